@@ -1,0 +1,2 @@
+//! Everything CI runs, as one program.
+fn main() {}
