@@ -1,1 +1,28 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # In a hurry
+//!
+//! [`Poller`] is what you hold, [`Events`] is what it fills, [`Interest`] is what you ask,
+//! [`Ready`] is what the kernel said, [`Mode`] is how often it says so, and [`Waker`] ends a
+//! wait from another thread. [`Backend`] matters only to those who write one.
+
+mod event;
+mod interest;
+mod ready;
+
+mod error;
+
+mod backend;
+mod poller;
+mod waker;
+
+mod sys;
+
+pub use backend::{Abilities, Backend, Registration};
+pub use error::{Error, Result};
+pub use event::{Event, Events};
+pub use interest::{Interest, Mode};
+pub use poller::{MAX_ID, Poller};
+pub use ready::Ready;
+pub use sys::{Kind, UnknownKind};
+pub use waker::{WakeChannel, Waker};

@@ -1,0 +1,95 @@
+//! The contract of a backend: one kernel interface, told in the simplest terms.
+//!
+//! The [`Poller`](crate::Poller) in front keeps the side table, checks every key, merges changes
+//! of interest, keeps `Edge` and `Oneshot` where the kernel has neither, and puts interrupted
+//! waits on again. What is left to a backend is to pass registrations on and to wait:
+//!
+//! - it is never given an empty interest: a registration whose interest becomes empty is removed,
+//!   and added again when it asks for something;
+//! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
+//! - a wait reports at most as many events as there is room, each key at most once, and what did
+//!   not fit in a later wait, so that none starves;
+//! - a wait that ends by its timeout never ends early.
+//!
+//! A simulator implements this with no kernel behind it; the `fd` is then a mere number.
+
+use std::{fmt, os::fd::RawFd, time::Duration};
+
+use crate::{Events, Interest, Mode, Result, Waker};
+
+/// What a backend is told of one registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Registration {
+    /// The descriptor, open for as long as its owner keeps it so.
+    pub fd: RawFd,
+    /// What events carry.
+    pub key: u64,
+    /// What is asked for: never empty.
+    pub interest: Interest,
+    /// How often. Where [`Abilities`] says no, the front keeps it, and `Level` is enough.
+    pub mode: Mode,
+}
+
+impl Registration {
+    /// The low half of the key: an index into side tables.
+    #[must_use]
+    #[inline]
+    pub const fn id(&self) -> usize {
+        (self.key & 0xffff_ffff) as usize
+    }
+}
+
+/// What the kernel behind a backend does by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Readiness is reported once for each change: `Edge` need not be kept by masking.
+    pub edge: bool,
+    /// A registration falls silent when it has reported: `Oneshot` need not be kept by masking.
+    pub oneshot: bool,
+}
+
+/// One kernel interface (or a model of one).
+pub trait Backend: fmt::Debug + Send {
+    /// The name to print: `epoll`.
+    fn name(&self) -> &'static str;
+
+    /// What need not be kept for it by masking.
+    fn abilities(&self) -> Abilities;
+
+    /// Begins to watch.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; the registration then does not exist.
+    fn add(&mut self, registration: &Registration) -> Result<()>;
+
+    /// Watches with another interest, or arms a one-shot registration again.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; the front turns it into an event with the error bit.
+    fn modify(&mut self, registration: &Registration) -> Result<()>;
+
+    /// Stops watching.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; the registration is gone all the same.
+    fn remove(&mut self, registration: &Registration) -> Result<()>;
+
+    /// Forgets a registration whose descriptor is about to be closed: where the kernel forgets by
+    /// itself on close, this costs no system call.
+    fn forget(&mut self, registration: &Registration);
+
+    /// Waits, and appends to `events`. `None` waits without limit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`](crate::Error::Interrupted) where a signal ended it, and what the
+    /// kernel says otherwise.
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()>;
+
+    /// A handle that ends a wait from elsewhere, and is seen as [`Events::woken`].
+    fn waker(&self) -> Waker;
+}

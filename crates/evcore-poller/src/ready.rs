@@ -1,0 +1,184 @@
+//! What the kernel said.
+
+use std::{
+    fmt,
+    ops::{BitAnd, BitOr, BitOrAssign},
+};
+
+use crate::Interest;
+
+/// What a descriptor is ready for: any union of its constants.
+///
+/// ```
+/// use evcore_poller::Ready;
+///
+/// let mut ready = Ready::READABLE;
+/// ready |= Ready::READ_CLOSED;
+/// assert!(ready.is_readable() && ready.is_read_closed());
+/// assert!(!ready.is_writable());
+/// ```
+//
+// The low five bits are those of `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR` and `EPOLLHUP`,
+// which are also those of `poll` on Linux: so the most travelled conversion is a mask.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Ready(u8);
+
+impl Ready {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// A read, or an accept, will not block.
+    pub const READABLE: Self = Self(0x01);
+    /// Priority data is there.
+    pub const PRIORITY: Self = Self(0x02);
+    /// A write will not block.
+    pub const WRITABLE: Self = Self(0x04);
+    /// The descriptor has an error: read or write to learn which, or ask `SO_ERROR`.
+    pub const ERROR: Self = Self(0x08);
+    /// Hung up: nothing that is written will arrive.
+    pub const WRITE_CLOSED: Self = Self(0x10);
+    /// The peer sends no more; what it has sent before can still be read.
+    pub const READ_CLOSED: Self = Self(0x20);
+
+    /// The bits that come unasked, and that a registration's interest must be told of.
+    pub(crate) const EXCEPTIONAL: Self = Self(Self::ERROR.0 | Self::WRITE_CLOSED.0);
+
+    /// Whether a read will not block.
+    #[must_use]
+    #[inline]
+    pub const fn is_readable(self) -> bool {
+        self.0 & Self::READABLE.0 != 0
+    }
+
+    /// Whether a write will not block.
+    #[must_use]
+    #[inline]
+    pub const fn is_writable(self) -> bool {
+        self.0 & Self::WRITABLE.0 != 0
+    }
+
+    /// Whether priority data is there.
+    #[must_use]
+    #[inline]
+    pub const fn is_priority(self) -> bool {
+        self.0 & Self::PRIORITY.0 != 0
+    }
+
+    /// Whether the peer sends no more.
+    #[must_use]
+    #[inline]
+    pub const fn is_read_closed(self) -> bool {
+        self.0 & Self::READ_CLOSED.0 != 0
+    }
+
+    /// Whether nothing that is written will arrive.
+    #[must_use]
+    #[inline]
+    pub const fn is_write_closed(self) -> bool {
+        self.0 & Self::WRITE_CLOSED.0 != 0
+    }
+
+    /// Whether the descriptor has an error.
+    #[must_use]
+    #[inline]
+    pub const fn is_error(self) -> bool {
+        self.0 & Self::ERROR.0 != 0
+    }
+
+    /// Whether nothing is ready.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The readiness that answers all of `interest`.
+    pub(crate) const fn answering(interest: Interest) -> Self {
+        Self(interest.bits())
+    }
+
+    /// The interest that this answers.
+    pub(crate) const fn answered(self) -> Interest {
+        Interest::from_ready_bits(self.0)
+    }
+
+    /// From the flags of epoll, or those of poll on Linux, which have the same values.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    pub(crate) const fn from_linux(flags: u32) -> Self {
+        const RDHUP: u32 = 0x2000;
+        #[expect(clippy::cast_possible_truncation, reason = "masked to six bits")]
+        Self(((flags & 0x1f) | ((flags & RDHUP) >> 8)) as u8)
+    }
+}
+
+impl BitOr for Ready {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Ready {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl BitOrAssign for Ready {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::READABLE, "READABLE"),
+            (Self::PRIORITY, "PRIORITY"),
+            (Self::WRITABLE, "WRITABLE"),
+            (Self::ERROR, "ERROR"),
+            (Self::WRITE_CLOSED, "WRITE_CLOSED"),
+            (Self::READ_CLOSED, "READ_CLOSED"),
+        ];
+        let mut set = f.debug_set();
+        for (bit, name) in names {
+            if self.0 & bit.0 != 0 {
+                set.entry(&format_args!("{name}"));
+            }
+        }
+        set.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_what_is_said() {
+        assert_eq!(Ready::answering(Interest::READ), Ready::READABLE);
+        assert_eq!(Ready::answering(Interest::WRITE), Ready::WRITABLE);
+        assert_eq!(Ready::answering(Interest::PRIORITY), Ready::PRIORITY);
+        let all = Ready::READABLE | Ready::ERROR | Ready::READ_CLOSED;
+        assert_eq!(all.answered(), Interest::READ);
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn every_flag_of_linux_has_its_bit() {
+        use rustix::event::epoll::EventFlags;
+        let pairs = [
+            (EventFlags::IN, Ready::READABLE),
+            (EventFlags::PRI, Ready::PRIORITY),
+            (EventFlags::OUT, Ready::WRITABLE),
+            (EventFlags::ERR, Ready::ERROR),
+            (EventFlags::HUP, Ready::WRITE_CLOSED),
+            (EventFlags::RDHUP, Ready::READ_CLOSED),
+            (EventFlags::ET, Ready::NONE),
+        ];
+        for (flag, bit) in pairs {
+            assert_eq!(Ready::from_linux(flag.bits()), bit);
+        }
+    }
+}
