@@ -1,0 +1,168 @@
+//! From a count of seconds to a date and a time of day, in the Gregorian calendar.
+//!
+//! Only the years 1970 to 9999 exist here: what lies outside is drawn to the nearest end.
+//! So the arithmetic is unsigned, and a year has four digits.
+//! There are no leap seconds, as there are none in unix time.
+
+/// The last second with a year of four digits: 9999-12-31T23:59:59.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+const SECONDS_A_DAY: u64 = 86_400;
+
+/// The days from 0000-03-01 to 1970-01-01.
+const DAYS_BEFORE_1970: u32 = 719_468;
+
+/// The calendar repeats after 400 years, which have this many days.
+const DAYS_A_CYCLE: u32 = 146_097;
+
+/// A date and a time of day, as a wall clock and a calendar show them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Civil {
+    /// 1970 to 9999.
+    pub(crate) year: u32,
+    /// 1 to 12.
+    pub(crate) month: u32,
+    /// 1 to 31.
+    pub(crate) day: u32,
+    /// 0 to 6, from Sunday.
+    pub(crate) weekday: u32,
+    /// 0 to 23.
+    pub(crate) hour: u32,
+    /// 0 to 59.
+    pub(crate) minute: u32,
+    /// 0 to 59.
+    pub(crate) second: u32,
+}
+
+impl Civil {
+    /// What clocks show at `unix_seconds` where they are `offset_seconds` ahead of UTC.
+    ///
+    /// It is the sum that is drawn into the years 1970 to 9999.
+    /// Were it the instant, an offset could still lead out of them.
+    pub(crate) fn at(unix_seconds: i64, offset_seconds: i32) -> Self {
+        let local = unix_seconds
+            .saturating_add(i64::from(offset_seconds))
+            .clamp(0, LAST_SECOND)
+            .unsigned_abs();
+        let days = u32::try_from(local / SECONDS_A_DAY).expect("8,030 years are < 2^32 days");
+        let second_of_day = (local % SECONDS_A_DAY) as u32;
+        let (year, month, day) = date(days);
+        Self {
+            year,
+            month,
+            day,
+            // 1970-01-01 was a Thursday.
+            weekday: (days + 4) % 7,
+            hour: second_of_day / 3_600,
+            minute: second_of_day / 60 % 60,
+            second: second_of_day % 60,
+        }
+    }
+}
+
+/// The year, month and day that come `days` after 1970-01-01.
+///
+/// The trick is to let years begin on 1 March: the leap day is then the last of its year and shifts
+/// no other, and the months repeat the lengths 31, 30, 31, 30, 31, which add up to 153.
+///
+/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+fn date(days: u32) -> (u32, u32, u32) {
+    let days = days + DAYS_BEFORE_1970;
+    let (cycle, day_of_cycle) = (days / DAYS_A_CYCLE, days % DAYS_A_CYCLE);
+    let year_of_cycle = year_of_cycle(day_of_cycle);
+    let day_of_year =
+        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+
+    // 0 is March and 11 is February.
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+
+    let year = 400 * cycle + year_of_cycle;
+    if month < 10 {
+        (year, month + 3, day)
+    } else {
+        (year + 1, month - 9, day)
+    }
+}
+
+/// The year, 0 to 399 from a March, in which a day of a 400-year cycle lies.
+///
+/// With the leap days before it taken out, every year has 365 days.
+/// One ends every fourth year, but not the hundredth, but the four-hundredth.
+fn year_of_cycle(day: u32) -> u32 {
+    (day - day / 1_460 + day / 36_524 - day / 146_096) / 365
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn date_of(unix_seconds: i64) -> (u32, u32, u32) {
+        let Civil {
+            year, month, day, ..
+        } = Civil::at(unix_seconds, 0);
+        (year, month, day)
+    }
+
+    /// The day after a date, by the rules as a child learns them.
+    fn tomorrow((year, month, day): (u32, u32, u32)) -> (u32, u32, u32) {
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let length = match month {
+            2 if leap => 29,
+            2 => 28,
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        match (month, day) {
+            (12, 31) => (year + 1, 1, 1),
+            (_, day) if day == length => (year, month + 1, 1),
+            _ => (year, month, day + 1),
+        }
+    }
+
+    #[test]
+    fn every_day_from_1970_to_9999_follows_the_day_before() {
+        let mut expected = (1970, 1, 1);
+        let mut days = 0;
+        while expected.0 < 10_000 {
+            assert_eq!(date(days), expected);
+            expected = tomorrow(expected);
+            days += 1;
+        }
+        assert_eq!(i64::from(days) * 86_400 - 1, LAST_SECOND);
+    }
+
+    #[test]
+    fn weekdays_go_round() {
+        let weekdays: Vec<u32> = (0..8).map(|d| Civil::at(d * 86_400, 0).weekday).collect();
+        assert_eq!(weekdays, [4, 5, 6, 0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn the_last_second_of_a_day_belongs_to_it() {
+        let midnight = 1_709_251_200; // 2024-03-01
+        let before = Civil::at(midnight - 1, 0);
+        assert_eq!((before.month, before.day), (2, 29));
+        assert_eq!((before.hour, before.minute, before.second), (23, 59, 59));
+        assert_eq!(date_of(midnight), (2024, 3, 1));
+    }
+
+    #[test]
+    fn what_lies_outside_is_drawn_to_the_ends() {
+        let first = Civil::at(0, 0);
+        let last = Civil::at(LAST_SECOND, 0);
+        assert_eq!(Civil::at(-1, 0), first);
+        assert_eq!(Civil::at(i64::MIN, i32::MIN), first);
+        assert_eq!(Civil::at(LAST_SECOND + 1, 0), last);
+        assert_eq!(Civil::at(i64::MAX, i32::MAX), last);
+    }
+
+    #[test]
+    fn an_offset_leads_out_of_the_range_no_more_than_an_instant() {
+        assert_eq!(Civil::at(0, -1), Civil::at(0, 0));
+        assert_eq!(Civil::at(LAST_SECOND, 1), Civil::at(LAST_SECOND, 0));
+        // The instant is before 1970, the local time is not.
+        assert_eq!(Civil::at(-3_600, 3_600), Civil::at(0, 0));
+        assert_eq!(Civil::at(-3_600, 3_601).second, 1);
+    }
+}

@@ -1,0 +1,165 @@
+//! A time that stands still until it is moved, for tests and simulation.
+//!
+//! It cannot go back in monotonic time: there is no call for it, as there is none on a real machine.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::source::{Reading, Source};
+
+/// A source of time that its owner moves by hand.
+///
+/// Clones are handles to the same time, so a test keeps one and gives the clock the other.
+/// They may be in different threads.
+///
+/// ```
+/// use std::time::Duration;
+/// use evcore_clock::{Clock, ManualSource};
+///
+/// let time = ManualSource::at(23_349_600);
+/// let mut clock = Clock::with_source(time.clone());
+/// assert_eq!(clock.error_log_time().as_str(), "1970/09/28 06:00:00");
+///
+/// time.set_offset(6 * 3_600);
+/// time.advance(Duration::from_secs(90));
+/// clock.update();
+/// assert_eq!(clock.monotonic_ms(), 90_000);
+/// assert_eq!(clock.error_log_time().as_str(), "1970/09/28 12:01:30");
+///
+/// time.jump_wall(-60);
+/// clock.update();
+/// assert_eq!(clock.monotonic_ms(), 90_000);
+/// assert_eq!(clock.error_log_time().as_str(), "1970/09/28 12:00:30");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualSource {
+    // A lock and not a cell, so that a simulator may run its workers in threads.
+    state: Arc<Mutex<State>>,
+}
+
+impl ManualSource {
+    /// A source at monotonic 0 and 1970-01-01T00:00:00, with local time equal to UTC.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A source at monotonic 0 and `unix_seconds`, with local time equal to UTC.
+    #[must_use]
+    pub fn at(unix_seconds: i64) -> Self {
+        let source = Self::new();
+        source.jump_wall(unix_seconds);
+        source
+    }
+
+    /// Lets `duration` pass, on the monotonic and on the wall clock.
+    ///
+    /// At the end of its range a clock stands still.
+    pub fn advance(&self, duration: Duration) {
+        let mut state = self.state();
+        let passed_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let subsecond_ns = state.now.subsecond_ns + duration.subsec_nanos();
+        let carried = i64::from(subsecond_ns / 1_000_000_000);
+        let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+
+        state.now.monotonic_ns = state.now.monotonic_ns.saturating_add(passed_ns);
+        state.now.unix_seconds = state
+            .now
+            .unix_seconds
+            .saturating_add(seconds)
+            .saturating_add(carried);
+        state.now.subsecond_ns = subsecond_ns % 1_000_000_000;
+    }
+
+    /// Sets the wall clock forward or, with a negative number, back. Monotonic time stays.
+    pub fn jump_wall(&self, seconds: i64) {
+        let mut state = self.state();
+        state.now.unix_seconds = state.now.unix_seconds.saturating_add(seconds);
+    }
+
+    /// Sets how far local time is ahead of UTC, in seconds east, for every instant.
+    ///
+    /// A clock that has already asked in this second does so again in the next.
+    pub fn set_offset(&self, seconds: i32) {
+        self.state().offset = seconds;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the numbers as they were: every change of them is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for ManualSource {
+    fn read(&self) -> Reading {
+        self.state().now
+    }
+
+    fn offset_at(&self, _unix_seconds: i64) -> i32 {
+        self.state().offset
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: Reading,
+    offset: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_stands_still_until_it_is_moved() {
+        let time = ManualSource::at(7);
+        assert_eq!(time.read(), time.read());
+        assert_eq!(time.read().unix_seconds, 7);
+    }
+
+    #[test]
+    fn advancing_carries_into_the_next_second() {
+        let time = ManualSource::at(7);
+        time.advance(Duration::from_millis(1_600));
+        time.advance(Duration::from_millis(600));
+        let expected = Reading {
+            monotonic_ns: 2_200_000_000,
+            unix_seconds: 9,
+            subsecond_ns: 200_000_000,
+        };
+        assert_eq!(time.read(), expected);
+    }
+
+    #[test]
+    fn the_wall_jumps_alone() {
+        let time = ManualSource::at(7);
+        time.advance(Duration::from_nanos(1));
+        time.jump_wall(-9);
+        let expected = Reading {
+            monotonic_ns: 1,
+            unix_seconds: -2,
+            subsecond_ns: 1,
+        };
+        assert_eq!(time.read(), expected);
+    }
+
+    #[test]
+    fn clones_share_one_time_across_threads() {
+        let time = ManualSource::new();
+        let other = time.clone();
+        std::thread::spawn(move || other.advance(Duration::from_secs(5)))
+            .join()
+            .unwrap();
+        assert_eq!(time.read().unix_seconds, 5);
+    }
+
+    #[test]
+    fn the_ends_of_the_range_are_no_cliff() {
+        let time = ManualSource::at(i64::MAX);
+        time.advance(Duration::MAX);
+        time.advance(Duration::MAX);
+        time.jump_wall(1);
+        assert_eq!(time.read().monotonic_ns, u64::MAX);
+        assert_eq!(time.read().unix_seconds, i64::MAX);
+    }
+}

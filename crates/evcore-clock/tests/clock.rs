@@ -1,0 +1,136 @@
+//! What a clock promises to whoever reads it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use evcore_clock::{Clock, ManualSource, Reading, Source, stamp};
+
+/// A manual source that counts what it is asked.
+#[derive(Clone, Default)]
+struct Counting {
+    time: ManualSource,
+    reads: Arc<AtomicU32>,
+    offsets: Arc<AtomicU32>,
+}
+
+impl Source for Counting {
+    fn read(&self) -> Reading {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.time.read()
+    }
+
+    fn offset_at(&self, unix_seconds: i64) -> i32 {
+        self.offsets.fetch_add(1, Ordering::Relaxed);
+        self.time.offset_at(unix_seconds)
+    }
+}
+
+#[test]
+fn an_update_reads_the_source_once_and_the_answers_never() {
+    let source = Counting::default();
+    let mut clock = Clock::with_source(source.clone());
+    assert_eq!(source.reads.load(Ordering::Relaxed), 1);
+    clock.update();
+    assert_eq!(source.reads.load(Ordering::Relaxed), 2);
+    let _ = (
+        clock.monotonic_ns(),
+        clock.monotonic_ms(),
+        clock.unix_seconds(),
+    );
+    let _ = (clock.unix_ms(), clock.http_date(), clock.iso8601());
+    assert_eq!(source.reads.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn nothing_changes_between_updates() {
+    let time = ManualSource::at(1_000);
+    let mut clock = Clock::with_source(time.clone());
+    time.advance(Duration::from_millis(2_345));
+    assert_eq!((clock.monotonic_ns(), clock.unix_ms()), (0, 1_000_000));
+    clock.update();
+    assert_eq!(clock.monotonic_ns(), 2_345_000_000);
+    assert_eq!(clock.monotonic_ms(), 2_345);
+    assert_eq!(clock.unix_seconds(), 1_002);
+    assert_eq!(clock.unix_ms(), 1_002_345);
+}
+
+#[test]
+fn the_offset_is_asked_once_a_second_and_only_for_local_time() {
+    let source = Counting::default();
+    let mut clock = Clock::with_source(source.clone());
+    let _ = clock.http_date();
+    assert_eq!(source.offsets.load(Ordering::Relaxed), 0);
+    for _ in 0..3 {
+        let _ = (clock.error_log_time(), clock.access_log_time());
+        let _ = (clock.iso8601(), clock.syslog_time(), clock.offset());
+        clock.update();
+    }
+    assert_eq!(source.offsets.load(Ordering::Relaxed), 1);
+    source.time.advance(Duration::from_secs(1));
+    clock.update();
+    let _ = clock.iso8601();
+    assert_eq!(source.offsets.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
+    for jump in [-86_400, -3_600, 3_600, 86_400] {
+        let time = ManualSource::at(1_000_000);
+        time.advance(Duration::from_secs(7));
+        let mut clock = Clock::with_source(time.clone());
+        let (before, date) = (clock.monotonic_ns(), *clock.http_date());
+
+        time.jump_wall(jump);
+        clock.update();
+        assert_eq!(clock.monotonic_ns(), before);
+        assert_eq!(clock.unix_seconds(), 1_000_007 + jump);
+        assert_eq!(*clock.http_date(), stamp::http_date(1_000_007 + jump));
+        assert_ne!(*clock.http_date(), date);
+    }
+}
+
+#[test]
+fn monotonic_time_waits_for_a_source_that_went_back() {
+    struct Wound(Arc<AtomicU64>);
+    impl Source for Wound {
+        fn read(&self) -> Reading {
+            Reading {
+                monotonic_ns: self.0.load(Ordering::Relaxed),
+                ..Reading::default()
+            }
+        }
+    }
+    let hand = Arc::new(AtomicU64::new(5_000_000));
+    let mut clock = Clock::with_source(Wound(Arc::clone(&hand)));
+    for (source, shown) in [
+        (1, 5_000_000),
+        (4_999_999, 5_000_000),
+        (6_000_000, 6_000_000),
+    ] {
+        hand.store(source, Ordering::Relaxed);
+        clock.update();
+        assert_eq!(clock.monotonic_ns(), shown);
+        assert_eq!(clock.monotonic_ms(), shown / 1_000_000);
+    }
+}
+
+#[test]
+fn wall_time_before_1970_is_rounded_down() {
+    let time = ManualSource::at(-2);
+    time.advance(Duration::from_millis(250));
+    let clock = Clock::with_source(time);
+    assert_eq!((clock.unix_seconds(), clock.unix_ms()), (-2, -1_750));
+}
+
+#[test]
+fn a_clock_can_move_to_another_thread() {
+    let time = ManualSource::new();
+    let mut clock = Clock::with_source(time.clone());
+    time.advance(Duration::from_secs(3));
+    let update = move || {
+        clock.update();
+        clock.monotonic_ms()
+    };
+    assert_eq!(std::thread::spawn(update).join().unwrap(), 3_000);
+}

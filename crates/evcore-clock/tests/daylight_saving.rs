@@ -1,0 +1,78 @@
+//! Local time where the clocks are moved twice a year.
+
+use std::time::Duration;
+
+use evcore_clock::{Clock, ManualSource, Reading, Source};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Central European time by its rule, so that no zone database is needed.
+const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+
+/// 2026-03-29T01:00:00Z.
+const SPRING_FORWARD: i64 = 1_774_746_000;
+
+/// 2026-10-25T01:00:00Z.
+const FALL_BACK: i64 = 1_792_890_000;
+
+/// A manual time in a zone that jiff knows.
+struct InZone {
+    time: ManualSource,
+    zone: TimeZone,
+}
+
+impl Source for InZone {
+    fn read(&self) -> Reading {
+        self.time.read()
+    }
+
+    fn offset_at(&self, unix_seconds: i64) -> i32 {
+        let instant = Timestamp::from_second(unix_seconds).expect("within jiff's range");
+        self.zone.to_offset(instant).seconds()
+    }
+}
+
+/// What the clock says a second before a change and at it.
+fn around(change: i64) -> [String; 2] {
+    let time = ManualSource::at(change - 1);
+    let zone = TimeZone::posix(BERLIN).expect("a valid rule");
+    let mut clock = Clock::with_source(InZone {
+        time: time.clone(),
+        zone,
+    });
+    let before = clock.access_log_time().to_string();
+    time.advance(Duration::from_secs(1));
+    clock.update();
+    [before, clock.access_log_time().to_string()]
+}
+
+#[test]
+fn an_hour_is_left_out_in_spring() {
+    assert_eq!(
+        around(SPRING_FORWARD),
+        ["29/Mar/2026:01:59:59 +0100", "29/Mar/2026:03:00:00 +0200"]
+    );
+}
+
+#[test]
+fn an_hour_comes_twice_in_autumn() {
+    assert_eq!(
+        around(FALL_BACK),
+        ["25/Oct/2026:02:59:59 +0200", "25/Oct/2026:02:00:00 +0100"]
+    );
+}
+
+#[test]
+fn an_offset_set_by_hand_shows_from_the_next_second() {
+    let time = ManualSource::at(SPRING_FORWARD - 1);
+    time.set_offset(3_600);
+    let mut clock = Clock::with_source(time.clone());
+    assert_eq!(clock.iso8601().as_str(), "2026-03-29T01:59:59+01:00");
+    time.set_offset(7_200);
+    clock.update();
+    assert_eq!(clock.iso8601().as_str(), "2026-03-29T01:59:59+01:00");
+    time.advance(Duration::from_secs(1));
+    clock.update();
+    assert_eq!(clock.iso8601().as_str(), "2026-03-29T03:00:00+02:00");
+    assert_eq!(clock.offset(), 7_200);
+}
