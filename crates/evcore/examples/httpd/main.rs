@@ -1,0 +1,149 @@
+//! An HTTP server on every part of evcore, written to be read and copied.
+//!
+//! One file, one idea:
+//!
+//! - `options`: what the command line may say;
+//! - `server`: one worker: the loop, and the table of connections;
+//! - `connection`: one client: when to read, to write, to wait and to close;
+//! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
+//! - `site`: what all connections of a worker share;
+//! - `counts`: what `/status` tells, of all workers.
+
+#![allow(
+    unreachable_pub,
+    reason = "a program has no outside: `pub` means for its other files"
+)]
+
+mod body;
+mod connection;
+mod counts;
+mod options;
+mod request;
+mod response;
+mod route;
+mod server;
+mod site;
+
+use std::{io, process::ExitCode};
+
+use evcore::{
+    Listener,
+    balancer::{AcceptMutex, Board},
+};
+use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use options::{Asked, Options};
+use server::Server;
+
+fn main() -> ExitCode {
+    match options::parse(std::env::args_os().skip(1)) {
+        Ok(Asked::Serve(options)) => serve(options).unwrap_or_else(|error| {
+            eprintln!("httpd: {error}");
+            ExitCode::from(1)
+        }),
+        Ok(Asked::Help) => {
+            print!("{}", options::HELP);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("httpd: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What workers share: made before they are forked.
+struct Shared {
+    listeners: Vec<Listener>,
+    board: Board,
+    mutex: AcceptMutex,
+    options: Options,
+}
+
+fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let shared = Shared {
+        listeners: options
+            .listen
+            .iter()
+            .map(|&address| Listener::bind(address))
+            .collect::<Result<_, _>>()?,
+        board: Board::shared(options.workers.max(1))?,
+        mutex: AcceptMutex::shared()?,
+        options,
+    };
+    make_room_for_descriptors(&shared.options)?;
+    for listener in &shared.listeners {
+        eprintln!("listening on {}", listener.local_addr());
+    }
+    match shared.options.workers {
+        0 => serve_here(shared),
+        workers => serve_in_workers(workers, shared),
+    }
+}
+
+/// No master: this process serves.
+fn serve_here(shared: Shared) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    run_worker(Worker::solo()?, shared)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_in_workers(
+    workers: usize,
+    shared: Shared,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (mutex, board) = (shared.mutex.clone(), shared.board.clone());
+    let outcome = Supervisor::new(workers)
+        // A worker gives up by itself at its timeout; this is for one that does not.
+        .stop_timeout(shared.options.shutdown_timeout * 2)
+        .on_exit(move |dead| {
+            mutex.force_unlock(dead.pid);
+            board.reset_gauges(dead.index);
+            report(dead);
+        })
+        .run(move |worker| match run_worker(worker, shared) {
+            Ok(()) => 0,
+            Err(error) => {
+                eprintln!("httpd: worker cannot serve: {error}");
+                DO_NOT_RESTART
+            }
+        })?;
+    Ok(match outcome {
+        Outcome::Refused => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn report(dead: &WorkerExit) {
+    if !dead.status.is_some_and(|status| status.success()) {
+        eprintln!("httpd: {dead}");
+    }
+}
+
+fn run_worker(worker: Worker, shared: Shared) -> Result<(), Box<dyn std::error::Error>> {
+    let server = Server::new(worker, shared)?;
+    Ok(server.run()?)
+}
+
+/// Raises the soft limit of descriptors as far as the connections need and the hard limit allows.
+fn make_room_for_descriptors(options: &Options) -> io::Result<()> {
+    /// Standard streams, listeners, the poller, the waker, signals.
+    const BESIDES: u64 = 32;
+    let wanted = u64::from(options.connections) + BESIDES;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let (Some(current), allowed) = (current, maximum.unwrap_or(u64::MAX)) else {
+        return Ok(());
+    };
+    if current < wanted {
+        let current = Some(wanted.min(allowed));
+        setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
+    }
+    if allowed < wanted {
+        eprintln!(
+            "httpd: at most {allowed} descriptors are allowed: clients beyond that wait, \
+             although --connections {} would take them",
+            options.connections
+        );
+    }
+    Ok(())
+}

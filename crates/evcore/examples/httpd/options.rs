@@ -1,0 +1,244 @@
+//! What the command line may say.
+
+use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr, time::Duration};
+
+use evcore::{balancer::Policy, poller::Kind};
+use lexopt::{Arg, Parser, ValueExt};
+
+pub const HELP: &str = "\
+An HTTP server on every part of evcore.
+
+Usage: httpd [OPTIONS]
+
+  --listen ADDR            address and port, [v6]:port; may be repeated  [127.0.0.1:8080]
+  --workers N | auto       worker processes; 0: serve in this process    [auto]
+  --accept off | mutex     how workers share the listeners               [mutex]
+  --accept-delay MS        how long a worker without the lock waits      [500]
+  --multi-accept N         accepts a turn at most                        [64]
+  --poller NAME            auto, or a backend of this system: epoll, poll [auto]
+  --connections N          per worker                                    [10240]
+  --header-timeout MS      for a request's header, or between reads of a body [60000]
+  --keepalive-timeout MS   for an idle connection                        [65000]
+  --send-timeout MS        between two writes that the client takes      [60000]
+  --shutdown-timeout MS    for what is under way at QUIT                 [30000]
+  --help
+
+Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
+Signals, to the master: TERM, INT stop now; QUIT finishes what is under way.
+";
+
+/// Named by the server's contract, and not there yet: refused by name, never ignored.
+const NOT_BUILT_YET: &[&str] = &[
+    "threads",
+    "timers",
+    "cpu-affinity",
+    "timer-resolution",
+    "access-log",
+    "root",
+    "pid",
+    "no-delay-endpoints",
+];
+
+/// The most of anything that is counted in connections: a table of that many is no mistake yet.
+const MOST_CONNECTIONS: u32 = 1 << 20;
+
+/// The most workers that a board has lines for.
+const MOST_WORKERS: usize = 4096;
+
+/// What to do.
+#[derive(Debug)]
+pub enum Asked {
+    Serve(Options),
+    Help,
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub listen: Vec<SocketAddr>,
+    /// 0: no master, serve in this process.
+    pub workers: usize,
+    pub policy: Policy,
+    pub multi_accept: usize,
+    /// `None`: the best that there is.
+    pub poller: Option<Kind>,
+    /// Per worker.
+    pub connections: u32,
+    pub header_timeout: Duration,
+    pub keepalive_timeout: Duration,
+    pub send_timeout: Duration,
+    pub shutdown_timeout: Duration,
+}
+
+/// One line that names the option and says what is allowed.
+#[derive(Debug)]
+pub struct BadOption(String);
+
+impl fmt::Display for BadOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<lexopt::Error> for BadOption {
+    fn from(error: lexopt::Error) -> Self {
+        Self(format!("{error}; --help lists the options"))
+    }
+}
+
+/// The options among `arguments`, or the first that is wrong.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOption> {
+    let mut parser = Parser::from_args(arguments);
+    let mut options = Options::default();
+    let mut sharing = Sharing::Mutex;
+    let mut delay = Duration::from_millis(500);
+    while let Some(argument) = parser.next()? {
+        let Arg::Long(name) = argument else {
+            return Err(argument.unexpected().into());
+        };
+        let name = name.to_owned();
+        match name.as_str() {
+            "help" => return Ok(Asked::Help),
+            "listen" => options.listen.push(address(&value(&mut parser)?)?),
+            "workers" => options.workers = workers(&value(&mut parser)?)?,
+            "accept" => sharing = value(&mut parser)?.parse()?,
+            "accept-delay" => delay = milliseconds(&name, &value(&mut parser)?)?,
+            "multi-accept" => {
+                options.multi_accept = number(&name, &value(&mut parser)?, 1, 65_536)?;
+            }
+            "poller" => options.poller = poller(&value(&mut parser)?)?,
+            "connections" => {
+                options.connections = number(&name, &value(&mut parser)?, 1, MOST_CONNECTIONS)?;
+            }
+            "header-timeout" => options.header_timeout = milliseconds(&name, &value(&mut parser)?)?,
+            "keepalive-timeout" => {
+                options.keepalive_timeout = milliseconds(&name, &value(&mut parser)?)?;
+            }
+            "send-timeout" => options.send_timeout = milliseconds(&name, &value(&mut parser)?)?,
+            "shutdown-timeout" => {
+                options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
+            }
+            other if NOT_BUILT_YET.contains(&other) => {
+                return Err(BadOption(format!(
+                    "--{other} is not built yet; leave it out"
+                )));
+            }
+            _ => return Err(Arg::Long(&name).unexpected().into()),
+        }
+    }
+    if options.listen.is_empty() {
+        options
+            .listen
+            .push(SocketAddr::from(([127, 0, 0, 1], 8080)));
+    }
+    options.policy = sharing.policy(delay, options.workers);
+    Ok(Asked::Serve(options))
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            workers: usable_cpus(),
+            policy: Policy::Off,
+            multi_accept: 64,
+            poller: None,
+            connections: 10_240,
+            header_timeout: Duration::from_secs(60),
+            keepalive_timeout: Duration::from_secs(65),
+            send_timeout: Duration::from_secs(60),
+            shutdown_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What `--accept` may say.
+#[derive(Clone, Copy)]
+enum Sharing {
+    Off,
+    Mutex,
+}
+
+impl Sharing {
+    /// A single worker has nobody to share with, and so needs no lock (nginx).
+    fn policy(self, delay: Duration, workers: usize) -> Policy {
+        match self {
+            Self::Mutex if workers > 1 => Policy::Mutex { delay },
+            Self::Mutex | Self::Off => Policy::Off,
+        }
+    }
+}
+
+impl FromStr for Sharing {
+    type Err = BadOption;
+
+    fn from_str(value: &str) -> Result<Self, BadOption> {
+        match value {
+            "off" => Ok(Self::Off),
+            "mutex" => Ok(Self::Mutex),
+            "exclusive" | "reuseport" | "least-loaded" => Err(BadOption(format!(
+                "--accept {value} is not built yet; there are: off, mutex"
+            ))),
+            _ => Err(BadOption(format!("--accept {value:?}: it is off or mutex"))),
+        }
+    }
+}
+
+fn value(parser: &mut Parser) -> Result<String, BadOption> {
+    Ok(parser.value()?.string()?)
+}
+
+fn address(value: &str) -> Result<SocketAddr, BadOption> {
+    if value.starts_with("unix:") {
+        return Err(BadOption(format!(
+            "--listen {value}: unix sockets are not built yet"
+        )));
+    }
+    value.parse().map_err(|_| {
+        BadOption(format!(
+            "--listen {value:?}: it is ADDRESS:PORT or [V6-ADDRESS]:PORT"
+        ))
+    })
+}
+
+fn workers(value: &str) -> Result<usize, BadOption> {
+    match value {
+        "auto" => Ok(usable_cpus()),
+        _ => number("workers", value, 0, MOST_WORKERS)
+            .map_err(|error| BadOption(format!("{error}, or auto"))),
+    }
+}
+
+fn usable_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn poller(value: &str) -> Result<Option<Kind>, BadOption> {
+    match value {
+        "auto" => Ok(None),
+        "kqueue" | "port" | "select" => Err(BadOption(format!(
+            "--poller {value} is not built yet; --help lists what there is"
+        ))),
+        _ => match value.parse() {
+            Ok(kind) => Ok(Some(kind)),
+            Err(error) => Err(BadOption(format!("--poller: {error}, or auto"))),
+        },
+    }
+}
+
+fn milliseconds(name: &str, value: &str) -> Result<Duration, BadOption> {
+    // A day; whoever wants more has mistaken the unit.
+    number(name, value, 1, 86_400_000).map(Duration::from_millis)
+}
+
+fn number<N>(name: &str, value: &str, least: N, most: N) -> Result<N, BadOption>
+where
+    N: FromStr + PartialOrd + fmt::Display,
+{
+    match value.parse() {
+        Ok(number) if number >= least && number <= most => Ok(number),
+        _ => Err(BadOption(format!(
+            "--{name} {value:?}: it is a number from {least} to {most}"
+        ))),
+    }
+}

@@ -1,0 +1,210 @@
+//! What all connections of a worker share.
+
+use std::time::Duration;
+
+use evcore::clock::Clock;
+
+use crate::{
+    counts::{Counts, Doing},
+    options::Options,
+    request::{Ask, Request, Version},
+    response::{Head, Status, refusal},
+    route::Route,
+};
+
+/// What is read at once. A read that brings less has emptied the socket.
+const INPUT_BYTES: usize = 32 * 1024;
+
+/// Up to here, a body of `/bytes` goes into the buffer with its head.
+const MOST_INLINE: usize = 16 * 1024;
+
+/// A worker's settings, counts and buffers. Buffers are shared because between two steps nearly all
+/// connections have nothing in them: so an idle one owns none.
+#[derive(Debug)]
+pub struct Site {
+    pub limits: Limits,
+    pub counts: Counts,
+    /// What was just read.
+    pub input: Vec<u8>,
+    /// Answers that are about to be sent.
+    pub output: Vec<u8>,
+    /// Whether this worker is to stop: then each answer is the last of its connection.
+    pub stopping: bool,
+    index: usize,
+}
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub header: Duration,
+    pub keep_alive: Duration,
+    pub send: Duration,
+}
+
+/// What is left to do after the head of an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    Nothing,
+    /// So many bytes of filling.
+    Filling(u64),
+    /// Say nothing at all until that long has passed, then answer.
+    Sleep(Duration),
+}
+
+impl Site {
+    pub fn new(options: &Options, index: usize, counts: Counts) -> Self {
+        Self {
+            limits: Limits {
+                header: options.header_timeout,
+                keep_alive: options.keepalive_timeout,
+                send: options.send_timeout,
+            },
+            counts,
+            input: vec![0; INPUT_BYTES],
+            output: Vec::with_capacity(INPUT_BYTES),
+            stopping: false,
+            index,
+        }
+    }
+
+    /// Whether the connection goes on after an answer to `request`.
+    pub fn keeps(&self, request: &Request) -> bool {
+        request.keep_alive && !self.stopping
+    }
+
+    /// Answers a request whose body, if any, has come.
+    pub fn answer(
+        &mut self,
+        request: &Request,
+        body: &[u8],
+        doing: &mut Doing,
+        clock: &Clock,
+    ) -> Rest {
+        self.counts.request();
+        match request.ask {
+            Ask::Route(Route::Hello) => self.reply(request, clock, b"Hello, World!"),
+            Ask::Route(Route::Bytes(length)) => return self.bytes(request, clock, length),
+            Ask::Route(Route::Echo) => self.reply(request, clock, body),
+            Ask::Route(Route::Sleep(time)) => return Rest::Sleep(time),
+            Ask::Route(Route::Block(time)) => {
+                // On purpose: it shows how the other workers take over.
+                std::thread::sleep(time);
+                self.reply(request, clock, b"blocked\n");
+            }
+            Ask::Route(Route::Worker) => {
+                let pid = std::process::id();
+                let body = format!("{{\"worker\":{},\"pid\":{pid}}}\n", self.index);
+                self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
+            Ask::Route(Route::Status) => {
+                // The one who asks is being answered, and sees itself so.
+                self.counts.change(doing, Doing::Writing);
+                self.counts.publish(clock.monotonic_ms());
+                let body = self.counts.status_text();
+                self.reply(request, clock, body.as_bytes());
+            }
+            Ask::NotFound => self.turn_down(request, clock, Status::NotFound, None),
+            Ask::NotAllowed(route) => {
+                let allow = Some(route.allowed());
+                self.turn_down(request, clock, Status::MethodNotAllowed, allow);
+            }
+        }
+        Rest::Nothing
+    }
+
+    /// Answers a request that has slept its time.
+    pub fn answer_sleeper(&mut self, request: &Request, clock: &Clock) {
+        self.reply(request, clock, b"slept\n");
+    }
+
+    /// Says why the connection ends.
+    pub fn refuse(&mut self, status: Status, clock: &Clock) {
+        let body = refusal(status);
+        let head = Head {
+            status,
+            version: Version::Http11,
+            keep_alive: false,
+            date: clock.http_date().as_bytes(),
+            content_type: "text/plain",
+            content_length: body.len() as u64,
+            allow: None,
+        };
+        head.write(&mut self.output);
+        self.output.extend_from_slice(body.as_bytes());
+    }
+
+    fn reply(&mut self, request: &Request, clock: &Clock, body: &[u8]) {
+        self.reply_as(request, clock, "text/plain", body);
+    }
+
+    fn reply_as(
+        &mut self,
+        request: &Request,
+        clock: &Clock,
+        content_type: &'static str,
+        body: &[u8],
+    ) {
+        self.write_head(request, clock, content_type, body.len() as u64);
+        if !request.head_only {
+            self.output.extend_from_slice(body);
+        }
+    }
+
+    fn bytes(&mut self, request: &Request, clock: &Clock, length: u64) -> Rest {
+        self.write_head(request, clock, "application/octet-stream", length);
+        match usize::try_from(length) {
+            _ if request.head_only => Rest::Nothing,
+            Ok(length) if length <= MOST_INLINE => {
+                self.output.resize(self.output.len() + length, FILLING);
+                Rest::Nothing
+            }
+            _ => Rest::Filling(length),
+        }
+    }
+
+    fn write_head(
+        &mut self,
+        request: &Request,
+        clock: &Clock,
+        content_type: &'static str,
+        content_length: u64,
+    ) {
+        let head = Head {
+            status: Status::Ok,
+            version: request.version,
+            keep_alive: self.keeps(request),
+            date: clock.http_date().as_bytes(),
+            content_type,
+            content_length,
+            allow: None,
+        };
+        head.write(&mut self.output);
+    }
+
+    /// Refuses a request, and goes on.
+    fn turn_down(
+        &mut self,
+        request: &Request,
+        clock: &Clock,
+        status: Status,
+        allow: Option<&'static str>,
+    ) {
+        let body = refusal(status);
+        let head = Head {
+            status,
+            version: request.version,
+            keep_alive: self.keeps(request),
+            date: clock.http_date().as_bytes(),
+            content_type: "text/plain",
+            content_length: body.len() as u64,
+            allow,
+        };
+        head.write(&mut self.output);
+        if !request.head_only {
+            self.output.extend_from_slice(body.as_bytes());
+        }
+    }
+}
+
+/// What `/bytes` is full of.
+pub const FILLING: u8 = b'.';

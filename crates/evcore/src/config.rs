@@ -1,0 +1,156 @@
+//! How a loop is built.
+
+use evcore_accept::Listener;
+use evcore_balancer::{Lock, Policy};
+use evcore_clock::Clock;
+use evcore_poller::{Backend, Kind, Poller};
+
+use crate::{EventLoop, Result};
+
+/// How much of each kind a turn does at most; what is over comes in the next turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// Events that one wait brings (nginx: `epoll_events`). Default 512; 0 is taken for 1.
+    pub batch: usize,
+    /// Connections accepted (nginx: `multi_accept`). Default 64; 0 is taken for 1.
+    pub accepts: usize,
+    /// Timers fired. Default 1,024; 0 is taken for 1.
+    pub expired: usize,
+    /// Posted steps. Default 1,024; 0 is taken for 1.
+    pub posted: usize,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            batch: 512,
+            accepts: 64,
+            expired: 1024,
+            posted: 1024,
+        }
+    }
+}
+
+impl Budgets {
+    /// A budget of nothing would stop the loop, not slow it down.
+    pub(crate) fn at_least_one(self) -> Self {
+        Self {
+            batch: self.batch.max(1),
+            accepts: self.accepts.max(1),
+            expired: self.expired.max(1),
+            posted: self.posted.max(1),
+        }
+    }
+}
+
+/// Builds an [`EventLoop`]; from [`EventLoop::builder`].
+///
+/// ```
+/// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::Kind};
+///
+/// let ev = EventLoop::builder()
+///     .listener(Listener::bind(([127, 0, 0, 1], 0).into())?)
+///     .connections(10_000)
+///     .policy(Policy::Off)
+///     .poller(Kind::Poll)
+///     .budgets(Budgets { accepts: 16, ..Budgets::default() })
+///     .build()?;
+/// assert_eq!(ev.poller_name(), "poll");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) connections: u32,
+    pub(crate) policy: Policy,
+    pub(crate) lock: Option<Box<dyn Lock>>,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) budgets: Budgets,
+    polling: Polling,
+}
+
+/// Where the poller comes from.
+#[derive(Debug)]
+enum Polling {
+    Best,
+    Kind(Kind),
+    Backend(Box<dyn Backend>),
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            listeners: Vec::new(),
+            connections: 1024,
+            policy: Policy::Off,
+            lock: None,
+            clock: None,
+            budgets: Budgets::default(),
+            polling: Polling::Best,
+        }
+    }
+
+    /// Accepts from this listener too.
+    pub fn listener(mut self, listener: Listener) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// How many watched descriptors are enough: at that number the loop stops accepting, until one
+    /// is closed. Default 1,024.
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How workers share the listeners. Default [`Policy::Off`]: this worker listens always.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The lock of [`Policy::Mutex`].
+    pub fn lock(mut self, lock: impl Lock + 'static) -> Self {
+        self.lock = Some(Box::new(lock));
+        self
+    }
+
+    /// A named poller backend. Default: the best that this system has.
+    pub fn poller(mut self, kind: Kind) -> Self {
+        self.polling = Polling::Kind(kind);
+        self
+    }
+
+    /// A poller backend of your own: a simulator's, say.
+    pub fn backend(mut self, backend: Box<dyn Backend>) -> Self {
+        self.polling = Polling::Backend(backend);
+        self
+    }
+
+    /// A clock of your own: one over a manual source, for tests. Default: the system's.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// How much a turn does at most.
+    pub fn budgets(mut self, budgets: Budgets) -> Self {
+        self.budgets = budgets;
+        self
+    }
+
+    /// The loop. In a worker process, build it after the fork: a poller does not survive one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoLock`](crate::Error::NoLock), and the poller's refusal.
+    pub fn build(mut self) -> Result<EventLoop> {
+        let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
+            Polling::Best => Poller::new()?,
+            Polling::Kind(kind) => Poller::with(kind)?,
+            Polling::Backend(backend) => Poller::from_backend(backend),
+        };
+        EventLoop::from_parts(self, poller)
+    }
+}

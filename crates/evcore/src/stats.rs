@@ -1,0 +1,30 @@
+//! What the loop has done, counted.
+
+/// Counters since the loop was built. Counting costs an addition each.
+///
+/// ```
+/// # use evcore::EventLoop;
+/// let mut ev = EventLoop::builder().build()?;
+/// ev.handle().wake();
+/// ev.wait()?;
+/// assert_eq!(ev.stats().turns, 1);
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Waits that came back.
+    pub turns: u64,
+    /// Events that the kernel reported, listeners' and stale ones included.
+    pub events: u64,
+    /// Events dropped because their token had been closed, mostly earlier in the same batch.
+    pub stale: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Times that accepting paused because descriptors or memory had run out.
+    pub accept_pauses: u64,
+    /// Timers that fired.
+    pub expired: u64,
+    /// Steps delivered from the posted queue.
+    pub posted: u64,
+}
