@@ -1,0 +1,283 @@
+//! A TCP socket that others connect to.
+//!
+//! A listener is made by binding, or taken over from a process that bound it; after that the two
+//! are the same. It neither waits nor watches: when its descriptor is readable, accept until it
+//! is drained, or as often as others can bear to wait.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio, retry_on_intr};
+use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
+
+use crate::{Accept, Error, ListenerOptions, Stream, sys};
+
+/// A listening TCP socket, non-blocking and close-on-exec.
+///
+/// # Examples
+///
+/// ```
+/// use evcore_accept::{Accept, Listener};
+///
+/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// println!("listening on {}", listener.local_addr());
+/// while let Accept::Connection(stream, peer) = listener.accept()? {
+///     println!("{peer} has connected: {stream:?}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Listener {
+    // Invariant: a TCP socket that listens, non-blocking.
+    fd: OwnedFd,
+    address: SocketAddr,
+    /// Whether connections are to have `TCP_NODELAY`, as the listener has.
+    nodelay: bool,
+}
+
+impl Listener {
+    /// Listens at `address` with the default options; port 0 asks for any that is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`ListenerOptions::bind`].
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        Self::builder().bind(address)
+    }
+
+    /// Options for a listener, to be changed before it is bound.
+    pub const fn builder() -> ListenerOptions {
+        ListenerOptions::new()
+    }
+
+    /// Takes over a listener that another process, or other code, has bound.
+    ///
+    /// Makes it non-blocking, for all who share it, and close-on-exec, for this descriptor.
+    /// Everything else stays as it is; connections get `TCP_NODELAY` if the listener has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotListening`] if it is not a TCP socket that listens, [`Error::Inherit`] if the
+    /// system refuses. The descriptor is closed then.
+    /// On Apple's systems a TCP socket that does not listen is only found out by
+    /// [`accept`](Self::accept).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_accept::Listener;
+    /// use std::net::TcpListener;
+    ///
+    /// let inherited = TcpListener::bind("127.0.0.1:0")?;
+    /// let address = inherited.local_addr()?;
+    /// let listener = Listener::from_fd(inherited.into())?;
+    /// assert_eq!(listener.local_addr(), address);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
+        let number = fd.as_raw_fd();
+        let failed = |call| {
+            move |errno: Errno| Error::Inherit {
+                fd: number,
+                call,
+                source: errno.into(),
+            }
+        };
+
+        match sockopt::socket_type(&fd) {
+            Ok(SocketType::STREAM) => {}
+            Ok(_) | Err(Errno::NOTSOCK) => return Err(Error::NotListening { fd: number }),
+            Err(errno) => return Err(failed("getsockopt(SO_TYPE)")(errno)),
+        }
+        if !sys::is_listening(&fd).map_err(failed("getsockopt(SO_ACCEPTCONN)"))? {
+            return Err(Error::NotListening { fd: number });
+        }
+        fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(failed("fcntl(F_SETFD)"))?;
+        ioctl_fionbio(&fd, true).map_err(failed("ioctl(FIONBIO)"))?;
+        Self::ready(fd).map_err(|errno| match errno {
+            // Of another family, such as Unix: its address is none of ours.
+            Errno::AFNOSUPPORT => Error::NotListening { fd: number },
+            errno => failed("getsockname")(errno),
+        })
+    }
+
+    /// A listener around a socket that is prepared already.
+    ///
+    /// Fails with `AFNOSUPPORT` if it is not of an Internet family.
+    pub(crate) fn ready(fd: OwnedFd) -> rustix::io::Result<Self> {
+        let address = SocketAddr::try_from(getsockname(&fd)?)?;
+        let nodelay = sockopt::tcp_nodelay(&fd)?;
+        Ok(Self {
+            fd,
+            address,
+            nodelay,
+        })
+    }
+
+    /// Accepts one connection, if one is waiting. One system call; never blocks.
+    ///
+    /// Where connections do not inherit `TCP_NODELAY` it takes one more, and on Apple's systems
+    /// three more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Accept`] if the listener itself is broken. Whatever concerns one peer, or will
+    /// pass, is an [`Accept`].
+    #[inline]
+    pub fn accept(&self) -> Result<Accept, Error> {
+        match retry_on_intr(|| sys::accept(&self.fd)) {
+            Ok((fd, peer)) => Ok(self.admit(fd, peer)),
+            Err(errno) => Accept::from_errno(errno).ok_or_else(|| Error::Accept {
+                address: self.address,
+                source: errno.into(),
+            }),
+        }
+    }
+
+    /// Where it listens, with the real port if 0 was asked for. No system call.
+    #[inline]
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes what the kernel accepted what the caller expects.
+    #[inline]
+    fn admit(&self, fd: OwnedFd, peer: Option<SocketAddrAny>) -> Accept {
+        // The systems descended from BSD have no address to report if the peer has left meanwhile.
+        let Some(Ok(peer)) = peer.map(SocketAddr::try_from) else {
+            return Accept::Aborted;
+        };
+        if self.nodelay && !sys::NODELAY_IS_INHERITED {
+            // Refused only if the connection was reset, which reading from it will tell.
+            let _ = sockopt::set_tcp_nodelay(&fd, true);
+        }
+        Accept::Connection(Stream::accepted(fd), peer)
+    }
+}
+
+impl AsFd for Listener {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Listener> for OwnedFd {
+    /// The descriptor, to be passed on; it stays non-blocking and close-on-exec.
+    fn from(listener: Listener) -> Self {
+        listener.fd
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::unix::net::UnixListener;
+
+    use crate::loopback::{LOCALHOST, accept_one};
+
+    fn refusal(fd: impl Into<OwnedFd>) -> Error {
+        Listener::from_fd(fd.into()).expect_err("it is not a listener")
+    }
+
+    #[test]
+    fn nobody_waiting_is_drained() {
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+    }
+
+    #[test]
+    fn a_connection_comes_with_the_address_of_its_peer() {
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        let client = TcpStream::connect(listener.local_addr()).unwrap();
+        let (_stream, peer) = accept_one(&listener);
+        assert_eq!(peer, client.local_addr().unwrap());
+    }
+
+    #[test]
+    fn accepting_goes_on_until_drained() {
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        let _clients = [(); 3].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
+        let _streams = [(); 3].map(|()| accept_one(&listener));
+        assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+    }
+
+    #[test]
+    fn listener_and_connection_are_close_on_exec() {
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        let _client = TcpStream::connect(listener.local_addr()).unwrap();
+        let (stream, _) = accept_one(&listener);
+        for fd in [listener.as_fd(), stream.as_fd()] {
+            assert_eq!(rustix::io::fcntl_getfd(fd).unwrap(), FdFlags::CLOEXEC);
+        }
+    }
+
+    #[test]
+    fn connections_have_the_nodelay_that_was_asked_for() {
+        for on in [true, false] {
+            let listener = Listener::builder().nodelay(on).bind(LOCALHOST).unwrap();
+            let _client = TcpStream::connect(listener.local_addr()).unwrap();
+            let (stream, _) = accept_one(&listener);
+            assert_eq!(sockopt::tcp_nodelay(&stream).unwrap(), on);
+        }
+    }
+
+    #[test]
+    fn an_inherited_listener_accepts_and_does_not_block() {
+        let inherited = OwnedFd::from(TcpListener::bind(LOCALHOST).unwrap());
+        fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
+        let listener = Listener::from_fd(inherited).unwrap();
+        assert_eq!(
+            rustix::io::fcntl_getfd(&listener).unwrap(),
+            FdFlags::CLOEXEC
+        );
+        assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+
+        let _client = TcpStream::connect(listener.local_addr()).unwrap();
+        let (stream, _) = accept_one(&listener);
+        assert!(
+            !sockopt::tcp_nodelay(&stream).unwrap(),
+            "as the listener that was inherited"
+        );
+    }
+
+    #[test]
+    fn a_listener_survives_the_way_through_a_descriptor() {
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        let address = listener.local_addr();
+        let again = Listener::from_fd(listener.into()).unwrap();
+        assert_eq!(again.local_addr(), address);
+    }
+
+    #[test]
+    fn what_is_not_a_socket_is_not_a_listener() {
+        let error = refusal(File::open("/dev/null").unwrap());
+        assert!(matches!(error, Error::NotListening { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_datagram_socket_is_not_a_listener() {
+        let error = refusal(UdpSocket::bind(LOCALHOST).unwrap());
+        assert!(matches!(error, Error::NotListening { .. }), "{error}");
+    }
+
+    #[cfg(not(target_vendor = "apple"))]
+    #[test]
+    fn a_connection_is_not_a_listener() {
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        let error = refusal(TcpStream::connect(listener.local_addr()).unwrap());
+        assert!(matches!(error, Error::NotListening { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_unix_listener_is_not_ours() {
+        let path = std::env::temp_dir().join(format!("evcore-accept-{}", std::process::id()));
+        let unix = UnixListener::bind(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let error = refusal(unix);
+        assert!(matches!(error, Error::NotListening { .. }), "{error}");
+    }
+}

@@ -1,0 +1,47 @@
+//! A process that has no descriptor left, for real.
+//!
+//! The limit belongs to the whole process, so this test is alone in its own.
+
+#![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use evcore_accept::{Accept, Listener, Shortage};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+#[test]
+fn a_client_waits_until_there_is_a_descriptor_again() {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let client = TcpStream::connect(listener.local_addr()).unwrap();
+    let mut fds = [PollFd::new(&listener, PollFlags::IN)];
+    let deadline = Timespec::try_from(Duration::from_secs(10)).unwrap();
+    assert_eq!(
+        retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap(),
+        1
+    );
+
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(0),
+            ..before
+        },
+    )
+    .unwrap();
+    let short = listener.accept();
+    setrlimit(Resource::Nofile, before).unwrap();
+    let outcome = short.unwrap();
+    assert!(
+        matches!(outcome, Accept::OutOfDescriptors(Shortage::Process)),
+        "{outcome:?}"
+    );
+
+    match listener.accept().unwrap() {
+        Accept::Connection(_, peer) => assert_eq!(peer, client.local_addr().unwrap()),
+        outcome => panic!("the client is still there, so not {outcome:?}"),
+    }
+}

@@ -1,0 +1,419 @@
+//! A queue of ids that are in it once or not at all.
+//!
+//! The ids are linked through a side table that is indexed by id, so posting, cancelling and
+//! asking are all O(1), and nothing is allocated for an id that has been posted before.
+//!
+//! Deliberately absent: payloads, which the caller keeps by id; priorities, which are several
+//! queues; generations, since whoever closes an id cancels it.
+
+use std::fmt;
+
+/// A first-in first-out queue of dense ids, each queued at most once.
+///
+/// The table of links takes 8 bytes for each id up to the highest ever posted, whether the ids
+/// between are used or not: ids 0 to 9,999 cost 80 kB, and so does the id 9,999 alone.
+/// So ids should be dense. The table never shrinks.
+///
+/// # Examples
+///
+/// ```
+/// use evcore_posted::PostedQueue;
+///
+/// let mut posted = PostedQueue::new();
+/// posted.post(4);
+/// posted.post(2);
+/// assert_eq!(posted.pop(), Some(4));
+/// posted.post(4); // is not queued any more, so it goes to the back
+/// assert!(posted.iter().eq([2, 4]));
+/// ```
+#[derive(Clone)]
+pub struct PostedQueue {
+    // Invariant: `links[id]` is `Link::ABSENT` for exactly the ids that are not queued.
+    links: Vec<Link>,
+    // Invariant: both `END` when the queue is empty, both ids when it is not.
+    front: u32,
+    back: u32,
+    // Invariant: the number of ids between `front` and `back`, both included.
+    len: u32,
+}
+
+/// The neighbours of one id, or `END` where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    previous: u32,
+    next: u32,
+}
+
+/// No neighbour on this side.
+const END: u32 = u32::MAX;
+
+/// Not an id either: marks those that are not queued.
+const UNQUEUED: u32 = u32::MAX - 1;
+
+impl Link {
+    const ABSENT: Self = Self {
+        previous: UNQUEUED,
+        next: UNQUEUED,
+    };
+}
+
+impl PostedQueue {
+    /// The highest id that can be posted: two numbers are needed as marks.
+    pub const MAX_ID: u32 = u32::MAX - 2;
+
+    /// Makes an empty queue. Allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            links: Vec::new(),
+            front: END,
+            back: END,
+            len: 0,
+        }
+    }
+
+    /// Makes an empty queue whose table covers the ids below `ids`, so that posting them allocates
+    /// nothing.
+    #[must_use]
+    pub fn with_capacity(ids: u32) -> Self {
+        Self {
+            links: vec![Link::ABSENT; ids as usize],
+            ..Self::new()
+        }
+    }
+
+    /// Queues `id` behind all others, and returns true; or false if it is queued already, in which
+    /// case it keeps its place.
+    ///
+    /// O(1), but for the growth of the table when `id` is higher than any before.
+    ///
+    /// # Panics
+    ///
+    /// If `id` is above [`MAX_ID`](Self::MAX_ID).
+    #[inline]
+    pub fn post(&mut self, id: u32) -> bool {
+        if self.contains(id) {
+            return false;
+        }
+        if id as usize >= self.links.len() {
+            self.cover(id);
+        }
+        self.links[id as usize] = Link {
+            previous: self.back,
+            next: END,
+        };
+        match self.back {
+            END => self.front = id,
+            back => self.links[back as usize].next = id,
+        }
+        self.back = id;
+        self.len += 1;
+        true
+    }
+
+    /// Takes `id` out, wherever in the queue it is, and returns whether it was queued. O(1).
+    #[inline]
+    pub fn cancel(&mut self, id: u32) -> bool {
+        if !self.contains(id) {
+            return false;
+        }
+        let Link { previous, next } = self.links[id as usize];
+        match previous {
+            END => self.front = next,
+            previous => self.links[previous as usize].next = next,
+        }
+        match next {
+            END => self.back = previous,
+            next => self.links[next as usize].previous = previous,
+        }
+        self.links[id as usize] = Link::ABSENT;
+        self.len -= 1;
+        true
+    }
+
+    /// Takes out the id that has waited the longest; `None` if the queue is empty. O(1).
+    ///
+    /// The id may be posted again at once, and then goes to the back: a loop that pops until
+    /// `None` may never end, so give it a budget.
+    #[inline]
+    pub fn pop(&mut self) -> Option<u32> {
+        let id = self.front()?;
+        self.cancel(id);
+        Some(id)
+    }
+
+    /// Moves all of `other` behind this queue, in its order, and leaves `other` empty.
+    ///
+    /// An id that is in both stays where it is in this queue.
+    /// Costs O(ids moved), since each has to be linked anew in this queue's table.
+    #[inline]
+    pub fn append(&mut self, other: &mut PostedQueue) {
+        while let Some(id) = other.pop() {
+            self.post(id);
+        }
+    }
+
+    /// Takes out all ids, and keeps the table. Costs O(queued ids).
+    pub fn clear(&mut self) {
+        while self.pop().is_some() {}
+    }
+
+    /// The id that has waited the longest, left where it is; `None` if the queue is empty.
+    #[inline]
+    #[must_use]
+    pub fn front(&self) -> Option<u32> {
+        (self.front != END).then_some(self.front)
+    }
+
+    /// Whether `id` is queued.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, id: u32) -> bool {
+        self.links
+            .get(id as usize)
+            .is_some_and(|link| *link != Link::ABSENT)
+    }
+
+    /// The number of queued ids.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no id is queued.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Walks the queued ids, the one that has waited the longest first.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        std::iter::successors(self.front(), |&id| {
+            let next = self.links[id as usize].next;
+            (next != END).then_some(next)
+        })
+    }
+
+    /// Checks every invariant, for tests; only in builds with debug assertions.
+    ///
+    /// Costs O(highest id).
+    ///
+    /// # Panics
+    ///
+    /// If the queue is broken, which no sequence of calls should achieve.
+    #[cfg(any(test, debug_assertions))]
+    pub fn verify(&self) {
+        let (mut previous, mut id, mut walked) = (END, self.front, 0);
+        while id != END {
+            assert!(walked < self.len, "more ids are linked than counted");
+            let link = self.links[id as usize];
+            assert_ne!(link, Link::ABSENT);
+            assert_eq!(link.previous, previous, "{id} is linked one way only");
+            (previous, id, walked) = (id, link.next, walked + 1);
+        }
+        assert_eq!(self.back, previous);
+        assert_eq!(self.len, walked);
+        let queued = self.links.iter().filter(|link| **link != Link::ABSENT);
+        assert_eq!(queued.count(), self.len as usize);
+    }
+
+    /// Grows the table until it covers `id`; it at least doubles, so that rising ids cost O(1).
+    #[cold]
+    fn cover(&mut self, id: u32) {
+        assert!(id <= Self::MAX_ID, "id {id} is above {}", Self::MAX_ID);
+        self.links.resize(id as usize + 1, Link::ABSENT);
+    }
+}
+
+impl Default for PostedQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for PostedQueue {
+    /// The ids, the one that has waited the longest first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn queue_of<const N: usize>(ids: [u32; N]) -> PostedQueue {
+        let mut queue = PostedQueue::new();
+        for id in ids {
+            queue.post(id);
+        }
+        queue
+    }
+
+    #[test]
+    fn posting_twice_queues_once() {
+        let mut queue = PostedQueue::new();
+        assert!(queue.post(1));
+        assert!(queue.post(2));
+        assert!(!queue.post(1));
+        assert!(queue.iter().eq([1, 2]));
+    }
+
+    #[test]
+    fn a_popped_id_can_be_posted_again() {
+        let mut queue = queue_of([1, 2]);
+        assert_eq!(queue.pop(), Some(1));
+        assert!(queue.post(1));
+        assert!(queue.iter().eq([2, 1]));
+    }
+
+    #[test]
+    fn cancelling_works_at_the_front_in_the_middle_and_at_the_back() {
+        let mut queue = queue_of([1, 2, 3, 4, 5]);
+        for id in [1, 3, 5] {
+            assert!(queue.cancel(id));
+            queue.verify();
+        }
+        assert!(queue.iter().eq([2, 4]));
+    }
+
+    #[test]
+    fn cancelling_what_is_not_queued_says_so() {
+        let mut queue = queue_of([3]);
+        assert!(!queue.cancel(2));
+        assert!(!queue.cancel(1000));
+        assert!(!queue.cancel(u32::MAX));
+    }
+
+    #[test]
+    fn appending_keeps_the_order_of_both() {
+        let mut queue = queue_of([5, 1]);
+        let mut other = queue_of([3, 9]);
+        queue.append(&mut other);
+        assert!(queue.iter().eq([5, 1, 3, 9]));
+        assert!(other.is_empty());
+        assert!(
+            other.post(3),
+            "the other queue has forgotten what was moved"
+        );
+    }
+
+    #[test]
+    fn appending_leaves_an_id_of_both_where_it_is() {
+        let mut queue = queue_of([5, 1]);
+        queue.append(&mut queue_of([3, 5]));
+        assert!(queue.iter().eq([5, 1, 3]));
+    }
+
+    #[test]
+    fn a_cleared_queue_takes_the_same_ids_again() {
+        let mut queue = queue_of([5, 1]);
+        queue.clear();
+        queue.verify();
+        assert!(queue.is_empty());
+        assert!(queue.post(5));
+    }
+
+    #[test]
+    fn a_prepared_table_does_not_grow() {
+        let mut queue = PostedQueue::with_capacity(100);
+        let before = queue.links.capacity();
+        (0..100).for_each(|id| assert!(queue.post(id)));
+        assert_eq!(queue.links.capacity(), before);
+    }
+
+    #[test]
+    fn the_table_covers_the_highest_id_and_no_more() {
+        assert_eq!(queue_of([999]).links.len(), 1000);
+        assert_eq!(size_of::<Link>(), 8);
+    }
+
+    #[test]
+    #[should_panic(expected = "is above")]
+    fn the_marks_are_not_ids() {
+        PostedQueue::new().post(PostedQueue::MAX_ID + 1);
+    }
+
+    #[test]
+    fn debug_lists_the_ids() {
+        assert_eq!(format!("{:?}", queue_of([7, 3])), "[7, 3]");
+    }
+
+    #[derive(Clone, Debug)]
+    enum Operation {
+        Post(u32),
+        Cancel(u32),
+        Pop,
+        Append(Vec<u32>),
+        Clear,
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let id = 0..24u32;
+        prop_oneof![
+            8 => id.clone().prop_map(Operation::Post),
+            4 => id.clone().prop_map(Operation::Cancel),
+            4 => Just(Operation::Pop),
+            2 => prop::collection::vec(id, 0..10).prop_map(Operation::Append),
+            1 => Just(Operation::Clear),
+        ]
+    }
+
+    /// What `post` means, written as plainly as can be.
+    fn post(oracle: &mut VecDeque<u32>, id: u32) -> bool {
+        let queued = oracle.contains(&id);
+        if !queued {
+            oracle.push_back(id);
+        }
+        !queued
+    }
+
+    proptest! {
+        #[test]
+        fn the_queue_agrees_with_a_vec_deque(
+            operations in prop::collection::vec(operation(), 0..200),
+        ) {
+            let mut queue = PostedQueue::new();
+            let mut oracle = VecDeque::new();
+            for operation in operations {
+                match operation {
+                    Operation::Post(id) => {
+                        prop_assert_eq!(queue.post(id), post(&mut oracle, id));
+                    }
+                    Operation::Cancel(id) => {
+                        let queued = oracle.contains(&id);
+                        oracle.retain(|other| *other != id);
+                        prop_assert_eq!(queue.cancel(id), queued);
+                    }
+                    Operation::Pop => prop_assert_eq!(queue.pop(), oracle.pop_front()),
+                    Operation::Append(ids) => {
+                        let mut other = PostedQueue::new();
+                        for id in ids {
+                            other.post(id);
+                            post(&mut oracle, id);
+                        }
+                        queue.append(&mut other);
+                        other.verify();
+                        prop_assert!(other.is_empty());
+                    }
+                    Operation::Clear => {
+                        queue.clear();
+                        oracle.clear();
+                    }
+                }
+                queue.verify();
+                prop_assert_eq!(queue.len() as usize, oracle.len());
+                prop_assert_eq!(queue.is_empty(), oracle.is_empty());
+                prop_assert_eq!(queue.front(), oracle.front().copied());
+                prop_assert!(queue.iter().eq(oracle.iter().copied()));
+                for id in 0..30 {
+                    prop_assert_eq!(queue.contains(id), oracle.contains(&id));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What the server under test does, by the name of the scene.
+
+use std::{
+    cell::Cell,
+    env,
+    io::Read,
+    num::NonZeroU32,
+    os::unix::net::UnixStream,
+    panic::{self, AssertUnwindSafe},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Worker};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::server::SCENE_FLAG;
+
+pub(crate) fn play(scene: &str) {
+    match scene {
+        "serve" => run(talkative(3), serve),
+        "finish" => run(talkative(1), finish),
+        "linger" => run(talkative(1), linger),
+        "deaf" => run(
+            talkative(1).stop_timeout(Duration::from_millis(50)),
+            never_end,
+        ),
+        "fail at first" => fail_at_first(),
+        "first refuses" => run(talkative(2), |worker| match worker.index() {
+            0 => DO_NOT_RESTART,
+            _ => serve(worker),
+        }),
+        "all refuse" => run(talkative(2), |_| DO_NOT_RESTART),
+        "told at birth" => told_at_birth(),
+        "panicking hook" => panicking_hook(),
+        "bystander" => bystander(),
+        "exit with 7" => std::process::exit(7),
+        "twice" => (0..2).for_each(|_| run(talkative(1), serve)),
+        "wrong" => wrong(),
+        "nested" => run(talkative(1), |_| {
+            run(Supervisor::new(1), serve);
+            DO_NOT_RESTART
+        }),
+        "solo" => {
+            serve(Worker::solo().unwrap());
+        }
+        "solo by hand" => solo_by_hand(),
+        #[cfg(target_os = "linux")]
+        "descriptors" => descriptors(),
+        #[cfg(target_os = "linux")]
+        "no first fork" => no_forks::at_first(),
+        #[cfg(target_os = "linux")]
+        "no fork for a while" => no_forks::for_a_while(),
+        unknown => panic!("no scene is called {unknown:?}"),
+    }
+}
+
+/// Prints what the hooks are told.
+fn talkative<'a>(workers: usize) -> Supervisor<'a> {
+    Supervisor::new(workers)
+        .on_start(|index, pid| println!("started {index} {pid}"))
+        .on_exit(|dead| {
+            let status = dead.status.unwrap();
+            println!("ended {} {} {status}", dead.index, dead.pid);
+        })
+        .on_fork_error(|index, error| println!("not forked {index} {error}"))
+}
+
+fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
+    match supervisor.run(work) {
+        Ok(outcome) => println!("outcome {outcome:?}"),
+        Err(error) => println!("error {error}"),
+    }
+}
+
+/// A worker's event loop, with nothing but its bell to wait for.
+struct Loop {
+    worker: Worker,
+    bell: UnixStream,
+}
+
+impl Loop {
+    fn new(worker: Worker) -> Self {
+        let (bell, rope) = UnixStream::pair().unwrap();
+        rope.set_nonblocking(true).unwrap();
+        worker.wake_fd(&rope).unwrap();
+        println!("ready {} {}", worker.index(), worker.pid());
+        Self { worker, bell }
+    }
+
+    /// Waits until it is to stop, in the given way at least.
+    fn until(&mut self, least: Stop) {
+        let mut bytes = [0; 8];
+        while self.worker.stop() < Some(least) {
+            self.bell.read_exact(&mut bytes).unwrap();
+            assert_eq!(u64::from_ne_bytes(bytes), 1);
+        }
+        println!("told {} {:?}", self.worker.index(), self.worker.stop());
+    }
+}
+
+fn serve(worker: Worker) -> i32 {
+    Loop::new(worker).until(Stop::Graceful);
+    0
+}
+
+/// Has work under way until somebody gives it a byte.
+fn finish(worker: Worker) -> i32 {
+    Loop::new(worker).until(Stop::Graceful);
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+    println!("finished");
+    0
+}
+
+fn linger(worker: Worker) -> i32 {
+    let mut turns = Loop::new(worker);
+    turns.until(Stop::Graceful);
+    turns.until(Stop::Fast);
+    0
+}
+
+fn never_end(worker: Worker) -> i32 {
+    linger(worker);
+    loop {
+        thread::park();
+    }
+}
+
+/// The first three workers end at once, each in its way.
+fn fail_at_first() {
+    let forked = Cell::new(0);
+    let supervisor = talkative(1).on_start(|index, pid| {
+        println!("started {index} {pid}");
+        forked.set(forked.get() + 1);
+    });
+    // A worker has the count as it was when it was forked.
+    run(supervisor, |worker| match forked.get() {
+        0 => 0,
+        1 => 1,
+        2 => {
+            panic::set_hook(Box::new(|_| {}));
+            panic!("as the test wants it")
+        }
+        _ => serve(worker),
+    });
+}
+
+/// Every worker gets its signal as soon as it has a process id.
+fn told_at_birth() {
+    let supervisor = Supervisor::new(200).on_start(|_, pid| signal(pid, Signal::QUIT));
+    run(supervisor, |worker| {
+        serve(worker);
+        DO_NOT_RESTART
+    });
+}
+
+fn panicking_hook() {
+    panic::set_hook(Box::new(|_| {}));
+    let first = Cell::new(None);
+    let supervisor = talkative(2).on_start(|index, pid| {
+        assert_eq!(index, 0, "as the test wants it");
+        first.set(Some(pid));
+    });
+    let result = panic::catch_unwind(AssertUnwindSafe(|| run(supervisor, serve)));
+    println!("panicked {}", result.is_err());
+    let gone = test_kill_process(as_pid(first.get().unwrap())).is_err();
+    println!("gone {gone}");
+}
+
+/// A child of the application's own dies while the supervisor runs.
+fn bystander() {
+    let mut command = Command::new(env::current_exe().unwrap());
+    let mut child = command.args([SCENE_FLAG, "exit with 7"]).spawn().unwrap();
+    run(talkative(1), serve);
+    println!("bystander {}", child.wait().unwrap());
+}
+
+/// How many descriptors there are more than before, in a worker and after all.
+#[cfg(target_os = "linux")]
+fn descriptors() {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    run(Supervisor::new(1), |_| {
+        println!("more in the worker: {}", open() - before);
+        DO_NOT_RESTART
+    });
+    println!("more afterwards: {}", open() - before);
+}
+
+/// What is refused.
+fn wrong() {
+    run(Supervisor::new(0), serve);
+    let worker = Worker::solo().unwrap();
+    assert!(matches!(Worker::solo(), Err(Error::InUse)));
+    run(Supervisor::new(1), |_| DO_NOT_RESTART);
+    let (_bell, rope) = UnixStream::pair().unwrap();
+    let refusal = worker.wake_fd(&rope).unwrap_err();
+    println!("error {refusal}");
+    // Last, since a thread that was joined may still be seen for a moment.
+    let other = thread::spawn(|| run(Supervisor::new(1), |_| DO_NOT_RESTART));
+    other.join().unwrap();
+}
+
+fn solo_by_hand() {
+    let worker = Worker::solo().unwrap();
+    let me = NonZeroU32::new(std::process::id()).unwrap();
+    assert_eq!(worker.stop(), None);
+    // With a single thread, a signal to oneself is handled before kill returns.
+    for (sent, seen) in [
+        (Signal::QUIT, Stop::Graceful),
+        (Signal::INT, Stop::Fast),
+        (Signal::QUIT, Stop::Fast),
+    ] {
+        signal(me, sent);
+        assert_eq!(worker.stop(), Some(seen));
+    }
+    // The descriptor comes after the signals, and is written all the same.
+    Loop::new(worker).bell.read_exact(&mut [0; 8]).unwrap();
+    println!("woken");
+}
+
+fn signal(pid: NonZeroU32, signal: Signal) {
+    kill_process(as_pid(pid), signal).unwrap();
+}
+
+fn as_pid(pid: NonZeroU32) -> Pid {
+    Pid::from_raw(i32::try_from(pid.get()).unwrap()).unwrap()
+}
+
+/// A system that refuses to fork, by a limit on processes that root would not feel.
+#[cfg(target_os = "linux")]
+mod no_forks {
+    #![allow(unsafe_code, reason = "setuid, which rustix leaves out")]
+
+    use super::{run, serve, talkative};
+    use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
+
+    pub(super) fn at_first() {
+        be_nobody();
+        limit_processes(Some(0));
+        run(talkative(1), serve);
+    }
+
+    pub(super) fn for_a_while() {
+        be_nobody();
+        let old = getrlimit(Resource::Nproc).current;
+        let supervisor = talkative(1)
+            .on_exit(|_| limit_processes(Some(0)))
+            .on_fork_error(|index, _| {
+                println!("not forked {index}");
+                limit_processes(old);
+            });
+        run(supervisor, serve);
+    }
+
+    fn be_nobody() {
+        if getuid().is_root() {
+            // SAFETY: setuid takes a number, and the process has no other thread.
+            assert_eq!(unsafe { libc::setuid(65534) }, 0);
+        }
+    }
+
+    fn limit_processes(current: Option<u64>) {
+        let maximum = getrlimit(Resource::Nproc).maximum;
+        setrlimit(Resource::Nproc, Rlimit { current, maximum }).unwrap();
+    }
+}

@@ -1,0 +1,110 @@
+//! A server under test, as the tests see it: lines out, signals in, and an end in all cases.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// Marks the argument after it as the name of a scene.
+pub(crate) const SCENE_FLAG: &str = "--scene";
+
+/// Far longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server, its workers and whatever else it started: one process group, killed on drop.
+pub(crate) struct Server {
+    child: Child,
+    lines: Receiver<String>,
+    /// All lines so far, to be shown when one is missed.
+    seen: Vec<String>,
+}
+
+impl Server {
+    pub(crate) fn play(scene: &str) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([SCENE_FLAG, scene])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let seen = Vec::new();
+        Self { child, lines, seen }
+    }
+
+    /// Waits for the next line that begins with `start`, and returns the words that follow.
+    pub(crate) fn expect(&mut self, start: &str) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("no line {start:?} after {:#?}", self.seen);
+            };
+            self.seen.push(line.clone());
+            if let Some(rest) = line.strip_prefix(start) {
+                return rest.split_whitespace().map(String::from).collect();
+            }
+        }
+    }
+
+    /// Waits for a line `start PID`.
+    pub(crate) fn expect_pid(&mut self, start: &str) -> Pid {
+        let words = self.expect(start);
+        Pid::from_raw(words[0].parse().unwrap()).unwrap()
+    }
+
+    /// Waits until every process that could write a line is gone, and returns all lines ever seen.
+    pub(crate) fn expect_end(&mut self) -> &[String] {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.seen.push(line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return &self.seen,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    panic!("somebody is left after {:#?}", self.seen)
+                }
+            }
+        }
+    }
+
+    /// Gives the server, or whichever worker reads it, a byte on standard input.
+    pub(crate) fn give_byte(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+    }
+
+    pub(crate) fn signal_master(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// What the terminal does on Ctrl-C.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        kill_process_group(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The group may have ended by itself; its number is held by the child that is not reaped.
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,275 @@
+//! What must hold, each as a sentence.
+
+use rustix::process::{Signal, kill_process};
+
+use crate::server::Server;
+
+macro_rules! tests {
+    ($($(#[$cfg:meta])* $name:ident)*) => {
+        /// All tests, by name.
+        pub(crate) const ALL: &[(&str, fn())] = &[$($(#[$cfg])* (stringify!($name), $name),)*];
+    };
+}
+
+tests! {
+    workers_have_the_indices_from_zero_up
+    a_killed_worker_is_replaced_after_the_hook_was_told
+    term_and_int_end_all
+    ctrl_c_reaches_all_and_replaces_nobody
+    quit_lets_a_worker_finish
+    term_makes_a_graceful_stop_fast
+    a_worker_that_does_not_listen_is_told_twice_and_then_killed
+    workers_that_die_young_are_replaced_whatever_their_end
+    exit_code_two_is_not_replaced
+    when_all_have_refused_the_supervisor_returns
+    a_signal_right_after_fork_is_not_lost
+    a_stop_while_workers_are_forked_stops_all_of_them
+    a_panicking_hook_leaves_nobody_behind
+    the_applications_own_children_are_left_to_it
+    a_second_supervisor_works_like_the_first
+    mistakes_are_refused_with_a_reason
+    a_worker_cannot_be_a_master
+    a_solo_worker_is_told_to_stop
+    a_stop_is_sticky_and_wakes_a_descriptor_that_comes_later
+    #[cfg(target_os = "linux")] workers_end_when_their_master_is_killed
+    #[cfg(target_os = "linux")] no_descriptor_is_left_to_a_worker_or_to_the_application
+    #[cfg(target_os = "linux")] a_server_that_cannot_fork_at_all_says_so
+    #[cfg(target_os = "linux")] a_fork_that_fails_later_is_tried_again
+}
+
+/// How often the races between fork and signal are run.
+const ROUNDS: usize = 200;
+
+fn serving() -> Server {
+    let mut server = Server::play("serve");
+    for _ in 0..3 {
+        server.expect("ready");
+    }
+    server
+}
+
+fn count(lines: &[String], start: &str) -> usize {
+    lines.iter().filter(|line| line.starts_with(start)).count()
+}
+
+#[track_caller]
+fn assert_last(lines: &[String], last: &str) {
+    assert_eq!(lines.last().map(String::as_str), Some(last), "{lines:#?}");
+}
+
+fn workers_have_the_indices_from_zero_up() {
+    let mut server = serving();
+    server.signal_master(Signal::TERM);
+    let lines = server.expect_end();
+    for index in 0..3 {
+        assert_eq!(count(lines, &format!("started {index} ")), 1);
+        assert_eq!(count(lines, &format!("ready {index} ")), 1);
+    }
+}
+
+fn a_killed_worker_is_replaced_after_the_hook_was_told() {
+    let mut server = Server::play("serve");
+    let victim = server.expect_pid("started 1 ");
+    kill_process(victim, Signal::KILL).unwrap();
+    let told = server.expect("ended").join(" ");
+    assert_eq!(
+        told,
+        format!("1 {} signal: 9 (SIGKILL)", victim.as_raw_pid())
+    );
+    let replacement = server.expect_pid("started 1 ");
+    assert_ne!(replacement, victim);
+    server.expect("ready 1 ");
+    server.signal_master(Signal::TERM);
+    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+fn term_and_int_end_all() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = serving();
+        server.signal_master(signal);
+        let lines = server.expect_end();
+        assert_last(lines, "outcome Stopped(Fast)");
+        assert_eq!(count(lines, "told"), 3);
+        assert_eq!(count(lines, "ended"), 3);
+    }
+}
+
+fn ctrl_c_reaches_all_and_replaces_nobody() {
+    let mut server = serving();
+    server.signal_group(Signal::INT);
+    let lines = server.expect_end();
+    assert_last(lines, "outcome Stopped(Fast)");
+    assert_eq!(count(lines, "started"), 3);
+}
+
+fn quit_lets_a_worker_finish() {
+    let mut server = Server::play("finish");
+    server.expect("ready");
+    server.signal_master(Signal::QUIT);
+    server.expect("told 0 Some(Graceful)");
+    server.give_byte();
+    server.expect("finished");
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "told"), 1);
+    assert_last(lines, "outcome Stopped(Graceful)");
+}
+
+fn term_makes_a_graceful_stop_fast() {
+    let mut server = Server::play("linger");
+    server.expect("ready");
+    server.signal_master(Signal::QUIT);
+    server.expect("told 0 Some(Graceful)");
+    server.signal_master(Signal::TERM);
+    server.expect("told 0 Some(Fast)");
+    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+fn a_worker_that_does_not_listen_is_told_twice_and_then_killed() {
+    let mut server = Server::play("deaf");
+    server.expect("ready");
+    server.signal_master(Signal::QUIT);
+    server.expect("told 0 Some(Graceful)");
+    server.expect("told 0 Some(Fast)");
+    let told = server.expect("ended 0 ").join(" ");
+    assert!(told.ends_with("signal: 9 (SIGKILL)"), "{told}");
+    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+fn workers_that_die_young_are_replaced_whatever_their_end() {
+    let mut server = Server::play("fail at first");
+    for status in ["exit status: 0", "exit status: 1", "exit status: 101"] {
+        server.expect("started 0");
+        let told = server.expect("ended 0").join(" ");
+        assert!(told.ends_with(status), "{told}");
+    }
+    server.expect("ready 0");
+    server.signal_master(Signal::TERM);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "started"), 4);
+}
+
+fn exit_code_two_is_not_replaced() {
+    let mut server = Server::play("first refuses");
+    let neighbour = server.expect_pid("started 1 ");
+    server.expect("ended 0");
+    // The slot beside it is still looked after.
+    kill_process(neighbour, Signal::KILL).unwrap();
+    server.expect("ended 1");
+    server.expect("ready 1");
+    server.signal_master(Signal::TERM);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "started 0"), 1);
+    assert_eq!(count(lines, "started 1"), 2);
+}
+
+fn when_all_have_refused_the_supervisor_returns() {
+    let mut server = Server::play("all refuse");
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "started"), 2);
+    assert_last(lines, "outcome Refused");
+}
+
+fn a_signal_right_after_fork_is_not_lost() {
+    let mut server = Server::play("told at birth");
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "told"), ROUNDS);
+    assert_last(lines, "outcome Refused");
+}
+
+fn a_stop_while_workers_are_forked_stops_all_of_them() {
+    for _ in 0..ROUNDS {
+        let mut server = Server::play("serve");
+        server.expect("started 0");
+        server.signal_master(Signal::TERM);
+        let lines = server.expect_end();
+        assert_last(lines, "outcome Stopped(Fast)");
+        assert_eq!(count(lines, "ended"), count(lines, "started"));
+        assert_eq!(count(lines, "told"), 3);
+    }
+}
+
+fn a_panicking_hook_leaves_nobody_behind() {
+    let mut server = Server::play("panicking hook");
+    server.expect("panicked true");
+    server.expect("gone true");
+    server.expect_end();
+}
+
+fn the_applications_own_children_are_left_to_it() {
+    let mut server = Server::play("bystander");
+    server.expect("ready 0");
+    server.signal_master(Signal::TERM);
+    server.expect("outcome Stopped(Fast)");
+    server.expect("bystander exit status: 7");
+}
+
+fn a_second_supervisor_works_like_the_first() {
+    let mut server = Server::play("twice");
+    for (signal, stop) in [(Signal::TERM, "Fast"), (Signal::QUIT, "Graceful")] {
+        server.expect("ready 0");
+        server.signal_master(signal);
+        server.expect(&format!("outcome Stopped({stop})"));
+    }
+}
+
+fn mistakes_are_refused_with_a_reason() {
+    let mut server = Server::play("wrong");
+    server.expect("error a supervisor of 0 workers");
+    server.expect("error the stop signals of this process are taken");
+    let fd = server.expect("error descriptor");
+    assert_eq!(fd[1..4], ["would", "block", "a"]);
+    if cfg!(target_os = "linux") {
+        server.expect("error cannot fork a process that has 2 threads");
+    }
+}
+
+fn a_worker_cannot_be_a_master() {
+    let mut server = Server::play("nested");
+    server.expect("error the stop signals of this process are taken");
+    server.expect("outcome Refused");
+}
+
+fn a_solo_worker_is_told_to_stop() {
+    let mut server = Server::play("solo");
+    server.expect("ready 0");
+    server.signal_master(Signal::QUIT);
+    assert_last(server.expect_end(), "told 0 Some(Graceful)");
+}
+
+fn a_stop_is_sticky_and_wakes_a_descriptor_that_comes_later() {
+    let mut server = Server::play("solo by hand");
+    assert_last(server.expect_end(), "woken");
+}
+
+#[cfg(target_os = "linux")]
+fn workers_end_when_their_master_is_killed() {
+    let mut server = serving();
+    server.signal_master(Signal::KILL);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "told"), 3);
+}
+
+#[cfg(target_os = "linux")]
+fn no_descriptor_is_left_to_a_worker_or_to_the_application() {
+    let mut server = Server::play("descriptors");
+    server.expect("more in the worker: 0");
+    server.expect("more afterwards: 0");
+}
+
+#[cfg(target_os = "linux")]
+fn a_server_that_cannot_fork_at_all_says_so() {
+    let mut server = Server::play("no first fork");
+    server.expect("error fork failed: ");
+    assert_eq!(count(server.expect_end(), "not forked"), 0);
+}
+
+#[cfg(target_os = "linux")]
+fn a_fork_that_fails_later_is_tried_again() {
+    let mut server = Server::play("no fork for a while");
+    let victim = server.expect_pid("ready 0");
+    kill_process(victim, Signal::KILL).unwrap();
+    server.expect("not forked 0");
+    server.expect("ready 0");
+    server.signal_master(Signal::TERM);
+    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}

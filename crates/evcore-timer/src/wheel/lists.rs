@@ -1,0 +1,343 @@
+//! Lists of timers, all threaded through one table.
+//!
+//! Each list is circular and closed by a *head*, a node that is no timer's.
+//! So linking and unlinking write to two neighbours, whatever these are, and a list is left empty exactly when both were its head.
+//! The heads come first in the table and the timers behind them, by id; a list is named by the index of its head.
+//!
+//! Nothing here knows what a list means: that is the wheel's business.
+
+#[cfg(test)]
+mod tests;
+
+/// Heads at the start of the table: 12 words of 64.
+pub(super) const HEADS: u32 = 64 * WORDS;
+
+/// The highest id, 2²⁷ − 1: beyond it an id is more likely a mistake than an index, and the table 2 GiB.
+pub(super) const ID_MAX: u32 = (1 << 27) - 1;
+
+/// Words of the bitmap that tells which lists are not empty.
+const WORDS: u32 = 12;
+
+/// In `next` and `prev` of a timer that is on no list.
+const NONE: u32 = u32::MAX;
+
+/// The table of nodes, and a bit for each list that is not empty.
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    // Invariant: `nodes[HEADS + id]` is the timer of `id`; following `next` from a head leads back to it, and `prev` is the same way backwards.
+    nodes: Vec<Node>,
+    // Invariant: bit `list % 64` of word `list / 64` is set exactly when the list has a timer.
+    occupied: [u64; WORDS as usize],
+}
+
+impl Lists {
+    /// Empty lists, and room for the timers of `ids` ids.
+    pub(super) fn with_capacity(ids: usize) -> Self {
+        let mut nodes = Vec::with_capacity(ids.saturating_add(HEADS as usize));
+        nodes.extend((0..HEADS).map(Node::head));
+        Self {
+            nodes,
+            occupied: [0; WORDS as usize],
+        }
+    }
+
+    /// The node of a timer, which need not be linked; the table grows to hold it.
+    #[inline]
+    pub(super) fn admit(&mut self, id: u32) -> u32 {
+        let node = id.saturating_add(HEADS);
+        if node as usize >= self.nodes.len() {
+            self.grow(id);
+        }
+        node
+    }
+
+    /// Links a timer that is not linked, behind all others of a list.
+    #[inline]
+    pub(super) fn push_back(&mut self, list: u32, node: u32, deadline: u64) {
+        let tail = self.at(list).prev;
+        self.link(node, deadline, tail, list);
+        self.mark_occupied(list);
+    }
+
+    /// Links a timer that is not linked into an ordered list, behind all that are due at or before `deadline`.
+    ///
+    /// Cost: one step for each timer of the list with a later deadline.
+    pub(super) fn insert_ordered(&mut self, list: u32, node: u32, deadline: u64) {
+        let prev = self.last_due_by(deadline, self.at(list).prev);
+        self.link(node, deadline, prev, self.at(prev).next);
+        self.mark_occupied(list);
+    }
+
+    /// Takes a linked timer off its list.
+    ///
+    /// The node still looks linked: link it again, or [`release`](Self::release) it.
+    #[inline]
+    pub(super) fn unlink(&mut self, node: u32) {
+        let Node { prev, next, .. } = *self.at(node);
+        self.at_mut(prev).next = next;
+        self.at_mut(next).prev = prev;
+        if prev == next {
+            self.mark_empty(prev);
+        }
+    }
+
+    /// Marks an unlinked timer as being on no list.
+    #[inline]
+    pub(super) fn release(&mut self, node: u32) {
+        let node = self.at_mut(node);
+        (node.prev, node.next) = (NONE, NONE);
+    }
+
+    /// Moves all timers of `from`, in their order, behind those of `to`.
+    ///
+    /// Neither list may be the other, and `from` must not be empty.
+    pub(super) fn append(&mut self, to: u32, from: u32) {
+        debug_assert!(
+            to != from && self.is_occupied(from),
+            "appends {from} to {to}"
+        );
+        let Node {
+            prev: last,
+            next: first,
+            ..
+        } = *self.at(from);
+        let tail = self.at(to).prev;
+        self.at_mut(tail).next = first;
+        self.at_mut(first).prev = tail;
+        self.at_mut(last).next = to;
+        self.at_mut(to).prev = last;
+        self.mark_occupied(to);
+        self.truncate(from, from);
+    }
+
+    /// Moves all timers of an ordered list to their places in another; timers of equal deadline go behind those already there.
+    ///
+    /// Cost: one step for each timer moved, and for each of `to` that is due after one of them.
+    pub(super) fn merge(&mut self, to: u32, from: u32) {
+        let mut prev = self.at(to).prev;
+        // From the latest to the earliest, so that `to` is walked once.
+        while self.is_occupied(from) {
+            let node = self.at(from).prev;
+            let deadline = self.deadline(node);
+            prev = self.last_due_by(deadline, prev);
+            self.unlink(node);
+            self.link(node, deadline, prev, self.at(prev).next);
+            self.mark_occupied(to);
+        }
+    }
+
+    /// Moves the timers of `list` that follow `last`, in their order, each to the tail of the list that `list_of` names for its deadline.
+    ///
+    /// `last` is a timer of the list, or `list` itself to move all.
+    pub(super) fn redistribute(&mut self, list: u32, last: u32, list_of: impl Fn(u64) -> u32) {
+        let mut node = self.at(last).next;
+        self.truncate(list, last);
+        while node != list {
+            let Node { deadline, next, .. } = *self.at(node);
+            self.push_back(list_of(deadline), node, deadline);
+            node = next;
+        }
+    }
+
+    /// Takes all timers off their lists.
+    pub(super) fn clear(&mut self) {
+        let (heads, timers) = self.nodes.split_at_mut(HEADS as usize);
+        for (index, head) in (0..).zip(heads) {
+            *head = Node::head(index);
+        }
+        timers.fill(Node::UNLINKED);
+        self.occupied = [0; WORDS as usize];
+    }
+
+    /// The timer of `id`, if it is on a list.
+    #[inline]
+    pub(super) fn find(&self, id: u32) -> Option<u32> {
+        let node = id.checked_add(HEADS)?;
+        self.nodes.get(node as usize)?.is_linked().then_some(node)
+    }
+
+    /// Whether a timer that was admitted is on a list.
+    #[inline]
+    pub(super) fn is_linked(&self, node: u32) -> bool {
+        self.at(node).is_linked()
+    }
+
+    /// The id of a timer.
+    #[inline]
+    pub(super) fn id(&self, node: u32) -> u32 {
+        debug_assert!(node >= HEADS, "{node} is a head");
+        node - HEADS
+    }
+
+    /// The deadline of a linked timer.
+    #[inline]
+    pub(super) fn deadline(&self, node: u32) -> u64 {
+        self.at(node).deadline
+    }
+
+    /// The timer at the front of a list.
+    #[inline]
+    pub(super) fn first(&self, list: u32) -> Option<u32> {
+        let first = self.at(list).next;
+        (first != list).then_some(first)
+    }
+
+    /// The last timer of an ordered list that is due at or before `deadline`; the list itself if there is none.
+    pub(super) fn last_in_due_by(&self, list: u32, deadline: u64) -> u32 {
+        self.last_due_by(deadline, self.at(list).prev)
+    }
+
+    /// The lowest of the first `64 * words` lists that is not empty.
+    #[inline]
+    pub(super) fn lowest_occupied(&self, words: u32) -> Option<u32> {
+        let (word, bits) = (0..words).zip(self.occupied).find(|&(_, bits)| bits != 0)?;
+        Some(word * 64 + bits.trailing_zeros())
+    }
+
+    /// Whether a list has a timer.
+    #[inline]
+    fn is_occupied(&self, list: u32) -> bool {
+        self.at(list).next != list
+    }
+
+    /// Walks an ordered list backwards from `node` to the first that is due at or before `deadline`.
+    fn last_due_by(&self, deadline: u64, mut node: u32) -> u32 {
+        // The head ends the walk: its deadline is 0.
+        while self.deadline(node) > deadline {
+            node = self.at(node).prev;
+        }
+        node
+    }
+
+    /// Links a timer between two neighbours.
+    #[inline]
+    fn link(&mut self, node: u32, deadline: u64, prev: u32, next: u32) {
+        self.at_mut(prev).next = node;
+        self.at_mut(next).prev = node;
+        *self.at_mut(node) = Node {
+            deadline,
+            prev,
+            next,
+        };
+    }
+
+    /// Cuts off what follows `last`, a timer of `list` or `list` itself.
+    fn truncate(&mut self, list: u32, last: u32) {
+        self.at_mut(last).next = list;
+        self.at_mut(list).prev = last;
+        if last == list {
+            self.mark_empty(list);
+        }
+    }
+
+    #[inline]
+    fn mark_occupied(&mut self, list: u32) {
+        self.occupied[(list / 64) as usize] |= 1 << (list % 64);
+    }
+
+    #[inline]
+    fn mark_empty(&mut self, list: u32) {
+        self.occupied[(list / 64) as usize] &= !(1 << (list % 64));
+    }
+
+    #[inline]
+    fn at(&self, node: u32) -> &Node {
+        &self.nodes[node as usize]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, node: u32) -> &mut Node {
+        &mut self.nodes[node as usize]
+    }
+
+    #[cold]
+    fn grow(&mut self, id: u32) {
+        assert!(
+            id <= ID_MAX,
+            "timer id {id} is above {ID_MAX}: ids index a table, so keep them dense",
+        );
+        self.nodes.resize((HEADS + id) as usize + 1, Node::UNLINKED);
+    }
+}
+
+/// A timer, or the head of a list.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    deadline: u64,
+    prev: u32,
+    next: u32,
+}
+
+impl Node {
+    const UNLINKED: Self = Self {
+        deadline: 0,
+        prev: NONE,
+        next: NONE,
+    };
+
+    /// The head of the empty list of that index.
+    const fn head(index: u32) -> Self {
+        Self {
+            deadline: 0,
+            prev: index,
+            next: index,
+        }
+    }
+
+    #[inline]
+    const fn is_linked(self) -> bool {
+        self.next != NONE
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Lists {
+    /// Panics where a link, a bit or the marker of an unlinked timer is wrong; returns how many timers are linked.
+    pub(super) fn verify(&self) -> usize {
+        let linked = (0..HEADS).map(|list| self.verify_list(list)).sum();
+        let marked = self.nodes[HEADS as usize..]
+            .iter()
+            .filter(|node| node.is_linked());
+        assert_eq!(
+            marked.count(),
+            linked,
+            "a timer looks linked and is on no list"
+        );
+        linked
+    }
+
+    /// The deadlines of a list, from the front.
+    pub(super) fn deadlines(&self, list: u32) -> impl Iterator<Item = u64> + '_ {
+        let mut node = list;
+        std::iter::from_fn(move || {
+            node = self.at(node).next;
+            (node != list).then(|| self.deadline(node))
+        })
+    }
+
+    /// How many nodes the table holds before it must grow.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
+    fn verify_list(&self, list: u32) -> usize {
+        assert_eq!(self.deadline(list), 0, "head {list} would not end a walk");
+        let bit = self.occupied[(list / 64) as usize] >> (list % 64) & 1;
+        assert_eq!(bit == 1, self.is_occupied(list), "bit of list {list}");
+        let (mut node, mut count) = (list, 0);
+        loop {
+            let next = self.at(node).next;
+            assert_eq!(
+                self.at(next).prev,
+                node,
+                "link from {node} to {next} and back"
+            );
+            if next == list {
+                return count;
+            }
+            assert!(next >= HEADS, "list {list} runs into head {next}");
+            (node, count) = (next, count + 1);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The wheel by examples, beside the oracle, and against the bugs of its peers.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::oracle::{assert_agrees, scripts};
+
+fn wheel_with(timers: &[(u32, u64)]) -> TimerWheel {
+    let mut wheel = TimerWheel::new();
+    for &(id, deadline) in timers {
+        wheel.arm(id, deadline);
+        wheel.verify();
+    }
+    wheel
+}
+
+/// The ids that fire in one phase.
+fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
+    let mut ids = Vec::new();
+    while let Some((id, deadline)) = wheel.pop_expired(now) {
+        wheel.verify();
+        assert!(deadline <= now, "{id} fired early");
+        ids.push(id);
+    }
+    wheel.verify();
+    ids
+}
+
+#[test]
+fn a_timer_fires_at_its_deadline_and_not_before() {
+    for deadline in [1, 63, 64, 65, 4095, 4096, 60_000, 1 << 36, u64::MAX] {
+        let mut wheel = wheel_with(&[(0, deadline)]);
+        assert_eq!(wheel.pop_expired(deadline - 1), None);
+        assert_eq!(wheel.pop_expired(deadline), Some((0, deadline)));
+        assert!(wheel.is_empty());
+    }
+}
+
+#[test]
+fn deadlines_that_differ_fire_in_their_order_whatever_their_level() {
+    let mut wheel = wheel_with(&[
+        (0, 100_000),
+        (1, 70),
+        (2, 5_000),
+        (3, 5),
+        (4, u64::MAX),
+        (5, 69),
+    ]);
+    assert_eq!(fired(&mut wheel, u64::MAX), [3, 5, 1, 2, 0, 4]);
+}
+
+#[test]
+fn equal_deadlines_fire_as_armed_whatever_level_they_were_armed_from() {
+    let mut wheel = wheel_with(&[(0, 5_000), (9, 4_000)]);
+    assert_eq!(fired(&mut wheel, 4_000), [9]);
+    wheel.arm(1, 5_000);
+    assert_eq!(fired(&mut wheel, 4_999), []);
+    wheel.arm(2, 5_000);
+    assert_eq!(fired(&mut wheel, 5_000), [0, 1, 2]);
+}
+
+#[test]
+fn arming_again_with_the_same_deadline_goes_behind_its_equals() {
+    let mut wheel = wheel_with(&[(0, 10), (1, 10), (0, 10)]);
+    assert_eq!(wheel.len(), 2);
+    assert_eq!(fired(&mut wheel, 10), [1, 0]);
+}
+
+#[test]
+fn disarming_what_is_not_armed_is_false() {
+    let mut wheel = wheel_with(&[(3, 10)]);
+    assert!(!wheel.disarm(2));
+    assert!(!wheel.disarm(u32::MAX));
+    assert!(wheel.disarm(3));
+    assert!(!wheel.disarm(3));
+    assert_eq!(fired(&mut wheel, 10), []);
+}
+
+#[test]
+fn the_deadline_of_an_id_beyond_the_table_is_none() {
+    let wheel = wheel_with(&[(3, 10)]);
+    assert_eq!(
+        [2, 3, 4, u32::MAX].map(|id| wheel.deadline(id)),
+        [None, Some(10), None, None]
+    );
+}
+
+#[test]
+fn a_handler_that_arms_in_the_past_does_not_loop() {
+    let mut wheel = wheel_with(&[(0, 10)]);
+    for now in [10, 10, 11, 11] {
+        assert_eq!(wheel.pop_expired(now), Some((0, 10)));
+        wheel.arm(0, 10);
+        assert_eq!(wheel.pop_expired(now), None);
+        assert_eq!(wheel.next_deadline(), Some(10));
+    }
+}
+
+#[test]
+fn a_handler_that_disarms_a_due_timer_keeps_it_from_firing() {
+    let mut wheel = wheel_with(&[(0, 10), (1, 10), (2, 9), (3, 10)]);
+    assert_eq!(wheel.pop_expired(10), Some((2, 9)));
+    assert!(wheel.disarm(1));
+    wheel.arm(3, 20);
+    assert_eq!(fired(&mut wheel, 10), [0]);
+    assert_eq!(fired(&mut wheel, 20), [3]);
+}
+
+#[test]
+fn a_phase_left_early_goes_on_with_the_same_now() {
+    let mut wheel = wheel_with(&[(0, 10), (1, 11)]);
+    assert_eq!(wheel.pop_expired(12), Some((0, 10)));
+    wheel.arm(2, 5);
+    assert_eq!(fired(&mut wheel, 12), [1]);
+    assert_eq!(fired(&mut wheel, 12), [2]);
+}
+
+#[test]
+fn another_now_begins_a_phase_that_yields_what_was_armed_late_in_order() {
+    let mut wheel = wheel_with(&[(0, 10), (1, 11), (2, 13)]);
+    assert_eq!(wheel.pop_expired(12), Some((0, 10)));
+    for (id, deadline) in [(3, 11), (4, 0), (5, 12), (6, 13)] {
+        wheel.arm(id, deadline);
+    }
+    assert_eq!(fired(&mut wheel, 13), [4, 1, 3, 5, 2, 6]);
+}
+
+#[test]
+fn a_now_that_goes_back_fires_nothing_early() {
+    let mut wheel = wheel_with(&[(0, 4_000), (1, 10_000)]);
+    assert_eq!(fired(&mut wheel, 5_000), [0]);
+    wheel.arm(2, 4_500);
+    assert_eq!(fired(&mut wheel, 4_499), []);
+    wheel.arm(3, 4_500);
+    assert_eq!(fired(&mut wheel, 4_500), [2, 3]);
+    assert_eq!(fired(&mut wheel, 10_000), [1]);
+}
+
+#[test]
+fn a_wheel_drained_at_the_end_of_time_can_be_used_from_the_start() {
+    let mut wheel = wheel_with(&[(0, u64::MAX), (1, 7)]);
+    assert_eq!(fired(&mut wheel, u64::MAX), [1, 0]);
+    for (id, deadline) in [(0, 90), (1, 30), (2, 0)] {
+        wheel.arm(id, deadline);
+    }
+    assert_eq!(fired(&mut wheel, 50), [2, 1]);
+    assert_eq!(fired(&mut wheel, 90), [0]);
+}
+
+#[test]
+fn clearing_within_a_phase_does_not_end_it() {
+    let mut wheel = wheel_with(&[(0, 10), (1, 10), (2, 500)]);
+    assert_eq!(wheel.pop_expired(10), Some((0, 10)));
+    wheel.clear();
+    wheel.verify();
+    wheel.arm(0, 10);
+    assert_eq!(wheel.pop_expired(10), None);
+    assert_eq!(fired(&mut wheel, 1_000), [0]);
+}
+
+#[test]
+fn a_whole_day_without_timers_is_skipped_in_one_call() {
+    let day_ns = 86_400_000_000_000;
+    let mut wheel = wheel_with(&[(0, 10 * day_ns)]);
+    assert_eq!(fired(&mut wheel, 10 * day_ns - 1), []);
+    assert_eq!(wheel.position, 10 * day_ns - 1);
+    assert_eq!(wheel.next_deadline(), Some(10 * day_ns));
+}
+
+#[test]
+fn room_for_ids_is_room_for_all_of_them() {
+    let mut wheel = TimerWheel::with_capacity(1_000);
+    let before = wheel.lists.capacity();
+    wheel.arm(999, 10);
+    assert_eq!(wheel.lists.capacity(), before);
+}
+
+#[test]
+#[should_panic(expected = "timer id 134217728 is above 134217727")]
+fn an_id_above_the_limit_is_refused_by_name() {
+    TimerWheel::new().arm(TimerWheel::ID_MAX + 1, 10);
+}
+
+#[test]
+#[should_panic(expected = "timer id 4294967295 is above 134217727")]
+fn the_highest_number_is_refused_like_any_other_above_the_limit() {
+    TimerWheel::new().arm(u32::MAX, 10);
+}
+
+#[test]
+fn debug_shows_the_state_and_not_the_table() {
+    let wheel = wheel_with(&[(1_000, 10)]);
+    let shown = format!("{wheel:?}");
+    assert_eq!(
+        shown,
+        "TimerWheel { armed: 1, next_deadline: Some(10), position: 0, .. }"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_script_has_the_same_result_as_on_the_oracle(script in scripts()) {
+        assert_agrees(TimerWheel::new(), TimerWheel::verify, &script);
+    }
+
+    #[test]
+    fn waking_at_each_next_deadline_wastes_at_most_one_wake_a_level(
+        position in any::<u64>(),
+        ahead in any::<u64>(),
+        shift in 0..64_u32,
+    ) {
+        let mut wheel = TimerWheel::new();
+        prop_assert_eq!(wheel.pop_expired(position), None);
+        let deadline = position.saturating_add(ahead >> shift);
+        wheel.arm(0, deadline);
+
+        let mut wakes = 1;
+        while wheel.pop_expired(wheel.next_deadline().unwrap()).is_none() {
+            wakes += 1;
+        }
+        prop_assert!(wakes <= LEVELS, "{} wakes", wakes);
+        prop_assert_eq!(wheel.latest_now, deadline);
+    }
+}
+
+/// What went wrong in other timer queues.
+mod peers {
+    use super::*;
+
+    // tokio #849: the wake-up stayed at the old deadline's slot.
+    #[test]
+    fn moving_a_deadline_closer_moves_the_wake_up() {
+        let mut wheel = wheel_with(&[(0, 200)]);
+        assert_eq!(wheel.pop_expired(1), None);
+        assert_eq!(wheel.pop_expired(3), None);
+        wheel.arm(0, 5);
+        assert_eq!(wheel.next_deadline(), Some(5));
+        assert_eq!(fired(&mut wheel, 20), [0]);
+    }
+
+    // tokio #854: a second timer, due sooner than the first, was slept over.
+    #[test]
+    fn a_sooner_timer_moves_the_wake_up() {
+        let mut wheel = wheel_with(&[(0, 10_000)]);
+        assert_eq!(wheel.pop_expired(1), None);
+        wheel.arm(1, 600);
+        assert!(wheel.next_deadline() <= Some(600));
+        assert_eq!(fired(&mut wheel, 600), [1]);
+    }
+
+    // tokio #868: moving two timers back in turn panicked.
+    #[test]
+    fn moving_several_timers_back_in_turn_loses_none() {
+        let mut wheel = wheel_with(&[(0, 200), (1, 250)]);
+        assert_eq!(wheel.pop_expired(0), None);
+        for (id, deadline) in [(0, 300), (1, 350), (0, 400)] {
+            wheel.arm(id, deadline);
+            wheel.verify();
+        }
+        assert!(wheel.next_deadline() <= Some(350));
+        assert_eq!(fired(&mut wheel, 399), [1]);
+        assert_eq!(fired(&mut wheel, 400), [0]);
+    }
+
+    // tokio #1700: a timer armed after an expiry held back those that were due before it.
+    #[test]
+    fn arming_after_an_expiry_holds_nothing_back() {
+        let mut wheel = wheel_with(&[(1, 1_000), (2, 2_000), (3, 3_000)]);
+        assert_eq!(fired(&mut wheel, 1_000), [1]);
+        wheel.arm(6, 6_000);
+        assert!(wheel.next_deadline() <= Some(2_000));
+        assert_eq!(fired(&mut wheel, 2_000), [2]);
+    }
+
+    // tokio #2473 and #3270: touching what had expired, but was not yet taken, panicked where the deadline began a slot.
+    #[test]
+    fn what_is_due_and_not_yet_taken_can_be_moved_and_disarmed() {
+        let at = 7_481_664; // a multiple of 64
+        let mut wheel = wheel_with(&[(0, at), (1, at), (2, at), (3, at)]);
+        assert_eq!(wheel.pop_expired(at), Some((0, at)));
+        wheel.arm(1, at + 64);
+        wheel.verify();
+        assert!(wheel.disarm(2));
+        wheel.verify();
+        assert_eq!(fired(&mut wheel, at), [3]);
+        assert!(wheel.disarm(1));
+        assert!(wheel.is_empty());
+    }
+
+    // tokio #3270: a timer armed in the past and then in the future was still taken for overdue.
+    #[test]
+    fn an_overdue_timer_can_be_moved_into_the_future_and_on() {
+        let mut wheel = wheel_with(&[]);
+        assert_eq!(wheel.pop_expired(1_000), None);
+        for deadline in [900, 2_000, 3_000] {
+            wheel.arm(0, deadline);
+            wheel.verify();
+        }
+        assert_eq!(fired(&mut wheel, 2_999), []);
+        assert_eq!(fired(&mut wheel, 3_000), [0]);
+    }
+
+    // tokio #5536: a wheel of six levels panicked when it had run for 2^36 ticks.
+    #[test]
+    fn no_number_of_ticks_is_too_many() {
+        let mut wheel = TimerWheel::new();
+        for bit in 0..64 {
+            let now = 1 << bit;
+            assert_eq!(wheel.pop_expired(now), None);
+            wheel.arm(0, now + 1);
+            assert_eq!(fired(&mut wheel, now + 1), [0]);
+        }
+    }
+
+    // tokio #8274: a timer moved into the past did not wake who slept.
+    #[test]
+    fn a_timer_moved_into_the_past_is_due_at_once() {
+        let mut wheel = wheel_with(&[(0, 5_000)]);
+        assert_eq!(wheel.pop_expired(1_000), None);
+        wheel.arm(0, 10);
+        assert_eq!(wheel.next_deadline(), Some(10));
+        assert_eq!(fired(&mut wheel, 1_000), [0]);
+    }
+
+    // calloop #238: cancelled timers stayed in memory until their deadline.
+    #[test]
+    fn timers_armed_and_disarmed_for_ever_take_no_memory() {
+        let mut wheel = wheel_with(&[(0, 1), (1, 1)]);
+        let before = wheel.lists.capacity();
+        for deadline in 0..100_000 {
+            wheel.arm(0, 1_000_000 + deadline);
+            wheel.arm(1, deadline);
+            assert!(wheel.disarm(1));
+        }
+        assert_eq!((wheel.len(), wheel.lists.capacity()), (1, before));
+        wheel.verify();
+    }
+
+    // calloop #142: a timer already due made the loop wait a tick more.
+    #[test]
+    fn what_is_due_now_is_not_put_off_by_a_tick() {
+        let mut wheel = TimerWheel::new();
+        assert_eq!(wheel.pop_expired(500), None);
+        wheel.arm(0, 500);
+        assert_eq!(wheel.next_deadline(), Some(500));
+        assert_eq!(fired(&mut wheel, 500), [0]);
+    }
+
+    // zio #515: deadline 0 was taken for "not armed".
+    #[test]
+    fn deadline_0_is_a_deadline() {
+        let mut wheel = wheel_with(&[(0, 0)]);
+        assert_eq!(
+            (wheel.deadline(0), wheel.next_deadline()),
+            (Some(0), Some(0))
+        );
+        assert_eq!(fired(&mut wheel, 0), [0]);
+        wheel.arm(0, 0);
+        assert!(wheel.disarm(0));
+    }
+
+    // glommio #44: an early timer in a wide slot was hidden by a later one in a narrow slot.
+    #[test]
+    fn a_later_timer_in_a_finer_slot_does_not_hide_an_earlier_one() {
+        let mut wheel = wheel_with(&[(0, 4_096)]);
+        assert_eq!(wheel.pop_expired(4_090), None);
+        wheel.arm(1, 4_097);
+        assert!(wheel.next_deadline() <= Some(4_096));
+        assert_eq!(fired(&mut wheel, 4_097), [0, 1]);
+    }
+}
