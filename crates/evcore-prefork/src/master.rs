@@ -38,7 +38,8 @@ pub(crate) struct Master<'a, F> {
     handlers: Handlers,
     bell: Bell,
     hooks: Hooks<'a>,
-    work: F,
+    /// `None` once nobody will be started any more.
+    work: Option<F>,
     pid: Pid,
     forked_any: bool,
 }
@@ -59,7 +60,7 @@ impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
             handlers,
             bell,
             hooks,
-            work,
+            work: Some(work),
             pid: getpid(),
             forked_any: false,
         })
@@ -111,6 +112,9 @@ impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
         }
         if let Some(stop) = signals::stop() {
             self.crew.roster.stop(stop, Instant::now());
+            // And with it what it has captured: listeners, above all, which would otherwise go on
+            // taking in clients that nobody will serve.
+            self.work = None;
         }
     }
 
@@ -132,6 +136,7 @@ impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
         // None of this is the child's to end: the siblings, nor what the application lent.
         mem::forget((crew, handlers, hooks));
         let worker = Worker::new(index);
+        let work = work.expect("nobody is started after a stop");
         let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
         process::exit(ended.unwrap_or(PANICKED))
     }

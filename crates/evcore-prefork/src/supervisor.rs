@@ -84,7 +84,9 @@ impl<'a> Supervisor<'a> {
     ///
     /// What `work` owns, it owns in every worker, as in the example the listener. So it should not
     /// own what reaches beyond the process when it is dropped, like a file that is then removed:
-    /// the first worker to end would remove it for all. Such things it should borrow.
+    /// the first worker to end would remove it for all. Such things it should borrow. The master
+    /// drops its own copy of `work` as soon as a stop begins: so a listener that only `work` owns
+    /// takes in no more clients once the last worker has closed it.
     ///
     /// A worker that ends while nobody stops it is replaced, whatever its exit code, unless that
     /// is [`DO_NOT_RESTART`](crate::DO_NOT_RESTART): at once if it lived for a second or more;

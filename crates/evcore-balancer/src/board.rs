@@ -1,0 +1,434 @@
+//! What every worker is doing, for all of them to see: one cache line a worker in shared memory.
+//!
+//! Each line has one writer, its worker, whose stores cost no more than stores.
+//! Anybody may read at any time. Each number read is one that was written; the numbers of a line may be
+//! of two moments, since nothing holds the writer up.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use crate::shared::Shared;
+
+/// A page of numbers that the workers of a server share, a line a worker.
+///
+/// A clone is another handle to the same board. It is made before the fork and shared with every
+/// process forked from then on; between threads it works as well.
+///
+/// ```
+/// use evcore_balancer::{Board, Snapshot};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let board = Board::shared(2)?; // before the fork
+///
+/// // In the workers:
+/// board.line(0).publish(&Snapshot { active: 3, accepted: 10, ..Snapshot::default() });
+/// board.line(1).publish(&Snapshot { active: 1, accepted: 5, ..Snapshot::default() });
+///
+/// // Anywhere:
+/// assert_eq!(board.sum().accepted, 15);
+/// assert_eq!(board.jain(), 0.8);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Board {
+    lines: Arc<Shared<Cells>>,
+}
+
+impl Board {
+    /// The most workers that a board has lines for: 4096, which take 256 KiB.
+    pub const MAX_WORKERS: usize = 4096;
+
+    /// A board for `workers` workers, from 1 to [`MAX_WORKERS`](Board::MAX_WORKERS); all numbers are 0.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else the operating
+    /// system's, if it has no memory to map.
+    pub fn shared(workers: usize) -> io::Result<Self> {
+        if !(1..=Self::MAX_WORKERS).contains(&workers) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "cannot make a board for {workers} workers: from 1 to {} are possible",
+                    Self::MAX_WORKERS
+                ),
+            ));
+        }
+        Ok(Self {
+            lines: Arc::new(Shared::new(workers)?),
+        })
+    }
+
+    /// The line of worker `index`, for that worker to write to.
+    ///
+    /// # Panics
+    ///
+    /// If there is no worker `index`; so do the other methods that take an index.
+    #[must_use]
+    pub fn line(&self, index: usize) -> Line {
+        self.assert_worker(index);
+        Line {
+            board: self.clone(),
+            index,
+        }
+    }
+
+    /// Sets the gauges of worker `index` to 0: active, reading, writing and waiting.
+    ///
+    /// For the parent, after the worker has died and before its replacement starts.
+    /// The counters stay, so that sums do not go back; the replacement goes on from there with
+    /// [`Line::resume`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no worker `index`.
+    pub fn reset_gauges(&self, index: usize) {
+        let cells = self.cells(index);
+        for gauge in [
+            &cells.active,
+            &cells.reading,
+            &cells.writing,
+            &cells.waiting,
+        ] {
+            gauge.store(0, Relaxed);
+        }
+    }
+
+    /// The numbers of worker `index`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no worker `index`.
+    #[must_use]
+    pub fn snapshot(&self, index: usize) -> Snapshot {
+        self.cells(index).load()
+    }
+
+    /// The numbers of all workers together; `heartbeat` is the smallest of theirs.
+    ///
+    /// Costs a cache line a worker.
+    #[must_use]
+    pub fn sum(&self) -> Snapshot {
+        self.lines
+            .iter()
+            .map(Cells::load)
+            .reduce(Snapshot::plus)
+            .unwrap_or_default()
+    }
+
+    /// How evenly the active connections are spread: Jain's fairness index.
+    ///
+    /// From 1/n, where one of n workers has all, to 1.0, where all have the same number.
+    /// 1.0 as well where nobody has any: nothing is spread unevenly.
+    /// Costs a cache line a worker.
+    ///
+    /// Source: Jain, Chiu, Hawe: *A Quantitative Measure of Fairness and Discrimination for Resource
+    /// Allocation in Shared Computer Systems*, DEC-TR-301, 1984.
+    #[must_use]
+    pub fn jain(&self) -> f64 {
+        jain(self.lines.iter().map(|cells| cells.active.load(Relaxed)))
+    }
+
+    /// How many workers the board has lines for.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn cells(&self, index: usize) -> &Cells {
+        self.assert_worker(index);
+        &self.lines[index]
+    }
+
+    fn assert_worker(&self, index: usize) {
+        assert!(
+            index < self.workers(),
+            "no worker {index} on a board for {}",
+            self.workers()
+        );
+    }
+}
+
+/// A worker's own line of a [`Board`].
+///
+/// Only one worker may write to a line: two would overwrite each other's numbers.
+///
+/// ```
+/// use evcore_balancer::Board;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let board = Board::shared(4)?;
+///
+/// let mut line = board.line(2);
+/// let mut mine = line.resume();
+/// mine.accepted += 1;
+/// mine.active += 1;
+/// line.publish(&mine); // once a turn
+///
+/// assert_eq!(board.snapshot(2).accepted, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Line {
+    board: Board,
+    index: usize,
+}
+
+impl Line {
+    /// Shows `snapshot` to all. Eight plain stores.
+    pub fn publish(&mut self, snapshot: &Snapshot) {
+        self.board.cells(self.index).store(snapshot);
+    }
+
+    /// What a worker starts from: the counters that its predecessor left, and no connections.
+    ///
+    /// On a line that nobody has written to yet, all 0.
+    #[must_use]
+    pub fn resume(&self) -> Snapshot {
+        Snapshot {
+            active: 0,
+            reading: 0,
+            writing: 0,
+            waiting: 0,
+            ..self.board.snapshot(self.index)
+        }
+    }
+}
+
+/// The numbers of one worker at (about) one moment, or of all workers together.
+///
+/// Counters only grow; gauges go up and down.
+///
+/// ```
+/// let start = evcore_balancer::Snapshot::default();
+/// assert_eq!(start.active, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Gauge: connections open now.
+    pub active: u64,
+    /// Counter: connections accepted.
+    pub accepted: u64,
+    /// Counter: connections served, that is accepted and not dropped for want of a resource.
+    pub handled: u64,
+    /// Counter: requests.
+    pub requests: u64,
+    /// Gauge: connections on which a request is being read.
+    pub reading: u64,
+    /// Gauge: connections on which a response is being written.
+    pub writing: u64,
+    /// Gauge: connections that are idle between two requests.
+    pub waiting: u64,
+    /// A number that changes as long as the worker's loop turns, such as its clock in milliseconds.
+    ///
+    /// Who watches a worker reads it twice: one that has not changed has not turned.
+    pub heartbeat: u64,
+}
+
+impl Snapshot {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            active: self.active.saturating_add(other.active),
+            accepted: self.accepted.saturating_add(other.accepted),
+            handled: self.handled.saturating_add(other.handled),
+            requests: self.requests.saturating_add(other.requests),
+            reading: self.reading.saturating_add(other.reading),
+            writing: self.writing.saturating_add(other.writing),
+            waiting: self.waiting.saturating_add(other.waiting),
+            heartbeat: self.heartbeat.min(other.heartbeat),
+        }
+    }
+}
+
+/// A line as it lies in memory: alone in its cache line, so that workers do not slow each other.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Cells {
+    active: AtomicU64,
+    accepted: AtomicU64,
+    handled: AtomicU64,
+    requests: AtomicU64,
+    reading: AtomicU64,
+    writing: AtomicU64,
+    waiting: AtomicU64,
+    heartbeat: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Cells>() == 64, "a line is one cache line");
+
+impl Cells {
+    fn store(&self, snapshot: &Snapshot) {
+        self.active.store(snapshot.active, Relaxed);
+        self.accepted.store(snapshot.accepted, Relaxed);
+        self.handled.store(snapshot.handled, Relaxed);
+        self.requests.store(snapshot.requests, Relaxed);
+        self.reading.store(snapshot.reading, Relaxed);
+        self.writing.store(snapshot.writing, Relaxed);
+        self.waiting.store(snapshot.waiting, Relaxed);
+        self.heartbeat.store(snapshot.heartbeat, Relaxed);
+    }
+
+    fn load(&self) -> Snapshot {
+        Snapshot {
+            active: self.active.load(Relaxed),
+            accepted: self.accepted.load(Relaxed),
+            handled: self.handled.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            reading: self.reading.load(Relaxed),
+            writing: self.writing.load(Relaxed),
+            waiting: self.waiting.load(Relaxed),
+            heartbeat: self.heartbeat.load(Relaxed),
+        }
+    }
+}
+
+/// (Σx)² / (n · Σx²), and 1.0 where all are zero.
+fn jain(shares: impl Iterator<Item = u64>) -> f64 {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for share in shares {
+        let share = share as f64;
+        n += 1.0;
+        sum += share;
+        squares += share * share;
+    }
+    if squares == 0.0 {
+        return 1.0;
+    }
+    // Rounding may end a hair above.
+    f64::min(sum * sum / (n * squares), 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ONE_OF_EACH: Snapshot = Snapshot {
+        active: 1,
+        accepted: 2,
+        handled: 3,
+        requests: 4,
+        reading: 5,
+        writing: 6,
+        waiting: 7,
+        heartbeat: 8,
+    };
+
+    #[test]
+    fn what_a_worker_publishes_is_what_others_read() {
+        let board = Board::shared(3).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| board.line(1).publish(&ONE_OF_EACH));
+        });
+        assert_eq!(board.snapshot(1), ONE_OF_EACH);
+        assert_eq!(board.snapshot(0), Snapshot::default());
+        assert_eq!(board.snapshot(2), Snapshot::default());
+    }
+
+    #[test]
+    fn the_sum_adds_all_but_the_heartbeat_which_is_the_oldest() {
+        let board = Board::shared(2).unwrap();
+        board.line(0).publish(&ONE_OF_EACH);
+        board.line(1).publish(&Snapshot {
+            heartbeat: 100,
+            ..ONE_OF_EACH
+        });
+        let expected = Snapshot {
+            active: 2,
+            accepted: 4,
+            handled: 6,
+            requests: 8,
+            reading: 10,
+            writing: 12,
+            waiting: 14,
+            heartbeat: 8,
+        };
+        assert_eq!(board.sum(), expected);
+    }
+
+    #[test]
+    fn after_a_crash_gauges_are_zero_and_no_counter_goes_back() {
+        let board = Board::shared(2).unwrap();
+        board.line(0).publish(&ONE_OF_EACH);
+        board.line(1).publish(&ONE_OF_EACH);
+
+        board.reset_gauges(1);
+
+        assert_eq!(board.snapshot(0), ONE_OF_EACH);
+        let left = Snapshot {
+            accepted: 2,
+            handled: 3,
+            requests: 4,
+            heartbeat: 8,
+            ..Snapshot::default()
+        };
+        assert_eq!(board.snapshot(1), left);
+    }
+
+    #[test]
+    fn a_replacement_goes_on_from_the_counters_it_finds() {
+        let board = Board::shared(1).unwrap();
+        board.line(0).publish(&ONE_OF_EACH);
+
+        let mut replacement = board.line(0);
+        let mut mine = replacement.resume();
+        assert_eq!(mine.active + mine.reading + mine.writing + mine.waiting, 0);
+        mine.accepted += 1;
+        replacement.publish(&mine);
+
+        assert_eq!(board.sum().accepted, ONE_OF_EACH.accepted + 1);
+    }
+
+    #[test]
+    fn a_board_has_from_one_to_4096_lines() {
+        assert_eq!(Board::shared(1).unwrap().workers(), 1);
+        assert_eq!(Board::shared(4096).unwrap().workers(), 4096);
+        for workers in [0, 4097, usize::MAX] {
+            let error = Board::shared(workers).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("from 1 to 4096"), "{error}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no worker 2 on a board for 2")]
+    fn a_line_that_is_not_there_cannot_be_had() {
+        let _ = Board::shared(2).unwrap().line(2);
+    }
+
+    #[test]
+    fn no_connections_at_all_are_evenly_spread() {
+        assert_eq!(Board::shared(4).unwrap().jain(), 1.0);
+    }
+
+    #[test]
+    fn one_of_four_having_all_is_a_quarter() {
+        let board = Board::shared(4).unwrap();
+        board.line(3).publish(&ONE_OF_EACH);
+        assert_eq!(board.jain(), 0.25);
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_lies_between_one_nth_and_one(shares in prop::collection::vec(any::<u64>(), 1..20)) {
+            let index = jain(shares.iter().copied());
+            let least = 1.0 / shares.len() as f64;
+            prop_assert!((least - 1e-9..=1.0).contains(&index), "{}", index);
+        }
+
+        #[test]
+        fn equal_shares_are_fair(share: u64, n in 1_usize..20) {
+            prop_assert!(jain(std::iter::repeat_n(share, n)) > 1.0 - 1e-9);
+        }
+    }
+}

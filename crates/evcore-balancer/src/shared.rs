@@ -1,0 +1,115 @@
+//! Memory that a process shares with the children it forks.
+//!
+//! The kernel's anonymous shared mapping: all zeros at first, inherited across `fork`, gone at `exec`
+//! and with the last process that has it. It has no name, so nothing is left behind after a crash.
+//!
+//! This is the only file of the crate that has unsafe code.
+
+#![allow(unsafe_code, reason = "mmap and munmap, and the slice between them")]
+
+use std::{fmt, io, ops::Deref, ptr, ptr::NonNull, slice};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::{board::Cells, sync::AtomicU32};
+
+/// A slice of `T` in memory shared across `fork`; unmapped from this process when dropped.
+pub(crate) struct Shared<T: SharedContent> {
+    // Invariant: `start` is the beginning of a mapping of `len` values, which only `drop` ends.
+    start: NonNull<T>,
+    len: usize,
+}
+
+/// What may live in memory that other processes write at any time.
+///
+/// # Safety
+///
+/// Every field is an atomic (so that access from anywhere is no data race), all bytes zero is a valid
+/// value, and there is nothing to drop.
+pub(crate) unsafe trait SharedContent: Send + Sync {}
+
+// SAFETY: an atomic integer; zero is a number.
+unsafe impl SharedContent for AtomicU32 {}
+
+// SAFETY: atomic integers and nothing else; zero is a number.
+unsafe impl SharedContent for Cells {}
+
+impl<T: SharedContent> Shared<T> {
+    /// Maps `len` values, all zero. `len` must be at least one, and `len` values fit in memory.
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
+        // Every system we know has pages of 4 KiB or more.
+        const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
+
+        // SAFETY: without a hint the kernel chooses addresses that nothing uses.
+        let start = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                size_of::<T>() * len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+            )
+        }?;
+        let start = NonNull::new(start.cast()).expect("mmap answers with an error, not with null");
+        Ok(Self { start, len })
+    }
+}
+
+impl<T: SharedContent> Deref for Shared<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: by the invariant the mapping is there as long as `self` is; by `SharedContent` what
+        // it holds is valid from the start and may be changed by others at any time.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: SharedContent> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the whole of our own mapping, which by `&mut self` nobody borrows any more.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), size_of::<T>() * self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap of our own mapping: {unmapped:?}");
+    }
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and its content is `Send`.
+unsafe impl<T: SharedContent> Send for Shared<T> {}
+
+// SAFETY: `&Shared` gives `&[T]` and no more, and its content is `Sync`.
+unsafe impl<T: SharedContent> Sync for Shared<T> {}
+
+impl<T: SharedContent + fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::Ordering::Relaxed, thread};
+
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_at_first() {
+        let words = Shared::<AtomicU32>::new(3000).unwrap();
+        assert_eq!(words.len(), 3000);
+        assert!(words.iter().all(|word| word.load(Relaxed) == 0));
+    }
+
+    #[test]
+    fn what_one_thread_stores_another_loads() {
+        let words = Shared::<AtomicU32>::new(2).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| words[1].store(7, Relaxed));
+        });
+        assert_eq!(words[1].load(Relaxed), 7);
+        assert_eq!(words[0].load(Relaxed), 0);
+    }
+
+    #[test]
+    fn the_kernel_refuses_an_empty_mapping() {
+        let error = Shared::<AtomicU32>::new(0).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,79 @@
+//! Out of descriptors: nobody spins, nobody crashes, and everybody is served in the end.
+
+use evcore_tests::{Client, Server};
+
+const LIMIT: u32 = 20;
+const CLIENTS: usize = 100;
+
+const SETUPS: [&[&str]; 4] = [
+    &["--workers", "1", "--poller", "epoll"],
+    &["--workers", "1", "--poller", "poll"],
+    &["--workers", "2", "--accept", "mutex"],
+    &["--workers", "2", "--accept", "off"],
+];
+
+#[test]
+fn those_that_fit_are_served_and_the_others_when_a_place_is_free() {
+    for setup in SETUPS {
+        let server = Server::start_limited(LIMIT, setup);
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        }
+        // All wait at once; whoever is answered makes room.
+        std::thread::scope(|scope| {
+            for mut client in clients {
+                scope.spawn(move || assert_eq!(client.response().status, 200));
+            }
+        });
+        assert_eq!(server.connect().get("/").status, 200);
+        assert!(
+            server.log().contains("out of descriptors"),
+            "{setup:?}: {}",
+            server.log()
+        );
+    }
+}
+
+#[test]
+fn while_clients_wait_for_a_place_nobody_spins() {
+    for setup in SETUPS {
+        let server = Server::start_limited(LIMIT, setup);
+        let mut first = server.connect();
+        assert_eq!(first.get("/").status, 200);
+        let _others: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        assert_eq!(
+            first.get("/sleep/500").status,
+            200,
+            "it has met the shortage"
+        );
+        let mut pids = server.worker_pids();
+        pids.push(server.pid());
+        let before = Server::cpu_ticks(&pids);
+        assert_eq!(first.get("/sleep/2000").status, 200);
+        let used = Server::cpu_ticks(&pids) - before;
+        // Of 200 ticks of 10 ms. A spin would take them all.
+        assert!(
+            used <= 20,
+            "{setup:?}: {used} ticks of CPU in two idle seconds"
+        );
+    }
+}
+
+#[test]
+fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
+    for accept in ["off", "mutex"] {
+        let options = ["--workers", "2", "--accept", accept, "--connections", "3"];
+        let server = Server::start(&options);
+        let mut served: Vec<Client> = (0..6).map(|_| server.connect()).collect();
+        for client in &mut served {
+            assert_eq!(client.get("/").status, 200);
+        }
+        let mut waiting = server.connect();
+        waiting.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        // Those that are in go on, and then make room.
+        assert_eq!(served[0].get("/").status, 200);
+        drop(served.remove(0));
+        assert_eq!(waiting.response().status, 200);
+    }
+}

@@ -1,0 +1,4 @@
+//! What must not happen, made to happen.
+
+mod descriptors;
+mod slowness;

@@ -1,0 +1,50 @@
+//! One that is slow, among thousands that are not.
+
+use evcore_tests::Server;
+
+#[test]
+fn a_client_that_never_finishes_its_head_is_told_while_thousands_are_served() {
+    for poller in ["epoll", "poll"] {
+        let server = Server::start(&[
+            "--workers",
+            "2",
+            "--poller",
+            poller,
+            "--header-timeout",
+            "1000",
+        ]);
+        let mut slow: Vec<_> = (0..50).map(|_| server.connect()).collect();
+        for client in &mut slow {
+            client.send("GET / HTTP/1.1\r\nHost: slow");
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..250 {
+                        let mut client = server.connect();
+                        for _ in 0..4 {
+                            assert_eq!(client.get("/").status, 200);
+                        }
+                    }
+                });
+            }
+        });
+        for client in &mut slow {
+            assert_eq!(client.response().status, 408);
+            assert!(client.is_ended());
+        }
+    }
+}
+
+#[test]
+fn clients_that_stop_reading_hold_nobody_up() {
+    let server = Server::start(&["--workers", "1"]);
+    let mut stalled: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for client in &mut stalled {
+        client.send("GET /bytes/100000000 HTTP/1.1\r\nHost: test\r\n\r\n");
+    }
+    server.wait_for_status("all are being sent to", |status| status.writing == 21);
+    assert_eq!(server.connect().get("/").status, 200);
+    // And who begins to read again gets all of it.
+    assert_eq!(stalled[7].response().body.len(), 100_000_000);
+}

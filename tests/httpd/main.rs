@@ -1,0 +1,8 @@
+//! The example server's contract, over real sockets, on every poller that this system has.
+
+mod options;
+mod refusals;
+mod requests;
+mod segments;
+mod status;
+mod timeouts;

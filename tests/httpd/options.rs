@@ -1,0 +1,124 @@
+//! What the command line may say, and what it is told.
+
+use std::process::{Command, Output};
+
+use evcore_tests::{Server, httpd};
+
+fn run(options: &[&str]) -> Output {
+    Command::new(httpd())
+        .args(options)
+        .output()
+        .expect("it runs")
+}
+
+/// One line on standard error, which names what is wrong.
+fn assert_refused(options: &[&str], status: i32, named: &[&str]) {
+    let output = run(options);
+    let said = String::from_utf8(output.stderr).expect("a text");
+    assert_eq!(output.status.code(), Some(status), "{options:?}: {said}");
+    assert_eq!(said.lines().count(), 1, "{options:?}: {said}");
+    for word in named {
+        assert!(
+            said.contains(word),
+            "{options:?}: {word:?} is not in {said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_option_is_named_with_what_is_allowed() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--nonsense"], &["--nonsense"]),
+        (&["-x"], &["-x"]),
+        (&["word"], &["word"]),
+        (&["--listen"], &["--listen"]),
+        (&["--listen", "8080"], &["--listen", "8080", "ADDRESS:PORT"]),
+        (&["--listen", "127.0.0.1:99999"], &["--listen", "99999"]),
+        (&["--workers", "many"], &["--workers", "many", "auto"]),
+        (&["--workers", "-1"], &["--workers", "-1"]),
+        (&["--workers", "10000"], &["--workers", "10000", "4096"]),
+        (
+            &["--accept", "spread"],
+            &["--accept", "spread", "off", "mutex"],
+        ),
+        (&["--accept-delay", "0"], &["--accept-delay", "0"]),
+        (&["--accept-delay", "soon"], &["--accept-delay", "soon"]),
+        (&["--multi-accept", "0"], &["--multi-accept", "0", "1"]),
+        (&["--poller", "fast"], &["--poller", "fast", "poll"]),
+        (&["--connections", "0"], &["--connections", "0"]),
+        (&["--connections", "99999999999"], &["--connections"]),
+        (&["--header-timeout", "1.5"], &["--header-timeout", "1.5"]),
+        (&["--keepalive-timeout", ""], &["--keepalive-timeout"]),
+        (&["--send-timeout", "x"], &["--send-timeout"]),
+        (
+            &["--shutdown-timeout", "99999999999"],
+            &["--shutdown-timeout"],
+        ),
+    ];
+    for (options, named) in cases {
+        assert_refused(options, 2, named);
+    }
+}
+
+#[test]
+fn what_is_not_built_yet_is_refused_by_name() {
+    for option in [
+        "threads",
+        "timers",
+        "cpu-affinity",
+        "timer-resolution",
+        "access-log",
+        "root",
+        "pid",
+        "no-delay-endpoints",
+    ] {
+        let option = format!("--{option}");
+        assert_refused(&[&option, "1"], 2, &[&option, "not built yet"]);
+    }
+    for (option, value) in [
+        ("--accept", "exclusive"),
+        ("--accept", "reuseport"),
+        ("--accept", "least-loaded"),
+        ("--poller", "kqueue"),
+        ("--poller", "port"),
+        ("--poller", "select"),
+        ("--listen", "unix:/tmp/socket"),
+    ] {
+        assert_refused(&[option, value], 2, &[option, value, "not built yet"]);
+    }
+}
+
+#[test]
+fn help_lists_every_option_and_succeeds() {
+    let output = run(&["--help"]);
+    assert!(output.status.success());
+    let help = String::from_utf8(output.stdout).expect("a text");
+    for option in [
+        "--listen",
+        "--workers",
+        "--accept",
+        "--accept-delay",
+        "--multi-accept",
+        "--poller",
+        "--connections",
+        "--header-timeout",
+        "--keepalive-timeout",
+        "--send-timeout",
+        "--shutdown-timeout",
+    ] {
+        assert!(help.contains(option), "{option}");
+    }
+}
+
+#[test]
+fn an_address_in_use_is_said_in_one_line() {
+    let server = Server::start(&["--workers", "0"]);
+    let address = server.address().to_string();
+    assert_refused(&["--listen", &address], 1, &[&address, "in use"]);
+}
+
+#[test]
+fn an_address_of_somebody_else_is_said_in_one_line() {
+    // Reserved for documentation: no machine has it.
+    assert_refused(&["--listen", "192.0.2.1:0"], 1, &["192.0.2.1"]);
+}

@@ -1,0 +1,164 @@
+//! What is wrong is refused by its status.
+
+use evcore_tests::{Client, Server};
+
+fn server() -> Server {
+    Server::start(&["--workers", "1"])
+}
+
+/// Refused, told so, and the connection ended in order: no reset destroys the answer.
+fn assert_refused(server: &Server, request: impl AsRef<[u8]>, status: u16) {
+    let mut client = server.connect();
+    client.send_in_vain(request.as_ref());
+    let start = String::from_utf8_lossy(&request.as_ref()[..request.as_ref().len().min(60)]);
+    let response = client
+        .try_response()
+        .unwrap_or_else(|error| panic!("{start:?}: {error}"));
+    assert_eq!(response.status, status, "{start:?}");
+    assert!(response.closes(), "{start:?}");
+    client.end_sending();
+    assert!(client.is_ended(), "{start:?}");
+}
+
+#[test]
+fn what_is_no_request_is_a_400() {
+    let server = server();
+    let host = "Host: test\r\n";
+    for bad in [
+        "GARBAGE\r\n\r\n".to_owned(),
+        "\0\x01\x02\r\n\r\n".to_owned(),
+        format!("GET /\r\n{host}\r\n"),
+        format!("GET / HTTP/1.1\r\n{host}bad header\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\n{host}Sp ace: 1\r\n\r\n"),
+        "GET / HTTP/1.1\r\n\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\n{host}{host}\r\n"),
+        format!("POST /echo HTTP/1.1\r\n{host}Content-Length: x\r\n\r\n"),
+        format!("POST /echo HTTP/1.1\r\n{host}Content-Length: -1\r\n\r\n"),
+        format!("POST /echo HTTP/1.1\r\n{host}Content-Length: +1\r\n\r\n"),
+        format!("POST /echo HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+        format!(
+            "POST /echo HTTP/1.1\r\n{host}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ),
+        format!("POST /echo HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nnot a size\r\n"),
+    ] {
+        assert_refused(&server, bad, 400);
+    }
+}
+
+#[test]
+fn a_bad_line_is_refused_before_the_head_is_whole() {
+    assert_refused(&server(), "GARBAGE\r\n", 400);
+}
+
+#[test]
+fn other_versions_and_encodings_are_refused_by_name() {
+    let server = server();
+    assert_refused(&server, "GET / HTTP/2.0\r\nHost: t\r\n\r\n", 505);
+    assert_refused(
+        &server,
+        "GET / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: gzip\r\n\r\n",
+        501,
+    );
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_before_and_while_it_comes() {
+    let server = server();
+    let echo = "POST /echo HTTP/1.1\r\nHost: test\r\n";
+    assert_refused(
+        &server,
+        format!("{echo}Content-Length: 1048577\r\n\r\n"),
+        413,
+    );
+    assert_refused(
+        &server,
+        format!("{echo}Content-Length: 99999999999999999999999\r\n\r\n"),
+        413,
+    );
+    assert_refused(
+        &server,
+        format!("{echo}Transfer-Encoding: chunked\r\n\r\n100001\r\n"),
+        413,
+    );
+    let chunks = format!("10000\r\n{}\r\n", "x".repeat(0x10000)).repeat(17);
+    assert_refused(
+        &server,
+        format!("{echo}Transfer-Encoding: chunked\r\n\r\n{chunks}"),
+        413,
+    );
+}
+
+#[test]
+fn the_refusal_arrives_although_the_body_is_on_its_way() {
+    let body = "x".repeat(2 * 1024 * 1024);
+    let head = format!(
+        "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    assert_refused(&server(), head + &body, 413);
+}
+
+#[test]
+fn a_head_that_is_too_large_is_a_431() {
+    let server = server();
+    let line = "GET / HTTP/1.1\r\nHost: test\r\n";
+    assert_refused(
+        &server,
+        format!("{line}X: {}\r\n\r\n", "x".repeat(16 * 1024)),
+        431,
+    );
+    assert_refused(&server, "x".repeat(16 * 1024), 431);
+    let many = (0..200).map(|n| format!("X{n}: 1\r\n")).collect::<String>();
+    assert_refused(&server, format!("{line}{many}\r\n"), 431);
+}
+
+#[test]
+fn a_head_just_below_the_limit_is_served() {
+    let server = server();
+    let mut client = server.connect();
+    let head = "GET / HTTP/1.1\r\nHost: test\r\nX: ";
+    let filling = "x".repeat(16 * 1024 - head.len() - 4);
+    client.send(format!("{head}{filling}\r\n\r\n"));
+    assert_eq!(client.response().status, 200);
+}
+
+#[test]
+fn what_is_not_there_is_a_404_and_the_connection_goes_on() {
+    let server = server();
+    let mut client = server.connect();
+    for path in [
+        "/nothing",
+        "/bytes",
+        "/bytes/",
+        "/bytes/x",
+        "/bytes/-1",
+        "/bytes/+1",
+        "/sleep/3600001",
+        "/bytes/99999999999999999999999",
+        "/files/x",
+        "/sleep/1/2",
+        "*",
+    ] {
+        assert_eq!(client.get(path).status, 404, "{path}");
+    }
+    assert_eq!(client.get("/").status, 200);
+}
+
+#[test]
+fn a_wrong_method_is_a_405_that_names_the_right_ones() {
+    let server = server();
+    let mut client = server.connect();
+    let ask = |client: &mut Client, line: &str| {
+        client.send(format!("{line} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        let response = client.response();
+        assert_eq!(response.status, 405, "{line}");
+        response.header("allow").map(str::to_owned)
+    };
+    assert_eq!(ask(&mut client, "POST /").as_deref(), Some("GET, HEAD"));
+    assert_eq!(
+        ask(&mut client, "DELETE /status").as_deref(),
+        Some("GET, HEAD")
+    );
+    assert_eq!(ask(&mut client, "GET /echo").as_deref(), Some("POST"));
+    assert_eq!(client.get("/").status, 200);
+}

@@ -1,0 +1,257 @@
+//! What is asked for is answered.
+
+use std::process::Command;
+
+use evcore_tests::{Client, Response, Server, httpd};
+
+const HELLO: &str = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
+
+fn server(poller: &str) -> Server {
+    Server::start(&["--workers", "1", "--poller", poller])
+}
+
+fn assert_hello(response: &Response) {
+    assert_eq!(response.status, 200);
+    assert_eq!(response.body, b"Hello, World!");
+    assert_eq!(response.header("content-type"), Some("text/plain"));
+    assert_eq!(response.header("server"), Some("evcore"));
+    let date = response.header("date").expect("a date");
+    assert!(httpdate::parse_http_date(date).is_ok(), "{date:?}");
+}
+
+#[test]
+fn hello_is_thirteen_bytes() {
+    for poller in ["auto", "epoll", "poll"] {
+        assert_hello(&server(poller).connect().get("/"));
+    }
+}
+
+#[test]
+fn a_connection_serves_many_requests() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut client = server.connect();
+        for _ in 0..100 {
+            assert_hello(&client.get("/?a=query"));
+        }
+        assert_eq!(server.status().accepts, 2, "one, and the one that asks");
+    }
+}
+
+#[test]
+fn two_requests_in_one_segment_get_two_answers_in_order() {
+    for poller in ["epoll", "poll"] {
+        let mut client = server(poller).connect_and_keep();
+        client.1.send(format!(
+            "GET /bytes/3 HTTP/1.1\r\nHost: test\r\n\r\n{HELLO}"
+        ));
+        assert_eq!(client.1.response().body, b"...");
+        assert_hello(&client.1.response());
+    }
+}
+
+#[test]
+fn a_flood_of_pipelined_requests_is_answered_whole() {
+    for poller in ["epoll", "poll"] {
+        let (_server, mut client) = server(poller).connect_and_keep();
+        // Far more than any buffer holds, both ways, with large answers among them.
+        const REQUESTS: usize = 5_000;
+        let request = "GET /bytes/20000 HTTP/1.1\r\nHost: test\r\n\r\n".to_owned() + HELLO;
+        let mut sender = client.try_clone();
+        let sending = std::thread::spawn(move || sender.send(request.repeat(REQUESTS)));
+        for _ in 0..REQUESTS {
+            assert_eq!(client.response().body.len(), 20_000);
+            assert_hello(&client.response());
+        }
+        sending.join().expect("all was taken");
+    }
+}
+
+#[test]
+fn head_has_the_length_and_no_body() {
+    let server = server("auto");
+    let mut client = server.connect();
+    client.send("HEAD /bytes/100000 HTTP/1.1\r\nHost: test\r\n\r\n");
+    let (response, length) = client.head_response();
+    assert_eq!((response.status, length), (200, Some(100_000)));
+    assert_hello(&client.get("/"));
+}
+
+#[test]
+fn bytes_are_as_many_as_were_asked_for() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut client = server.connect();
+        for length in [0, 1, 16_384, 16_385, 65_536, 30_000_000] {
+            let response = client.get(&format!("/bytes/{length}"));
+            assert_eq!(response.body.len(), length);
+            assert!(response.body.iter().all(|byte| *byte == b'.'));
+        }
+    }
+}
+
+#[test]
+fn echo_sends_the_body_back() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut client = server.connect();
+        for length in [0, 1, 100_000, 1024 * 1024] {
+            let body: Vec<u8> = (0..length).map(|n: usize| n.to_le_bytes()[0]).collect();
+            client.send(format!(
+                "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n"
+            ));
+            client.send(&body);
+            assert_eq!(client.response().body, body);
+        }
+    }
+}
+
+#[test]
+fn echo_takes_chunks() {
+    let server = server("auto");
+    let mut client = server.connect();
+    let head = "POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(format!(
+        "{head}5\r\nHello\r\n8;x=y\r\n, World!\r\n0\r\nTrailer: 1\r\n\r\n{HELLO}"
+    ));
+    assert_eq!(client.response().body, b"Hello, World!");
+    assert_hello(&client.response());
+}
+
+#[test]
+fn a_client_that_expects_to_be_told_is_told() {
+    let server = server("auto");
+    let mut client = server.connect();
+    client.send(
+        "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+    );
+    assert_eq!(client.response().status, 100);
+    client.send("ok");
+    assert_eq!(client.response().body, b"ok");
+}
+
+#[test]
+fn a_body_that_nobody_asked_for_does_not_become_a_request() {
+    let server = server("auto");
+    let mut client = server.connect();
+    client.send(format!(
+        "GET / HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{HELLO}",
+        HELLO.len()
+    ));
+    assert_hello(&client.response());
+    assert_eq!(client.get("/worker").status, 200);
+    assert_eq!(server.status().requests, 3);
+}
+
+#[test]
+fn connection_close_is_kept() {
+    let server = server("auto");
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: foo, Close\r\n\r\n");
+    let response = client.response();
+    assert_hello(&response);
+    assert!(response.closes());
+    assert!(client.is_ended());
+}
+
+#[test]
+fn http_1_0_closes_unless_it_is_asked_not_to() {
+    let server = server("auto");
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(client.response().header("connection"), Some("keep-alive"));
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    assert_hello(&client.response());
+    assert!(client.is_ended());
+}
+
+#[test]
+fn a_client_that_has_ended_sending_gets_its_answers() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut client = server.connect();
+        client.send(HELLO.repeat(3) + "GET /sleep/50 HTTP/1.1\r\nHost: t\r\n\r\n");
+        client.end_sending();
+        for _ in 0..3 {
+            assert_hello(&client.response());
+        }
+        assert_eq!(client.response().body, b"slept\n");
+        assert!(client.is_ended());
+    }
+}
+
+#[test]
+fn a_sleeper_holds_nobody_up() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut sleeper = server.connect();
+        sleeper.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
+        server.wait_for_status("the sleeper is counted", |status| status.writing == 2);
+        assert_hello(&server.connect().get("/"));
+    }
+}
+
+#[test]
+fn a_sleeper_wakes_and_goes_on_with_what_was_sent_meanwhile() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut client = server.connect();
+        client.send(format!(
+            "GET /sleep/100 HTTP/1.1\r\nHost: test\r\n\r\n{HELLO}"
+        ));
+        assert_eq!(client.response().body, b"slept\n");
+        assert_hello(&client.response());
+    }
+}
+
+#[test]
+fn worker_tells_who_answers() {
+    let server = Server::start(&["--workers", "2"]);
+    let answer = server.connect().get("/worker");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let pids = server.worker_pids();
+    let expected = pids
+        .iter()
+        .enumerate()
+        .any(|(index, pid)| answer.text() == format!("{{\"worker\":{index},\"pid\":{pid}}}\n"));
+    assert!(expected, "{} of {pids:?}", answer.text());
+}
+
+#[test]
+fn without_a_master_the_process_itself_serves() {
+    let server = Server::start(&["--workers", "0"]);
+    let answer = server.connect().get("/worker");
+    assert_eq!(
+        answer.text(),
+        format!("{{\"worker\":0,\"pid\":{}}}\n", server.pid())
+    );
+}
+
+#[test]
+fn every_listener_is_served_on_both_versions_of_ip() {
+    let mut command = Command::new(httpd());
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--listen",
+        "[::1]:0",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    let server = Server::from_command(command, 3);
+    for address in server.addresses() {
+        assert_hello(&Client::connect(*address).get("/"));
+    }
+}
+
+/// Keeps the server for as long as its client.
+trait ConnectAndKeep {
+    fn connect_and_keep(self) -> (Server, Client);
+}
+
+impl ConnectAndKeep for Server {
+    fn connect_and_keep(self) -> (Server, Client) {
+        let client = self.connect();
+        (self, client)
+    }
+}

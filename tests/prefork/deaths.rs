@@ -1,0 +1,132 @@
+//! A worker that is killed is replaced, and nobody else notices.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evcore_tests::{Client, Server, eventually, signal_to};
+use rustix::process::Signal;
+
+/// Who answers on this connection: the process id that `/worker` tells.
+fn worker_of(client: &mut Client) -> u32 {
+    let answer = client.get("/worker");
+    let digits = answer
+        .text()
+        .rsplit(':')
+        .next()
+        .expect("a pid")
+        .trim_end_matches("}\n");
+    digits.parse().expect("a number")
+}
+
+/// A connection to each of the two workers: while one is blocked, the other accepts.
+fn one_of_each(server: &Server) -> (Client, Client) {
+    let mut first = server.connect();
+    let pid = worker_of(&mut first);
+    let mut second = None;
+    eventually("both workers have a connection", || {
+        first.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
+        let mut client = server.connect();
+        // It may have been taken in just before the block began.
+        if worker_of(&mut client) != pid {
+            second = Some(client);
+        }
+        assert_eq!(first.response().status, 200);
+        second.is_some()
+    });
+    (first, second.expect("just found"))
+}
+
+/// Raised when it is dropped: so a test that fails ends its threads too.
+#[derive(Default)]
+struct Stop(AtomicBool);
+
+impl Stop {
+    fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct RaiseOnDrop<'a>(&'a Stop);
+
+impl Drop for RaiseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn start(poller: &str) -> Server {
+    Server::start(&["--workers", "2", "--accept-delay", "20", "--poller", poller])
+}
+
+#[test]
+fn a_killed_worker_is_replaced_and_clients_of_the_other_notice_nothing() {
+    for poller in ["epoll", "poll"] {
+        let server = start(poller);
+        let (mut victim, mut other) = one_of_each(&server);
+        let killed = worker_of(&mut victim);
+        let stop = Stop::default();
+        std::thread::scope(|scope| {
+            let _raised_at_the_end = RaiseOnDrop(&stop);
+            scope.spawn(|| {
+                while !stop.is_raised() {
+                    assert_eq!(other.get("/").status, 200);
+                }
+            });
+            signal_to(killed, Signal::KILL);
+            assert!(
+                victim.try_response().is_err(),
+                "its connections die with it"
+            );
+            eventually("it is replaced", || {
+                let pids = server.worker_pids();
+                pids.len() == 2 && !pids.contains(&killed)
+            });
+            // The replacement serves, once the other is busy.
+            let (_, mut second) = one_of_each(&server);
+            assert_ne!(worker_of(&mut second), killed);
+        });
+        assert!(server.log().contains("SIGKILL"), "the master says so");
+    }
+}
+
+#[test]
+fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
+    for poller in ["epoll", "poll"] {
+        let server = start(poller);
+        for _ in 0..5 {
+            // Who has just accepted holds the lock while it waits for the next.
+            let killed = worker_of(&mut server.connect());
+            signal_to(killed, Signal::KILL);
+            assert_eq!(server.connect().get("/").status, 200);
+        }
+    }
+}
+
+#[test]
+fn the_counts_of_the_dead_are_kept_and_their_connections_are_not() {
+    let server = start("auto");
+    let mut clients: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/").status, 200);
+    }
+    // A worker publishes at the end of each turn.
+    server.wait_for_status("all is counted", |status| status.requests > 10);
+    for pid in server.worker_pids() {
+        signal_to(pid, Signal::KILL);
+    }
+    server.wait_for_status("only the one who asks is left", |status| status.active == 1);
+    let status = server.status();
+    assert!(status.accepts > 10 && status.requests > 10, "{status:?}");
+    assert_eq!(
+        status.waiting + status.reading + status.writing,
+        status.active
+    );
+}
+
+#[test]
+fn workers_end_when_their_master_is_killed() {
+    let server = start("auto");
+    let mut client = server.connect();
+    assert_eq!(client.get("/").status, 200);
+    server.signal(Signal::KILL);
+    assert!(client.is_ended() || client.try_response().is_err());
+}
