@@ -13,3 +13,8 @@ pub use client::{Client, Response};
 pub use patience::{PATIENCE, eventually};
 pub use server::{Server, httpd, signal_to};
 pub use status::Status;
+
+/// The root README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

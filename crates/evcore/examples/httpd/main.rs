@@ -34,7 +34,7 @@ use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use options::{Asked, Options};
-use server::Server;
+use server::{Server, Shared};
 
 fn main() -> ExitCode {
     match options::parse(std::env::args_os().skip(1)) {
@@ -51,14 +51,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// What workers share: made before they are forked.
-struct Shared {
-    listeners: Vec<Listener>,
-    board: Board,
-    mutex: AcceptMutex,
-    options: Options,
 }
 
 fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {

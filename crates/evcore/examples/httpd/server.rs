@@ -3,18 +3,26 @@
 use std::io;
 
 use evcore::{
-    Accepted, Budgets, EventLoop, Interest, Mode, Side, Step, Stream, Table, Token,
-    balancer::{Policy, this_process},
+    Accepted, Budgets, EventLoop, Interest, Listener, Mode, Side, Step, Stream, Table, Token,
+    balancer::{AcceptMutex, Board, Policy, this_process},
 };
 use evcore_prefork::{Stop, Worker};
 
 use crate::{
-    Shared,
     connection::{Connection, Fate, Visit},
     counts::Counts,
     options::Options,
     site::Site,
 };
+
+/// What workers share: made before they are forked.
+#[derive(Debug)]
+pub struct Shared {
+    pub listeners: Vec<Listener>,
+    pub board: Board,
+    pub mutex: AcceptMutex,
+    pub options: Options,
+}
 
 /// A worker.
 #[derive(Debug)]
