@@ -67,6 +67,45 @@ fn a_flood_of_pipelined_requests_is_answered_whole() {
     }
 }
 
+/// Answers are made in a buffer that all connections of a worker share: each must get its own.
+#[test]
+fn answers_to_clients_that_flood_do_not_mix() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let bodies = |name: usize| {
+            // Around what one visit reads, and small ones of all sizes: so that visits end
+            // everywhere, also between making an answer and sending it.
+            let large = (380_000..560_000).step_by(16_000);
+            let lengths = large.chain(0..1_000).collect::<Vec<_>>();
+            lengths
+                .into_iter()
+                .map(move |length| format!("{name} {}", "x".repeat(length)))
+        };
+        std::thread::scope(|scope| {
+            for name in 0..8 {
+                let mut client = server.connect();
+                let mut sender = client.try_clone();
+                scope.spawn(move || {
+                    // Meanwhile, the socket fills up to its limit.
+                    sender.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
+                    for body in bodies(name) {
+                        let length = body.len();
+                        sender.send(format!(
+                            "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}"
+                        ));
+                    }
+                });
+                scope.spawn(move || {
+                    assert_eq!(client.response().text(), "blocked\n");
+                    for body in bodies(name) {
+                        assert!(client.response().text() == body, "client {name}");
+                    }
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn head_has_the_length_and_no_body() {
     let server = server("auto");

@@ -15,12 +15,16 @@ mod connection;
 mod counts;
 #[path = "../../crates/evcore/examples/httpd/options.rs"]
 mod options;
+#[path = "../../crates/evcore/examples/httpd/receiving.rs"]
+mod receiving;
 #[path = "../../crates/evcore/examples/httpd/request.rs"]
 mod request;
 #[path = "../../crates/evcore/examples/httpd/response.rs"]
 mod response;
 #[path = "../../crates/evcore/examples/httpd/route.rs"]
 mod route;
+#[path = "../../crates/evcore/examples/httpd/sending.rs"]
+mod sending;
 #[path = "../../crates/evcore/examples/httpd/server.rs"]
 mod server;
 #[path = "../../crates/evcore/examples/httpd/site.rs"]

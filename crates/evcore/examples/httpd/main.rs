@@ -4,7 +4,8 @@
 //!
 //! - `options`: what the command line may say;
 //! - `server`: one worker: the loop, and the table of connections;
-//! - `connection`: one client: when to read, to write, to wait and to close;
+//! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
+//!   `sending` are its two halves;
 //! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
 //! - `site`: what all connections of a worker share;
 //! - `counts`: what `/status` tells, of all workers.
@@ -18,9 +19,11 @@ mod body;
 mod connection;
 mod counts;
 mod options;
+mod receiving;
 mod request;
 mod response;
 mod route;
+mod sending;
 mod server;
 mod site;
 

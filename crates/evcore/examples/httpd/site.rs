@@ -119,66 +119,11 @@ impl Site {
 
     /// Says why the connection ends.
     pub fn refuse(&mut self, status: Status, clock: &Clock) {
-        let body = refusal(status);
         let head = Head {
             status,
-            version: Version::Http11,
-            keep_alive: false,
-            date: clock.http_date().as_bytes(),
-            content_type: "text/plain",
-            content_length: body.len() as u64,
-            allow: None,
+            ..Head::new(clock, Version::Http11, false)
         };
-        head.write(&mut self.output);
-        self.output.extend_from_slice(body.as_bytes());
-    }
-
-    fn reply(&mut self, request: &Request, clock: &Clock, body: &[u8]) {
-        self.reply_as(request, clock, "text/plain", body);
-    }
-
-    fn reply_as(
-        &mut self,
-        request: &Request,
-        clock: &Clock,
-        content_type: &'static str,
-        body: &[u8],
-    ) {
-        self.write_head(request, clock, content_type, body.len() as u64);
-        if !request.head_only {
-            self.output.extend_from_slice(body);
-        }
-    }
-
-    fn bytes(&mut self, request: &Request, clock: &Clock, length: u64) -> Rest {
-        self.write_head(request, clock, "application/octet-stream", length);
-        match usize::try_from(length) {
-            _ if request.head_only => Rest::Nothing,
-            Ok(length) if length <= MOST_INLINE => {
-                self.output.resize(self.output.len() + length, FILLING);
-                Rest::Nothing
-            }
-            _ => Rest::Filling(length),
-        }
-    }
-
-    fn write_head(
-        &mut self,
-        request: &Request,
-        clock: &Clock,
-        content_type: &'static str,
-        content_length: u64,
-    ) {
-        let head = Head {
-            status: Status::Ok,
-            version: request.version,
-            keep_alive: self.keeps(request),
-            date: clock.http_date().as_bytes(),
-            content_type,
-            content_length,
-            allow: None,
-        };
-        head.write(&mut self.output);
+        self.write(head, false, refusal(status).as_bytes());
     }
 
     /// Refuses a request, and goes on.
@@ -189,19 +134,64 @@ impl Site {
         status: Status,
         allow: Option<&'static str>,
     ) {
-        let body = refusal(status);
         let head = Head {
             status,
-            version: request.version,
-            keep_alive: self.keeps(request),
-            date: clock.http_date().as_bytes(),
-            content_type: "text/plain",
-            content_length: body.len() as u64,
             allow,
+            ..self.head(request, clock)
+        };
+        self.write(head, request.head_only, refusal(status).as_bytes());
+    }
+
+    fn reply(&mut self, request: &Request, clock: &Clock, body: &[u8]) {
+        let head = self.head(request, clock);
+        self.write(head, request.head_only, body);
+    }
+
+    fn reply_as(
+        &mut self,
+        request: &Request,
+        clock: &Clock,
+        content_type: &'static str,
+        body: &[u8],
+    ) {
+        let head = Head {
+            content_type,
+            ..self.head(request, clock)
+        };
+        self.write(head, request.head_only, body);
+    }
+
+    /// A body of that length: with its head if it is short, else to be sent as the socket takes it.
+    fn bytes(&mut self, request: &Request, clock: &Clock, length: u64) -> Rest {
+        let head = Head {
+            content_type: "application/octet-stream",
+            content_length: length,
+            ..self.head(request, clock)
         };
         head.write(&mut self.output);
-        if !request.head_only {
-            self.output.extend_from_slice(body.as_bytes());
+        match usize::try_from(length) {
+            _ if request.head_only => Rest::Nothing,
+            Ok(length) if length <= MOST_INLINE => {
+                self.output.resize(self.output.len() + length, FILLING);
+                Rest::Nothing
+            }
+            _ => Rest::Filling(length),
+        }
+    }
+
+    /// The head of an answer to `request`, as far as all have it in common.
+    fn head<'a>(&self, request: &Request, clock: &'a Clock) -> Head<'a> {
+        Head::new(clock, request.version, self.keeps(request))
+    }
+
+    fn write(&mut self, head: Head<'_>, head_only: bool, body: &[u8]) {
+        let head = Head {
+            content_length: body.len() as u64,
+            ..head
+        };
+        head.write(&mut self.output);
+        if !head_only {
+            self.output.extend_from_slice(body);
         }
     }
 }

@@ -1,0 +1,208 @@
+//! What comes from a client: read, cut into requests, and served.
+
+use std::{
+    io::{self, ErrorKind},
+    mem,
+};
+
+use evcore::Interest;
+
+use crate::{
+    body::BodyReader,
+    connection::{Connection, Progress, Sleep, State, Visit, Wire},
+    request::{Ask, MOST_HEAD_BYTES, Parsed, Request, parse},
+    response::{CONTINUE, Status},
+    route::Route,
+    site::Rest,
+};
+
+/// Answers to pipelined requests are sent when they have come to this.
+const MOST_OUTPUT_BYTES: usize = 64 * 1024;
+
+impl<S: Wire> Connection<S> {
+    /// Serves what was kept from earlier reads; whether that led anywhere.
+    pub fn serve_kept(&mut self, visit: &mut Visit<'_>) -> bool {
+        if self.input.is_empty() || self.partial {
+            return false;
+        }
+        self.serve_input(0, visit);
+        true
+    }
+
+    /// Reads once, and serves what came.
+    pub fn receive(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+        if !self.readable {
+            return Ok(Progress::Waits);
+        }
+        let mut buffer = mem::take(&mut visit.site.input);
+        let received = self.read(&mut buffer, visit);
+        if let Ok(Some(n)) = received {
+            self.take_in(&buffer[..n], visit);
+        }
+        visit.site.input = buffer;
+        Ok(match received? {
+            None => Progress::Waits,
+            Some(0) => Progress::Over,
+            Some(_) => Progress::More,
+        })
+    }
+
+    /// Reads once; `None` where the socket is empty.
+    pub fn read(&mut self, buffer: &mut [u8], visit: &mut Visit<'_>) -> io::Result<Option<usize>> {
+        match self.stream.read(buffer) {
+            Ok(n) => {
+                // A short read has emptied the socket, unless an end stands behind it.
+                if n < buffer.len() && !self.ending {
+                    self.drained(visit);
+                }
+                Ok(Some(n))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.drained(visit);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The socket is empty: tell whoever keeps edge triggering for a kernel that has none.
+    fn drained(&mut self, visit: &mut Visit<'_>) {
+        self.readable = false;
+        visit.ev.rearm(visit.token, Interest::READ);
+    }
+
+    /// Serves new bytes, straight from the shared buffer where nothing was kept before.
+    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_>) {
+        if self.input.is_empty() {
+            let used = self.serve(bytes, 0, visit);
+            self.input.extend_from_slice(&bytes[used..]);
+        } else {
+            let known = self.input.len();
+            self.input.extend_from_slice(bytes);
+            self.serve_input(known, visit);
+        }
+    }
+
+    /// Serves what is in `input`, of which `known` bytes were looked at before.
+    fn serve_input(&mut self, known: usize, visit: &mut Visit<'_>) {
+        let mut input = mem::take(&mut self.input);
+        let used = self.serve(&input, known, visit);
+        if used < input.len() {
+            input.drain(..used);
+            self.input = input;
+        }
+    }
+
+    /// Serves requests from `bytes` until they end in the middle of one, or until an answer has to
+    /// be sent first; how many bytes that took.
+    fn serve(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_>) -> usize {
+        let mut used = 0;
+        self.partial = false;
+        while used < bytes.len() && self.may_serve(visit) {
+            let rest = &bytes[used..];
+            let taken = match &self.state {
+                State::Head => self.serve_head(rest, known.saturating_sub(used), visit),
+                _ => self.serve_body(rest, visit),
+            };
+            self.partial = taken == 0;
+            used += taken;
+        }
+        if self.last && used < bytes.len() {
+            self.lingers = true;
+            return bytes.len();
+        }
+        used
+    }
+
+    /// Whether what comes next can be looked at now.
+    fn may_serve(&self, visit: &Visit<'_>) -> bool {
+        let at_request = matches!(self.state, State::Head | State::Body(_));
+        let room = self.filling == 0 && visit.site.output.len() < MOST_OUTPUT_BYTES;
+        at_request && room && !self.last && !self.partial
+    }
+
+    /// Serves a head; its length, or 0 where it is not whole.
+    fn serve_head(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_>) -> usize {
+        // A head ends with a line: until another has ended, parsing again would find nothing new.
+        // So a client that sends a byte at a time does not make us parse at every byte.
+        if !bytes[known..].contains(&b'\n') && bytes.len() < MOST_HEAD_BYTES {
+            return 0;
+        }
+        match parse(bytes) {
+            Parsed::Partial => 0,
+            Parsed::Complete(request, length) => {
+                self.begin(request, bytes.len() > length, visit);
+                length
+            }
+            Parsed::Refused(status) => {
+                self.refuse(status, visit);
+                bytes.len()
+            }
+        }
+    }
+
+    fn begin(&mut self, request: Request, more_is_here: bool, visit: &mut Visit<'_>) {
+        if request.framing.is_empty() {
+            return self.answer(&request, &[], visit);
+        }
+        if request.expects_continue && !more_is_here {
+            visit.site.output.extend_from_slice(CONTINUE);
+        }
+        // Only `/echo` wants its body; what others are sent has to be read all the same.
+        let keeps = matches!(request.ask, Ask::Route(Route::Echo));
+        let body = BodyReader::new(request.framing, keeps);
+        self.state = State::Body(Box::new((request, body)));
+    }
+
+    /// Serves a piece of a body; how long it was.
+    fn serve_body(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> usize {
+        let State::Body(body) = &mut self.state else {
+            return 0;
+        };
+        match body.1.feed(bytes) {
+            Ok(used) if body.1.is_done() => {
+                if let State::Body(done) = mem::replace(&mut self.state, State::Head) {
+                    let (request, body) = *done;
+                    self.answer(&request, &body.into_kept(), visit);
+                }
+                used
+            }
+            Ok(used) => used,
+            Err(status) => {
+                self.refuse(status, visit);
+                bytes.len()
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &Request, body: &[u8], visit: &mut Visit<'_>) {
+        let clock = visit.ev.clock();
+        match visit.site.answer(request, body, &mut self.doing, clock) {
+            Rest::Sleep(time) => {
+                self.state = State::Sleeping {
+                    request: *request,
+                    rest: Sleep::NotBegun(time),
+                };
+                return;
+            }
+            Rest::Filling(length) => self.filling = length,
+            Rest::Nothing => {}
+        }
+        self.answered(request, visit);
+    }
+
+    pub fn answered(&mut self, request: &Request, visit: &mut Visit<'_>) {
+        self.state = State::Head;
+        self.last = !visit.site.keeps(request);
+        self.fresh = true;
+    }
+
+    /// Says why, and ends the connection once that is said.
+    pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_>) {
+        visit.site.refuse(status, visit.ev.clock());
+        self.state = State::Head;
+        self.input = Vec::new();
+        self.last = true;
+        self.lingers = true;
+    }
+}

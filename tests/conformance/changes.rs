@@ -1,0 +1,177 @@
+//! Registering, changing and removing, also in the middle of a batch.
+
+use std::{
+    io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+};
+
+use evcore_poller::{Error, Events, Interest, MAX_ID, Mode};
+
+use crate::stage::{READABLE, Stage, WRITABLE, pair, with_a_number_of_its_own};
+
+crate::scenarios! {
+    nothing_and_back_within_a_wait,
+    nothing_and_back_over_waits,
+    an_id_is_registered_once,
+    a_descriptor_under_two_keys_is_refused_or_reported_under_both,
+    what_is_not_registered_cannot_be_removed,
+    ids_above_the_limit_are_refused,
+    what_is_removed_inside_a_batch_is_not_reported_again,
+    a_descriptor_reused_inside_a_batch_reports_under_its_new_key,
+    two_keys_watch_one_file_through_a_duplicate,
+    a_change_that_the_kernel_refuses_is_an_error_event,
+    a_buffer_of_no_capacity_is_refused,
+}
+
+fn nothing_and_back_within_a_wait(stage: &mut Stage) {
+    let (mut near, far) = pair();
+    near.write_all(b"a").expect("write");
+    stage.add(&far, 1, Interest::READ, Mode::Level);
+    stage.modify(1, Interest::NONE);
+    stage.modify(1, Interest::READ);
+    stage.expect(&[(1, READABLE)]);
+}
+
+fn nothing_and_back_over_waits(stage: &mut Stage) {
+    let (mut near, far) = pair();
+    near.write_all(b"a").expect("write");
+    stage.add(&far, 1, Interest::READ, Mode::Level);
+    for _ in 0..3 {
+        stage.modify(1, Interest::NONE);
+        stage.expect_nothing();
+        stage.modify(1, Interest::READ);
+        stage.expect(&[(1, READABLE)]);
+    }
+}
+
+fn an_id_is_registered_once(stage: &mut Stage) {
+    let ((_a, first), (_b, second)) = (pair(), pair());
+    let (old, new) = (5, (9 << 32) | 5);
+    stage.add(&first, old, Interest::WRITE, Mode::Level);
+    let again = stage.poller.add(&second, new, Interest::WRITE, Mode::Level);
+    assert!(
+        matches!(again, Err(Error::AlreadyRegistered { key }) if key == new),
+        "{}: {again:?}",
+        stage.name
+    );
+    stage.expect(&[(old, WRITABLE)]);
+    stage.remove(old);
+    stage.add(&second, new, Interest::WRITE, Mode::Level);
+    stage.expect(&[(new, WRITABLE)]);
+}
+
+/// Here backends differ: epoll knows files by their descriptor, poll does not care.
+fn a_descriptor_under_two_keys_is_refused_or_reported_under_both(stage: &mut Stage) {
+    let (_near, far) = pair();
+    stage.add(&far, 1, Interest::WRITE, Mode::Level);
+    match stage.poller.add(&far, 2, Interest::WRITE, Mode::Level) {
+        Ok(()) => stage.expect(&[(1, WRITABLE), (2, WRITABLE)]),
+        Err(Error::AlreadyWatched { .. }) => stage.expect(&[(1, WRITABLE)]),
+        Err(error) => panic!("{}: {error}", stage.name),
+    }
+}
+
+fn what_is_not_registered_cannot_be_removed(stage: &mut Stage) {
+    let (_near, far) = pair();
+    let key = (1 << 32) | 7;
+    stage.add(&far, key, Interest::WRITE, Mode::Level);
+    for unknown in [3, 7, (2 << 32) | 7] {
+        let results = [
+            stage.poller.remove(unknown),
+            stage.poller.forget(unknown),
+            stage.poller.modify(unknown, Interest::READ),
+            stage.poller.rearm(unknown, Interest::READ),
+        ];
+        for result in results {
+            assert!(
+                matches!(result, Err(Error::NotRegistered { key }) if key == unknown),
+                "{}: {result:?}",
+                stage.name
+            );
+        }
+    }
+    stage.remove(key);
+    assert!(stage.poller.remove(key).is_err(), "{}: twice", stage.name);
+    stage.expect_nothing();
+}
+
+fn ids_above_the_limit_are_refused(stage: &mut Stage) {
+    let (_near, far) = pair();
+    let key = u64::from(MAX_ID) + 1;
+    let refused = stage.poller.add(&far, key, Interest::READ, Mode::Level);
+    assert!(
+        matches!(refused, Err(Error::IdTooLarge { .. })),
+        "{}: {refused:?}",
+        stage.name
+    );
+}
+
+fn what_is_removed_inside_a_batch_is_not_reported_again(stage: &mut Stage) {
+    let ((_a, first), (_b, second), (_c, third)) = (pair(), pair(), pair());
+    for (key, end) in [(1, &first), (2, &second), (3, &third)] {
+        stage.add(end, key, Interest::WRITE, Mode::Level);
+    }
+    assert_eq!(stage.now().len(), 3, "{}", stage.name);
+    stage.remove(2);
+    stage.poller.forget(3).expect("registered");
+    drop(third);
+    stage.expect(&[(1, WRITABLE)]);
+}
+
+fn a_descriptor_reused_inside_a_batch_reports_under_its_new_key(stage: &mut Stage) {
+    let ((mut near, far), (_quiet, other)) = (pair(), pair());
+    let mut far = OwnedFd::from(far);
+    let (old, new) = ((1 << 32) | 4, (2 << 32) | 4);
+    near.write_all(b"a").expect("write");
+    stage.add(&far, old, Interest::READ, Mode::Level);
+    stage.expect(&[(old, READABLE)]);
+
+    // Closed, and at once the number of another socket: id and number are those of before.
+    stage.poller.forget(old).expect("registered");
+    rustix::io::dup2(&other, &mut far).expect("the number is taken over");
+    stage.add(&far, new, Interest::READ, Mode::Level);
+    stage.expect_nothing();
+    assert!(stage.poller.modify(old, Interest::BOTH).is_err());
+    stage.modify(new, Interest::BOTH);
+    stage.expect(&[(new, WRITABLE)]);
+}
+
+fn two_keys_watch_one_file_through_a_duplicate(stage: &mut Stage) {
+    let (mut near, far) = pair();
+    let twin: UnixStream = far.try_clone().expect("a duplicate");
+    stage.add(&far, 1, Interest::READ, Mode::Level);
+    stage.add(&twin, 2, Interest::BOTH, Mode::Level);
+    near.write_all(b"a").expect("write");
+    stage.expect(&[(1, READABLE), (2, READABLE | WRITABLE)]);
+    stage.remove(1);
+    drop(far);
+    stage.expect(&[(2, READABLE | WRITABLE)]);
+}
+
+fn a_change_that_the_kernel_refuses_is_an_error_event(stage: &mut Stage) {
+    use crate::stage::ERROR;
+    let ((_near, far), (_other, good)) = (pair(), pair());
+    let lost = with_a_number_of_its_own(&far, stage.kind, 0);
+    stage.add(&lost, 1, Interest::NONE, Mode::Level);
+    stage.add(&good, 2, Interest::WRITE, Mode::Level);
+    drop(lost);
+    stage.modify(1, Interest::READ);
+    // It does not wait, although it may, and the others are heard.
+    assert_eq!(
+        stage.wait(None),
+        [(1, READABLE | ERROR), (2, WRITABLE)],
+        "{}",
+        stage.name
+    );
+    stage.expect(&[(2, WRITABLE)]);
+    stage.remove(1);
+}
+
+fn a_buffer_of_no_capacity_is_refused(stage: &mut Stage) {
+    let refused = stage.poller.wait(&mut Events::with_capacity(0), None);
+    assert!(
+        matches!(refused, Err(Error::NoRoom)),
+        "{}: {refused:?}",
+        stage.name
+    );
+}
