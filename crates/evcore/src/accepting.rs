@@ -1,138 +1,224 @@
-//! The listeners' part of a turn: when to listen, and taking clients in.
+//! The listeners' side of a turn: when to listen, and taking clients in.
+//!
+//! Listeners are level-triggered, so nothing is lost where a client is left in the backlog: who
+//! waits there is reported again, to this worker or to another.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
-use evcore_accept::Accept;
-use evcore_balancer::{Load, Plan};
-use evcore_poller::{Interest, Mode};
+use evcore_accept::{Accept, Backoff, Listener};
+use evcore_balancer::{Balancer, Load, Lock, Plan};
+use evcore_poller::{Interest, Mode, Poller};
+use evcore_posted::PostedQueue;
 
-use crate::{Accepted, EventLoop, Result, Step, event_loop::count, naming::listener_key};
+use crate::{Accepted, Error, Result, Stats, naming::listener_key};
 
-impl EventLoop {
-    /// What the balancer says of this turn.
-    pub(crate) fn plan(&mut self) -> Plan {
-        let now_ms = self.clock.monotonic_ms();
-        // A worker out of descriptors is a full one: it has no place to put a client.
-        let full = self.listeners.is_empty() || self.backoff.is_paused(now_ms);
-        let active = if full { self.capacity } else { self.active };
-        let load = Load {
-            active,
-            capacity: self.capacity,
+/// The listeners of one worker, and all that decides whether they are watched.
+#[derive(Debug)]
+pub(crate) struct Accepting {
+    listeners: Vec<Listener>,
+    balancer: Balancer,
+    lock: Option<Box<dyn Lock>>,
+    // Invariant: only from a plan to the end of that turn's accepts.
+    holds_lock: bool,
+    // Invariant: all listeners are registered with the poller, or none is. (That the lock is held
+    // is another fact: it is given back every turn, and the registrations stay.)
+    listening: bool,
+    /// Listeners that may have clients waiting, in the order of their turns.
+    // Invariant: empty while not listening.
+    queue: PostedQueue,
+    backoff: Backoff,
+    /// What accepting met and a step could not tell: the next wait does.
+    failure: Option<Error>,
+}
+
+impl Accepting {
+    pub(crate) fn new(
+        listeners: Vec<Listener>,
+        balancer: Balancer,
+        lock: Option<Box<dyn Lock>>,
+    ) -> Self {
+        Self {
+            listeners,
+            balancer,
+            lock,
+            holds_lock: false,
+            listening: false,
+            queue: PostedQueue::new(),
+            backoff: Backoff::new(),
+            failure: None,
+        }
+    }
+
+    /// What the balancer says of this turn; the lock may be held from here on.
+    pub(crate) fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
+        self.backoff.expire(now_ms);
+        // Without listeners, or out of descriptors, there is no place to put a client either.
+        let load = if self.listeners.is_empty() || self.backoff.is_paused(now_ms) {
+            full(load)
+        } else {
+            load
         };
         let lock = &mut self.lock;
-        self.balancer.plan(now_ms, load, || {
+        let plan = self.balancer.plan(now_ms, load, || {
             lock.as_mut().is_some_and(|lock| lock.try_lock())
-        })
+        });
+        self.holds_lock = plan.holds_lock;
+        plan
     }
 
     /// Registers the listeners, or takes them out, where the plan differs from what is.
-    pub(crate) fn follow(&mut self, plan: &Plan) -> Result<()> {
-        self.holds_lock = plan.holds_lock;
-        if plan.listening == self.listening {
-            return Ok(());
-        }
-        if plan.listening {
-            self.listen()
-        } else {
-            self.stop_listening()
-        }
-    }
-
-    fn listen(&mut self) -> Result<()> {
-        for (listener, id) in self.listeners.iter().zip(0..) {
-            self.poller
-                .add(listener, listener_key(id), Interest::READ, Mode::Level)?;
-        }
-        self.listening = true;
-        Ok(())
-    }
-
-    fn stop_listening(&mut self) -> Result<()> {
-        for id in 0..count(&self.listeners) {
-            self.poller.remove(listener_key(id))?;
-        }
-        self.listening = false;
-        Ok(())
-    }
-
-    /// Closes the listeners of this worker for good: the first step of an orderly end.
     ///
-    /// Clients that wait in the backlog are left to the other workers that share it.
-    ///
-    /// # Errors
-    ///
-    /// The poller's; the listeners are closed all the same.
-    pub fn close_listeners(&mut self) -> Result<()> {
-        let stopped = if self.listening {
-            self.stop_listening()
-        } else {
-            Ok(())
+    /// Where the poller refuses, this worker is left without the lock and not listening, and pauses:
+    /// so the error is met once, and those who are served go on being served.
+    pub(crate) fn follow(&mut self, plan: &Plan, now_ms: u64, poller: &mut Poller) -> Result<()> {
+        let followed = match (self.listening, plan.listening) {
+            (false, true) => self.listen(poller),
+            (true, false) => self.stop_listening(poller),
+            (true, true) | (false, false) => Ok(()),
         };
-        self.listening = false;
-        self.accepts.clear();
-        self.listeners.clear();
-        stopped
+        if followed.is_err() {
+            self.release_lock();
+            self.backoff.pause(now_ms);
+        }
+        followed
     }
 
-    /// A client of the listener at the head of the accept queue.
-    pub(crate) fn next_accept(&mut self) -> Option<Step> {
-        while let Some(id) = self.accepts.front() {
-            if self.left.accepts == 0 || self.active >= self.capacity {
-                // Level-triggered: who still waits is reported again.
-                self.accepts.clear();
-                return None;
-            }
+    /// How long the loop may wait; `None`: no limit from here.
+    pub(crate) fn wait_limit(&self, plan: &Plan, now_ms: u64) -> Option<Duration> {
+        let resumes_ms = self
+            .backoff
+            .resumes_at()
+            .map(|at| at.saturating_sub(now_ms));
+        let limits_ms = [plan.wait_at_most_ms, resumes_ms];
+        limits_ms
+            .into_iter()
+            .flatten()
+            .min()
+            .map(Duration::from_millis)
+    }
+
+    /// Notes that a listener may have clients. `false`: it has been closed.
+    pub(crate) fn note(&mut self, listener: u32) -> bool {
+        let known = self.listening && (listener as usize) < self.listeners.len();
+        if known {
+            self.queue.post(listener);
+        }
+        known
+    }
+
+    /// The next client, from one listener after the other, so that none keeps the others from theirs.
+    ///
+    /// `None`: nobody waits, or `left` is used up. Who is then still queued comes first next time.
+    pub(crate) fn next(
+        &mut self,
+        left: &mut usize,
+        now_ms: u64,
+        stats: &mut Stats,
+    ) -> Option<Accepted> {
+        while *left > 0 {
+            let id = self.queue.pop()?;
             let listener = id as usize;
             match self.listeners[listener].accept() {
                 Ok(Accept::Connection(stream, peer)) => {
-                    self.left.accepts -= 1;
-                    self.stats.accepted += 1;
-                    return Some(Step::Accepted(Accepted {
+                    *left -= 1;
+                    stats.accepted += 1;
+                    self.queue.post(id);
+                    return Some(Accepted {
                         stream,
                         peer,
                         listener,
-                    }));
+                    });
                 }
-                Ok(Accept::Aborted) => self.left.accepts -= 1,
-                Ok(Accept::Drained) => {
-                    self.accepts.pop();
+                Ok(Accept::Aborted) => {
+                    *left -= 1;
+                    self.queue.post(id);
                 }
-                Ok(Accept::OutOfDescriptors(_)) => self.pause_accepting(),
+                Ok(Accept::Drained) => {}
+                Ok(Accept::OutOfDescriptors(_)) => {
+                    stats.accept_pauses += 1;
+                    self.backoff.pause(now_ms);
+                    return None;
+                }
                 Err(error) => {
-                    self.accepts.pop();
                     self.failure = Some(error.into());
+                    // It may well stay readable, and must not make the loop spin.
+                    self.backoff.pause(now_ms);
+                    return None;
                 }
             }
         }
         None
     }
 
-    /// Stops taking clients in until a descriptor is closed, or for a while.
-    fn pause_accepting(&mut self) {
-        self.backoff.pause(self.clock.monotonic_ms());
-        self.stats.accept_pauses += 1;
-        self.accepts.clear();
+    /// Whether clients were left over.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Tells what accepting met in the turn before.
+    pub(crate) fn report_failure(&mut self) -> Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     /// Gives the accept lock back, if this turn holds it.
     pub(crate) fn release_lock(&mut self) {
-        if self.holds_lock {
-            self.holds_lock = false;
-            if let Some(lock) = &mut self.lock {
-                lock.unlock();
-            }
+        if !mem::take(&mut self.holds_lock) {
+            return;
+        }
+        if let Some(lock) = &mut self.lock {
+            lock.unlock();
         }
     }
 
-    /// How long the accept side lets the loop wait.
-    pub(crate) fn accept_wait_limit(&self, plan: &Plan) -> Option<Duration> {
-        let now_ms = self.clock.monotonic_ms();
-        let paused = self
-            .backoff
-            .resumes_at()
-            .filter(|_| self.backoff.is_paused(now_ms));
-        let resume = paused.map(|at| at.saturating_sub(now_ms));
-        let limit = [plan.wait_at_most_ms, resume].into_iter().flatten().min();
-        limit.map(Duration::from_millis)
+    /// A descriptor is free again: a pause for want of one is over.
+    pub(crate) fn descriptor_closed(&mut self) {
+        self.backoff.descriptor_closed();
+    }
+
+    /// Closes the listeners for good.
+    pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
+        let stopped = self.stop_listening(poller);
+        self.listeners.clear();
+        self.release_lock();
+        stopped
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening
+    }
+
+    fn listen(&mut self, poller: &mut Poller) -> Result<()> {
+        for (listener, id) in self.listeners.iter().zip(0..) {
+            let added = poller.add(listener, listener_key(id), Interest::READ, Mode::Level);
+            if let Err(error) = added {
+                // All or none: the next attempt begins at the first.
+                for id in 0..id {
+                    let _ = poller.remove(listener_key(id));
+                }
+                return Err(error.into());
+            }
+        }
+        self.listening = true;
+        Ok(())
+    }
+
+    /// Takes every listener out, and tells the first refusal; even then none is registered.
+    fn stop_listening(&mut self, poller: &mut Poller) -> Result<()> {
+        self.queue.clear();
+        let mut stopped = Ok(());
+        if mem::take(&mut self.listening) {
+            for (_, id) in self.listeners.iter().zip(0..) {
+                stopped = stopped.and(poller.remove(listener_key(id)));
+            }
+        }
+        Ok(stopped?)
+    }
+}
+
+/// The same worker with no place left.
+fn full(load: Load) -> Load {
+    Load {
+        active: load.capacity,
+        ..load
     }
 }

@@ -2,10 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use evcore_timer::TimerQueue;
+use evcore_poller::Poller;
 use evcore_token::Token;
 
-use crate::{EventLoop, Side, naming::timer_id};
+use crate::{EventLoop, Result};
 
 impl EventLoop {
     /// Forgets a token: disarms its timers, cancels what was posted for it, removes its descriptor
@@ -15,10 +15,9 @@ impl EventLoop {
     /// reported. `false`: it was not in the loop. The descriptor stays open; where you close it
     /// next, [`close_fd`](Self::close_fd) saves a system call.
     pub fn close(&mut self, token: Token) -> bool {
-        let key = self.key(token);
-        self.end(token, |ev| {
+        self.end(token, |poller, key| {
             // The kernel may have lost it already: then there is nothing to remove.
-            let _ = ev.poller.remove(key);
+            let _ = poller.remove(key);
         })
     }
 
@@ -28,25 +27,32 @@ impl EventLoop {
     /// The descriptor must be the only one of its file (not one that was duplicated). It is closed
     /// whether or not the token was in the loop.
     pub fn close_fd(&mut self, token: Token, fd: impl Into<OwnedFd>) -> bool {
-        let key = self.key(token);
-        let lived = self.end(token, |ev| {
-            let _ = ev.poller.forget(key);
+        let lived = self.end(token, |poller, key| {
+            let _ = poller.forget(key);
         });
         drop(fd.into());
         lived
     }
 
-    fn end(&mut self, token: Token, leave_poller: impl FnOnce(&mut Self)) -> bool {
-        let Some(slot) = self.slots.end(token) else {
+    /// Closes the listeners of this worker for good: the first step of an orderly end.
+    ///
+    /// Clients that wait in the backlog are left to the other workers that share it.
+    ///
+    /// # Errors
+    ///
+    /// The poller's; the listeners are closed all the same.
+    pub fn close_listeners(&mut self) -> Result<()> {
+        self.accepting.close(&mut self.poller)
+    }
+
+    fn end(&mut self, token: Token, leave: impl FnOnce(&mut Poller, u64)) -> bool {
+        let Some(watched) = self.slots.end(token) else {
             return false;
         };
-        self.timers.disarm(timer_id(token.index(), Side::Read));
-        self.timers.disarm(timer_id(token.index(), Side::Write));
-        self.posted.cancel(token.index());
-        if slot.watched {
-            leave_poller(self);
-            self.active -= 1;
-            self.backoff.descriptor_closed();
+        self.timers.disarm_both(token.index());
+        if watched {
+            leave(&mut self.poller, self.naming.key(token));
+            self.accepting.descriptor_closed();
         }
         true
     }

@@ -7,12 +7,22 @@ use evcore_poller::{Backend, Kind, Poller};
 
 use crate::{EventLoop, Result};
 
-/// How much of each kind a turn does at most; what is over comes in the next turn.
+/// How much of each kind a turn does at most; what is over comes in the next turn, which then does
+/// not wait.
+///
+/// ```
+/// use evcore::{Budgets, EventLoop};
+///
+/// let budgets = Budgets { accepts: 16, ..Budgets::default() };
+/// let ev = EventLoop::builder().budgets(budgets).build()?;
+/// # Ok::<(), evcore::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// Events that one wait brings (nginx: `epoll_events`). Default 512; 0 is taken for 1.
     pub batch: usize,
-    /// Connections accepted (nginx: `multi_accept`). Default 64; 0 is taken for 1.
+    /// Connections accepted, from all listeners together (nginx: `multi_accept`). Default 64; 0 is
+    /// taken for 1.
     pub accepts: usize,
     /// Timers fired. Default 1,024; 0 is taken for 1.
     pub expired: usize,
@@ -91,7 +101,8 @@ impl Builder {
         }
     }
 
-    /// Accepts from this listener too.
+    /// Accepts from this listener too; [`Accepted::listener`](crate::Accepted::listener) counts
+    /// them from 0 in the order of these calls.
     pub fn listener(mut self, listener: Listener) -> Self {
         self.listeners.push(listener);
         self
@@ -123,12 +134,13 @@ impl Builder {
     }
 
     /// A poller backend of your own: a simulator's, say.
-    pub fn backend(mut self, backend: Box<dyn Backend>) -> Self {
-        self.polling = Polling::Backend(backend);
+    pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
+        self.polling = Polling::Backend(Box::new(backend));
         self
     }
 
-    /// A clock of your own: one over a manual source, for tests. Default: the system's.
+    /// A clock of your own: one over a [manual source](evcore_clock::ManualSource), for tests.
+    /// Default: the system's.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self

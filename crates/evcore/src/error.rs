@@ -8,6 +8,18 @@ use evcore_token::Token;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why the loop refused.
+///
+/// ```
+/// use evcore::{Error, EventLoop, Token};
+/// use std::num::NonZeroU32;
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let token = Token::new(7, NonZeroU32::MIN);
+/// ev.begin(token)?;
+/// let again = ev.begin(token).unwrap_err();
+/// assert_eq!(again.to_string(), "7v1: its index is in use by 7v1; close that one first");
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,8 +31,27 @@ pub enum Error {
         /// The one that lives.
         living: Token,
     },
-    /// The token was closed, or never added.
-    #[error("{token} is not in the loop: it was closed, or never added")]
+    /// The token was closed before, or one of the same index and a later generation was.
+    #[error(
+        "{token} has been closed and cannot come back; \
+         use the token that the next insert into its table gives"
+    )]
+    Ended {
+        /// The token that was offered.
+        token: Token,
+    },
+    /// The index of this token is higher than any that the loop has a place for.
+    #[error(
+        "{token}: its index is above {max}; indices count up from 0 in a table, so keep to one"
+    )]
+    IndexTooLarge {
+        /// The token that was offered.
+        token: Token,
+        /// The highest index that there is a place for.
+        max: u32,
+    },
+    /// The token was closed, or never added, or has no descriptor where one is needed.
+    #[error("{token} is not watched: it was closed, never added, or begun without a descriptor")]
     Stale {
         /// The token that was asked for.
         token: Token,
@@ -36,6 +67,7 @@ pub enum Error {
     Accept(#[from] evcore_accept::Error),
 }
 
+/// Keeps the kind and the message.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
@@ -43,7 +75,9 @@ impl From<Error> for io::Error {
             Error::Accept(error) => error.into(),
             Error::InUse { .. } => Self::new(io::ErrorKind::AlreadyExists, error),
             Error::Stale { .. } => Self::new(io::ErrorKind::NotFound, error),
-            Error::NoLock => Self::new(io::ErrorKind::InvalidInput, error),
+            Error::Ended { .. } | Error::IndexTooLarge { .. } | Error::NoLock => {
+                Self::new(io::ErrorKind::InvalidInput, error)
+            }
         }
     }
 }

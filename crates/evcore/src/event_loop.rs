@@ -1,61 +1,58 @@
 //! The loop's state, and what its user asks of it between steps.
 
-use std::{os::fd::AsFd, time::Duration};
+use std::{fmt, os::fd::AsFd, time::Duration};
 
-use evcore_accept::{Backoff, Listener};
-use evcore_balancer::{Balancer, Lock, Policy};
+use evcore_balancer::{Balancer, Load, Policy};
 use evcore_clock::Clock;
-use evcore_poller::{Events, Interest, Mode, Poller, Ready};
-use evcore_posted::PostedQueue;
-use evcore_timer::{TimerQueue, TimerWheel};
+use evcore_poller::{Interest, Mode, Poller, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Result, Side, Stats,
-    naming::{Slots, timer_id, token_key},
-    turn::Phase,
+    Budgets, Builder, Error, Handle, Result, Side, Stats, accepting::Accepting, batch::Batch,
+    naming::Naming, slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
 ///
-/// You own the connections, the loop owns the order; see the [crate's](crate) example. It belongs
-/// to one thread; others reach it by a [`Handle`].
-#[derive(Debug)]
+/// You own the connections, the loop owns the order. It belongs to one thread; others reach it by a
+/// [`Handle`].
+///
+/// ```
+/// use evcore::{EventLoop, Interest, Mode, Side, Step, Table};
+/// use std::{io::Write, os::unix::net::UnixStream, time::Duration};
+///
+/// let (mut near, far) = UnixStream::pair()?;
+/// let mut conns = Table::with_capacity(100);
+/// let token = conns.insert(far).expect("there is room");
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
+/// ev.arm(token, Side::Read, Duration::from_secs(60));
+/// near.write_all(b"hello")?;
+///
+/// ev.wait()?;
+/// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
+/// assert!(ev.close(token));
+/// assert!(ev.next_step().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct EventLoop {
     pub(crate) clock: Clock,
     pub(crate) poller: Poller,
-    pub(crate) timers: TimerWheel,
-    pub(crate) balancer: Balancer,
-    pub(crate) lock: Option<Box<dyn Lock>>,
-
-    pub(crate) listeners: Vec<Listener>,
-    /// The poller's id of the index 0: behind one for each listener that there was at first.
-    pub(crate) first_token: u32,
-    pub(crate) backoff: Backoff,
-    /// Whether the listeners are registered with the poller (not: whether the lock is held).
-    pub(crate) listening: bool,
-    pub(crate) holds_lock: bool,
-
+    pub(crate) naming: Naming,
     pub(crate) slots: Slots,
-    /// Tokens with a descriptor.
-    pub(crate) active: u32,
-    pub(crate) capacity: u32,
-
-    /// What the last wait brought; delivered up to `next_event`.
-    pub(crate) batch: Events,
-    pub(crate) next_event: usize,
-    /// A wake-up that is not yet delivered.
-    pub(crate) woken: bool,
-    /// Listeners that have clients waiting.
-    pub(crate) accepts: PostedQueue,
-    pub(crate) posted: PostedQueue,
+    pub(crate) timers: Timers,
+    pub(crate) accepting: Accepting,
+    /// Descriptors that are enough.
+    capacity: u32,
 
     pub(crate) phase: Phase,
+    pub(crate) batch: Batch,
+    /// A wake-up that is not yet delivered.
+    pub(crate) woken: bool,
     pub(crate) budgets: Budgets,
     /// What is left of the budgets in this turn.
     pub(crate) left: Budgets,
-    /// What a step met and could not return: the next wait does.
-    pub(crate) failure: Option<Error>,
     pub(crate) stats: Stats,
 }
 
@@ -69,33 +66,24 @@ impl EventLoop {
         if matches!(builder.policy, Policy::Mutex { .. }) && builder.lock.is_none() {
             return Err(Error::NoLock);
         }
-        // The loop keeps its own time: a wait that a signal ends is a turn with no events, and no
-        // clock is read to put it on again.
+        // A wait that a signal ends is a turn with no events: so no clock is read to put it on
+        // again, and what the signal's handler did is seen at once.
         poller.see_signals(true);
         let budgets = builder.budgets.at_least_one();
+        let balancer = Balancer::new(builder.policy);
         Ok(Self {
             clock: builder.clock.unwrap_or_else(Clock::system),
             poller,
-            timers: TimerWheel::new(),
-            balancer: Balancer::new(builder.policy),
-            lock: builder.lock,
-            first_token: count(&builder.listeners),
-            listeners: builder.listeners,
-            backoff: Backoff::new(),
-            listening: false,
-            holds_lock: false,
+            naming: Naming::behind(builder.listeners.len()),
             slots: Slots::default(),
-            active: 0,
+            timers: Timers::default(),
+            accepting: Accepting::new(builder.listeners, balancer, builder.lock),
             capacity: builder.connections,
-            batch: Events::with_capacity(budgets.batch),
-            next_event: 0,
-            woken: false,
-            accepts: PostedQueue::new(),
-            posted: PostedQueue::new(),
             phase: Phase::Over,
+            batch: Batch::with_capacity(budgets.batch),
+            woken: false,
             budgets,
             left: budgets,
-            failure: None,
             stats: Stats::default(),
         })
     }
@@ -107,7 +95,8 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`], and the poller's refusals; the token is then not in the loop.
+    /// [`Error::InUse`], [`Error::Ended`], [`Error::IndexTooLarge`], and the poller's refusals; the
+    /// token is then not in the loop.
     pub fn add(
         &mut self,
         token: Token,
@@ -116,9 +105,9 @@ impl EventLoop {
         mode: Mode,
     ) -> Result<()> {
         self.check_free(token)?;
-        self.poller.add(fd, self.key(token), interest, mode)?;
-        self.slots.begin(token).watched = true;
-        self.active += 1;
+        self.poller
+            .add(fd, self.naming.key(token), interest, mode)?;
+        self.slots.begin_watched(token);
         Ok(())
     }
 
@@ -127,10 +116,10 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`].
+    /// [`Error::InUse`], [`Error::Ended`], [`Error::IndexTooLarge`].
     pub fn begin(&mut self, token: Token) -> Result<()> {
         self.check_free(token)?;
-        self.slots.begin(token);
+        self.slots.begin_unwatched(token);
         Ok(())
     }
 
@@ -139,30 +128,34 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`], and the poller's refusals.
+    /// [`Error::Stale`], also for a token that has no descriptor. What the kernel refuses comes back
+    /// as a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`].
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
-        if !self.slots.has(token) {
+        if !self.slots.watches(token) {
             return Err(Error::Stale { token });
         }
-        Ok(self.poller.modify(self.key(token), interest)?)
+        Ok(self.poller.modify(self.naming.key(token), interest)?)
     }
 
     /// Says that a [`Mode::Edge`] descriptor has been drained: that this side has met `WouldBlock`,
     /// or a short read on a stream that is not at its end. Free on epoll. `false`: the token is
-    /// stale.
+    /// stale, or has no descriptor.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
-        self.slots.has(token) && self.poller.rearm(self.key(token), interest).is_ok()
+        self.slots.watches(token) && self.poller.rearm(self.naming.key(token), interest).is_ok()
     }
 
     /// Arms the timer of a side, or moves it. It fires once, never earlier than `after` from this
     /// turn's time, and is rounded up to a millisecond. `false`: the token is stale.
+    ///
+    /// One that is armed by the handler of another timer fires in the next turn at the earliest,
+    /// however short it is.
     #[inline]
     pub fn arm(&mut self, token: Token, side: Side, after: Duration) -> bool {
         let lives = self.slots.has(token);
         if lives {
-            let deadline = tick_after(self.clock.monotonic_ns(), after);
-            self.timers.arm(timer_id(token.index(), side), deadline);
+            let now_ns = self.clock.monotonic_ns();
+            self.timers.arm(token.index(), side, now_ns, after);
         }
         lives
     }
@@ -170,27 +163,20 @@ impl EventLoop {
     /// Clears the timer of a side. `false`: it was not armed, or the token is stale.
     #[inline]
     pub fn disarm(&mut self, token: Token, side: Side) -> bool {
-        self.slots.has(token) && self.timers.disarm(timer_id(token.index(), side))
+        self.slots.has(token) && self.timers.disarm(token.index(), side)
     }
 
     /// Yields [`Step::Ready`](crate::Step::Ready) for this token later in this turn, or in the next
-    /// if the posted phase is over. Posting again merges readiness. `false`: the token is stale.
+    /// if the budget of posted steps is used up. Posting again merges readiness. `false`: the token
+    /// is stale.
+    #[inline]
     pub fn post(&mut self, token: Token, ready: Ready) -> bool {
-        let Some(slot) = self.slots.of(token) else {
-            return false;
-        };
-        slot.posted |= ready;
-        self.posted.post(token.index());
-        true
+        self.slots.post(token, ready)
     }
 
     /// Takes back what was posted for this token, and says what it was.
     pub fn cancel(&mut self, token: Token) -> Ready {
-        let Some(slot) = self.slots.of(token) else {
-            return Ready::NONE;
-        };
-        self.posted.cancel(token.index());
-        std::mem::take(&mut slot.posted)
+        self.slots.cancel(token)
     }
 
     /// A handle that wakes this loop from another thread or a signal handler.
@@ -208,6 +194,7 @@ impl EventLoop {
 
     /// Whether a token is in the loop.
     #[must_use]
+    #[inline]
     pub fn contains(&self, token: Token) -> bool {
         self.slots.has(token)
     }
@@ -215,13 +202,13 @@ impl EventLoop {
     /// How many descriptors are watched, listeners not counted.
     #[must_use]
     pub fn active(&self) -> u32 {
-        self.active
+        self.slots.watched()
     }
 
     /// Whether this worker's listeners are registered with its poller.
     #[must_use]
     pub fn is_listening(&self) -> bool {
-        self.listening
+        self.accepting.is_listening()
     }
 
     /// The name of the poller's backend.
@@ -236,62 +223,31 @@ impl EventLoop {
         &self.stats
     }
 
-    #[inline]
-    pub(crate) fn key(&self, token: Token) -> u64 {
-        token_key(token, self.first_token)
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            active: self.slots.watched(),
+            capacity: self.capacity,
+        }
     }
 
     fn check_free(&self, token: Token) -> Result<()> {
-        match self.slots.living(token.index()) {
-            Some(living) => Err(Error::InUse { token, living }),
-            None => Ok(()),
+        let max = self.naming.index_max();
+        if token.index() > max {
+            return Err(Error::IndexTooLarge { token, max });
         }
+        self.slots.check_free(token)
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "each is a descriptor: far below 2^32"
-)]
-pub(crate) fn count(listeners: &[Listener]) -> u32 {
-    listeners.len() as u32
-}
-
-const NS_PER_MS: u64 = 1_000_000;
-
-/// The first millisecond that is not before `after` has passed.
-///
-/// Rounded up from nanoseconds: rounding the present down and adding milliseconds to it would fire
-/// up to one millisecond early.
-#[inline]
-fn tick_after(now_ns: u64, after: Duration) -> u64 {
-    let after_ns = after.as_secs().saturating_mul(1_000_000_000);
-    let after_ns = after_ns.saturating_add(u64::from(after.subsec_nanos()));
-    now_ns.saturating_add(after_ns).div_ceil(NS_PER_MS)
-}
-
-/// How long it is from now until a tick.
-pub(crate) fn until_tick(now_ns: u64, tick: u64) -> Duration {
-    Duration::from_nanos(tick.saturating_mul(NS_PER_MS).saturating_sub(now_ns))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_deadline_is_never_early() {
-        let ms = Duration::from_millis;
-        assert_eq!(tick_after(10_000_000, ms(5)), 15);
-        assert_eq!(tick_after(10_000_001, ms(5)), 16);
-        assert_eq!(tick_after(10_999_999, Duration::ZERO), 11);
-        assert_eq!(tick_after(0, Duration::MAX), u64::MAX.div_ceil(NS_PER_MS));
-    }
-
-    #[test]
-    fn the_wait_ends_when_the_tick_begins() {
-        assert_eq!(until_tick(10_999_999, 11), Duration::from_nanos(1));
-        assert_eq!(until_tick(11_000_000, 11), Duration::ZERO);
-        assert_eq!(until_tick(12_000_000, 11), Duration::ZERO);
+/// What it is, where it stands and what it has done; not its tables, which may be long.
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop")
+            .field("poller", &self.poller_name())
+            .field("active", &self.active())
+            .field("listening", &self.is_listening())
+            .field("phase", &self.phase)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
     }
 }

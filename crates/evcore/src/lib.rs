@@ -5,13 +5,19 @@
 //! [`EventLoop::wait`] asks the balancer for a plan, starts or stops listening, waits, and updates
 //! the clock. [`EventLoop::next_step`] then yields, one by one:
 //!
-//! 1. what the kernel reported, as [`Step::Ready`] and [`Step::Accepted`]; while this worker holds
-//!    the accept lock, only the accepts, and the lock is released after the last of them;
-//! 2. [`Step::Woken`], if a [`Handle`] woke the loop;
-//! 3. timers that have expired, as [`Step::Expired`];
-//! 4. what was posted, by you or by the lock's hurry, as [`Step::Ready`].
+//! 1. what the kernel reported, as [`Step::Ready`] (while this worker holds the accept lock, this is
+//!    put off to the end);
+//! 2. clients, as [`Step::Accepted`]: after those who are served, who may just have left their
+//!    places, and from one listener after the other; then the accept lock is released;
+//! 3. [`Step::Woken`], if a [`Handle`] woke the loop;
+//! 4. timers that have expired, as [`Step::Expired`];
+//! 5. what was posted, as [`Step::Ready`]: by you, by the lock's hurry, or because the turn before
+//!    was left early.
 //!
 //! Each phase has a [budget](Budgets); what is over it comes in the next turn, which does not wait.
+//!
+//! The time is that of the turn: it stands still from one wait to the next, and a timer is armed
+//! from there.
 //!
 //! # The parts
 //!
@@ -25,10 +31,14 @@ mod handle;
 mod stats;
 mod step;
 
-mod accepting;
 mod close;
-mod naming;
 mod turn;
+
+mod accepting;
+mod batch;
+mod naming;
+mod slots;
+mod timers;
 
 pub use config::{Budgets, Builder};
 pub use error::{Error, Result};

@@ -1,19 +1,53 @@
-//! How tokens, timers and listeners share the parts' number spaces.
+//! How tokens and listeners share the poller's key space.
 //!
 //! The poller is given one id for each listener, and the tokens' indices behind them. A listener's
-//! key has the generation 0, which no token has. The timer queue is given two ids for each index.
+//! key has the generation 0, which no token has.
 
-use std::num::NonZeroU32;
-
-use evcore_poller::Ready;
+use evcore_poller::MAX_ID;
 use evcore_token::Token;
 
-use crate::Side;
-
 /// Whom an event of the poller means.
+#[derive(Debug)]
 pub(crate) enum Named {
-    Listener(u32),
     Token(Token),
+    Listener(u32),
+}
+
+/// The names of one loop: they depend on how many listeners it was built with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Naming {
+    listeners: u32,
+}
+
+impl Naming {
+    pub(crate) fn behind(listeners: usize) -> Self {
+        let listeners = u32::try_from(listeners).expect("there are fewer descriptors than that");
+        Self { listeners }
+    }
+
+    /// The highest index that the poller has an id for.
+    pub(crate) fn index_max(self) -> u32 {
+        MAX_ID.saturating_sub(self.listeners)
+    }
+
+    /// The poller's key of a token whose index is at most [`index_max`](Self::index_max).
+    #[inline]
+    pub(crate) fn key(self, token: Token) -> u64 {
+        token.to_bits() + u64::from(self.listeners)
+    }
+
+    /// Whom a key names. One that was never given out names a token that does not live.
+    #[inline]
+    pub(crate) fn named(self, key: u64) -> Named {
+        match Token::from_bits(key) {
+            Some(behind) => {
+                let index = behind.index().wrapping_sub(self.listeners);
+                Named::Token(Token::new(index, behind.generation()))
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "the high half is zero")]
+            None => Named::Listener(key as u32),
+        }
+    }
 }
 
 /// The poller's key of a listener.
@@ -21,96 +55,10 @@ pub(crate) fn listener_key(listener: u32) -> u64 {
     u64::from(listener)
 }
 
-/// The poller's key of a token, behind `listeners` others.
-#[inline]
-pub(crate) fn token_key(token: Token, listeners: u32) -> u64 {
-    // An index at the end of the range stays there, where the poller refuses it by name.
-    let id = token.index().saturating_add(listeners);
-    (u64::from(token.generation().get()) << 32) | u64::from(id)
-}
-
-/// Whom a poller's key names.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the two halves of 64 bits")]
-pub(crate) fn named(key: u64, listeners: u32) -> Named {
-    let (id, generation) = (key as u32, (key >> 32) as u32);
-    match NonZeroU32::new(generation) {
-        Some(generation) => Named::Token(Token::new(id.wrapping_sub(listeners), generation)),
-        None => Named::Listener(id),
-    }
-}
-
-/// The timer queue's id of one side of an index.
-#[inline]
-pub(crate) fn timer_id(index: u32, side: Side) -> u32 {
-    2 * index + u32::from(side == Side::Write)
-}
-
-/// The index and the side that a timer's id means.
-#[inline]
-pub(crate) fn timer_owner(id: u32) -> (u32, Side) {
-    (id / 2, if id % 2 == 0 { Side::Read } else { Side::Write })
-}
-
-/// What the loop keeps of each index: who lives there, and what waits for it in the posted queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slot {
-    /// `None`: nobody. Else everything that carries another generation is stale.
-    pub(crate) generation: Option<NonZeroU32>,
-    /// Merged readiness; delivered when the posted queue comes to this index.
-    pub(crate) posted: Ready,
-    /// Whether the poller has a descriptor of it.
-    pub(crate) watched: bool,
-}
-
-/// The slots, by index.
-#[derive(Debug, Default)]
-pub(crate) struct Slots {
-    list: Vec<Slot>,
-}
-
-impl Slots {
-    /// The slot of a token that lives.
-    #[inline]
-    pub(crate) fn of(&mut self, token: Token) -> Option<&mut Slot> {
-        let slot = self.list.get_mut(token.index() as usize)?;
-        (slot.generation == Some(token.generation())).then_some(slot)
-    }
-
-    /// Whether a token lives.
-    #[inline]
-    pub(crate) fn has(&self, token: Token) -> bool {
-        let slot = self.list.get(token.index() as usize);
-        slot.is_some_and(|slot| slot.generation == Some(token.generation()))
-    }
-
-    /// Who lives at an index.
-    #[inline]
-    pub(crate) fn living(&self, index: u32) -> Option<Token> {
-        let generation = self.list.get(index as usize)?.generation?;
-        Some(Token::new(index, generation))
-    }
-
-    /// A new life. The index must be free.
-    pub(crate) fn begin(&mut self, token: Token) -> &mut Slot {
-        let index = token.index() as usize;
-        if self.list.len() <= index {
-            self.list.resize(index + 1, Slot::default());
-        }
-        let slot = &mut self.list[index];
-        debug_assert!(slot.generation.is_none(), "checked by the caller");
-        slot.generation = Some(token.generation());
-        slot
-    }
-
-    /// The end of a life, and what it was.
-    pub(crate) fn end(&mut self, token: Token) -> Option<Slot> {
-        self.of(token).map(std::mem::take)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
 
     fn token(index: u32, generation: u32) -> Token {
@@ -120,31 +68,31 @@ mod tests {
     #[test]
     fn a_key_names_whom_it_was_made_from() {
         for (index, generation, listeners) in [(0, 1, 0), (0, 1, 3), (77, u32::MAX, 1)] {
-            let token = token(index, generation);
-            match named(token_key(token, listeners), listeners) {
+            let (token, naming) = (token(index, generation), Naming::behind(listeners));
+            match naming.named(naming.key(token)) {
                 Named::Token(found) => assert_eq!(found, token),
-                Named::Listener(_) => panic!("{token} became a listener"),
+                other => panic!("{token} became {other:?}"),
             }
         }
-        assert!(matches!(named(listener_key(2), 3), Named::Listener(2)));
+        let naming = Naming::behind(3);
+        assert!(matches!(naming.named(listener_key(2)), Named::Listener(2)));
     }
 
     #[test]
-    fn an_index_at_the_end_does_not_leak_into_the_generation() {
-        assert_eq!(token_key(token(u32::MAX, 1), 5) >> 32, 1);
-    }
-
-    #[test]
-    fn each_side_has_a_timer_of_its_own() {
-        for index in [0, 1, 1 << 20] {
-            for side in [Side::Read, Side::Write] {
-                assert_eq!(timer_owner(timer_id(index, side)), (index, side));
-            }
+    fn a_key_that_was_never_given_out_names_nobody_who_lives() {
+        let naming = Naming::behind(3);
+        match naming.named((7 << 32) | 2) {
+            Named::Token(token) => assert!(token.index() > naming.index_max()),
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_slot_is_eight_bytes() {
-        assert_eq!(size_of::<Slot>(), 8);
+    fn the_highest_index_has_the_highest_id() {
+        for listeners in [0, 5] {
+            let naming = Naming::behind(listeners);
+            let key = naming.key(token(naming.index_max(), 1));
+            assert_eq!(key & 0xffff_ffff, u64::from(MAX_ID));
+        }
     }
 }

@@ -17,7 +17,8 @@ pub struct Stats {
     pub turns: u64,
     /// Events that the kernel reported, listeners' and stale ones included.
     pub events: u64,
-    /// Events dropped because their token had been closed, mostly earlier in the same batch.
+    /// Events dropped because their token (or listener) had been closed, mostly earlier in the same
+    /// batch. What was queued already is cancelled by closing, and not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
@@ -25,6 +26,6 @@ pub struct Stats {
     pub accept_pauses: u64,
     /// Timers that fired.
     pub expired: u64,
-    /// Steps delivered from the posted queue.
+    /// Steps delivered from the posted queue, whoever put them there.
     pub posted: u64,
 }

@@ -10,6 +10,26 @@ use evcore_token::Token;
 ///
 /// The list is closed on purpose: a step that is added later is one that every application must
 /// decide about, so the compiler is to say so.
+///
+/// ```
+/// use evcore::{EventLoop, Ready, Step, Token};
+/// use std::num::NonZeroU32;
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let token = Token::new(0, NonZeroU32::MIN);
+/// ev.begin(token)?;
+/// ev.post(token, Ready::READABLE);
+/// ev.wait()?;
+/// while let Some(step) = ev.next_step() {
+///     match step {
+///         Step::Ready(token, ready) => println!("{token} is {ready:?}"),
+///         Step::Expired(token, side) => println!("{token} took too long to {side:?}"),
+///         Step::Accepted(new) => println!("{} has come", new.peer),
+///         Step::Woken => println!("somebody has news"),
+///     }
+/// }
+/// # Ok::<(), evcore::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Step {
     /// A client has come. It is not yet watched: put it into a table, and
@@ -23,8 +43,22 @@ pub enum Step {
     Woken,
 }
 
-/// A client that has come.
+/// A client that has come. Dropping it closes the connection.
+///
+/// ```
+/// use evcore::{EventLoop, Listener, Step};
+///
+/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// let client = std::net::TcpStream::connect(listener.local_addr())?;
+/// let mut ev = EventLoop::builder().listener(listener).build()?;
+/// ev.wait()?;
+/// let Some(Step::Accepted(new)) = ev.next_step() else { unreachable!() };
+/// assert_eq!((new.peer, new.listener), (client.local_addr()?, 0));
+/// new.stream.send(b"welcome")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Accepted {
     /// The connection: non-blocking, closed on exec.
     pub stream: Stream,
@@ -35,6 +69,20 @@ pub struct Accepted {
 }
 
 /// The two halves of a connection, each with a timer of its own (nginx: `rev`, `wev`).
+///
+/// ```
+/// use evcore::{EventLoop, Side, Token};
+/// use std::{num::NonZeroU32, time::Duration};
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let token = Token::new(0, NonZeroU32::MIN);
+/// ev.begin(token)?;
+/// ev.arm(token, Side::Read, Duration::from_secs(60)); // it must speak
+/// ev.arm(token, Side::Write, Duration::from_secs(5)); // and listen
+/// assert!(ev.disarm(token, Side::Write));
+/// assert!(ev.disarm(token, Side::Read));
+/// # Ok::<(), evcore::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// What comes from the peer.

@@ -3,21 +3,16 @@
 use std::time::Duration;
 
 use evcore_balancer::Plan;
-use evcore_poller::Ready;
-use evcore_timer::TimerQueue;
+use evcore_poller::Event;
 
-use crate::{
-    EventLoop, Result, Step,
-    event_loop::until_tick,
-    naming::{Named, named, timer_owner},
-};
+use crate::{EventLoop, Result, Step, naming::Named};
 
 /// Where a turn is. The order of the variants is the order of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// What the kernel reported, listeners included, as it came.
+    /// What the kernel reported, as it came.
     Batch,
-    /// The listeners of a batch that was posted, while the accept lock is held.
+    /// Clients of the listeners.
     Accepts,
     /// A wake-up from elsewhere.
     Woken,
@@ -38,12 +33,14 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// The poller's or a listener's; the loop can go on.
+    /// The poller's, or a listener's that the turn before met. Nothing is lost, the accept lock is
+    /// not held, and the loop can go on: a listener that failed is left alone for half a second.
     pub fn wait(&mut self) -> Result<()> {
         self.finish_turn();
-        self.report_failure()?;
-        let plan = self.plan();
-        self.follow(&plan)?;
+        self.accepting.report_failure()?;
+        let now_ms = self.clock.monotonic_ms();
+        let plan = self.accepting.plan(now_ms, self.load());
+        self.accepting.follow(&plan, now_ms, &mut self.poller)?;
         let timeout = self.timeout(&plan);
         self.wait_for_events(timeout)?;
         self.clock.update();
@@ -54,28 +51,27 @@ impl EventLoop {
     /// The next thing to do in this turn; `None` ends the turn.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step> {
-        while self.phase != Phase::Over {
+        loop {
             let step = match self.phase {
                 Phase::Batch => self.next_reported(),
-                Phase::Accepts => self.next_accept(),
+                Phase::Accepts => self.next_accepted(),
                 Phase::Woken => self.next_wake(),
                 Phase::Expired => self.next_expired(),
                 Phase::Posted => self.next_posted(),
-                Phase::Over => None,
+                Phase::Over => return None,
             };
             if step.is_some() {
                 return step;
             }
             self.enter_next_phase();
         }
-        None
     }
 
     fn enter_next_phase(&mut self) {
         self.phase = match self.phase {
             Phase::Batch => Phase::Accepts,
             Phase::Accepts => {
-                self.release_lock();
+                self.accepting.release_lock();
                 Phase::Woken
             }
             Phase::Woken => Phase::Expired,
@@ -87,41 +83,30 @@ impl EventLoop {
     /// Leaves nothing of the turn before but what is queued.
     fn finish_turn(&mut self) {
         self.post_rest_of_batch();
-        self.accepts.clear();
-        self.release_lock();
+        self.accepting.release_lock();
         self.phase = Phase::Over;
     }
 
-    fn report_failure(&mut self) -> Result<()> {
-        self.failure.take().map_or(Ok(()), Err)
-    }
-
-    /// The earliest of the next deadline, what the accept side allows, and now if work was carried
-    /// over.
+    /// The earliest of the next timer, what the listeners allow, and now if work was carried over.
     fn timeout(&self, plan: &Plan) -> Option<Duration> {
-        if self.woken || !self.posted.is_empty() {
+        if self.has_work() {
             return Some(Duration::ZERO);
         }
-        let now_ns = self.clock.monotonic_ns();
-        let timer = self
-            .timers
-            .next_deadline()
-            .map(|tick| until_tick(now_ns, tick));
-        [timer, self.accept_wait_limit(plan)]
-            .into_iter()
-            .flatten()
-            .min()
+        let timer = self.timers.wait(self.clock.monotonic_ns());
+        let limit = self.accepting.wait_limit(plan, self.clock.monotonic_ms());
+        [timer, limit].into_iter().flatten().min()
+    }
+
+    fn has_work(&self) -> bool {
+        self.woken || self.slots.has_posted() || self.accepting.has_queued()
     }
 
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
-        self.next_event = 0;
-        match self.poller.wait(&mut self.batch, timeout) {
-            Ok(_) | Err(evcore_poller::Error::Interrupted) => Ok(()),
-            Err(error) => {
-                self.release_lock();
-                Err(error.into())
-            }
+        let waited = self.batch.wait(&mut self.poller, timeout);
+        if waited.is_err() {
+            self.accepting.release_lock();
         }
+        waited
     }
 
     fn begin_turn(&mut self, plan: &Plan) {
@@ -135,45 +120,38 @@ impl EventLoop {
         }
     }
 
-    /// Puts what is left of the batch into the queues: listeners to be accepted from, all others
-    /// to be delivered after the lock is released.
+    /// Queues what is left of the batch: to be accepted from, or to be delivered as posted.
     fn post_rest_of_batch(&mut self) {
-        while let Some(event) = self.batch.at(self.next_event) {
-            self.next_event += 1;
-            match named(event.key, self.first_token) {
-                Named::Listener(id) => {
-                    self.accepts.post(id);
-                }
-                Named::Token(token) => {
-                    if !self.post(token, event.ready) {
-                        self.stats.stale += 1;
-                    }
-                }
-            }
+        while let Some(Event { key, ready, .. }) = self.batch.take() {
+            let known = match self.naming.named(key) {
+                Named::Token(token) => self.slots.post(token, ready),
+                Named::Listener(id) => self.accepting.note(id),
+            };
+            self.stats.stale += u64::from(!known);
         }
     }
 
-    /// From the batch, as it came; a listener's clients where its event stands.
     #[inline]
     fn next_reported(&mut self) -> Option<Step> {
-        loop {
-            if !self.accepts.is_empty()
-                && let Some(step) = self.next_accept()
-            {
-                return Some(step);
-            }
-            let event = self.batch.at(self.next_event)?;
-            self.next_event += 1;
-            match named(event.key, self.first_token) {
+        while let Some(Event { key, ready, .. }) = self.batch.take() {
+            match self.naming.named(key) {
                 Named::Token(token) if self.slots.has(token) => {
-                    return Some(Step::Ready(token, event.ready));
+                    return Some(Step::Ready(token, ready));
                 }
-                Named::Token(_) => self.stats.stale += 1,
-                Named::Listener(id) => {
-                    self.accepts.post(id);
-                }
+                Named::Listener(id) if self.accepting.note(id) => {}
+                Named::Token(_) | Named::Listener(_) => self.stats.stale += 1,
             }
         }
+        None
+    }
+
+    fn next_accepted(&mut self) -> Option<Step> {
+        if self.load().is_full() {
+            return None;
+        }
+        let (left, now_ms) = (&mut self.left.accepts, self.clock.monotonic_ms());
+        let client = self.accepting.next(left, now_ms, &mut self.stats)?;
+        Some(Step::Accepted(client))
     }
 
     fn next_wake(&mut self) -> Option<Step> {
@@ -182,25 +160,14 @@ impl EventLoop {
 
     fn next_expired(&mut self) -> Option<Step> {
         self.left.expired = self.left.expired.checked_sub(1)?;
-        let (id, _) = self.timers.pop_expired(self.clock.monotonic_ms())?;
-        let (index, side) = timer_owner(id);
-        let token = self
-            .slots
-            .living(index)
-            .expect("closing a token disarms its timers");
+        let (index, side) = self.timers.pop_expired(self.clock.monotonic_ms())?;
         self.stats.expired += 1;
-        Some(Step::Expired(token, side))
+        Some(Step::Expired(self.slots.living(index), side))
     }
 
     fn next_posted(&mut self) -> Option<Step> {
         self.left.posted = self.left.posted.checked_sub(1)?;
-        let index = self.posted.pop()?;
-        let token = self
-            .slots
-            .living(index)
-            .expect("closing a token cancels its posts");
-        let slot = self.slots.of(token).expect("it lives");
-        let ready = std::mem::replace(&mut slot.posted, Ready::NONE);
+        let (token, ready) = self.slots.pop_posted()?;
         self.stats.posted += 1;
         Some(Step::Ready(token, ready))
     }

@@ -124,9 +124,13 @@ impl Server {
             site: &mut self.site,
             token,
         };
-        if call(connection, &mut visit) == Fate::Ends
-            && let Some(connection) = self.connections.remove(token)
-        {
+        if call(connection, &mut visit) == Fate::Ends {
+            self.end(token);
+        }
+    }
+
+    fn end(&mut self, token: Token) {
+        if let Some(connection) = self.connections.remove(token) {
             self.ev.close_fd(token, connection.end(&mut self.site));
         }
     }

@@ -1,0 +1,50 @@
+//! What a wait brought, delivered from the front.
+
+use std::time::Duration;
+
+use evcore_poller::{Error, Event, Events, Poller};
+
+use crate::Result;
+
+/// The events of the last wait, and how far they are delivered.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    events: Events,
+    next: usize,
+}
+
+impl Batch {
+    pub(crate) fn with_capacity(events: usize) -> Self {
+        Self {
+            events: Events::with_capacity(events),
+            next: 0,
+        }
+    }
+
+    /// Waits, and holds what that brought, in place of what it held. A signal brings nothing.
+    pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
+        self.next = 0;
+        match poller.wait(&mut self.events, timeout) {
+            Ok(_) | Err(Error::Interrupted) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next event that is not yet delivered.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Event> {
+        let event = self.events.at(self.next)?;
+        self.next += 1;
+        Some(event)
+    }
+
+    /// How many events the wait brought.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether a waker ended the wait.
+    pub(crate) fn woken(&self) -> bool {
+        self.events.woken()
+    }
+}

@@ -1,0 +1,233 @@
+//! Who lives at each index, and what is posted for them.
+//!
+//! A token that is not the one that lives at its index is stale, and everything here is refused
+//! to it. A generation that has ended does not begin again, so that an event that was reported for
+//! it cannot be taken for one of a later life.
+
+use std::{mem, num::NonZeroU32};
+
+use evcore_poller::Ready;
+use evcore_posted::PostedQueue;
+use evcore_token::Token;
+
+use crate::{Error, Result};
+
+/// The table of lives, by index.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    list: Vec<Slot>,
+    // Invariant: the indices for which something is posted; each of them lives.
+    posted: PostedQueue,
+    // Invariant: how many slots are watched.
+    watched: u32,
+}
+
+/// What is kept of an index.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Of who lives here or, where nobody does, lived here last. 0: nobody ever did.
+    generation: u32,
+    lives: bool,
+    // Invariant: only of one that lives.
+    watched: bool,
+    /// Merged readiness; delivered when the queue comes to this index.
+    posted: Ready,
+}
+
+impl Slots {
+    /// Whether a life can begin under this token.
+    pub(crate) fn check_free(&self, token: Token) -> Result<()> {
+        match self.list.get(token.index() as usize) {
+            Some(slot) if slot.lives => Err(Error::InUse {
+                token,
+                living: self.living(token.index()),
+            }),
+            Some(slot) if token.generation().get() <= slot.generation => {
+                Err(Error::Ended { token })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A life that the poller watches. The index must be [free](Self::check_free).
+    pub(crate) fn begin_watched(&mut self, token: Token) {
+        self.begin(token).watched = true;
+        self.watched += 1;
+    }
+
+    /// A life of timers and posts alone. The index must be [free](Self::check_free).
+    pub(crate) fn begin_unwatched(&mut self, token: Token) {
+        self.begin(token);
+    }
+
+    /// Ends a life, and says whether the poller watched it; `None` if the token is stale.
+    pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
+        let slot = self.of(token)?;
+        let watched = mem::take(&mut slot.watched);
+        slot.lives = false;
+        slot.posted = Ready::NONE;
+        self.posted.cancel(token.index());
+        self.watched -= u32::from(watched);
+        Some(watched)
+    }
+
+    /// Merges readiness into what is posted for a token. `false` if the token is stale.
+    #[inline]
+    pub(crate) fn post(&mut self, token: Token, ready: Ready) -> bool {
+        let Some(slot) = self.of(token) else {
+            return false;
+        };
+        slot.posted |= ready;
+        self.posted.post(token.index());
+        true
+    }
+
+    /// Takes back what is posted for a token.
+    pub(crate) fn cancel(&mut self, token: Token) -> Ready {
+        let Some(slot) = self.of(token) else {
+            return Ready::NONE;
+        };
+        let ready = mem::take(&mut slot.posted);
+        self.posted.cancel(token.index());
+        ready
+    }
+
+    /// Takes what has been posted the longest.
+    #[inline]
+    pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
+        let index = self.posted.pop()?;
+        let token = self.living(index);
+        let ready = mem::take(&mut self.list[index as usize].posted);
+        Some((token, ready))
+    }
+
+    /// Whether a token lives.
+    #[inline]
+    pub(crate) fn has(&self, token: Token) -> bool {
+        self.slot(token).is_some()
+    }
+
+    /// Whether a token lives and the poller watches it.
+    #[inline]
+    pub(crate) fn watches(&self, token: Token) -> bool {
+        self.slot(token).is_some_and(|slot| slot.watched)
+    }
+
+    /// Who lives at an index.
+    ///
+    /// # Panics
+    ///
+    /// If nobody does: whatever is queued by index is cancelled when a life ends.
+    #[inline]
+    pub(crate) fn living(&self, index: u32) -> Token {
+        let slot = self.list[index as usize];
+        assert!(slot.lives, "ending a life clears the queues");
+        let generation = NonZeroU32::new(slot.generation).expect("a life has a generation");
+        Token::new(index, generation)
+    }
+
+    /// Whether anything is posted.
+    #[inline]
+    pub(crate) fn has_posted(&self) -> bool {
+        !self.posted.is_empty()
+    }
+
+    /// How many descriptors are watched.
+    #[inline]
+    pub(crate) fn watched(&self) -> u32 {
+        self.watched
+    }
+
+    fn begin(&mut self, token: Token) -> &mut Slot {
+        debug_assert!(self.check_free(token).is_ok(), "{token} cannot begin");
+        let index = token.index() as usize;
+        if self.list.len() <= index {
+            self.list.resize(index + 1, Slot::default());
+        }
+        let slot = &mut self.list[index];
+        slot.generation = token.generation().get();
+        slot.lives = true;
+        slot
+    }
+
+    #[inline]
+    fn slot(&self, token: Token) -> Option<&Slot> {
+        let slot = self.list.get(token.index() as usize)?;
+        slot.is_of(token).then_some(slot)
+    }
+
+    #[inline]
+    fn of(&mut self, token: Token) -> Option<&mut Slot> {
+        let slot = self.list.get_mut(token.index() as usize)?;
+        slot.is_of(token).then_some(slot)
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn is_of(self, token: Token) -> bool {
+        self.generation == token.generation().get() && self.lives
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(index: u32, generation: u32) -> Token {
+        Token::new(index, NonZeroU32::new(generation).expect("not zero"))
+    }
+
+    #[test]
+    fn a_slot_is_eight_bytes() {
+        assert_eq!(size_of::<Slot>(), 8);
+    }
+
+    #[test]
+    fn an_index_is_taken_until_its_life_ends() {
+        let mut slots = Slots::default();
+        slots.begin_watched(token(3, 5));
+        assert!(slots.has(token(3, 5)) && !slots.has(token(3, 4)));
+        let refusal = slots.check_free(token(3, 6));
+        assert!(matches!(refusal, Err(Error::InUse { living, .. }) if living == token(3, 5)));
+
+        assert_eq!(slots.end(token(3, 4)), None);
+        assert_eq!(slots.end(token(3, 5)), Some(true));
+        assert_eq!(slots.end(token(3, 5)), None);
+        assert!(slots.check_free(token(3, 6)).is_ok());
+    }
+
+    #[test]
+    fn a_generation_that_has_ended_does_not_begin_again_nor_does_an_earlier_one() {
+        let mut slots = Slots::default();
+        slots.begin_unwatched(token(0, 5));
+        slots.end(token(0, 5));
+        for generation in [1, 4, 5] {
+            let refusal = slots.check_free(token(0, generation));
+            assert!(matches!(refusal, Err(Error::Ended { .. })), "{generation}");
+        }
+    }
+
+    #[test]
+    fn what_is_posted_ends_with_the_life() {
+        let mut slots = Slots::default();
+        slots.begin_unwatched(token(0, 1));
+        assert!(slots.post(token(0, 1), Ready::READABLE));
+        slots.end(token(0, 1));
+        assert!(!slots.has_posted());
+        slots.begin_unwatched(token(0, 2));
+        assert_eq!(slots.cancel(token(0, 2)), Ready::NONE);
+    }
+
+    #[test]
+    fn only_descriptors_count_as_watched() {
+        let mut slots = Slots::default();
+        slots.begin_watched(token(0, 1));
+        slots.begin_unwatched(token(1, 1));
+        assert_eq!(slots.watched(), 1);
+        slots.end(token(1, 1));
+        assert_eq!(slots.watched(), 1);
+        slots.end(token(0, 1));
+        assert_eq!(slots.watched(), 0);
+    }
+}

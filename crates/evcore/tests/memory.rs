@@ -1,0 +1,218 @@
+//! What a connection costs in memory, and that turns allocate nothing.
+
+#![allow(unsafe_code, reason = "an allocator that counts is a global allocator")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    fs::File,
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use evcore::{
+    EventLoop, Interest, Listener, Mode, Ready, Side, Step, Table, Token,
+    balancer::{AcceptMutex, Policy},
+    clock::{Clock, ManualSource},
+    poller::{Abilities, Backend, Events, Registration, Result, WakeChannel, Waker},
+};
+
+const CONNECTIONS: u32 = 10_000;
+
+/// The target of the whole core, in bytes a connection.
+const TARGET: usize = 192;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The system's allocator, counting what each thread asks of it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count(allocated: usize, freed: usize) {
+    ALLOCATIONS.set(ALLOCATIONS.get() + usize::from(allocated > 0));
+    BYTES.set(BYTES.get().wrapping_add(allocated).wrapping_sub(freed));
+}
+
+// SAFETY: every call goes to the system's allocator, as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller keeps to the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, layout.size());
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+/// A backend that reports a hundred after the other, whoever they are, and allocates nothing for it.
+#[derive(Debug)]
+struct RoundRobin {
+    waker: WakeChannel,
+    keys: Vec<u64>,
+    next: usize,
+}
+
+impl RoundRobin {
+    fn new() -> Self {
+        Self {
+            waker: WakeChannel::new().unwrap(),
+            keys: Vec::with_capacity(CONNECTIONS as usize + 1),
+            next: 0,
+        }
+    }
+}
+
+impl Backend for RoundRobin {
+    fn name(&self) -> &'static str {
+        "round-robin"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn add(&mut self, new: &Registration) -> Result<()> {
+        self.keys.push(new.key);
+        Ok(())
+    }
+
+    fn modify(&mut self, _: &Registration) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&mut self, old: &Registration) -> Result<()> {
+        self.keys.retain(|key| *key != old.key);
+        Ok(())
+    }
+
+    fn forget(&mut self, old: &Registration) {
+        self.keys.retain(|key| *key != old.key);
+    }
+
+    fn wait(&mut self, events: &mut Events, _: Option<Duration>) -> Result<()> {
+        for _ in 0..100 {
+            self.next = (self.next + 1) % self.keys.len();
+            events.push(self.keys[self.next], Ready::READABLE);
+        }
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.waker()
+    }
+}
+
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The loop and its table, full, with both timers of every connection armed.
+fn full_house(mut ev: EventLoop, file: &File) -> (EventLoop, Table<()>) {
+    let mut conns = Table::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        let token = conns.insert(()).unwrap();
+        ev.add(token, file, Interest::READ, Mode::Edge).unwrap();
+        ev.arm(token, Side::Read, IDLE);
+        ev.arm(token, Side::Write, IDLE);
+    }
+    (ev, conns)
+}
+
+#[test]
+fn an_idle_connection_takes_no_more_than_its_share_of_the_tables() {
+    let file = File::open("/dev/null").unwrap();
+    let backend = RoundRobin::new();
+    let before = BYTES.get();
+    let builder = EventLoop::builder()
+        .connections(CONNECTIONS)
+        .backend(backend);
+    let (ev, conns) = full_house(builder.build().unwrap(), &file);
+    let each = BYTES.get().wrapping_sub(before) / CONNECTIONS as usize;
+    println!("{each} bytes a connection, of {TARGET} at most");
+    assert!(each <= TARGET, "{each} bytes");
+    assert!(
+        each >= 8 + 32,
+        "{each} bytes are not even a slot and two timers"
+    );
+    drop((ev, conns));
+}
+
+#[test]
+fn turns_allocate_nothing() {
+    let file = File::open("/dev/null").unwrap();
+    let time = ManualSource::new();
+    let me = NonZeroU32::MIN;
+    let builder = EventLoop::builder()
+        .listener(Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap())
+        .policy(Policy::mutex())
+        .lock(AcceptMutex::local().handle(me))
+        .connections(2 * CONNECTIONS)
+        .clock(Clock::with_source(time.clone()))
+        .backend(RoundRobin::new());
+    let (mut ev, mut conns) = full_house(builder.build().unwrap(), &file);
+
+    let rounds = 3 * CONNECTIONS / 100;
+    let mut steps = 0;
+    for round in 0..2 * rounds {
+        if round == rounds {
+            // Every table has had the use of every connection.
+            ALLOCATIONS.set(0);
+            steps = 0;
+        }
+        time.advance(Duration::from_millis(700));
+        ev.wait().unwrap();
+        while let Some(step) = ev.next_step() {
+            steps += 1;
+            match step {
+                Step::Ready(token, ready) if ready.is_readable() => read(&mut ev, token),
+                Step::Ready(token, _) => written(&mut ev, &mut conns, token, &file),
+                Step::Expired(token, side) => assert!(ev.arm(token, side, IDLE)),
+                Step::Accepted(_) | Step::Woken => unreachable!("nobody is there"),
+            }
+        }
+    }
+    assert!(steps > 3 * CONNECTIONS, "{steps} steps");
+    assert!(
+        ev.stats().expired > u64::from(CONNECTIONS),
+        "{:?}",
+        ev.stats()
+    );
+    assert_eq!(ALLOCATIONS.get(), 0);
+}
+
+/// All that may be done for a connection that stays.
+fn read(ev: &mut EventLoop, token: Token) {
+    ev.arm(token, Side::Read, IDLE);
+    ev.arm(token, Side::Write, IDLE);
+    ev.disarm(token, Side::Write);
+    ev.modify(token, Interest::BOTH).unwrap();
+    ev.modify(token, Interest::READ).unwrap();
+    ev.rearm(token, Interest::READ);
+    ev.post(token, Ready::PRIORITY);
+    ev.cancel(token);
+    ev.post(token, Ready::WRITABLE);
+}
+
+/// Some of them end, and others come in their places.
+fn written(ev: &mut EventLoop, conns: &mut Table<()>, token: Token, file: &File) {
+    if token.index() % 50 == 0 {
+        ev.close(token);
+        conns.remove(token);
+        let token = conns.insert(()).unwrap();
+        ev.add(token, file, Interest::READ, Mode::Edge).unwrap();
+        ev.arm(token, Side::Read, IDLE);
+    }
+}

@@ -1,0 +1,86 @@
+//! A worker that has no descriptor left to accept with, for real.
+//!
+//! The limit belongs to the whole process, so this test is alone in its own.
+
+#![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
+
+use std::{fs::File, net::TcpStream, num::NonZeroU32, time::Duration};
+
+use evcore::{
+    EventLoop, Interest, Listener, Mode, Step, Token,
+    clock::{Clock, ManualSource},
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Calls while this process cannot open anything.
+fn without_descriptors<T>(call: impl FnOnce() -> T) -> T {
+    let before = getrlimit(Resource::Nofile);
+    let none = Rlimit {
+        current: Some(0),
+        ..before
+    };
+    setrlimit(Resource::Nofile, none).unwrap();
+    let result = call();
+    setrlimit(Resource::Nofile, before).unwrap();
+    result
+}
+
+/// A turn that a wake-up ends, if nothing else does; how many clients came.
+fn accepted(ev: &mut EventLoop) -> usize {
+    ev.handle().wake();
+    ev.wait().unwrap();
+    let steps = std::iter::from_fn(|| ev.next_step());
+    steps
+        .filter(|step| matches!(step, Step::Accepted(_)))
+        .count()
+}
+
+/// A turn in which a client comes and cannot be accepted.
+fn runs_out(ev: &mut EventLoop, pauses: u64) {
+    while !ev.is_listening() {
+        assert_eq!(accepted(ev), 0);
+    }
+    assert_eq!(without_descriptors(|| accepted(ev)), 0);
+    assert_eq!(ev.stats().accept_pauses, pauses);
+}
+
+#[test]
+fn accepting_pauses_until_time_has_passed_or_a_descriptor_is_closed() {
+    let time = ManualSource::new();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr();
+    let mut ev = EventLoop::builder()
+        .listener(listener)
+        .clock(Clock::with_source(time.clone()))
+        .build()
+        .unwrap();
+    let file = File::open("/dev/zero").unwrap();
+    let served = Token::new(0, NonZeroU32::MIN);
+    let can_be_polled = ev.add(served, &file, Interest::NONE, Mode::Level);
+    can_be_polled.unwrap();
+
+    accepted(&mut ev);
+    let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+    runs_out(&mut ev, 1);
+    // The clients are still there; the listener is not watched, so they do not make the loop spin.
+    assert_eq!(accepted(&mut ev), 0);
+    assert!(!ev.is_listening());
+    assert_eq!(ev.stats().accept_pauses, 1, "it does not even try");
+
+    time.advance(Duration::from_millis(499));
+    assert_eq!(accepted(&mut ev), 0);
+    assert_eq!(accepted(&mut ev), 0);
+    time.advance(Duration::from_millis(1));
+    assert_eq!(accepted(&mut ev), 0, "the time is told by this wait");
+    assert_eq!(accepted(&mut ev), 2);
+
+    let _client = TcpStream::connect(address).unwrap();
+    runs_out(&mut ev, 2);
+    assert_eq!(accepted(&mut ev), 0);
+    ev.close_fd(served, file);
+    assert_eq!(
+        accepted(&mut ev),
+        1,
+        "a descriptor was closed, and no time has passed"
+    );
+}

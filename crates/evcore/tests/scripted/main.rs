@@ -1,0 +1,17 @@
+//! The loop with scripted readiness, a clock that is moved by hand and a lock that answers as it is
+//! told: no sleep, no thread, and no kernel but for clients of the listeners.
+
+mod script;
+mod stage;
+
+mod accepting;
+mod budgets;
+mod closing;
+mod counting;
+mod failing;
+mod leaving;
+mod naming;
+mod order;
+mod posting;
+mod program;
+mod timeouts;

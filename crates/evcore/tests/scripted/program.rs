@@ -1,0 +1,355 @@
+//! Random programs against an oracle: whatever the user does between which steps, no step is stale,
+//! and everything that was reported, posted or armed is delivered exactly once or taken back.
+
+use std::{collections::HashMap, time::Duration};
+
+use evcore::{Budgets, Ready, Side, Token, balancer::Policy};
+use proptest::prelude::*;
+
+use crate::{script::Did, stage::Stage};
+
+/// Something the user does between two steps. Numbers choose among the tokens there have been.
+#[derive(Clone, Debug)]
+enum Deed {
+    Join,
+    Close(usize),
+    Post(usize, bool),
+    Cancel(usize),
+    Arm(usize, Side, Duration),
+    Disarm(usize, Side),
+}
+
+#[derive(Clone, Debug)]
+struct Turn {
+    time_passes: Duration,
+    /// Who is reported, of those who live then.
+    reported: Vec<(usize, bool)>,
+    lock_is_free: bool,
+    interrupted: bool,
+    before: Vec<Deed>,
+    /// What is done after each step; the turn is left when there is no entry any more.
+    after_each: Vec<Vec<Deed>>,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let who = any::<usize>();
+    let side = prop_oneof![Just(Side::Read), Just(Side::Write)];
+    // Around whole milliseconds, and often nothing at all.
+    let after = prop_oneof![
+        Just(Duration::ZERO),
+        (0..4_000_000_u64).prop_map(Duration::from_nanos),
+        (0..200_u64).prop_map(Duration::from_millis),
+    ];
+    let post = (who, any::<bool>()).prop_map(|(who, bit)| Deed::Post(who, bit));
+    let arm = (who, side.clone(), after).prop_map(|(who, side, after)| Deed::Arm(who, side, after));
+    let disarm = (who, side).prop_map(|(who, side)| Deed::Disarm(who, side));
+    prop_oneof![
+        3 => Just(Deed::Join),
+        2 => who.prop_map(Deed::Close),
+        3 => post,
+        1 => who.prop_map(Deed::Cancel),
+        3 => arm,
+        1 => disarm,
+    ]
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let deeds = |most| prop::collection::vec(deed(), 0..most);
+    (
+        (0..3_000_000_u64).prop_map(Duration::from_nanos),
+        prop::collection::vec((any::<usize>(), any::<bool>()), 0..6),
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+        deeds(5),
+        prop_oneof![
+            Just(vec![Vec::new(); 1000]),
+            prop::collection::vec(deeds(3), 0..8),
+        ],
+    )
+        .prop_map(
+            |(time_passes, reported, lock_is_free, interrupted, before, after_each)| Turn {
+                time_passes,
+                reported,
+                lock_is_free,
+                interrupted,
+                before,
+                after_each,
+            },
+        )
+}
+
+fn budgets() -> impl Strategy<Value = Budgets> {
+    (1..8_usize, 1..4_usize, 1..4_usize).prop_map(|(batch, expired, posted)| Budgets {
+        batch,
+        expired,
+        posted,
+        ..Budgets::default()
+    })
+}
+
+/// What the loop owes, written as plainly as can be.
+#[derive(Default)]
+struct Owed {
+    /// Reported by the last wait, to be delivered directly.
+    batch: HashMap<Token, Ready>,
+    /// To be delivered as posted: reported under the lock, left over, or posted by the user.
+    posted: HashMap<Token, Ready>,
+    /// When each timer may fire, in nanoseconds.
+    armed: HashMap<(Token, Side), u64>,
+}
+
+impl Owed {
+    fn post(&mut self, token: Token, ready: Ready) {
+        *self.posted.entry(token).or_default() |= ready;
+    }
+
+    fn post_rest_of_batch(&mut self) {
+        for (token, ready) in std::mem::take(&mut self.batch) {
+            self.post(token, ready);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        self.batch.remove(&token);
+        self.posted.remove(&token);
+        self.armed.retain(|(owner, _), _| *owner != token);
+    }
+
+    /// Whether the next wait must not wait.
+    fn is_urgent(&self) -> bool {
+        !self.posted.is_empty() || !self.batch.is_empty()
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.is_urgent() && self.armed.is_empty()
+    }
+}
+
+/// A loop, and what it owes.
+struct Run {
+    stage: Stage,
+    owed: Owed,
+    /// Everybody who ever was there, and whether they still are.
+    tokens: Vec<(Token, bool)>,
+    /// Steps that came as posted, and timers that fired.
+    posted: u64,
+    expired: u64,
+}
+
+impl Run {
+    fn new(budgets: Budgets, locks: bool) -> Self {
+        let stage = Stage::built(1, |builder, script| {
+            let builder = builder.budgets(budgets);
+            if locks {
+                builder.policy(Policy::mutex()).lock(script.clone())
+            } else {
+                builder
+            }
+        });
+        Self {
+            stage,
+            owed: Owed::default(),
+            tokens: Vec::new(),
+            posted: 0,
+            expired: 0,
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.stage.ev.clock().monotonic_ns()
+    }
+
+    fn chosen(&self, who: usize) -> Option<(usize, Token, bool)> {
+        let at = who.checked_rem(self.tokens.len())?;
+        let (token, lives) = self.tokens[at];
+        Some((at, token, lives))
+    }
+
+    fn does(&mut self, deed: &Deed) {
+        match *deed {
+            Deed::Join => {
+                let token = self.stage.join();
+                assert!(self.tokens.iter().all(|(other, _)| *other != token));
+                self.tokens.push((token, true));
+            }
+            Deed::Close(who) => {
+                let Some((at, token, lives)) = self.chosen(who) else {
+                    return;
+                };
+                if lives {
+                    self.stage.leave(token);
+                    self.owed.close(token);
+                    self.tokens[at].1 = false;
+                } else {
+                    assert!(!self.stage.ev.close(token));
+                }
+            }
+            Deed::Post(who, bit) => {
+                let Some((_, token, lives)) = self.chosen(who) else {
+                    return;
+                };
+                let ready = if bit {
+                    Ready::WRITABLE
+                } else {
+                    Ready::PRIORITY
+                };
+                assert_eq!(self.stage.ev.post(token, ready), lives);
+                if lives {
+                    self.owed.post(token, ready);
+                }
+            }
+            Deed::Cancel(who) => {
+                let Some((_, token, _)) = self.chosen(who) else {
+                    return;
+                };
+                let owed = self.owed.posted.remove(&token).unwrap_or_default();
+                assert_eq!(self.stage.ev.cancel(token), owed);
+            }
+            Deed::Arm(who, side, after) => {
+                let Some((_, token, lives)) = self.chosen(who) else {
+                    return;
+                };
+                assert_eq!(self.stage.ev.arm(token, side, after), lives);
+                if lives {
+                    let after_ns = u64::try_from(after.as_nanos()).unwrap();
+                    self.owed
+                        .armed
+                        .insert((token, side), self.now_ns() + after_ns);
+                }
+            }
+            Deed::Disarm(who, side) => {
+                let Some((_, token, _)) = self.chosen(who) else {
+                    return;
+                };
+                let armed = self.owed.armed.remove(&(token, side)).is_some();
+                assert_eq!(self.stage.ev.disarm(token, side), armed);
+            }
+        }
+    }
+
+    /// Schedules what the next wait brings, and says what that is.
+    fn reports(&mut self, turn: &Turn, batch: usize) -> HashMap<Token, Ready> {
+        let mut events = HashMap::new();
+        for (who, both) in &turn.reported {
+            match self.chosen(*who) {
+                Some((_, token, true)) if events.len() < batch => {
+                    let ready = if *both {
+                        Ready::READABLE | Ready::ERROR
+                    } else {
+                        Ready::READABLE
+                    };
+                    events.insert(token, ready);
+                }
+                _ => {}
+            }
+        }
+        if turn.interrupted {
+            self.stage.script.interrupt();
+            return HashMap::new();
+        }
+        let fds = events
+            .iter()
+            .map(|(token, ready)| (self.stage.fd(*token), *ready));
+        self.stage.script.report(fds.collect());
+        events
+    }
+
+    fn waits(&mut self, turn: &Turn, batch: usize) {
+        let events = self.reports(turn, batch);
+        self.stage.time.advance(turn.time_passes);
+        self.stage.script.set_lock_free(turn.lock_is_free);
+        self.owed.post_rest_of_batch();
+        let before_ns = self.now_ns();
+        self.stage.script.record();
+        self.stage.wait();
+        let timeout = self.stage.script.timeouts()[0];
+        self.check_timeout(before_ns, timeout);
+        self.owed.batch = events;
+        if self.stage.script.holds_lock() {
+            self.owed.post_rest_of_batch();
+        }
+    }
+
+    /// It waits for nothing that is there, and past nothing that is armed.
+    fn check_timeout(&self, now_ns: u64, timeout: Option<Duration>) {
+        if self.owed.is_urgent() {
+            assert_eq!(timeout, Some(Duration::ZERO));
+        }
+        if let Some(first_ns) = self.owed.armed.values().min() {
+            let latest_ns = first_ns.saturating_sub(now_ns) + 999_999;
+            assert!(timeout.expect("a timer is armed").as_nanos() <= latest_ns.into());
+        }
+    }
+
+    /// Takes one step, which must be owed; whether there was one.
+    fn steps(&mut self) -> bool {
+        match self.stage.step() {
+            None => return false,
+            Some(Did::Ready(token, ready)) => {
+                // What is delivered directly comes before all that is posted.
+                let direct = self.owed.batch.remove(&token);
+                self.posted += u64::from(direct.is_none());
+                let owed = direct.or_else(|| self.owed.posted.remove(&token));
+                assert_eq!(owed, Some(ready), "{token}");
+            }
+            Some(Did::Expired(token, side)) => {
+                let due_ns = self.owed.armed.remove(&(token, side));
+                let due_ns = due_ns.unwrap_or_else(|| panic!("{token} {side:?} is not armed"));
+                assert!(due_ns <= self.now_ns(), "early");
+                self.expired += 1;
+            }
+            Some(did) => panic!("{did:?} out of nowhere"),
+        }
+        true
+    }
+
+    fn takes(&mut self, turn: &Turn, batch: usize) {
+        turn.before.iter().for_each(|deed| self.does(deed));
+        self.waits(turn, batch);
+        for deeds in &turn.after_each {
+            if !self.steps() {
+                break;
+            }
+            deeds.iter().for_each(|deed| self.does(deed));
+        }
+    }
+
+    /// With time enough and nothing new, all that is owed is delivered.
+    fn settles(&mut self) {
+        let quiet = Turn {
+            time_passes: Duration::from_millis(100),
+            reported: Vec::new(),
+            lock_is_free: true,
+            interrupted: false,
+            before: Vec::new(),
+            after_each: vec![Vec::new(); 1000],
+        };
+        let mut turns = 0;
+        while !self.owed.is_nothing() {
+            self.takes(&quiet, 1);
+            turns += 1;
+            assert!(turns < 1000, "some of it never comes");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_step_is_stale_and_everything_is_delivered_once_or_taken_back(
+        budgets in budgets(),
+        locks: bool,
+        turns in prop::collection::vec(turn(), 0..30),
+    ) {
+        let mut run = Run::new(budgets, locks);
+        for turn in &turns {
+            run.takes(turn, budgets.batch);
+        }
+        run.settles();
+        let stats = *run.stage.ev.stats();
+        prop_assert_eq!((stats.posted, stats.expired), (run.posted, run.expired));
+        prop_assert!(stats.turns >= turns.len() as u64);
+        prop_assert!(stats.stale <= stats.events);
+        let live = run.tokens.iter().filter(|(_, lives)| *lives).count();
+        prop_assert_eq!(run.stage.ev.active() as usize, live);
+    }
+}

@@ -1,0 +1,255 @@
+//! A backend and a lock that do as they are told, and a record of all that the loop does.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    os::fd::RawFd,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use evcore::{
+    Ready, Side, Token,
+    balancer::Lock,
+    poller::{Abilities, Backend, Error, Events, Registration, Result, WakeChannel, Waker},
+};
+
+/// One thing that happened, in the order in which it did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Did {
+    /// The loop asked for the accept lock; whether it got it.
+    TryLock(bool),
+    Unlock,
+    /// The poller was told to watch a descriptor, or otherwise.
+    Add(RawFd),
+    Modify(RawFd),
+    Remove(RawFd),
+    Forget(RawFd),
+    Wait(Option<Duration>),
+    /// The loop yielded a step: a client of the listener of that number,
+    Accepted(usize),
+    Ready(Token, Ready),
+    Expired(Token, Side),
+    Woken,
+}
+
+/// What a wait is to bring.
+#[derive(Debug)]
+enum Outcome {
+    Events(Vec<(RawFd, Ready)>),
+    Interrupted,
+    Failed,
+}
+
+/// A backend, a lock and a record, all of one script. Clones are handles to the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Script(Arc<Mutex<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    waker: WakeChannel,
+    /// What the poller has registered: keys by descriptor.
+    keys: HashMap<RawFd, u64>,
+    outcomes: VecDeque<Outcome>,
+    woken: bool,
+    /// How many more registrations succeed before one fails.
+    adds_until_failure: Option<usize>,
+    removals_fail: bool,
+    lock_is_free: bool,
+    lock_is_held: bool,
+    record: Vec<Did>,
+}
+
+impl Script {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Shared {
+            waker: WakeChannel::new().unwrap(),
+            keys: HashMap::new(),
+            outcomes: VecDeque::new(),
+            woken: false,
+            adds_until_failure: None,
+            removals_fail: false,
+            lock_is_free: true,
+            lock_is_held: false,
+            record: Vec::new(),
+        })))
+    }
+
+    /// The next wait brings these events, or as many of them as there is room for.
+    pub(crate) fn report(&self, events: Vec<(RawFd, Ready)>) {
+        self.shared().outcomes.push_back(Outcome::Events(events));
+    }
+
+    /// The next wait is interrupted by a signal.
+    pub(crate) fn interrupt(&self) {
+        self.shared().outcomes.push_back(Outcome::Interrupted);
+    }
+
+    /// The next wait fails.
+    pub(crate) fn fail_wait(&self) {
+        self.shared().outcomes.push_back(Outcome::Failed);
+    }
+
+    /// The next wait is ended by a waker, whatever else it brings.
+    pub(crate) fn wake(&self) {
+        self.shared().woken = true;
+    }
+
+    /// The registration after the next `successes` fails, once.
+    pub(crate) fn fail_add_after(&self, successes: usize) {
+        self.shared().adds_until_failure = Some(successes);
+    }
+
+    /// Every removal is refused from here on.
+    pub(crate) fn fail_removals(&self) {
+        self.shared().removals_fail = true;
+    }
+
+    /// Whether the lock can be had from here on.
+    pub(crate) fn set_lock_free(&self, free: bool) {
+        self.shared().lock_is_free = free;
+    }
+
+    pub(crate) fn holds_lock(&self) -> bool {
+        self.shared().lock_is_held
+    }
+
+    /// Whether the poller watches a descriptor.
+    pub(crate) fn watches(&self, fd: RawFd) -> bool {
+        self.shared().keys.contains_key(&fd)
+    }
+
+    /// What happened since this was asked last.
+    pub(crate) fn record(&self) -> Vec<Did> {
+        std::mem::take(&mut self.shared().record)
+    }
+
+    /// Puts a step on the record.
+    pub(crate) fn note(&self, did: Did) {
+        self.shared().record.push(did);
+    }
+
+    /// The timeouts of the waits since the record was asked for.
+    pub(crate) fn timeouts(&self) -> Vec<Option<Duration>> {
+        let record = self.record().into_iter();
+        record
+            .filter_map(|did| match did {
+                Did::Wait(timeout) => Some(timeout),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Shared {
+    fn register(&mut self, registration: &Registration) -> Result<()> {
+        self.record.push(Did::Add(registration.fd));
+        let refused = self.adds_until_failure == Some(0);
+        self.adds_until_failure = match self.adds_until_failure {
+            None | Some(0) => None,
+            Some(successes) => Some(successes - 1),
+        };
+        if refused {
+            return Err(refusal("add"));
+        }
+        self.keys.insert(registration.fd, registration.key);
+        Ok(())
+    }
+
+    fn wait(&mut self, events: &mut Events) -> Result<()> {
+        if std::mem::take(&mut self.woken) {
+            events.set_woken();
+        }
+        match self.outcomes.pop_front() {
+            None => Ok(()),
+            Some(Outcome::Interrupted) => Err(Error::Interrupted),
+            Some(Outcome::Failed) => Err(refusal("wait")),
+            Some(Outcome::Events(mut batch)) => {
+                let rest = batch.split_off(batch.len().min(events.room()));
+                for (fd, ready) in batch {
+                    events.push(self.keys[&fd], ready);
+                }
+                if !rest.is_empty() {
+                    self.outcomes.push_front(Outcome::Events(rest));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn refusal(call: &'static str) -> Error {
+    Error::Os {
+        call,
+        source: std::io::Error::other("scripted"),
+    }
+}
+
+impl Backend for Script {
+    fn name(&self) -> &'static str {
+        "script"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn add(&mut self, registration: &Registration) -> Result<()> {
+        self.shared().register(registration)
+    }
+
+    fn modify(&mut self, registration: &Registration) -> Result<()> {
+        self.shared().record.push(Did::Modify(registration.fd));
+        Ok(())
+    }
+
+    fn remove(&mut self, registration: &Registration) -> Result<()> {
+        let mut shared = self.shared();
+        shared.record.push(Did::Remove(registration.fd));
+        shared.keys.remove(&registration.fd);
+        if shared.removals_fail {
+            return Err(refusal("remove"));
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, registration: &Registration) {
+        let mut shared = self.shared();
+        shared.record.push(Did::Forget(registration.fd));
+        shared.keys.remove(&registration.fd);
+    }
+
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+        let mut shared = self.shared();
+        shared.record.push(Did::Wait(timeout));
+        shared.wait(events)
+    }
+
+    fn waker(&self) -> Waker {
+        self.shared().waker.waker()
+    }
+}
+
+impl Lock for Script {
+    fn try_lock(&mut self) -> bool {
+        let mut shared = self.shared();
+        assert!(
+            !shared.lock_is_held,
+            "the lock was kept from the turn before"
+        );
+        shared.lock_is_held = shared.lock_is_free;
+        let got = shared.lock_is_held;
+        shared.record.push(Did::TryLock(got));
+        got
+    }
+
+    fn unlock(&mut self) {
+        let mut shared = self.shared();
+        assert!(shared.lock_is_held, "nothing to release");
+        shared.lock_is_held = false;
+        shared.record.push(Did::Unlock);
+    }
+}

@@ -1,0 +1,186 @@
+//! The loop, its script and its connections, with words for what tests do with them.
+
+use std::{
+    fs::File,
+    net::{SocketAddr, TcpStream},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    time::Duration,
+};
+
+use evcore::{
+    Accepted, Builder, EventLoop, Interest, Listener, Mode, Ready, Result, Side, Step, Table,
+    Token,
+    balancer::Policy,
+    clock::{Clock, ManualSource},
+};
+
+use crate::script::{Did, Script};
+
+/// A loop, its script and its connections.
+pub(crate) struct Stage {
+    pub(crate) ev: EventLoop,
+    pub(crate) script: Script,
+    pub(crate) time: ManualSource,
+    /// The connections: any descriptor will do, since only the script looks at them.
+    conns: Table<File>,
+    /// The clients that came, with the listener by which they did.
+    pub(crate) accepted: Vec<Accepted>,
+    listeners: Vec<Known>,
+    clients: Vec<TcpStream>,
+}
+
+impl Stage {
+    /// A loop of connections alone.
+    pub(crate) fn new() -> Self {
+        Self::built(0, |builder, _| builder)
+    }
+
+    /// A loop that listens always.
+    pub(crate) fn listening(listeners: usize) -> Self {
+        Self::built(listeners, |builder, _| builder)
+    }
+
+    /// A loop that listens when it gets the lock.
+    pub(crate) fn locking(listeners: usize) -> Self {
+        Self::built(listeners, |builder, script| {
+            builder.policy(Policy::mutex()).lock(script.clone())
+        })
+    }
+
+    /// A loop as it is wanted.
+    pub(crate) fn built(listeners: usize, build: impl FnOnce(Builder, &Script) -> Builder) -> Self {
+        let (script, time) = (Script::new(), ManualSource::new());
+        let mut builder = EventLoop::builder()
+            .backend(script.clone())
+            .clock(Clock::with_source(time.clone()));
+        let mut known = Vec::new();
+        for _ in 0..listeners {
+            let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            known.push(Known {
+                number: listener.as_fd().as_raw_fd(),
+                duplicate: listener.as_fd().try_clone_to_owned().unwrap(),
+                address: listener.local_addr(),
+            });
+            builder = builder.listener(listener);
+        }
+        Self {
+            ev: build(builder, &script).build().unwrap(),
+            script,
+            time,
+            conns: Table::with_capacity(1000),
+            accepted: Vec::new(),
+            listeners: known,
+            clients: Vec::new(),
+        }
+    }
+
+    /// A new connection, watched.
+    pub(crate) fn join(&mut self) -> Token {
+        self.try_join().unwrap()
+    }
+
+    pub(crate) fn try_join(&mut self) -> Result<Token> {
+        let file = File::open("/dev/null").unwrap();
+        let place = self.conns.vacant_entry().unwrap();
+        let token = place.token();
+        self.ev.add(token, &file, Interest::READ, Mode::Level)?;
+        place.insert(file);
+        Ok(token)
+    }
+
+    /// The end of a connection; its index is the next to be used again.
+    pub(crate) fn leave(&mut self, token: Token) {
+        assert!(self.ev.close(token));
+        self.conns.remove(token).unwrap();
+    }
+
+    /// The next wait brings readability of all of these.
+    pub(crate) fn report_readable(&self, tokens: &[Token]) {
+        let fds = tokens
+            .iter()
+            .map(|token| (self.fd(*token), Ready::READABLE));
+        self.script.report(fds.collect());
+    }
+
+    /// Clients connect, and wait in the backlog.
+    pub(crate) fn connect(&mut self, listener: usize, clients: usize) {
+        for _ in 0..clients {
+            let client = TcpStream::connect(self.listeners[listener].address).unwrap();
+            self.clients.push(client);
+        }
+    }
+
+    /// From here on, accepting from this listener is an error.
+    pub(crate) fn break_listener(&self, listener: usize) {
+        let listener = &self.listeners[listener].duplicate;
+        rustix::net::shutdown(listener, rustix::net::Shutdown::Both).unwrap();
+    }
+
+    pub(crate) fn wait(&mut self) {
+        self.ev.wait().unwrap();
+    }
+
+    /// The next step of this turn, which goes on the record.
+    pub(crate) fn step(&mut self) -> Option<Did> {
+        let did = match self.ev.next_step()? {
+            Step::Accepted(new) => {
+                let did = Did::Accepted(new.listener);
+                self.accepted.push(new);
+                did
+            }
+            Step::Ready(token, ready) => Did::Ready(token, ready),
+            Step::Expired(token, side) => Did::Expired(token, side),
+            Step::Woken => Did::Woken,
+        };
+        self.script.note(did);
+        Some(did)
+    }
+
+    /// What is left of this turn.
+    pub(crate) fn rest(&mut self) -> Vec<Did> {
+        std::iter::from_fn(|| self.step()).collect()
+    }
+
+    /// A whole turn.
+    pub(crate) fn turn(&mut self) -> Vec<Did> {
+        self.wait();
+        self.rest()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass_ms(&self, ms: u64) {
+        self.time.advance(Duration::from_millis(ms));
+    }
+
+    pub(crate) fn arm_ms(&mut self, token: Token, side: Side, ms: u64) {
+        assert!(self.ev.arm(token, side, Duration::from_millis(ms)));
+    }
+
+    pub(crate) fn fd(&self, token: Token) -> RawFd {
+        self.conns.get(token).unwrap().as_raw_fd()
+    }
+
+    pub(crate) fn listener_fd(&self, listener: usize) -> RawFd {
+        self.listeners[listener].number
+    }
+
+    /// The next wait brings word of these listeners.
+    pub(crate) fn report_listeners(&self, listeners: &[usize]) {
+        let fds = listeners
+            .iter()
+            .map(|it| (self.listener_fd(*it), Ready::READABLE));
+        self.script.report(fds.collect());
+    }
+}
+
+/// What is known from outside of a listener that the loop owns.
+struct Known {
+    number: RawFd,
+    duplicate: OwnedFd,
+    address: SocketAddr,
+}
+
+/// Readable, and no more.
+pub(crate) fn readable(token: Token) -> Did {
+    Did::Ready(token, Ready::READABLE)
+}

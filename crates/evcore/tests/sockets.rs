@@ -1,0 +1,293 @@
+//! The loop over the kernel: every backend that this system has, and real clients.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    num::NonZeroU32,
+    os::{fd::AsFd, unix::net::UnixStream},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use evcore::{
+    Budgets, Builder, EventLoop, Handle, Interest, Listener, Mode, Side, Step, Stream, Table,
+    Token,
+    balancer::{AcceptMutex, Policy},
+    poller::Kind,
+};
+
+/// Far more than any of this takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn listener() -> (Listener, SocketAddr) {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr();
+    (listener, address)
+}
+
+/// A loop that panics where a test would hang.
+fn guarded(builder: Builder) -> EventLoop {
+    let mut ev = builder.build().unwrap();
+    let guard = Token::new(1_000_000, NonZeroU32::MIN);
+    ev.begin(guard).unwrap();
+    ev.arm(guard, Side::Read, DEADLINE);
+    ev
+}
+
+/// An echo server that tells when each of its clients has ended.
+struct Echo {
+    ev: EventLoop,
+    conns: Table<Stream>,
+    mode: Mode,
+    ended: usize,
+}
+
+impl Echo {
+    fn turn(&mut self) {
+        self.ev.wait().unwrap();
+        while let Some(step) = self.ev.next_step() {
+            match step {
+                Step::Accepted(new) => {
+                    let place = self.conns.vacant_entry().unwrap();
+                    let token = place.token();
+                    self.ev
+                        .add(token, &new.stream, Interest::READ, self.mode)
+                        .unwrap();
+                    place.insert(new.stream);
+                }
+                Step::Ready(token, _) if self.echo(token) => {}
+                Step::Ready(token, _) => {
+                    let stream = self.conns.remove(token).unwrap();
+                    self.ev.close_fd(token, stream);
+                    self.ended += 1;
+                }
+                Step::Expired(..) => panic!("not within {DEADLINE:?}"),
+                Step::Woken => {}
+            }
+        }
+    }
+
+    /// Sends back what there is; whether there may be more.
+    fn echo(&mut self, token: Token) -> bool {
+        let stream = self.conns.get(token).unwrap();
+        let mut bytes = [0; 64];
+        loop {
+            match stream.recv(&mut bytes) {
+                Ok(0) => return false,
+                Ok(n) => assert_eq!(stream.send(&bytes[..n]).unwrap(), n),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    assert!(self.ev.rearm(token, Interest::READ));
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
+    for kind in Kind::available() {
+        for mode in [Mode::Level, Mode::Edge] {
+            let (listener, address) = listener();
+            let mut server = Echo {
+                ev: guarded(EventLoop::builder().listener(listener).poller(*kind)),
+                conns: Table::with_capacity(100),
+                mode,
+                ended: 0,
+            };
+            let mut clients: Vec<_> = (0..20)
+                .map(|_| TcpStream::connect(address).unwrap())
+                .collect();
+            for (client, n) in clients.iter_mut().zip(0..) {
+                write!(client, "I am {n}").unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+            }
+            while server.ended < clients.len() {
+                server.turn();
+            }
+            for (client, n) in clients.iter_mut().zip(0..) {
+                let mut heard = String::new();
+                client.read_to_string(&mut heard).unwrap();
+                assert_eq!(heard, format!("I am {n}"), "{kind} {mode:?}");
+            }
+            assert_eq!(server.ev.stats().accepted, 20);
+            assert_eq!(server.ev.active(), 0);
+        }
+    }
+}
+
+#[test]
+fn no_wake_from_another_thread_is_lost() {
+    const EACH: usize = 500;
+    for kind in Kind::available() {
+        let mut ev = guarded(EventLoop::builder().poller(*kind));
+        let (sender, inbox) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                let (handle, sender): (Handle, _) = (ev.handle(), sender.clone());
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        sender.send(n).unwrap();
+                        handle.wake();
+                    }
+                });
+            }
+            let mut received = 0;
+            while received < 2 * EACH {
+                ev.wait().unwrap();
+                while let Some(step) = ev.next_step() {
+                    assert!(matches!(step, Step::Woken), "{step:?}");
+                    received += inbox.try_iter().count();
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
+    for kind in Kind::available() {
+        let (listener, address) = listener();
+        let budgets = Budgets {
+            accepts: 2,
+            ..Budgets::default()
+        };
+        let builder = EventLoop::builder().listener(listener).poller(*kind);
+        let mut ev = guarded(builder.budgets(budgets));
+        let _clients = [(); 5].map(|()| TcpStream::connect(address).unwrap());
+        let mut accepted = Vec::new();
+        while accepted.iter().sum::<usize>() < 5 {
+            ev.wait().unwrap();
+            accepted.push(std::iter::from_fn(|| ev.next_step()).count());
+        }
+        assert_eq!(accepted, [2, 2, 1], "{kind}");
+    }
+}
+
+#[test]
+fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it() {
+    for kind in Kind::available() {
+        let mut ev = guarded(EventLoop::builder().poller(*kind));
+        let mut conns = Table::with_capacity(10);
+        let mut peers = Vec::new();
+        let mut join = |ev: &mut EventLoop, conns: &mut Table<UnixStream>| {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            near.write_all(b"x").unwrap();
+            peers.push(near);
+            let token = conns.insert(far).unwrap();
+            ev.add(
+                token,
+                conns.get(token).unwrap(),
+                Interest::READ,
+                Mode::Level,
+            )
+            .unwrap();
+            token
+        };
+        let tokens = [join(&mut ev, &mut conns), join(&mut ev, &mut conns)];
+        ev.wait().unwrap();
+        let Some(Step::Ready(first, _)) = ev.next_step() else {
+            panic!("both are readable");
+        };
+        let other = tokens.into_iter().find(|token| *token != first).unwrap();
+        // The index is used again at once, twice, by connections that are readable too.
+        let mut token = other;
+        for _ in 0..2 {
+            ev.close_fd(token, conns.remove(token).unwrap());
+            token = join(&mut ev, &mut conns);
+            assert_eq!(token.index(), other.index());
+        }
+        assert!(ev.next_step().is_none(), "{kind}");
+        assert_eq!(ev.stats().stale, 1);
+
+        ev.wait().unwrap();
+        let next: Vec<_> = std::iter::from_fn(|| ev.next_step()).collect();
+        let ready = |step: &Step| match step {
+            Step::Ready(token, ready) => (*token, ready.is_readable()),
+            step => panic!("{step:?}"),
+        };
+        let mut next: Vec<_> = next.iter().map(ready).collect();
+        next.sort();
+        let mut expected = [(first, true), (token, true)];
+        expected.sort();
+        assert_eq!(next, expected, "{kind}: the new one has its own event");
+    }
+}
+
+#[test]
+fn two_loops_share_a_listener_by_a_lock_and_serve_every_client_once() {
+    const CLIENTS: usize = 60;
+    let (listener, address) = listener();
+    let mutex = AcceptMutex::local();
+    let served = AtomicUsize::new(0);
+    let (handles, others) = mpsc::channel::<Handle>();
+    thread::scope(|scope| {
+        for number in [1, 2] {
+            let listener = listener.as_fd().try_clone_to_owned().unwrap();
+            let (mutex, served, handles) = (&mutex, &served, handles.clone());
+            scope.spawn(move || {
+                let me = NonZeroU32::new(number).unwrap();
+                let delay = Duration::from_millis(2);
+                let builder = EventLoop::builder()
+                    .listener(Listener::from_fd(listener).unwrap())
+                    .policy(Policy::Mutex { delay })
+                    .lock(mutex.handle(me));
+                let mut ev = guarded(builder);
+                handles.send(ev.handle()).unwrap();
+                while served.load(Ordering::Acquire) < CLIENTS {
+                    ev.wait().unwrap();
+                    while let Some(step) = ev.next_step() {
+                        match step {
+                            Step::Accepted(new) => {
+                                assert_eq!(mutex.owner(), Some(me), "accepts without the lock");
+                                assert_eq!(new.stream.send(b"served").unwrap(), 6);
+                                served.fetch_add(1, Ordering::AcqRel);
+                            }
+                            Step::Woken => assert_ne!(mutex.owner(), Some(me), "kept the lock"),
+                            step => panic!("{step:?}"),
+                        }
+                    }
+                }
+            });
+        }
+        let handles = [others.recv().unwrap(), others.recv().unwrap()];
+        for _ in 0..CLIENTS {
+            let mut heard = String::new();
+            let mut client = TcpStream::connect(address).unwrap();
+            client.read_to_string(&mut heard).unwrap();
+            assert_eq!(heard, "served");
+        }
+        handles.iter().for_each(Handle::wake);
+    });
+    assert_eq!(served.into_inner(), CLIENTS);
+    assert_eq!(mutex.owner(), None, "both have let it go");
+}
+
+#[test]
+fn a_timer_ends_a_wait_and_is_never_early() {
+    for kind in Kind::available() {
+        let mut ev = guarded(EventLoop::builder().poller(*kind));
+        let token = Token::new(0, NonZeroU32::MIN);
+        ev.begin(token).unwrap();
+        for after in [1, 999, 1_000, 1_001, 2_500].map(Duration::from_micros) {
+            let armed_ns = ev.clock().monotonic_ns();
+            assert!(ev.arm(token, Side::Write, after));
+            let expired = std::iter::repeat_with(|| {
+                ev.wait().unwrap();
+                ev.next_step()
+            });
+            let step = expired.flatten().next();
+            assert!(
+                matches!(step, Some(Step::Expired(_, Side::Write))),
+                "{step:?}"
+            );
+            let passed = Duration::from_nanos(ev.clock().monotonic_ns() - armed_ns);
+            assert!(passed >= after, "{kind}: {passed:?} for {after:?}");
+        }
+    }
+}
