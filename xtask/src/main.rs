@@ -1,2 +1,57 @@
-//! Everything CI runs, as one program.
-fn main() {}
+//! Everything CI runs, as one program: `cargo xtask <task>`.
+//!
+//! A module a task. A task is a list of parts (`part.rs`), each of which is
+//! either a command that can be typed by hand (`command.rs`) or a check that
+//! names its faults (`fault.rs`) after reading the workspace's metadata
+//! (`workspace.rs`) and its files (`tree.rs`).
+//!
+//! There is no shell and no state between tasks: what a part does is data, so
+//! what a failed part prints is what it ran.
+
+mod cli;
+mod command;
+mod fault;
+mod part;
+mod tree;
+mod workspace;
+
+mod ci;
+mod layers;
+mod loom;
+mod measure;
+mod targets;
+mod test;
+mod tidy;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use cli::{Xtask, XtaskCmd};
+use workspace::Workspace;
+
+/// What went wrong is for people to read; no caller acts on its kind.
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let task = Xtask::from_env_or_exit().subcommand;
+    match run(&task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &XtaskCmd) -> Result {
+    let workspace = Workspace::load()?;
+    match task {
+        XtaskCmd::Test(_) => test::run(&workspace),
+        XtaskCmd::Ci(_) => ci::run(&workspace),
+        XtaskCmd::Layers(_) => layers::run(&workspace),
+        XtaskCmd::Tidy(_) => tidy::run(&workspace),
+        XtaskCmd::Loom(_) => loom::run(&workspace),
+        XtaskCmd::Targets(_) => targets::run(&workspace),
+        XtaskCmd::Measure(_) => measure::run(&workspace),
+    }
+}

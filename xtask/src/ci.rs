@@ -1,0 +1,14 @@
+//! What CI runs: `test`, then what needs more than the Rust toolchain.
+
+use crate::workspace::Workspace;
+use crate::{Result, targets, test};
+
+pub(crate) fn run(workspace: &Workspace) -> Result {
+    test::run(workspace)?;
+    targets::run(workspace)
+}
+
+/// Whether nobody is watching: what cannot be checked must then be a failure.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}

@@ -1,0 +1,32 @@
+//! The tasks as they are typed, each with a sentence.
+
+#![allow(
+    unreachable_pub,
+    reason = "xflags writes `pub` on what it generates, in a binary"
+)]
+
+xflags::xflags! {
+    /// Everything CI runs, as one program.
+    cmd xtask {
+        /// All that a change must pass, on a machine with only the Rust toolchain.
+        cmd test {}
+
+        /// `test`, then `targets`.
+        cmd ci {}
+
+        /// Who may depend on whom, and what a manifest must say.
+        cmd layers {}
+
+        /// The rules that no compiler checks: sizes, names, places, documents.
+        cmd tidy {}
+
+        /// The loom models, with every interleaving that loom can find.
+        cmd loom {}
+
+        /// A type check for the systems that this machine is not.
+        cmd targets {}
+
+        /// The example server's figures: system calls and CPU a request, beside nginx.
+        cmd measure {}
+    }
+}

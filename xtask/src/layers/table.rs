@@ -1,0 +1,157 @@
+//! What each crate may depend on, with the reason.
+//!
+//! A line here is how a dependency is decided, and its reason kept.
+
+use By::{Every, Only, Tests};
+
+/// The prefix of all names of crates of this workspace that others may see.
+const OURS: &str = "evcore";
+
+/// The parts. Each stands alone: who uses one pulls in one.
+pub(super) const LEAVES: &[&str] = &[
+    "evcore-token",
+    "evcore-clock",
+    "evcore-timer",
+    "evcore-poller",
+    "evcore-posted",
+    "evcore-balancer",
+    "evcore-accept",
+];
+
+/// Crates that only tests may depend on, published or not.
+pub(super) const ONLY_IN_TESTS: &[&str] = &["evcore-sim", "evcore-tests"];
+
+/// Which of our crates a crate may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layer {
+    /// For what it ships.
+    pub(super) normal: Ours,
+    /// For its tests and examples.
+    pub(super) dev: Ours,
+}
+
+/// A set of our own crates.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ours {
+    None,
+    Leaves,
+    /// The facade and what is below it.
+    FacadeAndLeaves,
+    Any,
+}
+
+impl Ours {
+    pub(super) fn holds(self, name: &str) -> bool {
+        match self {
+            Ours::None => false,
+            Ours::Leaves => LEAVES.contains(&name),
+            Ours::FacadeAndLeaves => name == "evcore" || LEAVES.contains(&name),
+            Ours::Any => true,
+        }
+    }
+}
+
+/// The layer of a crate of ours; `None` if nobody has decided it yet.
+pub(super) fn layer(name: &str) -> Option<Layer> {
+    let (normal, dev) = match name {
+        leaf if LEAVES.contains(&leaf) => (Ours::None, Ours::None),
+        "evcore" => (Ours::Leaves, Ours::Any),
+        // The caller's hook ties it to the balancer.
+        "evcore-prefork" => (Ours::None, Ours::Any),
+        "evcore-sim" => (Ours::FacadeAndLeaves, Ours::Any),
+        "evcore-tests" | "evcore-bench" => (Ours::Any, Ours::Any),
+        "xtask" => (Ours::None, Ours::None),
+        _ => return None,
+    };
+    Some(Layer { normal, dev })
+}
+
+/// Who may use a crate of others.
+#[derive(Debug)]
+enum By {
+    /// What this crate ships.
+    Only(&'static str),
+    /// Every crate, in what it ships.
+    Every,
+    /// Every crate, in its tests and examples.
+    Tests,
+}
+
+/// The crates of others: who may use it, its name, and why.
+#[rustfmt::skip] // A table is read by its columns.
+const ALLOWED: &[(By, &str, &str)] = &[
+    (Only("evcore-token"), "slab", "the vector of reused slots that most callers already have"),
+    (Only("evcore-clock"), "rustix", "clock_gettime with a choice of clock"),
+    (Only("evcore-clock"), "jiff", "the local offset from UTC, behind the feature `local-time`"),
+    (Only("evcore-timer"), "parking_lot", "the background scheduler's mutex and condition"),
+    (Only("evcore-poller"), "rustix", "epoll, kqueue, poll, select and ports without errno"),
+    (Only("evcore-poller"), "libc", "epoll_pwait2 with a fallback: rustix has it only without"),
+    (Only("evcore-posted"), "parking_lot", "the inbox's mutex"),
+    (Only("evcore-balancer"), "rustix", "shared memory, and the futex of the accept lock"),
+    (Only("evcore-accept"), "rustix", "sockets and their options"),
+    (Only("evcore-prefork"), "rustix", "waiting for processes, pipes and affinity"),
+    (Only("evcore-prefork"), "signal-hook", "signals that arrive as bytes in a pipe"),
+    (Only("evcore-prefork"), "libc", "fork and signal masks, which rustix leaves out"),
+    (Only("xtask"), "cargo_metadata", "what cargo knows of the workspace, typed"),
+    (Only("xtask"), "xflags", "the command line, without syn in the build"),
+    (Every, "thiserror", "one error enum in each crate that meets the world"),
+    (Every, "loom", "models of what is shared, only under cfg(evcore_loom)"),
+    (Tests, "proptest", "random input against a naive oracle"),
+    (Tests, "httpdate", "an oracle for the clock's HTTP date"),
+    (Tests, "jiff", "an oracle for the clock's calendar"),
+    (Tests, "httparse", "the example server's parser"),
+    (Tests, "lexopt", "the example server's options"),
+    (Tests, "rustix", "sockets and processes for tests and examples"),
+    (Tests, "libc", "fork and signals for tests, which rustix leaves out"),
+];
+
+/// Whether `by` may use `name` in what it ships, or, if `dev`, in its tests.
+///
+/// The tests and the benchmarks of the whole may use anything.
+pub(super) fn allows(by: &str, name: &str, dev: bool) -> bool {
+    matches!(by, "evcore-tests" | "evcore-bench")
+        || ALLOWED
+            .iter()
+            .filter(|(_, allowed, _)| *allowed == name)
+            .any(|(who, _, _)| match who {
+                Only(one) => *one == by,
+                Every => true,
+                Tests => dev,
+            })
+}
+
+/// Whether `name` is a crate of this workspace.
+pub(super) fn is_ours(name: &str) -> bool {
+    name == OURS
+        || name == "xtask"
+        || name
+            .strip_prefix(OURS)
+            .is_some_and(|rest| rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_known_by_name() {
+        assert!(is_ours("evcore") && is_ours("evcore-sim") && is_ours("xtask"));
+        assert!(!is_ours("rustix") && !is_ours("evcoreish"));
+    }
+
+    #[test]
+    fn what_tests_may_use_is_not_allowed_to_ship() {
+        assert!(allows("evcore-token", "proptest", true));
+        assert!(!allows("evcore-token", "proptest", false));
+        assert!(!allows("evcore-token", "rustix", false));
+        assert!(allows("evcore-clock", "rustix", false));
+    }
+
+    #[test]
+    fn every_leaf_has_a_layer_with_nothing_of_ours() {
+        for leaf in LEAVES {
+            let layer = layer(leaf).unwrap();
+            assert!(!layer.normal.holds("evcore-token") && !layer.dev.holds("evcore-token"));
+        }
+    }
+}

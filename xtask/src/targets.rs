@@ -1,0 +1,145 @@
+//! A type check for the systems that this machine is not.
+//!
+//! Nothing is linked and nothing runs, but an interface that a system does not
+//! have, or has with other types, shows. The standard library of each target
+//! is checked from its source, so no target has to be installed: Debian's
+//! compiler brings that source, and `RUSTC_BOOTSTRAP` lets a stable compiler
+//! use the flag for it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Result;
+use crate::ci::is_ci;
+use crate::command::CommandLine;
+use crate::part::{self, Part};
+use crate::workspace::Workspace;
+
+/// A system to check for, and the crates that do not apply to it, with the reason.
+#[derive(Debug)]
+struct Target {
+    triple: &'static str,
+    without: &'static [(&'static str, &'static str)],
+}
+
+/// A system that all crates are for.
+const fn all_crates(triple: &'static str) -> Target {
+    Target {
+        triple,
+        without: &[],
+    }
+}
+
+const TARGETS: &[Target] = &[
+    all_crates("x86_64-unknown-freebsd"),
+    all_crates("x86_64-apple-darwin"),
+    all_crates("x86_64-unknown-illumos"),
+    all_crates("x86_64-unknown-netbsd"),
+    all_crates("x86_64-unknown-openbsd"),
+];
+
+/// Where Debian's packages put their programs.
+const BIN: &str = "/usr/bin";
+
+pub(crate) fn run(workspace: &Workspace) -> Result {
+    match missing(workspace) {
+        None => part::run_all(workspace, &parts(workspace)),
+        Some(missing) if is_ci() => Err(not_checked(&missing).into()),
+        Some(missing) => {
+            println!("{}", not_checked(&missing));
+            Ok(())
+        }
+    }
+}
+
+fn not_checked(missing: &str) -> String {
+    let triples: Vec<_> = TARGETS.iter().map(|target| target.triple).collect();
+    format!(
+        "not checked here: {}; {missing} (Debian packages rustc-web cargo-web rust-web-src)",
+        triples.join(", ")
+    )
+}
+
+fn parts(workspace: &Workspace) -> Vec<Part> {
+    TARGETS
+        .iter()
+        .map(|target| part(workspace, target))
+        .collect()
+}
+
+fn part(workspace: &Workspace, target: &Target) -> Part {
+    let triple = target.triple;
+    // The tasks run on the machine that builds; all else runs on the target.
+    let xtask = ["xtask"].into_iter();
+    let excluded = xtask.chain(target.without.iter().map(|(name, _)| *name));
+    let exclude: String = excluded.map(|name| format!(" --exclude {name}")).collect();
+    let line = format!(
+        "{BIN}/cargo check -Zbuild-std=std --target {triple} --workspace{exclude} --all-targets"
+    );
+    let command = CommandLine::new(&line)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_TARGET_DIR", workspace.own_target_dir("targets"))
+        // The standard library is compiled, not only checked; nothing debugs it.
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
+        // rustup's cargo, which runs this program, would lead to rustup's compiler.
+        .env("RUSTC", format!("{BIN}/rustc"))
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("RUSTUP_TOOLCHAIN");
+    Part::command(format!("check for {triple}"), command)
+}
+
+/// What is missing for the check, if anything.
+fn missing(workspace: &Workspace) -> Option<String> {
+    let [cargo, rustc] = ["cargo", "rustc"].map(|name| Path::new(BIN).join(name));
+    if let Some(program) = [&cargo, &rustc].into_iter().find(|path| !path.exists()) {
+        return Some(format!("{} is not installed", program.display()));
+    }
+    let oldest = workspace.packages.first().map_or("", |p| &p.rust_version);
+    let version = printed(&rustc, &["--version"]);
+    if minor(&version) < minor(&format!("rustc {oldest}")) {
+        return Some(format!(
+            "{} is {version}, older than {oldest}",
+            rustc.display()
+        ));
+    }
+    let source = PathBuf::from(printed(&rustc, &["--print", "sysroot"]))
+        .join("lib/rustlib/src/rust/library/Cargo.lock");
+    (!source.exists()).then(|| format!("{} is not installed", source.display()))
+}
+
+/// What a program prints; nothing if it cannot be run.
+fn printed(program: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(program);
+    let output = command.args(args).env_remove("LD_LIBRARY_PATH").output();
+    let bytes = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+/// The 85 of `rustc 1.85.0 (...)`.
+fn minor(version: &str) -> Option<u32> {
+    version.split(['.', ' ']).nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_checked_without_the_crates_that_do_not_apply() {
+        let target = Target {
+            triple: "x86_64-unknown-freebsd",
+            without: &[("evcore-prefork", "for this test")],
+        };
+        let command = part(&Workspace::made_up(Vec::new()), &target).alone();
+        let end = "/cargo check -Zbuild-std=std --target x86_64-unknown-freebsd --workspace \
+                   --exclude xtask --exclude evcore-prefork --all-targets";
+        assert!(command.ends_with(end), "{command}");
+    }
+
+    #[test]
+    fn versions_compare_by_their_minor_number() {
+        assert_eq!(minor("rustc 1.96.0 (ac68faa20 2026-05-25)"), Some(96));
+        assert!(minor("rustc 1.63.0") < minor("rustc 1.85"));
+        assert!(minor("") < minor("rustc 1.85"));
+    }
+}

@@ -1,0 +1,84 @@
+//! The rules that no compiler checks.
+//!
+//! Each rule is a function from text to faults, with tests of its own on
+//! made-up text: a rule that cannot fail is no rule. Rules about Rust look at
+//! code with strings and comments blanked out (`source.rs`), so that a word in
+//! a sentence is not taken for a call.
+
+mod architecture;
+mod changelog;
+mod crate_readme;
+mod fixed_port;
+mod leftovers;
+mod let_chain;
+mod lib_rs;
+mod links;
+mod machine_path;
+mod root_readme;
+mod rust_version;
+mod shape;
+mod sleep;
+mod source;
+mod unsafe_code;
+
+use crate::Result;
+use crate::fault::Fault;
+use crate::part::{self, Part};
+use crate::tree::{File, Tree};
+use crate::workspace::Workspace;
+
+/// Rules of one file each, of any kind.
+const OF_ANY_FILE: &[fn(&File) -> Vec<Fault>] = &[machine_path::no_path_of_one_machine];
+
+/// Rules of one Rust file each.
+const OF_RUST: &[fn(&File) -> Vec<Fault>] = &[
+    shape::a_file_has_at_most_600_lines,
+    shape::a_file_is_named_after_its_idea,
+    lib_rs::holds_no_logic,
+    leftovers::nothing_is_left_to_do,
+    let_chain::there_is_none,
+    sleep::nothing_sleeps_to_wait,
+    fixed_port::tests_bind_to_port_0,
+    unsafe_code::is_in_files_that_say_so,
+    unsafe_code::is_in_crates_that_meet_the_os,
+    unsafe_code::is_forbidden_in_all_other_crates,
+];
+
+/// Rules of one Markdown file each.
+const OF_MARKDOWN: &[fn(&File) -> Vec<Fault>] = &[shape::no_line_ends_in_white_space];
+
+/// Rules of how files fit each other and the manifests.
+const OF_ALL: &[fn(&Tree, &Workspace) -> Vec<Fault>] = &[
+    links::relative_links_resolve,
+    crate_readme::is_short_named_and_tested,
+    root_readme::the_map_is_what_the_manifests_say,
+    root_readme::the_test_command_is_the_one_of_ci,
+    root_readme::the_example_command_works,
+    rust_version::documents_say_what_the_manifest_says,
+    changelog::has_a_section_for_what_comes_next,
+    architecture::each_crate_has_its_invariant_and_absence,
+];
+
+pub(crate) fn run(workspace: &Workspace) -> Result {
+    part::run_all(workspace, &[part()])
+}
+
+pub(crate) fn part() -> Part {
+    Part::check("tidy", check)
+}
+
+fn check(workspace: &Workspace) -> Result<Vec<Fault>> {
+    let tree = Tree::read(&workspace.root)?;
+    let mut faults = Vec::new();
+    for file in &tree.files {
+        faults.extend(OF_ANY_FILE.iter().flat_map(|rule| rule(file)));
+        if file.is_rust() {
+            faults.extend(OF_RUST.iter().flat_map(|rule| rule(file)));
+        }
+        if file.is_markdown() {
+            faults.extend(OF_MARKDOWN.iter().flat_map(|rule| rule(file)));
+        }
+    }
+    faults.extend(OF_ALL.iter().flat_map(|rule| rule(&tree, workspace)));
+    Ok(faults)
+}

@@ -1,0 +1,197 @@
+//! The front door of the project: its map and its two commands.
+
+use crate::fault::Fault;
+use crate::tree::{File, Tree};
+use crate::workspace::{Package, Workspace};
+
+const README: &str = "README.md";
+const CI: &str = ".ci/run";
+const EXAMPLE: &str = "httpd";
+
+/// The map has one row for each published crate, with its manifest's sentence, and no other.
+pub(super) fn the_map_is_what_the_manifests_say(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+    let Some(readme) = tree.file(README) else {
+        return vec![Fault::of(
+            README,
+            "write it: what this is, and the map of crates",
+        )];
+    };
+    let rows: Vec<String> = workspace.published().map(row).collect();
+    let missing = rows
+        .iter()
+        .filter(|row| readme.text.lines().all(|line| line != row.as_str()))
+        .map(|row| Fault::of(README, format!("the map needs the row `{row}`")));
+    let others = readme
+        .lines()
+        .filter(|(_, line)| is_row(line) && !rows.iter().any(|row| row == line))
+        .map(|(number, line)| {
+            let what = format!("no published crate says this: `{line}`");
+            Fault::at(README, number, what)
+        });
+    missing.chain(others).collect()
+}
+
+/// The README names the command that CI calls first, so whoever follows it does what CI does.
+pub(super) fn the_test_command_is_the_one_of_ci(tree: &Tree, _: &Workspace) -> Vec<Fault> {
+    let ci = tree.file(CI);
+    let Some(command) = ci.and_then(|ci| ci.text.lines().find(|line| is_task(line))) else {
+        return vec![Fault::of(
+            CI,
+            "call the test command: a line `cargo xtask test`",
+        )];
+    };
+    needs_command(tree, command)
+}
+
+/// The README names the command that runs the example, and what it names exists.
+pub(super) fn the_example_command_works(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+    let command = format!("cargo run --release --example {EXAMPLE}");
+    let mut faults = needs_command(tree, &command);
+    let exists = |name: &str| {
+        let mut examples = workspace.packages.iter().flat_map(|p| &p.examples);
+        examples.any(|example| example == name)
+    };
+    for (number, name) in tree.file(README).into_iter().flat_map(examples) {
+        if !exists(name) {
+            let what = format!("no crate has an example `{name}`");
+            faults.push(Fault::at(README, number, what));
+        }
+    }
+    faults
+}
+
+fn row(package: &Package) -> String {
+    let Package {
+        name,
+        dir,
+        description,
+        ..
+    } = package;
+    format!("| [`{name}`]({dir}) | {description} |")
+}
+
+/// Whether a line is a row of the map: one that begins with a link to a crate.
+fn is_row(line: &str) -> bool {
+    line.starts_with("| [`") && line.contains("](crates/")
+}
+
+fn is_task(line: &str) -> bool {
+    line.starts_with("cargo xtask ")
+}
+
+fn needs_command(tree: &Tree, command: &str) -> Vec<Fault> {
+    let names = |readme: &File| readme.text.lines().any(|line| line.trim() == command);
+    if tree.file(README).is_some_and(names) {
+        return Vec::new();
+    }
+    vec![Fault::of(
+        README,
+        format!("name the command `{command}` in a line of its own"),
+    )]
+}
+
+/// The examples that a document runs, with their lines.
+fn examples(readme: &File) -> impl Iterator<Item = (usize, &str)> {
+    readme.lines().filter_map(|(number, line)| {
+        let (_, rest) = line.split_once("--example ")?;
+        let is_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
+        Some((number, &rest[..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = "# evcore
+
+```sh
+cargo xtask test
+cargo run --release --example httpd
+```
+
+| crate | what it is |
+|---|---|
+| [`evcore-token`](crates/evcore-token) | What evcore-token is. |
+";
+    const SOUND_CI: &str = "#!/usr/bin/env bash\ncargo xtask test\ncargo xtask targets\n";
+
+    fn workspace() -> Workspace {
+        let tests = Package {
+            published: false,
+            ..Package::made_up("evcore-tests")
+        };
+        let token = Package {
+            examples: vec![EXAMPLE.to_owned()],
+            ..Package::made_up("evcore-token")
+        };
+        Workspace::made_up(vec![token, tests])
+    }
+
+    type Rule = fn(&Tree, &Workspace) -> Vec<Fault>;
+
+    fn faults(rule: Rule, readme: &str, ci: &str) -> usize {
+        rule(&Tree::made_up(&[(README, readme), (CI, ci)]), &workspace()).len()
+    }
+
+    #[test]
+    fn a_sound_readme_has_no_fault() {
+        assert_eq!(
+            faults(the_map_is_what_the_manifests_say, SOUND, SOUND_CI),
+            0
+        );
+        assert_eq!(
+            faults(the_test_command_is_the_one_of_ci, SOUND, SOUND_CI),
+            0
+        );
+        assert_eq!(faults(the_example_command_works, SOUND, SOUND_CI), 0);
+    }
+
+    #[test]
+    fn a_sentence_that_differs_is_a_row_too_few_and_one_too_many() {
+        let other = SOUND.replace("What evcore-token is.", "Tokens.");
+        assert_eq!(
+            faults(the_map_is_what_the_manifests_say, &other, SOUND_CI),
+            2
+        );
+    }
+
+    #[test]
+    fn a_row_for_what_is_not_published_is_a_fault() {
+        let more = format!("{SOUND}| [`evcore-tests`](crates/evcore-tests) | Tests. |\n");
+        assert_eq!(
+            faults(the_map_is_what_the_manifests_say, &more, SOUND_CI),
+            1
+        );
+    }
+
+    #[test]
+    fn the_commands_must_be_there() {
+        let none = SOUND.replace("cargo", "make");
+        assert_eq!(
+            faults(the_test_command_is_the_one_of_ci, &none, SOUND_CI),
+            1
+        );
+        assert_eq!(faults(the_example_command_works, &none, SOUND_CI), 1);
+    }
+
+    #[test]
+    fn a_test_command_that_ci_does_not_call_is_a_fault() {
+        let other = SOUND_CI.replace("xtask test", "xtask ci");
+        assert_eq!(faults(the_test_command_is_the_one_of_ci, SOUND, &other), 1);
+        assert_eq!(faults(the_test_command_is_the_one_of_ci, SOUND, ""), 1);
+    }
+
+    #[test]
+    fn an_example_that_does_not_exist_is_a_fault() {
+        let more = format!("{SOUND}Try `cargo run --example proxy`.\n");
+        assert_eq!(faults(the_example_command_works, &more, SOUND_CI), 1);
+    }
+
+    #[test]
+    fn a_missing_readme_is_a_fault() {
+        let rule = the_map_is_what_the_manifests_say;
+        assert_eq!(rule(&Tree::default(), &workspace()).len(), 1);
+    }
+}
