@@ -7,7 +7,7 @@ use std::{
 
 use evcore_poller::{Error, Events, Interest, MAX_ID, Mode};
 
-use crate::stage::{READABLE, Stage, WRITABLE, pair, with_a_number_of_its_own};
+use crate::stage::{ERROR, READABLE, Stage, WRITABLE, pair, with_a_number_of_its_own};
 
 crate::scenarios! {
     nothing_and_back_within_a_wait,
@@ -149,7 +149,6 @@ fn two_keys_watch_one_file_through_a_duplicate(stage: &mut Stage) {
 }
 
 fn a_change_that_the_kernel_refuses_is_an_error_event(stage: &mut Stage) {
-    use crate::stage::ERROR;
     let ((_near, far), (_other, good)) = (pair(), pair());
     let lost = with_a_number_of_its_own(&far, stage.kind, 0);
     stage.add(&lost, 1, Interest::NONE, Mode::Level);

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::Shutdown,
+    os::unix::net::UnixStream,
 };
 
 use evcore_poller::{Interest, Mode};
@@ -28,8 +29,8 @@ crate::scenarios! {
     nothing_asked_is_nothing_told_of_the_end,
 }
 
-/// The peer writes a byte and shuts its side; the registration is for both sides.
-fn half_close(stage: &mut Stage, mode: Mode) -> [std::os::unix::net::UnixStream; 2] {
+/// The peer has written a byte and shut its side before the other end is registered for reading.
+fn half_close(stage: &mut Stage, mode: Mode) -> [UnixStream; 2] {
     let (mut near, far) = pair();
     near.write_all(b"a").expect("write");
     near.shutdown(Shutdown::Write).expect("shutdown");

@@ -9,7 +9,6 @@ use crate::stage::{ERROR, READABLE, Stage, WRITABLE, pair, with_a_number_of_its_
 crate::scenarios! {
     a_regular_file_is_refused_or_always_ready,
     a_closed_descriptor_blinds_none_of_a_hundred,
-    a_closed_descriptor_is_not_added,
     a_forgotten_descriptor_is_silent_after_its_close,
 }
 
@@ -54,22 +53,6 @@ fn a_closed_descriptor_blinds_none_of_a_hundred(stage: &mut Stage) {
     let _ = stage.poller.remove(1000);
     assert!(stage.poller.remove(1000).is_err());
     stage.expect(&all_good);
-}
-
-fn a_closed_descriptor_is_not_added(stage: &mut Stage) {
-    use std::os::fd::{AsRawFd, BorrowedFd};
-    let lost = with_a_number_of_its_own(pair().0, stage.kind, 2);
-    let number = lost.as_raw_fd();
-    drop(lost);
-    let closed = crate::signals::borrow(number);
-    let _: &BorrowedFd<'_> = &closed;
-    let refused = stage.poller.add(closed, 1, Interest::READ, Mode::Level);
-    assert!(
-        matches!(refused, Err(Error::Os { .. })),
-        "{}: {refused:?}",
-        stage.name
-    );
-    stage.expect_nothing();
 }
 
 fn a_forgotten_descriptor_is_silent_after_its_close(stage: &mut Stage) {

@@ -3,7 +3,7 @@
 use std::{
     io::{ErrorKind, Read, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::net::UnixStream,
     },
     sync::Once,
@@ -20,7 +20,7 @@ pub(crate) const WRITE_CLOSED: Ready = Ready::WRITE_CLOSED;
 pub(crate) const ERROR: Ready = Ready::ERROR;
 
 /// Only a failure waits this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A poller of one kind, in one scenario.
 pub(crate) struct Stage {
@@ -148,8 +148,11 @@ pub(crate) fn with_a_number_of_its_own(fd: impl AsFd, kind: Kind, nth: i32) -> O
     let place = i32::try_from(place.expect("it is available")).expect("there are few");
     let lowest = limit() - 100 * (place + 1) + nth;
     let own = rustix::io::fcntl_dupfd_cloexec(fd, lowest).expect("a duplicate");
-    let number = std::os::fd::AsRawFd::as_raw_fd(&own);
-    assert_eq!(number, lowest, "each number is used by one test alone");
+    assert_eq!(
+        own.as_raw_fd(),
+        lowest,
+        "each number is used by one test alone"
+    );
     own
 }
 

@@ -9,7 +9,7 @@
 //! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
 //! - a wait reports at most as many events as there is room, each key at most once, and what did
 //!   not fit in a later wait, so that none starves;
-//! - a wait that ends by its timeout never ends early.
+//! - a wait that ends by its timeout never ends early, and one that fails has reported nothing.
 //!
 //! A simulator implements this with no kernel behind it; the `fd` is then a mere number.
 
@@ -18,6 +18,8 @@ use std::{fmt, os::fd::RawFd, time::Duration};
 use crate::{Events, Interest, Mode, Result, Waker};
 
 /// What a backend is told of one registration.
+///
+/// Made by the [`Poller`](crate::Poller) alone. For an example, see [`Backend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Registration {
@@ -41,7 +43,15 @@ impl Registration {
 }
 
 /// What the kernel behind a backend does by itself.
+///
+/// ```
+/// use evcore_poller::Abilities;
+///
+/// let mut as_epoll = Abilities::default(); // none
+/// (as_epoll.edge, as_epoll.oneshot) = (true, true);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Abilities {
     /// Readiness is reported once for each change: `Edge` need not be kept by masking.
     pub edge: bool,
@@ -50,6 +60,44 @@ pub struct Abilities {
 }
 
 /// One kernel interface (or a model of one).
+///
+/// A model in which everything that is asked for is always ready:
+///
+/// ```
+/// use evcore_poller::{
+///     Abilities, Backend, Events, Interest, Mode, Poller, Ready, Registration, Result,
+///     WakeChannel, Waker,
+/// };
+/// use std::time::Duration;
+///
+/// #[derive(Debug)]
+/// struct Eager(Vec<Registration>, WakeChannel);
+///
+/// impl Backend for Eager {
+///     fn name(&self) -> &'static str { "eager" }
+///     fn abilities(&self) -> Abilities { Abilities::default() } // the front keeps the modes
+///     fn add(&mut self, new: &Registration) -> Result<()> { self.0.push(*new); Ok(()) }
+///     fn modify(&mut self, new: &Registration) -> Result<()> { self.remove(new)?; self.add(new) }
+///     fn remove(&mut self, old: &Registration) -> Result<()> { self.forget(old); Ok(()) }
+///     fn forget(&mut self, old: &Registration) { self.0.retain(|it| it.key != old.key) }
+///     fn wait(&mut self, events: &mut Events, _: Option<Duration>) -> Result<()> {
+///         for it in self.0.iter().take(events.room()) {
+///             if it.interest.contains(Interest::READ) {
+///                 events.push(it.key, Ready::READABLE);
+///             }
+///         }
+///         Ok(())
+///     }
+///     fn waker(&self) -> Waker { self.1.waker() }
+/// }
+///
+/// let mut poller = Poller::from_backend(Box::new(Eager(Vec::new(), WakeChannel::new()?)));
+/// let mut events = Events::with_capacity(4);
+/// poller.add(std::io::stdin(), 5, Interest::READ, Mode::Oneshot)?;
+/// assert_eq!(poller.wait(&mut events, None)?, 1);
+/// assert_eq!(poller.wait(&mut events, None)?, 0, "once is once");
+/// # Ok::<(), evcore_poller::Error>(())
+/// ```
 pub trait Backend: fmt::Debug + Send {
     /// The name to print: `epoll`.
     fn name(&self) -> &'static str;
@@ -68,7 +116,8 @@ pub trait Backend: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// What the kernel says; the front turns it into an event with the error bit.
+    /// What the kernel says; the registration is then gone, and the front turns the refusal into
+    /// an event with the error bit.
     fn modify(&mut self, registration: &Registration) -> Result<()>;
 
     /// Stops watching.
@@ -87,7 +136,7 @@ pub trait Backend: fmt::Debug + Send {
     /// # Errors
     ///
     /// [`Error::Interrupted`](crate::Error::Interrupted) where a signal ended it, and what the
-    /// kernel says otherwise.
+    /// kernel says otherwise; `events` is then as it was.
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()>;
 
     /// A handle that ends a wait from elsewhere, and is seen as [`Events::woken`].

@@ -8,6 +8,16 @@ use crate::{Kind, MAX_ID};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a poller refused.
+///
+/// ```
+/// use evcore_poller::{Error, Poller};
+///
+/// let error = Poller::new()?.remove(0x1_0000_0007).unwrap_err();
+/// assert!(matches!(error, Error::NotRegistered { .. }));
+/// assert_eq!(error.to_string(), "key 0x100000007 (id 7) is not registered");
+/// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -3,7 +3,18 @@
 use crate::Ready;
 
 /// One descriptor's readiness, under the key it was registered with.
+///
+/// ```
+/// use evcore_poller::{Events, Ready};
+///
+/// let mut events = Events::with_capacity(1);
+/// events.push(7, Ready::READABLE); // as a backend does
+/// for event in &events {
+///     assert!(event.key == 7 && event.ready.is_readable());
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// The key that was given to [`Poller::add`](crate::Poller::add), all 64 bits.
     pub key: u64,
@@ -26,7 +37,8 @@ pub struct Events {
     list: Vec<Event>,
     capacity: usize,
     woken: bool,
-    /// The union of all readiness in `list`: tells at once whether anything exceptional came.
+    /// All readiness that came: tells at once whether any of it was exceptional.
+    // Invariant: the union of all readiness in `list`, at least.
     seen: Ready,
 }
 
@@ -59,6 +71,32 @@ impl Events {
         self.list.push(Event { key, ready });
     }
 
+    /// Adds what a kernel's array holds, without a check for each.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no [`room`](Self::room) for all.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    pub(crate) fn extend(&mut self, events: impl ExactSizeIterator<Item = (u64, Ready)>) {
+        assert!(
+            events.len() <= self.room(),
+            "a backend reported more events than asked for"
+        );
+        let mut seen = self.seen;
+        self.list.extend(events.map(|(key, ready)| {
+            seen |= ready;
+            Event { key, ready }
+        }));
+        self.seen = seen;
+    }
+
+    /// Drops the events of `key`.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn drop_key(&mut self, key: u64) {
+        self.list.retain(|event| event.key != key);
+    }
+
     /// Notes that a [`Waker`](crate::Waker) ended the wait. For backends.
     pub fn set_woken(&mut self) {
         self.woken = true;
@@ -71,42 +109,46 @@ impl Events {
         self.seen = Ready::NONE;
     }
 
+    /// Whether an error or a hang-up may be among the events.
+    pub(crate) fn has_exceptional(&self) -> bool {
+        self.seen.is_exceptional()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Event> {
         self.list.iter_mut()
     }
 
     /// Whether a [`Waker`](crate::Waker) ended the wait.
     #[must_use]
+    #[inline]
     pub fn woken(&self) -> bool {
         self.woken
     }
 
-    /// The union of all readiness in the buffer.
-    #[must_use]
-    pub fn seen(&self) -> Ready {
-        self.seen
-    }
-
     /// How many more events fit.
     #[must_use]
+    #[inline]
     pub fn room(&self) -> usize {
         self.capacity - self.list.len()
     }
 
     /// How many events fit in all.
     #[must_use]
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// How many events there are.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
     /// Whether there are no events (a wake-up is not an event: ask [`woken`](Self::woken)).
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -119,6 +161,7 @@ impl Events {
     }
 
     /// The events in the order of arrival.
+    #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Event> {
         self.list.iter()
     }
@@ -127,6 +170,8 @@ impl Events {
 impl<'a> IntoIterator for &'a Events {
     type Item = &'a Event;
     type IntoIter = std::slice::Iter<'a, Event>;
+
+    #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }

@@ -32,12 +32,14 @@ impl Interest {
 
     /// Whether all of `other` is asked for.
     #[must_use]
+    #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether nothing is asked for.
     #[must_use]
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -55,12 +57,15 @@ impl Interest {
 
 impl BitOr for Interest {
     type Output = Self;
+
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
 impl BitOrAssign for Interest {
+    #[inline]
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
     }
@@ -69,6 +74,8 @@ impl BitOrAssign for Interest {
 /// What is in the first and not in the second.
 impl Sub for Interest {
     type Output = Self;
+
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -109,10 +116,12 @@ impl fmt::Debug for Interest {
 pub enum Mode {
     /// In every wait for as long as it holds.
     Level,
-    /// Once, until the caller has met `WouldBlock` (or, on a stream that is not at its end, a
-    /// short read) and said so with [`Poller::rearm`](crate::Poller::rearm). More of the same may
-    /// be reported before that, where new data arrives.
+    /// Once a side, until the caller has met `WouldBlock` there (or, reading a stream that is not
+    /// at its end, a short read) and said so with [`Poller::rearm`](crate::Poller::rearm).
+    ///
+    /// More may be said before that: where new data arrives, a kernel that keeps `Edge` itself
+    /// says again all that holds.
     Edge,
-    /// Once, until [`Poller::modify`](crate::Poller::modify).
+    /// Once, whatever it is, and then nothing until [`Poller::modify`](crate::Poller::modify).
     Oneshot,
 }

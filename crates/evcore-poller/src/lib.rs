@@ -14,6 +14,9 @@ mod error;
 
 mod backend;
 mod poller;
+mod registry;
+
+mod alarm;
 mod waker;
 
 mod sys;

@@ -1,15 +1,20 @@
-//! The front: keys, interests and modes, kept alike for every backend.
+//! The front: one contract over every backend.
+//!
+//! Keys are checked, interests merged and modes kept by the side table (`registry.rs`); here is
+//! the order in which table and backend are asked. There is no buffer of the user's, no callback
+//! and no clock but the one that a signal makes necessary.
 
 use std::{
-    os::fd::{AsFd, AsRawFd, RawFd},
+    os::fd::{AsFd, AsRawFd},
     time::{Duration, Instant},
 };
 
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Kind, Mode, Ready, Registration, Result, Waker,
+    Backend, Error, Events, Interest, Kind, Mode, Ready, Registration, Result, Waker,
+    registry::{Change, Registry},
 };
 
-/// The highest id (low half of a key): ids index a table of 12 bytes each, so they are to be dense.
+/// The highest id (low half of a key): ids index a table of 16 bytes each, so they are to be dense.
 pub const MAX_ID: u32 = (1 << 24) - 1;
 
 /// Watches descriptors and waits until some are ready.
@@ -20,36 +25,29 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 ///
 /// All of it takes `&mut self`, so nothing can be registered while another thread waits: send
 /// that thread the work, and [wake](Self::waker) it.
+///
+/// ```
+/// use evcore_poller::{Events, Interest, Mode, Poller};
+/// use std::{io::Write, os::unix::net::UnixStream};
+///
+/// let (mut near, far) = UnixStream::pair()?;
+/// let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(64));
+/// poller.add(&far, 7, Interest::NONE, Mode::Level)?;
+///
+/// near.write_all(b"ping")?;
+/// poller.modify(7, Interest::BOTH)?; // no system call yet
+/// poller.modify(7, Interest::READ)?;
+/// assert_eq!(poller.wait(&mut events, None)?, 1); // one change, one wait
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Poller {
     backend: Box<dyn Backend>,
-    abilities: Abilities,
-    entries: Vec<Entry>,
-    /// Ids whose registration may differ from what the backend knows, each once.
-    // Invariant: an id is here exactly if its entry says `dirty`.
-    dirty: Vec<u32>,
-    /// Changes that the kernel refused, to be reported by the wait that found out.
-    refused: Vec<(u64, Ready)>,
+    registry: Registry,
+    /// Keys of the changes that the kernel refused and that no wait has reported yet.
+    // Invariant: each is registered.
+    refused: Vec<u64>,
     sees_signals: bool,
-}
-
-/// One row of the side table.
-#[derive(Clone, Debug)]
-struct Entry {
-    /// Negative: there is no registration.
-    fd: RawFd,
-    /// The high half of the key.
-    tag: u32,
-    /// What the caller asks.
-    wanted: Interest,
-    /// What the backend was told.
-    known: Interest,
-    /// What was reported and is not to be reported again yet.
-    masked: Interest,
-    mode: Mode,
-    dirty: bool,
-    /// The kernel has disarmed it (a native `Oneshot` that fired, or may have).
-    disarmed: bool,
 }
 
 impl Poller {
@@ -59,16 +57,11 @@ impl Poller {
     ///
     /// The last backend's refusal: out of descriptors, most likely.
     pub fn new() -> Result<Self> {
-        let mut kinds = Kind::available().iter();
-        loop {
-            let kind = kinds
-                .next()
-                .expect("a call that succeeds or fails ends the loop before");
-            match Self::with(*kind) {
-                Err(_) if kinds.len() > 0 => {}
-                result => return result,
-            }
-        }
+        let (last, better) = Kind::available()
+            .split_last()
+            .expect("every system has a backend");
+        let found = better.iter().find_map(|kind| Self::with(*kind).ok());
+        found.map_or_else(|| Self::with(*last), Ok)
     }
 
     /// A named backend.
@@ -83,12 +76,10 @@ impl Poller {
     /// A backend of your own: a simulator's, say.
     #[must_use]
     pub fn from_backend(backend: Box<dyn Backend>) -> Self {
-        let abilities = backend.abilities();
+        let registry = Registry::new(backend.abilities());
         Self {
             backend,
-            abilities,
-            entries: Vec::new(),
-            dirty: Vec::new(),
+            registry,
             refused: Vec::new(),
             sees_signals: false,
         }
@@ -97,75 +88,54 @@ impl Poller {
     /// Begins to watch `fd` for `interest`, under `key`.
     ///
     /// The low 32 bits of the key are its id, at most [`MAX_ID`], and are unique among what is
-    /// registered; events carry all 64. One system call on epoll.
+    /// registered; events carry all 64. One system call on epoll and on poll; none where the
+    /// interest is empty: what the kernel has to say is then said when something is asked for.
     ///
     /// # Errors
     ///
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
     /// [`Error::NotPollable`], [`Error::Os`]; nothing is registered then.
     pub fn add(&mut self, fd: impl AsFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        let (id, tag) = split(key);
-        if id > MAX_ID {
-            return Err(Error::IdTooLarge { key });
-        }
-        self.grow_to(id);
-        let entry = &mut self.entries[id as usize];
-        if entry.is_live() {
-            return Err(Error::AlreadyRegistered { key });
-        }
-        let fd = fd.as_fd().as_raw_fd();
-        if !interest.is_empty() {
-            self.backend.add(&Registration {
-                fd,
-                key,
-                interest,
-                mode,
-            })?;
-        }
-        *entry = Entry {
-            fd,
-            tag,
-            wanted: interest,
-            known: interest,
-            masked: Interest::NONE,
+        self.registry.check_vacant(key)?;
+        let registration = Registration {
+            fd: fd.as_fd().as_raw_fd(),
+            key,
+            interest,
             mode,
-            // An id may still be in the list of the registration before.
-            dirty: entry.dirty,
-            disarmed: false,
         };
+        if !interest.is_empty() {
+            self.backend.add(&registration)?;
+        }
+        self.registry.insert(&registration);
         Ok(())
     }
 
     /// Asks for something else, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now, one at the next wait, and none where it is taken back before.
-    /// What the kernel refuses then comes back as an event with [`Ready::ERROR`].
+    /// Costs no system call now and one at the next wait; none where it is taken back before,
+    /// unless it armed a `Oneshot`. An `Edge` whose interest has changed by then reports all that
+    /// holds afresh. What the kernel refuses comes back as an event with [`Ready::ERROR`].
     ///
     /// # Errors
     ///
     /// [`Error::NotRegistered`].
+    #[inline]
     pub fn modify(&mut self, key: u64, interest: Interest) -> Result<()> {
-        let entry = self.entry(key)?;
-        entry.wanted = interest;
-        entry.masked = Interest::NONE;
-        // Whether a native one-shot has fired is known to the kernel alone.
-        entry.disarmed |= entry.mode == Mode::Oneshot;
-        self.touch(key);
-        Ok(())
+        self.registry.modify(key, interest)
     }
 
     /// Says that `interest` has met `WouldBlock` on an `Edge` registration, so that readiness from
-    /// here on is reported again. Free where the kernel is edge-triggered itself.
+    /// here on is reported again.
+    ///
+    /// Costs no system call; where the kernel keeps `Edge` itself, it only checks the key. In the
+    /// other modes it does nothing.
     ///
     /// # Errors
     ///
     /// [`Error::NotRegistered`].
     #[inline]
     pub fn rearm(&mut self, key: u64, interest: Interest) -> Result<()> {
-        if self.abilities.edge {
-            return Ok(());
-        }
-        self.unmask(key, interest)
+        self.registry.rearm(key, interest)
     }
 
     /// Stops watching. One system call on epoll.
@@ -175,11 +145,11 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRegistered`]; [`Error::Os`] where the descriptor was closed before: it is not
-    /// registered any more all the same.
+    /// [`Error::NotRegistered`]; [`Error::Os`] where the kernel says that the descriptor was closed
+    /// before: it is not registered any more all the same.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         match self.take_out(key)? {
-            Some(registration) => self.backend.remove(&registration),
+            Some(known) => self.backend.remove(&known),
             None => Ok(()),
         }
     }
@@ -194,8 +164,8 @@ impl Poller {
     ///
     /// [`Error::NotRegistered`].
     pub fn forget(&mut self, key: u64) -> Result<()> {
-        if let Some(registration) = self.take_out(key)? {
-            self.backend.forget(&registration);
+        if let Some(known) = self.take_out(key)? {
+            self.backend.forget(&known);
         }
         Ok(())
     }
@@ -210,23 +180,22 @@ impl Poller {
     /// # Errors
     ///
     /// [`Error::NoRoom`] for a buffer of no capacity, [`Error::Interrupted`] only where asked for,
-    /// [`Error::Os`].
+    /// [`Error::Os`]. `events` is then empty.
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
         events.clear();
         if events.capacity() == 0 {
             return Err(Error::NoRoom);
         }
         self.tell_changes();
-        let timeout = if self.refused.is_empty() {
-            timeout
-        } else {
-            Some(Duration::ZERO)
-        };
         self.report_refused(events);
-        if events.room() > 0 {
+        if events.is_empty() {
             self.wait_through_signals(events, timeout)?;
+        } else if events.room() > 0 {
+            // There is news already, so nothing is waited for. An error that would throw the news
+            // away, and that lasts, is met again by the next wait.
+            let _ = self.backend.wait(events, Some(Duration::ZERO));
         }
-        self.add_what_is_due(events);
+        self.complete(events);
         Ok(events.len())
     }
 
@@ -248,6 +217,32 @@ impl Poller {
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.backend.name()
+    }
+
+    /// Brings the backend up to date.
+    fn tell_changes(&mut self) {
+        while let Some(change) = self.registry.next_change() {
+            let (told, registration) = match change {
+                Change::Add(new) => (self.backend.add(&new), new),
+                Change::Modify(new) => (self.backend.modify(&new), new),
+                Change::Remove(old) => {
+                    // Refused or not, it falls silent, which is all that was asked.
+                    let _ = self.backend.remove(&old);
+                    continue;
+                }
+            };
+            if told.is_err() {
+                self.registry.forget_known(registration.key);
+                self.refused.push(registration.key);
+            }
+        }
+    }
+
+    fn report_refused(&mut self, events: &mut Events) {
+        let count = events.room().min(self.refused.len());
+        for key in self.refused.drain(..count) {
+            events.push(key, Ready::ERROR);
+        }
     }
 
     fn wait_through_signals(
@@ -275,158 +270,21 @@ impl Poller {
         }
     }
 
-    /// Brings the backend up to date with every entry that was touched.
-    fn tell_changes(&mut self) {
-        while let Some(id) = self.dirty.pop() {
-            let entry = &mut self.entries[id as usize];
-            entry.dirty = false;
-            if !entry.is_live() {
-                continue;
-            }
-            let due = entry.wanted - entry.masked;
-            let rearm = entry.disarmed && self.abilities.oneshot;
-            let (before, registration) = (entry.known, entry.registration(id, due));
-            entry.known = due;
-            entry.disarmed = false;
-            let result = match (before.is_empty(), due.is_empty()) {
-                (true, true) => Ok(()),
-                (true, false) => self.backend.add(&registration),
-                (false, true) => self.backend.remove(&Registration {
-                    interest: before,
-                    ..registration
-                }),
-                (false, false) if before == due && !rearm => Ok(()),
-                (false, false) => self.backend.modify(&registration),
-            };
-            if result.is_err() {
-                let ready = Ready::ERROR | Ready::answering(entry.wanted);
-                self.refused.push((registration.key, ready));
+    fn complete(&mut self, events: &mut Events) {
+        // The usual batch on epoll needs nothing, and is not looked at.
+        if events.has_exceptional() || self.registry.keeps_a_mode() {
+            for event in events.iter_mut() {
+                self.registry.complete(event);
             }
         }
     }
 
-    fn report_refused(&mut self, events: &mut Events) {
-        while events.room() > 0 {
-            let Some((key, ready)) = self.refused.pop() else {
-                return;
-            };
-            events.push(key, ready);
-        }
-    }
-
-    /// Adds to each event what the kernel leaves to us: the side that an error or a hang-up
-    /// concerns, and the mask that keeps the modes it does not have.
-    fn add_what_is_due(&mut self, events: &mut Events) {
-        let exceptional = !(events.seen() & Ready::EXCEPTIONAL).is_empty();
-        let masking = !(self.abilities.edge && self.abilities.oneshot);
-        // The usual batch on epoll has neither, and is not looked at.
-        if !exceptional && !masking {
-            return;
-        }
-        for event in events.iter_mut() {
-            let (id, tag) = split(event.key);
-            // What a backend reports of a registration that is gone (a duplicate of its descriptor
-            // is still open) has no interest to be told of.
-            let Some(entry) = self.entries.get_mut(id as usize) else {
-                continue;
-            };
-            if !entry.is_live() || entry.tag != tag {
-                continue;
-            }
-            if !(event.ready & Ready::EXCEPTIONAL).is_empty() {
-                event.ready |= Ready::answering(entry.wanted);
-            }
-            let reported = match entry.mode {
-                Mode::Level => Interest::NONE,
-                Mode::Edge if self.abilities.edge => Interest::NONE,
-                Mode::Edge => event.ready.answered(),
-                Mode::Oneshot if self.abilities.oneshot => Interest::NONE,
-                Mode::Oneshot => entry.wanted,
-            };
-            if !reported.is_empty() {
-                entry.masked |= reported;
-                touch(&mut self.dirty, entry, id);
-            }
-        }
-    }
-
-    fn unmask(&mut self, key: u64, interest: Interest) -> Result<()> {
-        let entry = self.entry(key)?;
-        if entry.mode == Mode::Edge {
-            entry.masked = entry.masked - interest;
-            self.touch(key);
-        }
-        Ok(())
-    }
-
-    /// Ends a registration; what the backend still knows of it, if anything.
     fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
-        let (id, _) = split(key);
-        let entry = self.entry(key)?;
-        let registration = entry.registration(id, entry.known);
-        entry.fd = VACANT;
-        Ok((!registration.interest.is_empty()).then_some(registration))
-    }
-
-    fn touch(&mut self, key: u64) {
-        let (id, _) = split(key);
-        touch(&mut self.dirty, &mut self.entries[id as usize], id);
-    }
-
-    fn entry(&mut self, key: u64) -> Result<&mut Entry> {
-        let (id, tag) = split(key);
-        match self.entries.get_mut(id as usize) {
-            Some(entry) if entry.is_live() && entry.tag == tag => Ok(entry),
-            _ => Err(Error::NotRegistered { key }),
-        }
-    }
-
-    fn grow_to(&mut self, id: u32) {
-        if self.entries.len() <= id as usize {
-            self.entries.resize(id as usize + 1, Entry::VACANT);
-        }
+        let known = self.registry.take_out(key)?;
+        self.refused.retain(|refused| *refused != key);
+        Ok(known)
     }
 }
 
-const VACANT: RawFd = -1;
-
-impl Entry {
-    const VACANT: Self = Self {
-        fd: VACANT,
-        tag: 0,
-        wanted: Interest::NONE,
-        known: Interest::NONE,
-        masked: Interest::NONE,
-        mode: Mode::Level,
-        dirty: false,
-        disarmed: false,
-    };
-
-    fn is_live(&self) -> bool {
-        self.fd != VACANT
-    }
-
-    fn registration(&self, id: u32, interest: Interest) -> Registration {
-        let key = (u64::from(self.tag) << 32) | u64::from(id);
-        Registration {
-            fd: self.fd,
-            key,
-            interest,
-            mode: self.mode,
-        }
-    }
-}
-
-fn touch(dirty: &mut Vec<u32>, entry: &mut Entry, id: u32) {
-    if !entry.dirty {
-        entry.dirty = true;
-        dirty.push(id);
-    }
-}
-
-/// A key's id and its tag.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the two halves of 64 bits")]
-fn split(key: u64) -> (u32, u32) {
-    (key as u32, (key >> 32) as u32)
-}
+#[cfg(test)]
+mod tests;

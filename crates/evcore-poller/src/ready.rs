@@ -36,11 +36,9 @@ impl Ready {
     pub const ERROR: Self = Self(0x08);
     /// Hung up: nothing that is written will arrive.
     pub const WRITE_CLOSED: Self = Self(0x10);
-    /// The peer sends no more; what it has sent before can still be read.
+    /// The peer sends no more; what it has sent before can still be read, and then nothing (a
+    /// read of 0 bytes, which tells it too where a backend does not).
     pub const READ_CLOSED: Self = Self(0x20);
-
-    /// The bits that come unasked, and that a registration's interest must be told of.
-    pub(crate) const EXCEPTIONAL: Self = Self(Self::ERROR.0 | Self::WRITE_CLOSED.0);
 
     /// Whether a read will not block.
     #[must_use]
@@ -91,12 +89,20 @@ impl Ready {
         self.0 == 0
     }
 
+    /// Whether there is a bit that comes unasked, and that each side of interest is to be told of.
+    #[inline]
+    pub(crate) const fn is_exceptional(self) -> bool {
+        self.0 & (Self::ERROR.0 | Self::WRITE_CLOSED.0) != 0
+    }
+
     /// The readiness that answers all of `interest`.
+    #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
         Self(interest.bits())
     }
 
     /// The interest that this answers.
+    #[inline]
     pub(crate) const fn answered(self) -> Interest {
         Interest::from_ready_bits(self.0)
     }
@@ -113,6 +119,8 @@ impl Ready {
 
 impl BitOr for Ready {
     type Output = Self;
+
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -120,12 +128,15 @@ impl BitOr for Ready {
 
 impl BitAnd for Ready {
     type Output = Self;
+
+    #[inline]
     fn bitand(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 }
 
 impl BitOrAssign for Ready {
+    #[inline]
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
     }

@@ -1,24 +1,25 @@
 //! Ending a wait from another thread, or from a signal handler.
 //!
 //! A flag in front of the descriptor makes any number of wakes between two waits cost one write.
-//! The order is what makes it right, on both sides: the waker sets the flag and then writes; the
-//! poller takes what was written and then clears the flag. So whoever finds the flag set knows
-//! that a wait that has not yet returned will return, and that its return comes after.
+//! There is no message: what is to be done is told elsewhere, before the wake.
 
 use std::{
-    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use rustix::io::Errno;
 
+use crate::{
+    Error, Result,
+    alarm::{Alarm, Bell},
+};
+
 /// Ends the wait of the [`Poller`](crate::Poller) it came from. Cheap to clone, fit for any thread.
 ///
 /// A wake that comes while nobody waits is kept for the next wait. Many wakes may be seen as one.
+/// What a thread did before it woke is visible after the wait that it ended. A waker may outlive
+/// its poller; it then wakes nobody.
 ///
 /// ```
 /// # use evcore_poller::{Events, Poller};
@@ -31,26 +32,16 @@ use rustix::io::Errno;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Waker {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// Set from a wake until the wait that it ended.
-    pending: AtomicBool,
-    /// An eventfd, or the writing end of a socket pair.
-    write: OwnedFd,
+    alarm: Arc<Alarm<AtomicBool, Descriptor>>,
 }
 
 impl Waker {
     /// Ends the present wait or, if nobody waits, the next one.
     ///
     /// Costs one `write`, or a few nanoseconds where a wake is pending already. It takes no lock
-    /// and allocates nothing, so a signal handler may call it.
+    /// and allocates nothing, so a signal handler may call it (outside Linux it may set `errno`).
     pub fn wake(&self) {
-        if !self.shared.pending.swap(true, Ordering::AcqRel) {
-            write_one(&self.shared.write);
-        }
+        self.alarm.wake();
     }
 }
 
@@ -58,16 +49,24 @@ impl Waker {
 /// too, for code that can write and no more.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.write.as_fd()
+        self.alarm.bell().write.as_fd()
     }
 }
 
-/// The poller's side of its wakers: what a backend watches and acknowledges.
+/// The poller's side of its wakers: what a [`Backend`](crate::Backend) watches and acknowledges.
+///
+/// ```
+/// use evcore_poller::WakeChannel;
+///
+/// let channel = WakeChannel::new()?;
+/// channel.waker().wake();
+/// // A backend now finds the channel readable, tells its caller, and says so:
+/// channel.drain();
+/// # Ok::<(), evcore_poller::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct WakeChannel {
-    shared: Arc<Shared>,
-    /// Where it is another descriptor than the one that is written to.
-    read: Option<OwnedFd>,
+    alarm: Arc<Alarm<AtomicBool, Descriptor>>,
 }
 
 impl WakeChannel {
@@ -75,75 +74,168 @@ impl WakeChannel {
     ///
     /// # Errors
     ///
-    /// Out of descriptors, most likely.
-    pub fn new() -> io::Result<Self> {
-        let (write, read) = open()?;
-        let shared = Arc::new(Shared {
-            pending: AtomicBool::new(false),
-            write,
-        });
-        Ok(Self { shared, read })
+    /// [`Error::Os`]: out of descriptors, most likely.
+    pub fn new() -> Result<Self> {
+        let alarm = Alarm::new(AtomicBool::new(false), Descriptor::open()?);
+        Ok(Self {
+            alarm: Arc::new(alarm),
+        })
     }
 
     /// A handle for others.
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker {
-            shared: Arc::clone(&self.shared),
+            alarm: Arc::clone(&self.alarm),
         }
     }
 
     /// Takes what was written, so that a level-triggered watch falls silent; then lets the next
     /// wake write again.
     pub fn drain(&self) {
-        let mut bytes = [0u8; 64];
-        while rustix::io::read(self, &mut bytes).is_ok_and(|n| n == bytes.len()) {}
-        self.acknowledge();
+        self.alarm.drain();
     }
 
     /// Lets the next wake write again. Enough where the watch is edge-triggered: an eventfd tells
     /// of each write, whether the one before was read or not.
     pub fn acknowledge(&self) {
-        // A read-modify-write, not a store: it takes part in the same order as every `swap` of
-        // `wake`, so what was done before a wake that wrote nothing is visible from here on.
-        self.shared.pending.swap(false, Ordering::AcqRel);
+        self.alarm.acknowledge();
     }
 }
 
 /// What to watch for readability.
 impl AsFd for WakeChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.read.as_ref().unwrap_or(&self.shared.write).as_fd()
+        self.alarm.bell().reading_end()
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn open() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    use rustix::event::{EventfdFlags, eventfd};
-    Ok((
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-        None,
-    ))
+/// The bell that ships.
+///
+/// Both ends live as long as any waker: a write after the poller is gone must not be a write to a
+/// closed pair, which is a signal (SIGPIPE).
+#[derive(Debug)]
+struct Descriptor {
+    write: OwnedFd,
+    /// Where it is another descriptor than the one that is written to.
+    read: Option<OwnedFd>,
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    let (write, read) = std::os::unix::net::UnixStream::pair()?;
-    write.set_nonblocking(true)?;
-    read.set_nonblocking(true)?;
-    Ok((write.into(), Some(read.into())))
+impl Descriptor {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn open() -> Result<Self> {
+        use rustix::event::{EventfdFlags, eventfd};
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let write = eventfd(0, flags).map_err(Error::os("eventfd"))?;
+        Ok(Self { write, read: None })
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn open() -> Result<Self> {
+        use std::os::unix::net::UnixStream;
+        let pair = || {
+            let (write, read) = UnixStream::pair()?;
+            write.set_nonblocking(true)?;
+            read.set_nonblocking(true)?;
+            Ok((write, read))
+        };
+        let (write, read) = pair().map_err(|source| Error::Os {
+            call: "socketpair",
+            source,
+        })?;
+        Ok(Self {
+            write: write.into(),
+            read: Some(read.into()),
+        })
+    }
+
+    fn reading_end(&self) -> BorrowedFd<'_> {
+        self.read.as_ref().unwrap_or(&self.write).as_fd()
+    }
 }
 
-fn write_one(fd: &OwnedFd) {
-    loop {
-        match rustix::io::write(fd, &1u64.to_ne_bytes()) {
-            Err(Errno::INTR) => {}
-            // The counter is full, after 2^64 - 2 wakes that an edge-triggered watch never read.
-            // (A full socket needs nothing more: it is readable.)
-            Err(Errno::AGAIN) if cfg!(any(target_os = "linux", target_os = "android")) => {
-                let _ = rustix::io::read(fd, &mut [0u8; 8]);
+impl Bell for Descriptor {
+    fn ring(&self) {
+        loop {
+            match rustix::io::write(&self.write, &1u64.to_ne_bytes()) {
+                Err(Errno::INTR) => {}
+                // The counter is full, which an edge-triggered watch that never reads it comes to
+                // after 2^64 - 2 wakes. (A full socket needs nothing more: it is readable.)
+                Err(Errno::AGAIN) if self.read.is_none() => self.silence(),
+                _ => return,
             }
-            _ => return,
         }
+    }
+
+    fn silence(&self) {
+        // An eventfd gives its eight bytes at once; a socket may hold more than the array does.
+        let mut bytes = [0; 64];
+        while rustix::io::read(self.reading_end(), &mut bytes).is_ok_and(|n| n == bytes.len()) {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable(channel: &WakeChannel) -> bool {
+        let mut fds = [PollFd::new(channel, PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut fds, Some(&now)).expect("poll") == 1
+    }
+
+    #[test]
+    fn a_drained_channel_is_silent_until_the_next_wake() {
+        let channel = WakeChannel::new().expect("a channel");
+        for _ in 0..3 {
+            assert!(!is_readable(&channel));
+            channel.waker().wake();
+            channel.waker().wake();
+            assert!(is_readable(&channel));
+            channel.drain();
+        }
+    }
+
+    #[test]
+    fn a_wake_before_the_acknowledgement_writes_nothing() {
+        let channel = WakeChannel::new().expect("a channel");
+        channel.waker().wake();
+        channel.alarm.bell().silence();
+        channel.waker().wake();
+        assert!(!is_readable(&channel), "the first wake is still pending");
+        channel.acknowledge();
+        channel.waker().wake();
+        assert!(is_readable(&channel));
+    }
+
+    #[test]
+    fn eight_bytes_from_elsewhere_wake_too() {
+        let channel = WakeChannel::new().expect("a channel");
+        rustix::io::write(channel.waker(), &1u64.to_ne_bytes()).expect("write");
+        assert!(is_readable(&channel));
+        channel.drain();
+        assert!(!is_readable(&channel));
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn a_full_counter_does_not_lose_a_wake() {
+        let channel = WakeChannel::new().expect("a channel");
+        rustix::io::write(channel.waker(), &(u64::MAX - 1).to_ne_bytes()).expect("write");
+        channel.waker().wake();
+        let mut count = [0; 8];
+        rustix::io::read(&channel, &mut count).expect("read");
+        assert_eq!(u64::from_ne_bytes(count), 1, "read, then written again");
+    }
+
+    #[test]
+    fn a_waker_outlives_its_channel_in_peace() {
+        let waker = WakeChannel::new().expect("a channel").waker();
+        waker.wake();
+        waker.wake();
     }
 }

@@ -20,6 +20,7 @@ use rustix::{
     io::Errno,
 };
 
+use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
 use crate::{
     Abilities, Backend, Error, Events, Interest, Kind, Mode, Ready, Registration, Result,
     WakeChannel, Waker,
@@ -27,6 +28,9 @@ use crate::{
 
 /// What the waker's events carry. Its low half is no id, since those end at `MAX_ID`.
 const WAKE_KEY: u64 = u64::MAX;
+
+/// What the kernel takes in one call; it refuses a greater number.
+const LONGEST_BATCH: usize = i32::MAX as usize / size_of::<libc::epoll_event>();
 
 pub(super) struct Epoll {
     fd: OwnedFd,
@@ -40,10 +44,7 @@ pub(super) struct Epoll {
 impl Epoll {
     pub(super) fn new() -> Result<Self> {
         let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
-        let wake = WakeChannel::new().map_err(|source| Error::Os {
-            call: "eventfd",
-            source,
-        })?;
+        let wake = WakeChannel::new()?;
         // Edge-triggered, an eventfd need not be read: each write is a new edge.
         epoll::add(
             &fd,
@@ -61,15 +62,18 @@ impl Epoll {
     }
 
     /// One system call; its events are in `buffer`.
-    fn wait_once(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
+    fn wait_once(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize> {
         if self.has_pwait2 {
             match self.pwait2(limit, timeout) {
                 // A sandbox may answer EPERM to a call that it does not know.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_pwait2 = false,
-                other => return other,
+                other => return other.map_err(why("epoll_pwait2")),
             }
         }
-        self.wait_in_ms(limit, timeout)
+        wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+            self.wait_in_ms(limit, piece)
+        })
+        .map_err(why("epoll_wait"))
     }
 
     fn pwait2(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
@@ -93,23 +97,18 @@ impl Epoll {
         usize::try_from(n).map_err(|_| last_errno())
     }
 
-    /// Rounded up to a millisecond; as often as it takes where the timeout is longer than the
-    /// call can be told.
     fn wait_in_ms(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
-        let mut left_ms = timeout.map(|timeout| timeout.as_nanos().div_ceil(1_000_000));
-        loop {
-            let now_ms = left_ms.map_or(-1, |left| i32::try_from(left).unwrap_or(i32::MAX));
-            let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-            // SAFETY: `buffer` holds at least `limit` entries (`wait` saw to it).
-            let n = unsafe {
-                libc::epoll_wait(self.fd.as_raw_fd(), self.buffer.as_mut_ptr(), limit, now_ms)
-            };
-            let n = usize::try_from(n).map_err(|_| last_errno())?;
-            match &mut left_ms {
-                Some(left) if n == 0 && *left > i32::MAX as u128 => *left -= i32::MAX as u128,
-                _ => return Ok(n),
-            }
-        }
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        // SAFETY: `buffer` holds at least `limit` entries (`wait` saw to it).
+        let n = unsafe {
+            libc::epoll_wait(
+                self.fd.as_raw_fd(),
+                self.buffer.as_mut_ptr(),
+                limit,
+                in_ms(timeout),
+            )
+        };
+        usize::try_from(n).map_err(|_| last_errno())
     }
 }
 
@@ -155,25 +154,23 @@ impl Backend for Epoll {
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         // A wake-up takes the place of an event, which the next wait then brings.
-        let limit = events.room();
+        let limit = events.room().min(LONGEST_BATCH);
         if self.buffer.len() < limit {
             self.buffer
                 .resize(limit, libc::epoll_event { events: 0, u64: 0 });
         }
-        let n = match self.wait_once(limit, timeout) {
-            Ok(n) => n,
-            Err(Errno::INTR) => return Err(Error::Interrupted),
-            Err(errno) => return Err(Error::os("epoll_pwait2")(errno)),
-        };
-        for event in &self.buffer[..n] {
+        let n = self.wait_once(limit, timeout)?;
+        let mut woken = false;
+        events.extend(self.buffer[..n].iter().map(|event| {
             // The entry is packed: its fields are copied, never borrowed.
             let (key, flags) = (event.u64, event.events);
-            if key == WAKE_KEY {
-                self.wake.acknowledge();
-                events.set_woken();
-            } else {
-                events.push(key, Ready::from_linux(flags));
-            }
+            woken |= key == WAKE_KEY;
+            (key, Ready::from_linux(flags))
+        }));
+        if woken {
+            events.drop_key(WAKE_KEY);
+            self.wake.acknowledge();
+            events.set_woken();
         }
         Ok(())
     }
@@ -209,6 +206,14 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
+/// Rounded up, so that no wait is early; -1 is without limit. `timeout` is at most
+/// [`LONGEST_IN_MS`].
+fn in_ms(timeout: Option<Duration>) -> i32 {
+    timeout.map_or(-1, |timeout| {
+        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    })
+}
+
 fn flags(registration: &Registration) -> EventFlags {
     let mut flags = match registration.mode {
         Mode::Level => EventFlags::empty(),
@@ -234,6 +239,58 @@ fn borrow(registration: &Registration) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(registration.fd) }
 }
 
+/// Why a wait by the name of `call` ended without events.
+fn why(call: &'static str) -> impl FnOnce(Errno) -> Error {
+    move |errno| match errno {
+        Errno::INTR => Error::Interrupted,
+        other => Error::os(call)(other),
+    }
+}
+
 fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on a kernel before 5.11.
+    fn without_pwait2() -> Epoll {
+        let mut epoll = Epoll::new().expect("epoll");
+        epoll.has_pwait2 = false;
+        epoll
+    }
+
+    #[test]
+    fn milliseconds_are_rounded_up_and_never_to_zero() {
+        assert_eq!(in_ms(None), -1);
+        let nanoseconds = [0, 1, 999_999, 1_000_000, 1_000_001];
+        let in_ms_of = |ns| in_ms(Some(Duration::from_nanos(ns)));
+        assert_eq!(nanoseconds.map(in_ms_of), [0, 1, 1, 1, 2]);
+        assert_eq!(in_ms(Some(LONGEST_IN_MS)), i32::MAX);
+    }
+
+    #[test]
+    fn the_longest_timeout_does_not_overflow() {
+        let timeout = KernelTimespec::from(Duration::MAX);
+        assert_eq!(timeout.seconds, i64::MAX);
+        assert!((0..1_000_000_000).contains(&timeout.nanoseconds));
+    }
+
+    #[test]
+    fn an_old_kernel_waits_as_well() {
+        let mut epoll = without_pwait2();
+        let mut events = Events::with_capacity(4);
+        epoll
+            .wait(&mut events, Some(Duration::from_nanos(1)))
+            .expect("a wait");
+        assert!(!events.woken());
+        for timeout in [None, Some(Duration::MAX)] {
+            epoll.waker().wake();
+            events.clear();
+            epoll.wait(&mut events, timeout).expect("a wait");
+            assert!(events.woken() && events.is_empty(), "{timeout:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use crate::{Backend, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
+mod pieces;
 mod poll;
 
 /// The kernel interfaces that this system has, best first.
@@ -76,6 +77,11 @@ impl FromStr for Kind {
 }
 
 /// No backend of this system has that name.
+///
+/// ```
+/// let error = "completion".parse::<evcore_poller::Kind>().unwrap_err();
+/// assert!(error.to_string().starts_with("no poller is called \"completion\" here"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("no poller is called {name:?} here; there are: {}", names())]
 pub struct UnknownKind {

@@ -16,6 +16,7 @@ use rustix::{
     io::Errno,
 };
 
+use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
 use crate::{
     Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
 };
@@ -39,17 +40,14 @@ pub(super) struct Poll {
 
 impl Poll {
     pub(super) fn new() -> Result<Self> {
-        let wake = WakeChannel::new().map_err(|source| Error::Os {
-            call: "opening the waker",
-            source,
-        })?;
+        let wake = WakeChannel::new()?;
         let fds = vec![poll_fd(wake.as_fd().as_raw_fd(), PollFlags::IN)];
         Ok(Self {
             wake,
             fds,
             keys: vec![u64::MAX],
             slots: Vec::new(),
-            scan_from: 0,
+            scan_from: WAKE + 1,
         })
     }
 
@@ -87,14 +85,13 @@ impl Poll {
             ready -= 1;
         }
         let mut slot = self.scan_from;
-        let mut left = self.fds.len();
-        while left > 0 && ready > 0 && events.room() > 0 {
+        // It ends: `ready` entries have something to say, and each says it once.
+        while ready > 0 && events.room() > 0 {
             if slot >= self.fds.len() {
-                slot = 0;
+                slot = WAKE + 1;
             }
-            left -= 1;
             let found = self.fds[slot].revents();
-            if slot == WAKE || found.is_empty() {
+            if found.is_empty() {
                 slot += 1;
                 continue;
             }
@@ -102,8 +99,8 @@ impl Poll {
             events.push(self.keys[slot], readiness(found));
             self.fds[slot].clear_revents();
             if found.contains(PollFlags::NVAL) {
-                // Closed without being removed: said once, then left alone. Another entry, not
-                // yet looked at or from before `scan_from`, now stands in its place.
+                // Closed without being removed: said once, then left alone. The last entry takes
+                // its place, and is looked at next.
                 self.take_out(slot);
             } else {
                 slot += 1;
@@ -155,11 +152,14 @@ impl Backend for Poll {
     }
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        let timeout = timeout.map(timespec);
-        match rustix::event::poll(&mut self.fds, timeout.as_ref()) {
+        // Systems without `ppoll` count milliseconds in an `int`; rustix rounds up for them.
+        let ready = wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+            rustix::event::poll(&mut self.fds, piece.map(timespec).as_ref())
+        });
+        match ready {
             Ok(ready) => self.collect(ready, events),
             Err(Errno::INTR) => return Err(Error::Interrupted),
-            Err(errno) => return Err(Error::os("ppoll")(errno)),
+            Err(errno) => return Err(Error::os("poll")(errno)),
         }
         Ok(())
     }
@@ -218,12 +218,9 @@ fn readiness(found: PollFlags) -> Ready {
         .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
 }
 
+/// `timeout` is at most [`LONGEST_IN_MS`].
 fn timespec(timeout: Duration) -> Timespec {
-    // Longer than can be told is as long as can be told.
-    Timespec::try_from(timeout).unwrap_or(Timespec {
-        tv_sec: i64::MAX,
-        tv_nsec: 0,
-    })
+    Timespec::try_from(timeout).expect("24 days of seconds fit everywhere")
 }
 
 fn poll_fd(fd: RawFd, flags: PollFlags) -> PollFd<'static> {
@@ -235,4 +232,128 @@ fn borrow(fd: RawFd) -> BorrowedFd<'static> {
     // Where it does not, poll says NVAL or means another file: a wrong watch, and no memory is
     // touched.
     unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    impl Poll {
+        /// Panics where an invariant does not hold.
+        fn verify(&self) {
+            assert_eq!(self.fds.len(), self.keys.len());
+            assert_eq!(self.keys[WAKE], u64::MAX);
+            for (slot, key) in self.keys.iter().enumerate().skip(1) {
+                assert_eq!(self.slots[id_of(*key)] as usize, slot);
+            }
+            let present = self.slots.iter().filter(|slot| **slot != ABSENT);
+            assert_eq!(present.count(), self.keys.len() - 1);
+        }
+    }
+
+    /// A registration for writing to `fd`.
+    fn registration(fd: impl AsFd, key: u64) -> Registration {
+        Registration {
+            fd: fd.as_fd().as_raw_fd(),
+            key,
+            interest: Interest::WRITE,
+            mode: Mode::Level,
+        }
+    }
+
+    fn wait(poll: &mut Poll, capacity: usize) -> Vec<(u64, Ready)> {
+        let mut events = Events::with_capacity(capacity);
+        poll.wait(&mut events, Some(Duration::ZERO)).expect("poll");
+        poll.verify();
+        events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_array_holds_what_was_added_and_not_removed(
+            steps in prop::collection::vec((0u64..12, any::<bool>()), 0..60)
+        ) {
+            let mut poll = Poll::new().expect("poll");
+            let eventfd = WakeChannel::new().expect("a channel");
+            let mut oracle = BTreeMap::new();
+            for (id, add) in steps {
+                let registration = registration(eventfd.waker(), id | (7 << 32));
+                if add && !oracle.contains_key(&id) {
+                    poll.add(&registration).expect("add");
+                    oracle.insert(id, registration.key);
+                } else if !add {
+                    poll.remove(&registration).expect("remove");
+                    oracle.remove(&id);
+                }
+                poll.verify();
+            }
+            // A channel can always be written to: so each that is in the array reports.
+            let mut found = wait(&mut poll, 12);
+            found.sort_unstable_by_key(|event| event.0);
+            let expected: Vec<_> = oracle.values().map(|key| (*key, Ready::WRITABLE)).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_goes_round() {
+        let mut poll = Poll::new().expect("poll");
+        let eventfd = WakeChannel::new().expect("a channel");
+        for key in 0..5 {
+            poll.add(&registration(eventfd.waker(), key)).expect("add");
+        }
+        let mut keys: Vec<_> = (0..5).map(|_| wait(&mut poll, 1)[0].0).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn closed_descriptors_are_said_once_and_blind_nobody() {
+        let mut poll = Poll::new().expect("poll");
+        let eventfd = WakeChannel::new().expect("a channel");
+        // A number that no open descriptor has: as if each of these had been closed. (One that
+        // really was closed could be opened again by another test at any time.)
+        let closed = Registration {
+            fd: RawFd::MAX,
+            ..registration(eventfd.waker(), 0)
+        };
+        for key in 0..6 {
+            if key % 2 == 0 {
+                poll.push(&Registration { key, ..closed });
+            } else {
+                poll.add(&registration(eventfd.waker(), key)).expect("add");
+            }
+        }
+        // In the middle, so that an entry that was looked at takes another's place.
+        poll.scan_from = 4;
+        let mut found = wait(&mut poll, 6);
+        found.sort_unstable_by_key(|event| event.0);
+        let ready = |key| {
+            if key % 2 == 0 {
+                Ready::ERROR
+            } else {
+                Ready::WRITABLE
+            }
+        };
+        assert_eq!(found, [0, 1, 2, 3, 4, 5].map(|key| (key, ready(key))));
+        assert_eq!(wait(&mut poll, 6).len(), 3, "said once");
+    }
+
+    #[test]
+    fn a_closed_descriptor_is_not_added() {
+        let mut poll = Poll::new().expect("poll");
+        let eventfd = WakeChannel::new().expect("a channel");
+        let closed = Registration {
+            fd: RawFd::MAX,
+            ..registration(eventfd.waker(), 0)
+        };
+        assert!(matches!(poll.add(&closed), Err(Error::Os { .. })));
+        assert_eq!(wait(&mut poll, 6), []);
+    }
 }

@@ -1,0 +1,282 @@
+//! The side table: what each id asks for, and what the backend was told of it.
+//!
+//! Changes are only noted here; [`Registry::next_change`] says what is left of them when a wait
+//! begins. Where the kernel has no `Edge` or `Oneshot`, what was reported is masked, and the
+//! backend is asked for the rest. No system call is made from this file.
+
+use std::os::fd::RawFd;
+
+use crate::{Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result};
+
+/// What the backend is to be told, so that it knows what it should.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Add(Registration),
+    Modify(Registration),
+    Remove(Registration),
+}
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    native: Abilities,
+    rows: Vec<Row>,
+    /// Ids of which the backend may have to be told something.
+    // Invariant: an id is here exactly if its row says `dirty`, so each is here at most once.
+    dirty: Vec<u32>,
+}
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+struct Row {
+    /// [`VACANT`]: there is no registration.
+    fd: RawFd,
+    /// The high half of the key.
+    tag: u32,
+    /// What the caller asks.
+    wanted: Interest,
+    /// What the caller asked when the backend was last told.
+    settled: Interest,
+    /// What the backend was told.
+    // Invariant: `settled - masked` as it was when the backend was last told, or nothing, where
+    // the backend refused.
+    known: Interest,
+    /// What was reported and is not to be reported again yet.
+    // Invariant: empty where the kernel keeps the mode.
+    masked: Interest,
+    mode: Mode,
+    dirty: bool,
+    /// The kernel is to arm its one-shot again, whether the interest has changed or not.
+    disarmed: bool,
+}
+
+/// No descriptor.
+const VACANT: RawFd = -1;
+
+impl Registry {
+    pub(crate) fn new(native: Abilities) -> Self {
+        Self {
+            native,
+            rows: Vec::new(),
+            dirty: Vec::new(),
+        }
+    }
+
+    /// Whether there is any mode that is kept here.
+    pub(crate) fn keeps_a_mode(&self) -> bool {
+        !(self.native.edge && self.native.oneshot)
+    }
+
+    /// Whether `key` can be added.
+    pub(crate) fn check_vacant(&self, key: u64) -> Result<()> {
+        let (id, _) = split(key);
+        if id > MAX_ID {
+            return Err(Error::IdTooLarge { key });
+        }
+        match self.rows.get(id as usize) {
+            Some(row) if row.is_live() => Err(Error::AlreadyRegistered { key }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Enters what the backend was just told. The key must be vacant.
+    pub(crate) fn insert(&mut self, registration: &Registration) {
+        let (id, tag) = split(registration.key);
+        let index = id as usize;
+        if self.rows.len() <= index {
+            self.rows.resize(index + 1, Row::VACANT);
+        }
+        let row = &mut self.rows[index];
+        debug_assert!(!row.is_live(), "checked before the backend was told");
+        *row = Row {
+            fd: registration.fd,
+            tag,
+            wanted: registration.interest,
+            settled: registration.interest,
+            known: registration.interest,
+            mode: registration.mode,
+            // An id may still be in the list of the registration before.
+            dirty: row.dirty,
+            ..Row::VACANT
+        };
+    }
+
+    /// Ends a registration. Returns what the backend knows of it, if anything.
+    pub(crate) fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
+        let row = self.row(key)?;
+        let known = row.registration(key, row.known);
+        row.fd = VACANT;
+        Ok((!known.interest.is_empty()).then_some(known))
+    }
+
+    pub(crate) fn modify(&mut self, key: u64, interest: Interest) -> Result<()> {
+        let row = self.row(key)?;
+        row.wanted = interest;
+        if row.mode == Mode::Oneshot {
+            row.masked = Interest::NONE;
+            // Whether the kernel's own has fired is known to the kernel alone.
+            row.disarmed = true;
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn rearm(&mut self, key: u64, interest: Interest) -> Result<()> {
+        let kept_here = !self.native.edge;
+        let row = self.row(key)?;
+        if kept_here && row.mode == Mode::Edge {
+            row.masked = row.masked - interest;
+            self.touch(key);
+        }
+        Ok(())
+    }
+
+    /// The next thing that the backend does not know yet. What was taken back is not among them.
+    #[inline]
+    pub(crate) fn next_change(&mut self) -> Option<Change> {
+        while let Some(id) = self.dirty.pop() {
+            let row = &mut self.rows[id as usize];
+            row.dirty = false;
+            if !row.is_live() {
+                continue;
+            }
+            if let Some(change) = row.settle(id, self.native) {
+                return Some(change);
+            }
+        }
+        None
+    }
+
+    /// The backend refused: it knows nothing of the registration now.
+    pub(crate) fn forget_known(&mut self, key: u64) {
+        if let Ok(row) = self.row(key) {
+            row.known = Interest::NONE;
+        }
+    }
+
+    /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up
+    /// concerns, and the mask that keeps a mode which it does not have.
+    pub(crate) fn complete(&mut self, event: &mut Event) {
+        let native = self.native;
+        // A backend may still report what is gone, where a duplicate of its descriptor is open.
+        // Nothing is asked of that any more.
+        let Ok(row) = self.row(event.key) else {
+            return;
+        };
+        if event.ready.is_exceptional() {
+            event.ready |= Ready::answering(row.wanted);
+        }
+        let reported = match row.mode {
+            Mode::Edge if !native.edge => event.ready.answered(),
+            Mode::Oneshot if !native.oneshot => row.wanted,
+            _ => return,
+        };
+        row.masked |= reported;
+        self.touch(event.key);
+    }
+
+    #[inline]
+    fn row(&mut self, key: u64) -> Result<&mut Row> {
+        let (id, tag) = split(key);
+        match self.rows.get_mut(id as usize) {
+            Some(row) if row.is_live() && row.tag == tag => Ok(row),
+            _ => Err(Error::NotRegistered { key }),
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, key: u64) {
+        let (id, _) = split(key);
+        let row = &mut self.rows[id as usize];
+        if !row.dirty {
+            row.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// Panics where an invariant does not hold.
+    #[cfg(test)]
+    pub(crate) fn verify(&self) {
+        let mut listed = vec![0; self.rows.len()];
+        for id in &self.dirty {
+            listed[*id as usize] += 1;
+        }
+        for (id, row) in self.rows.iter().enumerate() {
+            assert_eq!(listed[id], usize::from(row.dirty), "id {id}: {row:?}");
+            if !row.is_live() {
+                continue;
+            }
+            assert!(row.settled.contains(row.known), "id {id}: {row:?}");
+            let kept_here = match row.mode {
+                Mode::Level => false,
+                Mode::Edge => !self.native.edge,
+                Mode::Oneshot => !self.native.oneshot,
+            };
+            assert!(kept_here || row.masked.is_empty(), "id {id}: {row:?}");
+        }
+    }
+}
+
+impl Row {
+    const VACANT: Self = Self {
+        fd: VACANT,
+        tag: 0,
+        wanted: Interest::NONE,
+        settled: Interest::NONE,
+        known: Interest::NONE,
+        masked: Interest::NONE,
+        mode: Mode::Level,
+        dirty: false,
+        disarmed: false,
+    };
+
+    fn is_live(&self) -> bool {
+        self.fd != VACANT
+    }
+
+    /// Takes the backend to be told, and says what it is to be told, if anything.
+    fn settle(&mut self, id: u32, native: Abilities) -> Option<Change> {
+        if self.wanted != self.settled {
+            // As where the kernel keeps the mode: a change of interest looks at everything afresh.
+            self.masked = Interest::NONE;
+        }
+        let arm_again = std::mem::take(&mut self.disarmed) && native.oneshot;
+        let before = std::mem::replace(&mut self.known, self.wanted - self.masked);
+        self.settled = self.wanted;
+
+        let key = (u64::from(self.tag) << 32) | u64::from(id);
+        match (before.is_empty(), self.known.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(Change::Add(self.registration(key, self.known))),
+            (false, true) => Some(Change::Remove(self.registration(key, before))),
+            (false, false) if self.known == before && !arm_again => None,
+            (false, false) => Some(Change::Modify(self.registration(key, self.known))),
+        }
+    }
+
+    fn registration(&self, key: u64, interest: Interest) -> Registration {
+        Registration {
+            fd: self.fd,
+            key,
+            interest,
+            mode: self.mode,
+        }
+    }
+}
+
+/// A key's id and its tag.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of 64 bits")]
+fn split(key: u64) -> (u32, u32) {
+    (key as u32, (key >> 32) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_takes_as_much_as_the_documentation_says() {
+        assert_eq!(size_of::<Row>(), 16);
+    }
+}

@@ -1,0 +1,68 @@
+//! Waits that are longer than a call can be told.
+
+use std::time::Duration;
+
+/// The longest wait in milliseconds that fits into a C `int`: 24 days.
+pub(super) const LONGEST_IN_MS: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// Waits with calls of `longest` at most, so that neither an error nor an early end comes of a
+/// timeout that the call cannot be told. `None` waits without limit.
+///
+/// `wait` returns how many descriptors are ready; its first error, or number above 0, ends it.
+pub(super) fn wait_in_pieces<E>(
+    timeout: Option<Duration>,
+    longest: Duration,
+    mut wait: impl FnMut(Option<Duration>) -> Result<usize, E>,
+) -> Result<usize, E> {
+    let mut left = timeout;
+    loop {
+        let ready = wait(left.map(|left| left.min(longest)))?;
+        match left {
+            Some(whole) if ready == 0 && whole > longest => left = Some(whole - longest),
+            _ => return Ok(ready),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// What each call was told, where nothing is ready before call number `ready_at`.
+    fn calls(timeout: Option<Duration>, ready_at: usize) -> Vec<Option<Duration>> {
+        let mut calls = Vec::new();
+        let ready = wait_in_pieces(timeout, SECOND, |piece| {
+            calls.push(piece);
+            Ok::<_, ()>(usize::from(calls.len() == ready_at))
+        });
+        assert_eq!(ready, Ok(usize::from(calls.len() == ready_at)));
+        calls
+    }
+
+    #[test]
+    fn what_fits_is_one_call() {
+        assert_eq!(calls(None, 1), [None]);
+        assert_eq!(calls(Some(Duration::ZERO), 0), [Some(Duration::ZERO)]);
+        assert_eq!(calls(Some(SECOND), 0), [Some(SECOND)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_waited_for_to_its_end() {
+        let timeout = SECOND * 2 + Duration::from_nanos(1);
+        let pieces = [SECOND, SECOND, Duration::from_nanos(1)];
+        assert_eq!(calls(Some(timeout), 0), pieces.map(Some));
+    }
+
+    #[test]
+    fn readiness_ends_it() {
+        assert_eq!(calls(Some(Duration::MAX), 3), [Some(SECOND); 3]);
+    }
+
+    #[test]
+    fn an_error_ends_it() {
+        let result = wait_in_pieces(Some(Duration::MAX), SECOND, |_| Err("interrupted"));
+        assert_eq!(result, Err("interrupted"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Many descriptors, and buffers that are too small for them.
+
+use std::{collections::BTreeMap, io::Write, os::unix::net::UnixStream};
+
+use evcore_poller::{Events, Interest, Mode};
+
+use crate::stage::{READABLE, Stage, WRITABLE, drain, fill, pair};
+
+crate::scenarios! {
+    one_descriptor,
+    a_thousand_descriptors,
+    five_thousand_descriptors,
+    a_few_that_are_ready_among_many_that_are_not,
+    a_small_buffer_starves_nobody,
+    a_small_buffer_loses_no_one_shot,
+    a_buffer_of_one_goes_round,
+    a_crowd_leaves_in_any_order,
+}
+
+/// `count` duplicates of one descriptor, registered for writing under the keys from 0.
+fn crowd(stage: &mut Stage, end: &UnixStream, count: u64, mode: Mode) -> Vec<UnixStream> {
+    let duplicate = |key| {
+        let twin = end.try_clone().expect("a duplicate");
+        stage.add(&twin, key, Interest::WRITE, mode);
+        twin
+    };
+    (0..count).map(duplicate).collect()
+}
+
+fn all_report(stage: &mut Stage, count: u64) {
+    let (near, far) = pair();
+    let _crowd = crowd(stage, &far, count, Mode::Level);
+    stage.events = Events::with_capacity(usize::try_from(count).expect("thousands"));
+    let everybody: Vec<_> = (0..count).map(|key| (key, WRITABLE)).collect();
+    for _ in 0..2 {
+        // Compared before it is printed: it is long.
+        assert!(stage.now() == everybody, "{}", stage.name);
+        fill(&far);
+        stage.expect_nothing();
+        drain(&near);
+    }
+}
+
+fn one_descriptor(stage: &mut Stage) {
+    all_report(stage, 1);
+}
+
+fn a_thousand_descriptors(stage: &mut Stage) {
+    all_report(stage, 1024);
+}
+
+fn five_thousand_descriptors(stage: &mut Stage) {
+    all_report(stage, 5000);
+}
+
+fn a_few_that_are_ready_among_many_that_are_not(stage: &mut Stage) {
+    let (_near, quiet) = pair();
+    fill(&quiet);
+    let _crowd = crowd(stage, &quiet, 1000, Mode::Level);
+    let loud: Vec<_> = (1000..1003).map(|key| (key, pair())).collect();
+    for (key, (near, far)) in &loud {
+        stage.add(far, *key, Interest::READ, Mode::Level);
+        let mut near = near;
+        near.write_all(b"a").expect("write");
+    }
+    stage.expect(&[(1000, READABLE), (1001, READABLE), (1002, READABLE)]);
+}
+
+fn a_small_buffer_starves_nobody(stage: &mut Stage) {
+    const COUNT: u64 = 1000;
+    const ROUNDS: u64 = 10;
+    let (_near, far) = pair();
+    let _crowd = crowd(stage, &far, COUNT, Mode::Level);
+    let mut times = BTreeMap::new();
+    for _ in 0..(COUNT * ROUNDS).div_ceil(64) {
+        for (key, _) in stage.now() {
+            *times.entry(key).or_insert(0) += 1;
+        }
+    }
+    let least = (0..COUNT).map(|key| times.get(&key).copied().unwrap_or(0));
+    assert!(
+        least.min() >= Some(ROUNDS - 1),
+        "{}: reported so many times: {times:?}",
+        stage.name
+    );
+}
+
+fn a_small_buffer_loses_no_one_shot(stage: &mut Stage) {
+    const COUNT: u64 = 300;
+    let (_near, far) = pair();
+    let _crowd = crowd(stage, &far, COUNT, Mode::Oneshot);
+    let mut reported: Vec<_> = (0..5).flat_map(|_| stage.now()).collect();
+    reported.sort_unstable_by_key(|event| event.0);
+    let everybody: Vec<_> = (0..COUNT).map(|key| (key, WRITABLE)).collect();
+    assert_eq!(reported, everybody, "{}: each once", stage.name);
+    stage.expect_nothing();
+}
+
+fn a_buffer_of_one_goes_round(stage: &mut Stage) {
+    let (_near, far) = pair();
+    let _crowd = crowd(stage, &far, 5, Mode::Level);
+    stage.events = Events::with_capacity(1);
+    let mut keys: Vec<_> = (0..5).flat_map(|_| stage.now()).map(|it| it.0).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, [0, 1, 2, 3, 4], "{}", stage.name);
+}
+
+fn a_crowd_leaves_in_any_order(stage: &mut Stage) {
+    let (_near, far) = pair();
+    let _crowd = crowd(stage, &far, 60, Mode::Level);
+    let mut present: Vec<_> = (0..60).map(|key| (key, WRITABLE)).collect();
+    // 37 and 61 have no common divisor: a permutation of the places.
+    for step in 0..60 {
+        let (key, _) = present.remove(step * 37 % present.len());
+        stage.remove(key);
+        stage.expect(&present);
+    }
+}

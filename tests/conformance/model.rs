@@ -1,0 +1,282 @@
+//! Every backend against a model, step by step, over random histories.
+//!
+//! The model knows what the caller asked and what was reported. What truly holds it asks the
+//! kernel, with a bare `poll` of the one descriptor. So `Level` and `Oneshot` are predicted to the
+//! bit, on every backend; of `Edge` the model says what must be reported and what may be.
+
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+    os::unix::net::UnixStream,
+};
+
+use evcore_poller::{Interest, Kind, Mode, Ready};
+use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::stage::{
+    Drained, ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED, drain, fill, pair,
+};
+
+const IDS: u64 = 4;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add(u64, Interest, Mode),
+    Modify(u64, Interest),
+    Remove(u64),
+    /// Removes by `forget`, closes both ends and opens a new pair, often under the same number.
+    Replace(u64),
+    /// Drains until `WouldBlock` and rearms reading.
+    RearmRead(u64),
+    /// Fills until `WouldBlock` and rearms writing.
+    RearmWrite(u64),
+    /// The peer writes a byte.
+    PeerWrites(u64),
+    /// The peer reads all.
+    PeerReads(u64),
+    PeerShutsDown(u64),
+    /// One byte is read, if there is one.
+    Read(u64),
+    Wait,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = 0..IDS;
+    let interest = || {
+        prop::sample::select(vec![
+            Interest::NONE,
+            Interest::READ,
+            Interest::WRITE,
+            Interest::BOTH,
+        ])
+    };
+    let mode = prop::sample::select(vec![Mode::Level, Mode::Edge, Mode::Oneshot]);
+    prop_oneof![
+        4 => (id.clone(), interest(), mode).prop_map(|(id, i, m)| Step::Add(id, i, m)),
+        3 => (id.clone(), interest()).prop_map(|(id, i)| Step::Modify(id, i)),
+        1 => id.clone().prop_map(Step::Remove),
+        1 => id.clone().prop_map(Step::Replace),
+        2 => id.clone().prop_map(Step::RearmRead),
+        2 => id.clone().prop_map(Step::RearmWrite),
+        3 => id.clone().prop_map(Step::PeerWrites),
+        2 => id.clone().prop_map(Step::PeerReads),
+        1 => id.clone().prop_map(Step::PeerShutsDown),
+        2 => id.prop_map(Step::Read),
+        6 => Just(Step::Wait),
+    ]
+}
+
+/// What the model knows of a registration.
+#[derive(Clone, Debug)]
+struct Asked {
+    key: u64,
+    mode: Mode,
+    wanted: Interest,
+    /// `wanted` as it was at the last wait.
+    settled: Interest,
+    /// `Edge`: the sides that are to be reported when they hold.
+    due: Interest,
+    /// `Oneshot`: it has not reported yet.
+    armed: bool,
+}
+
+struct World {
+    stage: Stage,
+    pairs: Vec<(UnixStream, UnixStream)>,
+    asked: Vec<Option<Asked>>,
+    generation: u64,
+}
+
+/// A registration's place in the tables.
+fn at(id: u64) -> usize {
+    usize::try_from(id).expect("there are four")
+}
+
+impl World {
+    fn new(kind: Kind) -> Self {
+        Self {
+            stage: Stage::new(kind, "the model"),
+            pairs: (0..IDS).map(|_| pair()).collect(),
+            asked: (0..IDS).map(|_| None).collect(),
+            generation: 0,
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Add(id, interest, mode) => self.add(id, interest, mode),
+            Step::Modify(id, interest) => self.modify(id, interest),
+            Step::Remove(id) => {
+                if let Some(asked) = self.asked[at(id)].take() {
+                    self.stage.remove(asked.key);
+                }
+            }
+            Step::Replace(id) => {
+                if let Some(asked) = self.asked[at(id)].take() {
+                    self.stage.poller.forget(asked.key).expect("registered");
+                }
+                self.pairs[at(id)] = pair();
+            }
+            Step::RearmRead(id) => {
+                if drain(&self.pairs[at(id)].0).1 == Drained::Empty {
+                    self.rearm(id, Interest::READ);
+                }
+            }
+            Step::RearmWrite(id) => {
+                fill(&self.pairs[at(id)].0);
+                self.rearm(id, Interest::WRITE);
+            }
+            Step::PeerWrites(id) => {
+                // It may have shut its side, or be full.
+                let _ = (&self.pairs[at(id)].1).write(b"a");
+            }
+            Step::PeerReads(id) => {
+                drain(&self.pairs[at(id)].1);
+            }
+            Step::PeerShutsDown(id) => {
+                let _ = self.pairs[at(id)].1.shutdown(Shutdown::Write);
+            }
+            Step::Read(id) => {
+                let _ = (&self.pairs[at(id)].0).read(&mut [0]);
+            }
+            Step::Wait => self.wait(),
+        }
+    }
+
+    fn add(&mut self, id: u64, interest: Interest, mode: Mode) {
+        self.generation += 1;
+        let key = (self.generation << 32) | id;
+        if self.asked[at(id)].is_some() {
+            let fd = &self.pairs[at(id)].0;
+            let again = self.stage.poller.add(fd, key, interest, mode);
+            assert!(again.is_err(), "{}", self.stage.name);
+            return;
+        }
+        self.stage.add(&self.pairs[at(id)].0, key, interest, mode);
+        self.asked[at(id)] = Some(Asked {
+            key,
+            mode,
+            wanted: interest,
+            settled: interest,
+            due: interest,
+            armed: true,
+        });
+    }
+
+    fn modify(&mut self, id: u64, interest: Interest) {
+        if let Some(asked) = &mut self.asked[at(id)] {
+            self.stage.modify(asked.key, interest);
+            asked.wanted = interest;
+            asked.armed = true;
+        }
+    }
+
+    fn rearm(&mut self, id: u64, side: Interest) {
+        if let Some(asked) = &mut self.asked[at(id)] {
+            self.stage.rearm(asked.key, side);
+            asked.due |= side;
+        }
+    }
+
+    fn wait(&mut self) {
+        let trace = self.stage.now();
+        let mut unexplained = trace.clone();
+        for (asked, (near, _)) in self.asked.iter_mut().zip(&self.pairs) {
+            let Some(asked) = asked else { continue };
+            let said = trace.iter().find(|event| event.0 == asked.key);
+            let said = said.map_or(Ready::NONE, |event| event.1);
+            asked.check(said, truth(near, asked.wanted), &self.stage.name);
+            unexplained.retain(|event| event.0 != asked.key);
+        }
+        assert_eq!(unexplained, [], "{}: of nobody", self.stage.name);
+    }
+}
+
+impl Asked {
+    /// Checks what a wait `said` against what holds.
+    fn check(&mut self, said: Ready, holds: Ready, name: &str) {
+        match self.mode {
+            Mode::Level => assert_eq!(said, holds, "{name}: {self:?}"),
+            Mode::Oneshot => {
+                let expected = if self.armed { holds } else { Ready::NONE };
+                assert_eq!(said, expected, "{name}: {self:?}");
+                self.armed &= said.is_empty();
+            }
+            Mode::Edge => self.check_edge(said, holds, name),
+        }
+        self.settled = self.wanted;
+    }
+
+    fn check_edge(&mut self, said: Ready, holds: Ready, name: &str) {
+        if self.wanted != self.settled {
+            self.due = self.wanted;
+        }
+        let sides = [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)];
+        for (side, bit) in sides {
+            let due = self.wanted.contains(side) && self.due.contains(side);
+            if due && holds & bit == bit {
+                assert_eq!(said & bit, bit, "{name}: {bit:?} is due of {self:?}");
+                self.due = self.due - side;
+            }
+        }
+        assert_eq!(said & holds, said, "{name}: it does not hold of {self:?}");
+    }
+}
+
+/// What holds of `fd`, as far as `interest` asks.
+fn truth(fd: &UnixStream, interest: Interest) -> Ready {
+    if interest.is_empty() {
+        return Ready::NONE;
+    }
+    let mut flags = PollFlags::empty();
+    if interest.contains(Interest::READ) {
+        flags |= PollFlags::IN | PollFlags::RDHUP;
+    }
+    if interest.contains(Interest::WRITE) {
+        flags |= PollFlags::OUT;
+    }
+    let mut fds = [PollFd::new(fd, flags)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&now)).expect("poll");
+    let found = fds[0].revents();
+
+    let mut ready = Ready::NONE;
+    for (flag, bit) in [
+        (PollFlags::IN, READABLE),
+        (PollFlags::OUT, WRITABLE),
+        (PollFlags::RDHUP, READ_CLOSED),
+        (PollFlags::HUP, WRITE_CLOSED),
+        (PollFlags::ERR, ERROR),
+    ] {
+        if found.contains(flag) {
+            ready |= bit;
+        }
+    }
+    if ready.is_error() || ready.is_write_closed() {
+        for (side, bit) in [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)] {
+            if interest.contains(side) {
+                ready |= bit;
+            }
+        }
+    }
+    ready
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_backend_keeps_to_the_model(steps in prop::collection::vec(step(), 1..80)) {
+        for kind in Kind::available() {
+            let mut world = World::new(*kind);
+            for step in &steps {
+                world.take(*step);
+            }
+            world.wait();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Signals that arrive during a wait.
+//!
+//! A thread sends SIGUSR1 to the thread that waits, over and over until the wait is over. The
+//! handler does nothing, and is installed without `SA_RESTART`, so each one interrupts.
+
+#![allow(
+    unsafe_code,
+    reason = "a signal handler is installed, and one thread is signalled"
+)]
+
+use std::{
+    io::Write,
+    sync::{
+        Once,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use evcore_poller::{Error, Interest, Mode};
+
+use crate::stage::{PATIENCE, READABLE, Stage, Trace, pair};
+
+crate::scenarios! {
+    a_wait_goes_on_to_its_deadline_through_signals,
+    a_wait_without_a_timeout_goes_on_through_signals,
+    a_wait_goes_on_to_what_becomes_ready,
+    who_asks_to_see_signals_sees_them,
+}
+
+static CAUGHT: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count(_signal: libc::c_int) {
+    CAUGHT.fetch_add(1, Ordering::Relaxed);
+}
+
+fn install_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let handler: extern "C" fn(libc::c_int) = count;
+        // SAFETY: all zeroes is a `sigaction`: no flags, an empty mask, the default handler.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as libc::sighandler_t;
+        // SAFETY: `action` is a whole `sigaction`, and its handler touches one atomic number.
+        let result = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
+        assert_eq!(result, 0, "sigaction");
+    });
+}
+
+/// Runs `wait` while signals rain on the thread that calls this, the first of them before it.
+fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
+    install_handler();
+    // SAFETY: it has no preconditions.
+    let waiting = unsafe { libc::pthread_self() };
+    let (over, caught_before) = (AtomicBool::new(false), CAUGHT.load(Ordering::Relaxed));
+    std::thread::scope(|threads| {
+        // Also where `wait` panics.
+        let _over = SetOnDrop(&over);
+        threads.spawn(|| {
+            let start = Instant::now();
+            while !over.load(Ordering::Relaxed) {
+                assert!(
+                    start.elapsed() < PATIENCE,
+                    "the wait is begun anew for ever"
+                );
+                // SAFETY: the thread lives: it waits at the end of this scope for this very loop.
+                let result = unsafe { libc::pthread_kill(waiting, libc::SIGUSR1) };
+                assert_eq!(result, 0, "pthread_kill");
+                std::thread::yield_now();
+            }
+        });
+        until_caught(caught_before + 1);
+        wait()
+    })
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn until_caught(count: u32) {
+    while CAUGHT.load(Ordering::Relaxed) < count {
+        std::thread::yield_now();
+    }
+}
+
+/// Waits without a timeout, under signals; does `last` after a hundred of them.
+fn wait_until(stage: &mut Stage, last: impl FnOnce() + Send) -> Trace {
+    under_signals(|| {
+        std::thread::scope(|threads| {
+            let enough = CAUGHT.load(Ordering::Relaxed) + 100;
+            threads.spawn(move || {
+                until_caught(enough);
+                last();
+            });
+            stage.wait(None)
+        })
+    })
+}
+
+fn a_wait_goes_on_to_its_deadline_through_signals(stage: &mut Stage) {
+    let (_near, far) = pair();
+    stage.add(&far, 1, Interest::READ, Mode::Level);
+    let timeout = Duration::from_millis(50);
+    let (trace, waited) = under_signals(|| {
+        let start = Instant::now();
+        (stage.wait(Some(timeout)), start.elapsed())
+    });
+    assert_eq!(trace, [], "{}", stage.name);
+    assert!(waited >= timeout, "{}: only {waited:?}", stage.name);
+}
+
+fn a_wait_without_a_timeout_goes_on_through_signals(stage: &mut Stage) {
+    let waker = stage.poller.waker();
+    assert_eq!(wait_until(stage, || waker.wake()), [], "{}", stage.name);
+    assert!(stage.events.woken(), "{}", stage.name);
+}
+
+fn a_wait_goes_on_to_what_becomes_ready(stage: &mut Stage) {
+    let (mut near, far) = pair();
+    stage.add(&far, 1, Interest::READ, Mode::Level);
+    let trace = wait_until(stage, || near.write_all(b"a").expect("write"));
+    assert_eq!(trace, [(1, READABLE)], "{}", stage.name);
+}
+
+fn who_asks_to_see_signals_sees_them(stage: &mut Stage) {
+    stage.poller.see_signals(true);
+    let seen = under_signals(|| stage.poller.wait(&mut stage.events, None));
+    assert!(
+        matches!(seen, Err(Error::Interrupted)),
+        "{}: {seen:?}",
+        stage.name
+    );
+    assert!(stage.events.is_empty(), "{}", stage.name);
+    stage.poller.waker().wake();
+    stage.wait(None);
+    assert!(stage.events.woken(), "{}: it goes on as before", stage.name);
+}

@@ -1,0 +1,124 @@
+//! The waker: kept for the next wait, merged, never lost.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use evcore_poller::{Events, Interest, Mode};
+
+use crate::stage::{PATIENCE, Stage, WRITABLE, pair};
+
+crate::scenarios! {
+    a_wake_before_the_wait_is_kept,
+    many_wakes_before_a_wait_are_one,
+    a_wake_is_not_an_event,
+    a_wake_and_events_come_together,
+    a_buffer_of_one_starves_neither_wakes_nor_events,
+    a_wake_that_is_seen_is_over,
+    eight_bytes_written_by_hand_wake_too,
+    a_hundred_thousand_wakes_from_four_threads,
+    a_waker_outlives_its_poller,
+}
+
+fn a_wake_before_the_wait_is_kept(stage: &mut Stage) {
+    stage.poller.waker().wake();
+    stage.wait(Some(PATIENCE));
+    assert!(stage.events.woken(), "{}", stage.name);
+}
+
+fn many_wakes_before_a_wait_are_one(stage: &mut Stage) {
+    let waker = stage.poller.waker();
+    for _ in 0..3 {
+        for _ in 0..1000 {
+            waker.clone().wake();
+        }
+        stage.wait(Some(PATIENCE));
+        assert!(stage.events.woken(), "{}", stage.name);
+        stage.now();
+        assert!(!stage.events.woken(), "{}: one wake", stage.name);
+    }
+}
+
+fn a_wake_is_not_an_event(stage: &mut Stage) {
+    stage.poller.waker().wake();
+    stage.expect_nothing();
+    assert!(stage.events.woken(), "{}", stage.name);
+}
+
+fn a_wake_and_events_come_together(stage: &mut Stage) {
+    let (_near, far) = pair();
+    stage.add(&far, 1, Interest::WRITE, Mode::Level);
+    stage.poller.waker().wake();
+    stage.expect(&[(1, WRITABLE)]);
+    assert!(stage.events.woken(), "{}", stage.name);
+    stage.expect(&[(1, WRITABLE)]);
+    assert!(!stage.events.woken(), "{}", stage.name);
+}
+
+fn a_buffer_of_one_starves_neither_wakes_nor_events(stage: &mut Stage) {
+    let (_near, far) = pair();
+    stage.add(&far, 1, Interest::WRITE, Mode::Level);
+    stage.events = Events::with_capacity(1);
+    let (mut woken, mut written) = (0, 0);
+    for _ in 0..20 {
+        stage.poller.waker().wake();
+        written += stage.now().len();
+        woken += usize::from(stage.events.woken());
+    }
+    assert!(
+        woken >= 9 && written >= 9,
+        "{}: of 20 waits {woken} saw a wake and {written} an event",
+        stage.name
+    );
+}
+
+fn a_wake_that_is_seen_is_over(stage: &mut Stage) {
+    let waker = stage.poller.waker();
+    for _ in 0..100 {
+        waker.wake();
+        stage.now();
+        assert!(stage.events.woken(), "{}", stage.name);
+        stage.now();
+        assert!(!stage.events.woken(), "{}", stage.name);
+    }
+}
+
+fn eight_bytes_written_by_hand_wake_too(stage: &mut Stage) {
+    let waker = stage.poller.waker();
+    for _ in 0..3 {
+        rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+        stage.wait(Some(PATIENCE));
+        assert!(stage.events.woken(), "{}", stage.name);
+        stage.now();
+        assert!(!stage.events.woken(), "{}", stage.name);
+    }
+}
+
+fn a_hundred_thousand_wakes_from_four_threads(stage: &mut Stage) {
+    const THREADS: u32 = 4;
+    const EACH: u32 = 25_000;
+    let (noted, waker) = (AtomicU32::new(0), stage.poller.waker());
+    std::thread::scope(|threads| {
+        for _ in 0..THREADS {
+            threads.spawn(|| {
+                for _ in 0..EACH {
+                    // Relaxed: that it is seen after the wait is the waker's to see to.
+                    noted.fetch_add(1, Ordering::Relaxed);
+                    waker.wake();
+                }
+            });
+        }
+        while noted.load(Ordering::Relaxed) < THREADS * EACH {
+            stage.wait(Some(PATIENCE));
+            assert!(stage.events.woken(), "{}: a wake was lost", stage.name);
+        }
+    });
+}
+
+fn a_waker_outlives_its_poller(stage: &mut Stage) {
+    let poller = evcore_poller::Poller::with(stage.kind).expect("a poller");
+    let waker = poller.waker();
+    drop(poller);
+    waker.wake();
+    waker.wake();
+    stage.now();
+    assert!(!stage.events.woken(), "{}: it was another's", stage.name);
+}
