@@ -49,6 +49,8 @@ impl<W: Word, B: Bell> Alarm<W, B> {
 
     /// Rings, unless a ring is still to be acknowledged.
     pub(crate) fn wake(&self) {
+        // Releases what was done before the wake. Acquires, so that a ring comes after the
+        // silencing before it (which a kernel's own lock sees to as well).
         if !self.raised.swap(true, Ordering::AcqRel) {
             self.bell.ring();
         }

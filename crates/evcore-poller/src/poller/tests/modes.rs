@@ -1,0 +1,130 @@
+//! `Edge` and `Oneshot`, kept by the kernel or by masking; errors told to the sides of interest.
+
+use super::*;
+
+#[test]
+fn a_one_shot_is_armed_by_every_modify_where_the_kernel_keeps_it() {
+    let mut stage = Stage::new(ALL);
+    stage.add(3, Interest::READ, Mode::Oneshot).expect("add");
+    stage.calls();
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.modify(3, Interest::READ);
+    stage.idle();
+    let expected = [Wait(None), Modify(3, Interest::READ), Wait(None)];
+    assert_eq!(stage.calls(), expected);
+}
+
+#[test]
+fn a_one_shot_that_reported_is_masked_until_modify() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::BOTH, Mode::Oneshot).expect("add");
+    stage.calls();
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.poller.rearm(3, Interest::BOTH).expect("registered");
+    stage.idle();
+    stage.modify(3, Interest::BOTH);
+    stage.idle();
+    let expected = [
+        Wait(None),
+        Remove(3, Interest::BOTH),
+        Wait(None),
+        Add(3, Interest::BOTH),
+        Wait(None),
+    ];
+    assert_eq!(stage.calls(), expected);
+}
+
+#[test]
+fn an_edge_that_reported_is_masked_on_that_side_until_rearmed() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::BOTH, Mode::Edge).expect("add");
+    stage.calls();
+    stage.wait(reports([(3, Ready::WRITABLE)]));
+    stage.idle();
+    assert_eq!(
+        stage.calls(),
+        [Wait(None), Modify(3, Interest::READ), Wait(None)]
+    );
+    stage.poller.rearm(3, Interest::READ).expect("registered");
+    stage.idle();
+    assert_eq!(stage.calls(), [Wait(None)], "it was not that side");
+    stage.poller.rearm(3, Interest::WRITE).expect("registered");
+    stage.idle();
+    assert_eq!(stage.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
+}
+
+#[test]
+fn an_edge_rearmed_before_the_next_wait_costs_no_call() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::READ, Mode::Edge).expect("add");
+    stage.calls();
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.poller.rearm(3, Interest::READ).expect("registered");
+    stage.idle();
+    assert_eq!(stage.calls(), [Wait(None), Wait(None)]);
+}
+
+#[test]
+fn an_edge_stays_masked_when_modify_is_taken_back_and_starts_afresh_when_not() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::READ, Mode::Edge).expect("add");
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.calls();
+    stage.modify(3, Interest::NONE);
+    stage.modify(3, Interest::READ);
+    stage.idle();
+    assert_eq!(stage.calls(), [Remove(3, Interest::READ), Wait(None)]);
+    stage.modify(3, Interest::BOTH);
+    stage.idle();
+    assert_eq!(stage.calls(), [Add(3, Interest::BOTH), Wait(None)]);
+}
+
+#[test]
+fn nothing_is_masked_where_the_kernel_keeps_the_mode() {
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let mut stage = Stage::new(ALL);
+        stage.add(3, Interest::BOTH, mode).expect("add");
+        stage.calls();
+        stage.wait(reports([(3, Ready::READABLE | Ready::ERROR)]));
+        stage.poller.rearm(3, Interest::BOTH).expect("registered");
+        stage.idle();
+        assert_eq!(stage.calls(), [Wait(None), Wait(None)], "{mode:?}");
+    }
+}
+
+#[test]
+fn level_is_never_masked() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.calls();
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.idle();
+    assert_eq!(stage.calls(), [Wait(None), Wait(None)]);
+}
+
+#[test]
+fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
+    for abilities in [ALL, NOTHING] {
+        for (interest, sides) in [
+            (Interest::READ, Ready::READABLE),
+            (Interest::WRITE, Ready::WRITABLE),
+            (Interest::BOTH, Ready::READABLE | Ready::WRITABLE),
+        ] {
+            for bit in [Ready::ERROR, Ready::WRITE_CLOSED] {
+                let mut stage = Stage::new(abilities);
+                stage.add(3, interest, Mode::Level).expect("add");
+                assert_eq!(stage.wait(reports([(3, bit)])), [(3, bit | sides)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_masks_every_side_that_was_told_of_it() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::BOTH, Mode::Edge).expect("add");
+    stage.wait(reports([(3, Ready::ERROR)]));
+    stage.calls();
+    stage.idle();
+    assert_eq!(stage.calls(), [Remove(3, Interest::BOTH), Wait(None)]);
+}

@@ -1,0 +1,95 @@
+//! What the kernel refuses of a change.
+
+use super::*;
+
+#[test]
+fn what_the_backend_refuses_to_add_is_not_registered() {
+    let mut stage = Stage::new(ALL);
+    stage.script().refuses.push(3);
+    assert!(stage.add(3, Interest::READ, Mode::Level).is_err());
+    assert!(stage.poller.remove(3).is_err());
+    stage.script().refuses.clear();
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+}
+
+#[test]
+fn a_change_that_is_refused_comes_back_as_an_error_event_at_once() {
+    let mut stage = Stage::new(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.script().refuses.push(3);
+    stage.calls();
+    stage.modify(3, Interest::BOTH);
+    let sides = Ready::READABLE | Ready::WRITABLE;
+    assert_eq!(stage.idle(), [(3, Ready::ERROR | sides)]);
+    let expected = [Modify(3, Interest::BOTH), Wait(Some(Duration::ZERO))];
+    assert_eq!(stage.calls(), expected);
+    assert_eq!(stage.idle(), [], "said once");
+}
+
+#[test]
+fn a_change_that_was_refused_is_tried_again_by_the_next_modify() {
+    let mut stage = Stage::new(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.script().refuses.push(3);
+    stage.modify(3, Interest::BOTH);
+    stage.idle();
+    stage.script().refuses.clear();
+    stage.calls();
+    stage.modify(3, Interest::BOTH);
+    stage.idle();
+    assert_eq!(stage.calls(), [Add(3, Interest::BOTH), Wait(None)]);
+}
+
+#[test]
+fn a_refused_silence_is_silence_all_the_same() {
+    let mut stage = Stage::new(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.script().refuses.push(3);
+    stage.modify(3, Interest::NONE);
+    assert_eq!(stage.idle(), []);
+}
+
+#[test]
+fn refusals_that_do_not_fit_come_with_the_next_wait() {
+    let mut stage = Stage::new(ALL);
+    for key in 0..5 {
+        stage.add(key, Interest::READ, Mode::Level).expect("add");
+        stage.script().refuses.push(key);
+        stage.modify(key, Interest::WRITE);
+    }
+    let mut keys: Vec<_> = stage.idle().iter().map(|event| event.0).collect();
+    assert_eq!(keys.len(), 4, "as many as fit");
+    keys.extend(stage.idle().iter().map(|event| event.0));
+    keys.sort_unstable();
+    assert_eq!(keys, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_refusal_of_what_was_removed_meanwhile_is_not_reported() {
+    let mut stage = Stage::new(ALL);
+    for key in 0..5 {
+        stage.add(key, Interest::READ, Mode::Level).expect("add");
+        stage.script().refuses.push(key);
+        stage.modify(key, Interest::WRITE);
+    }
+    let told: Vec<_> = stage.idle().iter().map(|event| event.0).collect();
+    let rest = (0..5)
+        .find(|key| !told.contains(key))
+        .expect("one did not fit");
+    stage.poller.forget(rest).expect("forget");
+    stage.script().refuses.clear();
+    stage.add(rest, Interest::READ, Mode::Level).expect("add");
+    assert_eq!(stage.idle(), []);
+}
+
+#[test]
+fn a_refusal_is_not_lost_when_the_wait_beside_it_fails() {
+    for failure in [Answer::Interrupted, Answer::Broken] {
+        let mut stage = Stage::new(ALL);
+        stage.poller.see_signals(true);
+        stage.add(3, Interest::READ, Mode::Level).expect("add");
+        stage.script().refuses.push(3);
+        stage.modify(3, Interest::WRITE);
+        assert_eq!(stage.wait(failure), [(3, Ready::ERROR | Ready::WRITABLE)]);
+    }
+}
