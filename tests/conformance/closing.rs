@@ -7,7 +7,7 @@ use std::{
 };
 
 use evcore_poller::{Interest, Mode};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::{io::ioctl_fionbio, pipe::pipe};
 
 use crate::stage::{
     Drained, ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED, drain, fill, pair,
@@ -141,14 +141,15 @@ fn all_that_fits_and_then_the_end(stage: &mut Stage) {
 }
 
 fn a_hang_up_alone_is_told_to_the_reader(stage: &mut Stage) {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    let (reader, writer) = pipe().expect("a pipe");
     drop(writer);
     stage.add(&reader, 1, Interest::READ, Mode::Level);
     stage.expect(&[(1, READABLE | WRITE_CLOSED)]);
 }
 
 fn an_error_alone_is_told_to_the_writer(stage: &mut Stage) {
-    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    let (reader, writer) = pipe().expect("a pipe");
+    ioctl_fionbio(&writer, true).expect("a flag");
     while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
     drop(reader);
     stage.add(&writer, 1, Interest::WRITE, Mode::Level);
@@ -156,7 +157,8 @@ fn an_error_alone_is_told_to_the_writer(stage: &mut Stage) {
 }
 
 fn edge_tells_of_an_error_once(stage: &mut Stage) {
-    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    let (reader, writer) = pipe().expect("a pipe");
+    ioctl_fionbio(&writer, true).expect("a flag");
     while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
     stage.add(&writer, 1, Interest::WRITE, Mode::Edge);
     stage.expect_nothing();

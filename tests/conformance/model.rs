@@ -224,6 +224,12 @@ impl Asked {
     }
 }
 
+/// Linux alone tells of a half-close by a flag of its own.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const HALF_CLOSED: PollFlags = PollFlags::empty();
+
 /// What holds of `fd`, as far as `interest` asks.
 fn truth(fd: &UnixStream, interest: Interest) -> Ready {
     if interest.is_empty() {
@@ -231,7 +237,7 @@ fn truth(fd: &UnixStream, interest: Interest) -> Ready {
     }
     let mut flags = PollFlags::empty();
     if interest.contains(Interest::READ) {
-        flags |= PollFlags::IN | PollFlags::RDHUP;
+        flags |= PollFlags::IN | HALF_CLOSED;
     }
     if interest.contains(Interest::WRITE) {
         flags |= PollFlags::OUT;
@@ -248,11 +254,11 @@ fn truth(fd: &UnixStream, interest: Interest) -> Ready {
     for (flag, bit) in [
         (PollFlags::IN, READABLE),
         (PollFlags::OUT, WRITABLE),
-        (PollFlags::RDHUP, READ_CLOSED),
+        (HALF_CLOSED, READ_CLOSED),
         (PollFlags::HUP, WRITE_CLOSED),
         (PollFlags::ERR, ERROR),
     ] {
-        if found.contains(flag) {
+        if found.intersects(flag) {
             ready |= bit;
         }
     }
