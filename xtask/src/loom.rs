@@ -29,7 +29,7 @@ pub(crate) fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
     let models = models(workspace, tree).into_iter();
     models
         .map(|(name, models)| {
-            let line = format!("cargo test --release -p {name}{models}");
+            let line = format!("cargo test --profile loom -p {name}{models}");
             let command = CommandLine::new(&line)
                 .env("CARGO_TARGET_DIR", &target_dir)
                 .env("RUSTFLAGS", CFG);
@@ -78,7 +78,7 @@ mod tests {
         let workspace = Workspace::made_up(names.map(Package::made_up).into());
         let commands: Vec<_> = parts(&workspace, &tree).iter().map(Part::alone).collect();
         let before = "CARGO_TARGET_DIR=target/loom RUSTFLAGS=\"--cfg evcore_loom\" \
-                      cargo test --release -p";
+                      cargo test --profile loom -p";
         assert_eq!(
             commands,
             [

@@ -3,6 +3,12 @@
 
 mod clock;
 
+mod shared;
+mod snapshot;
+
+mod ring;
+mod sync;
+
 mod source;
 
 mod manual;
@@ -14,5 +20,7 @@ mod civil;
 
 pub use clock::Clock;
 pub use manual::ManualSource;
+pub use shared::SharedClock;
+pub use snapshot::Snapshot;
 pub use source::{Reading, Source, SystemSource};
 pub use stamp::Stamp;

@@ -37,6 +37,13 @@ pub struct Stamp<const N: usize> {
 }
 
 impl<const N: usize> Stamp<N> {
+    /// A stamp that was kept elsewhere as its bytes, which must be ASCII.
+    #[inline]
+    pub(crate) fn from_ascii(bytes: [u8; N]) -> Self {
+        debug_assert!(bytes.is_ascii(), "a stamp is ASCII");
+        Self { bytes }
+    }
+
     /// The stamp as bytes.
     #[inline]
     #[must_use]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore_clock::{Clock, ManualSource, Reading, Source};
+use evcore_clock::{Clock, ManualSource, Reading, SharedClock, Source};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -32,18 +32,24 @@ impl Source for InZone {
     }
 }
 
-/// What the clock says a second before a change and at it.
+/// What a clock says a second before a change and at it; a shared one says the same.
 fn around(change: i64) -> [String; 2] {
     let time = ManualSource::at(change - 1);
-    let zone = TimeZone::posix(BERLIN).expect("a valid rule");
-    let mut clock = Clock::with_source(InZone {
+    let berlin = || InZone {
         time: time.clone(),
-        zone,
-    });
+        zone: TimeZone::posix(BERLIN).expect("a valid rule"),
+    };
+    let mut clock = Clock::with_source(berlin());
+    let shared = SharedClock::with_source(berlin());
     let before = clock.access_log_time().to_string();
+    assert_eq!(shared.snapshot().access_log_time().as_str(), before);
+
     time.advance(Duration::from_secs(1));
     clock.update();
-    [before, clock.access_log_time().to_string()]
+    shared.update();
+    let after = clock.access_log_time().to_string();
+    assert_eq!(shared.snapshot().access_log_time().as_str(), after);
+    [before, after]
 }
 
 #[test]

@@ -1,0 +1,279 @@
+//! What a shared clock promises to its readers and to those who update it.
+
+mod coherent;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use coherent::assert_coherent;
+use evcore_clock::{Clock, ManualSource, Reading, SharedClock, Source, stamp};
+use proptest::prelude::*;
+
+/// A manual source that counts how often it is asked for the offset.
+#[derive(Clone, Default)]
+struct Counting {
+    time: ManualSource,
+    offsets: Arc<AtomicU32>,
+}
+
+impl Counting {
+    fn asked(&self) -> u32 {
+        self.offsets.load(Ordering::Relaxed)
+    }
+}
+
+impl Source for Counting {
+    fn read(&self) -> Reading {
+        self.time.read()
+    }
+
+    fn offset_at(&self, unix_seconds: i64) -> i32 {
+        self.offsets.fetch_add(1, Ordering::Relaxed);
+        self.time.offset_at(unix_seconds)
+    }
+}
+
+#[test]
+fn nothing_changes_between_updates() {
+    let time = ManualSource::at(1_000);
+    let clock = SharedClock::with_source(time.clone());
+    time.advance(Duration::from_millis(2_345));
+    assert_eq!((clock.monotonic_ns(), clock.unix_seconds()), (0, 1_000));
+    assert!(clock.update());
+    assert_eq!(clock.monotonic_ns(), 2_345_000_000);
+    assert_eq!(clock.monotonic_ms(), 2_345);
+    assert_eq!(clock.unix_seconds(), 1_002);
+    assert_eq!(clock.snapshot().unix_ms(), 1_002_345);
+    assert_eq!(clock.http_date(), stamp::http_date(1_002));
+}
+
+#[test]
+fn a_snapshot_keeps_its_time_whatever_comes_after() {
+    let time = ManualSource::at(1_000);
+    let clock = SharedClock::with_source(time.clone());
+    let before = clock.snapshot();
+    for _ in 0..200 {
+        time.advance(Duration::from_secs(1));
+        clock.update();
+    }
+    assert_eq!((before.monotonic_ns(), before.unix_seconds()), (0, 1_000));
+    assert_coherent(&before);
+    assert_eq!(clock.unix_seconds(), 1_200);
+}
+
+#[test]
+fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
+    for jump in [-86_400, -3_600, 3_600, 86_400] {
+        let time = ManualSource::at(1_000_000);
+        time.advance(Duration::from_secs(7));
+        let clock = SharedClock::with_source(time.clone());
+        let before = clock.snapshot();
+
+        time.jump_wall(jump);
+        clock.update();
+        let after = clock.snapshot();
+        assert_eq!(after.monotonic_ns(), before.monotonic_ns());
+        assert_eq!(after.unix_seconds(), 1_000_007 + jump);
+        assert_ne!(after.http_date(), before.http_date());
+        assert_coherent(&after);
+    }
+}
+
+#[test]
+fn the_offset_is_asked_once_a_second() {
+    let source = Counting::default();
+    let clock = SharedClock::with_source(source.clone());
+    for seconds in 1..5 {
+        for _ in 0..3 {
+            clock.update();
+        }
+        assert_eq!(source.asked(), seconds);
+        source.time.advance(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn an_update_from_a_signal_keeps_the_offset_until_the_next_other_one() {
+    let source = Counting::default();
+    let clock = SharedClock::with_source(source.clone());
+    source.time.set_offset(3_600);
+    source.time.advance(Duration::from_secs(1));
+
+    assert!(clock.update_from_signal());
+    let guessed = clock.snapshot();
+    assert_eq!((guessed.unix_seconds(), guessed.offset()), (1, 0));
+    assert_coherent(&guessed);
+    assert_eq!(source.asked(), 1);
+
+    // The second is the same, but nobody has asked in it.
+    assert!(clock.update());
+    assert_eq!(clock.snapshot().offset(), 3_600);
+    assert_coherent(&clock.snapshot());
+    assert_eq!(source.asked(), 2);
+}
+
+/// A source that calls back, so that a test can be in the middle of an update.
+struct Interrupted<F>(ManualSource, F);
+
+impl<F: Fn() + Send> Source for Interrupted<F> {
+    fn read(&self) -> Reading {
+        self.1();
+        self.0.read()
+    }
+}
+
+#[test]
+fn a_second_update_returns_at_once_and_readers_read_on() {
+    let (in_update, arrived) = mpsc::channel();
+    let (go_on, told) = mpsc::channel::<()>();
+    let told = Mutex::new(told);
+    let stops = Arc::new(AtomicBool::new(false));
+    let time = ManualSource::at(1_000);
+    let pause = {
+        let stops = Arc::clone(&stops);
+        move || {
+            if stops.swap(false, Ordering::SeqCst) {
+                in_update.send(()).unwrap();
+                told.lock().unwrap().recv().unwrap();
+            }
+        }
+    };
+    let clock = SharedClock::with_source(Interrupted(time.clone(), pause));
+    time.advance(Duration::from_secs(1));
+    stops.store(true, Ordering::SeqCst);
+
+    thread::scope(|scope| {
+        let first = scope.spawn(|| clock.update());
+        arrived.recv().unwrap();
+        let others = [clock.update(), clock.update_from_signal()];
+        let meanwhile = clock.snapshot();
+        // Only then the claims: one that fails must not leave the first waiting for ever.
+        go_on.send(()).unwrap();
+        assert_eq!(others, [false, false]);
+        assert_eq!(meanwhile.unix_seconds(), 1_000);
+        assert_coherent(&meanwhile);
+        assert!(first.join().unwrap());
+    });
+    assert_eq!(clock.unix_seconds(), 1_001);
+    assert!(clock.update());
+}
+
+#[test]
+fn a_source_that_panics_leaves_the_clock_as_it_was() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let moody = {
+        let panics = Arc::clone(&panics);
+        move || assert!(!panics.load(Ordering::Relaxed), "expected")
+    };
+    let time = ManualSource::at(1_000);
+    let clock = SharedClock::with_source(Interrupted(time.clone(), moody));
+    time.advance(Duration::from_secs(1));
+
+    panics.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| clock.update())).is_err());
+    assert_eq!(clock.unix_seconds(), 1_000);
+    assert_coherent(&clock.snapshot());
+
+    panics.store(false, Ordering::Relaxed);
+    assert!(clock.update());
+    assert_eq!(clock.unix_seconds(), 1_001);
+}
+
+/// A time that moves on by a third of a second with every reading, and an offset that follows it.
+#[derive(Default)]
+struct Hasty(AtomicU64);
+
+impl Source for Hasty {
+    fn read(&self) -> Reading {
+        let ms = self.0.fetch_add(333, Ordering::Relaxed);
+        Reading {
+            monotonic_ns: ms * 1_000_000,
+            unix_seconds: 1_774_746_000 + (ms / 1_000) as i64,
+            subsecond_ns: (ms % 1_000) as u32 * 1_000_000,
+        }
+    }
+
+    fn offset_at(&self, unix_seconds: i64) -> i32 {
+        ((unix_seconds % 57) as i32 - 28) * 1_800
+    }
+}
+
+#[test]
+fn every_snapshot_is_of_one_update_while_another_thread_updates() {
+    let clock = SharedClock::with_source(Hasty::default());
+    let done = AtomicBool::new(false);
+    let watch = || {
+        let mut last_ns = 0;
+        while !done.load(Ordering::Acquire) {
+            let now = clock.snapshot();
+            assert_coherent(&now);
+            assert_eq!(now.unix_ms() - 1_774_746_000_000, now.monotonic_ms() as i64);
+            assert_eq!(now.offset(), Hasty::default().offset_at(now.unix_seconds()));
+            assert!(now.monotonic_ns() >= last_ns);
+            last_ns = now.monotonic_ns();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(watch);
+        scope.spawn(watch);
+        scope.spawn(watch);
+        for _ in 0..100_000 {
+            assert!(clock.update());
+        }
+        done.store(true, Ordering::Release);
+    });
+    assert_eq!(clock.monotonic_ms(), 33_300_000);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Advance(u32),
+    Jump(i32),
+    SetOffset(i32),
+    Update,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (0..3_000_u32).prop_map(Op::Advance),
+        (-90_000..90_000_i32).prop_map(Op::Jump),
+        (-50_400..=50_400_i32).prop_map(Op::SetOffset),
+        Just(Op::Update),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_shows_what_the_clock_of_one_thread_shows(
+        ops in prop::collection::vec(op(), 1..200),
+    ) {
+        let time = ManualSource::at(1_774_746_000);
+        let mut oracle = Clock::with_source(time.clone());
+        let clock = SharedClock::with_source(time.clone());
+        let _ = oracle.offset(); // Asked now, as the shared clock does.
+        for op in ops {
+            match op {
+                Op::Advance(ms) => time.advance(Duration::from_millis(ms.into())),
+                Op::Jump(seconds) => time.jump_wall(seconds.into()),
+                Op::SetOffset(seconds) => time.set_offset(seconds),
+                Op::Update => {
+                    oracle.update();
+                    prop_assert!(clock.update());
+                    let _ = oracle.offset();
+                }
+            }
+            let now = clock.snapshot();
+            assert_coherent(&now);
+            prop_assert_eq!(now.monotonic_ns(), oracle.monotonic_ns());
+            prop_assert_eq!(now.monotonic_ms(), oracle.monotonic_ms());
+            prop_assert_eq!(now.unix_seconds(), oracle.unix_seconds());
+            prop_assert_eq!(now.unix_ms(), oracle.unix_ms());
+            prop_assert_eq!(now.offset(), oracle.offset());
+            prop_assert_eq!(&now.http_date(), oracle.http_date());
+            prop_assert_eq!(&now.iso8601(), oracle.iso8601());
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Updates from real signal handlers, and what they must not do.
+//!
+//! Each test has a signal and a clock of its own, since handlers are those of the whole process.
+#![allow(
+    unsafe_code,
+    reason = "a signal handler and an allocator cannot be installed without"
+)]
+
+mod coherent;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use coherent::assert_coherent;
+use evcore_clock::{Reading, SharedClock, Source, SystemSource};
+
+/// What became of the updates from one handler.
+struct Tally {
+    updated: AtomicU32,
+    gave_way: AtomicU32,
+}
+
+impl Tally {
+    const fn new() -> Self {
+        Self {
+            updated: AtomicU32::new(0),
+            gave_way: AtomicU32::new(0),
+        }
+    }
+
+    fn update(&self, clock: &OnceLock<SharedClock>) {
+        let clock = clock.get().expect("made before the handler is installed");
+        IN_HANDLER.set(true);
+        let updated = clock.update_from_signal();
+        IN_HANDLER.set(false);
+        let outcome = if updated {
+            &self.updated
+        } else {
+            &self.gave_way
+        };
+        outcome.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> (u32, u32) {
+        let load = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        (load(&self.updated), load(&self.gave_way))
+    }
+}
+
+fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: a `sigaction` of zeros is one without handler, flags and mask.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the action is whole, and the handler only uses atomics and the clock under test.
+    let result = unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
+    assert_eq!(result, 0, "sigaction: {}", std::io::Error::last_os_error());
+}
+
+/// A time of its own with every reading: a second after the one before.
+struct Seconds(AtomicI64);
+
+impl Source for Seconds {
+    fn read(&self) -> Reading {
+        let unix_seconds = self.0.fetch_add(1, Ordering::Relaxed);
+        Reading {
+            monotonic_ns: unix_seconds.unsigned_abs() * 1_000_000_000,
+            unix_seconds,
+            subsecond_ns: 0,
+        }
+    }
+
+    fn offset_at(&self, unix_seconds: i64) -> i32 {
+        assert!(!IN_HANDLER.get(), "a handler must not ask for the offset");
+        (unix_seconds % 25) as i32 * 1_800
+    }
+}
+
+thread_local! {
+    /// Whether this thread is in a signal handler.
+    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+    /// What this thread has allocated so far.
+    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
+}
+
+#[test]
+fn a_signal_between_updates_updates() {
+    static CLOCK: OnceLock<SharedClock> = OnceLock::new();
+    static TALLY: Tally = Tally::new();
+    extern "C" fn on_signal(_: libc::c_int) {
+        TALLY.update(&CLOCK);
+    }
+    let clock = CLOCK.get_or_init(|| SharedClock::with_source(Seconds(AtomicI64::new(100))));
+    install(libc::SIGUSR1, on_signal);
+
+    raise(libc::SIGUSR1);
+    assert_eq!(TALLY.counts(), (1, 0));
+    assert_eq!(clock.unix_seconds(), 101);
+    assert_coherent(&clock.snapshot());
+}
+
+#[test]
+fn a_signal_within_an_update_gives_way_to_it() {
+    static CLOCK: OnceLock<SharedClock> = OnceLock::new();
+    static TALLY: Tally = Tally::new();
+    static INTERRUPTS: AtomicBool = AtomicBool::new(false);
+    extern "C" fn on_signal(_: libc::c_int) {
+        TALLY.update(&CLOCK);
+    }
+    /// Interrupted in the middle of an update: the signal comes while the source is read.
+    struct Interrupted(Seconds);
+    impl Source for Interrupted {
+        fn read(&self) -> Reading {
+            if INTERRUPTS.load(Ordering::Relaxed) {
+                raise(libc::SIGUSR2);
+            }
+            self.0.read()
+        }
+    }
+    let source = Interrupted(Seconds(AtomicI64::new(100)));
+    let clock = CLOCK.get_or_init(|| SharedClock::with_source(source));
+    install(libc::SIGUSR2, on_signal);
+    INTERRUPTS.store(true, Ordering::Relaxed);
+
+    assert!(clock.update());
+    assert_eq!(TALLY.counts(), (0, 1));
+    assert_eq!(clock.unix_seconds(), 101);
+    assert_coherent(&clock.snapshot());
+}
+
+#[test]
+fn an_alarm_that_goes_off_again_and_again_harms_neither_updates_nor_readers() {
+    const ALARMS: u32 = 300;
+    static CLOCK: OnceLock<SharedClock> = OnceLock::new();
+    static TALLY: Tally = Tally::new();
+    extern "C" fn on_signal(_: libc::c_int) {
+        TALLY.update(&CLOCK);
+    }
+    let clock = CLOCK.get_or_init(|| SharedClock::with_source(Seconds(AtomicI64::new(0))));
+    install(libc::SIGALRM, on_signal);
+    let alarms = || TALLY.counts().0 + TALLY.counts().1;
+    let deadline = Instant::now() + Duration::from_secs(30);
+
+    alarm_every(Duration::from_micros(100));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut last_ns = 0;
+            while alarms() < ALARMS && Instant::now() < deadline {
+                let now = clock.snapshot();
+                assert_coherent(&now);
+                assert!(now.monotonic_ns() >= last_ns);
+                last_ns = now.monotonic_ns();
+            }
+        });
+        while alarms() < ALARMS && Instant::now() < deadline {
+            clock.update();
+        }
+    });
+    alarm_every(Duration::ZERO);
+    assert!(alarms() >= ALARMS, "the alarm went off {} times", alarms());
+    // Nobody is stuck with the claim.
+    assert!(clock.update());
+    assert_coherent(&clock.snapshot());
+}
+
+#[test]
+fn an_update_from_a_signal_allocates_nothing() {
+    let boxed = allocations_of(|| drop(black_box(Box::new(1))));
+    assert_eq!(boxed, 1, "the allocator counts");
+
+    let seconds = SharedClock::with_source(Seconds(AtomicI64::new(0)));
+    let system = SharedClock::with_source(SystemSource::new());
+    for clock in [&seconds, &system] {
+        let made = allocations_of(|| {
+            for _ in 0..1_000 {
+                assert!(clock.update_from_signal());
+            }
+        });
+        assert_eq!(made, 0);
+    }
+    assert_eq!(seconds.unix_seconds(), 1_000);
+}
+
+/// Sends a signal to this thread; its handler has run when this returns.
+fn raise(signal: libc::c_int) {
+    // SAFETY: the signal has a handler, so nothing ends.
+    assert_eq!(unsafe { libc::raise(signal) }, 0);
+}
+
+/// Lets SIGALRM come again and again; zero ends that.
+fn alarm_every(period: Duration) {
+    let period = libc::timeval {
+        tv_sec: 0,
+        tv_usec: period.subsec_micros().into(),
+    };
+    let timer = libc::itimerval {
+        it_interval: period,
+        it_value: period,
+    };
+    // SAFETY: the new value is whole, and the old one is not asked for.
+    let result = unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, ptr::null_mut()) };
+    assert_eq!(result, 0, "setitimer: {}", std::io::Error::last_os_error());
+}
+
+fn allocations_of(work: impl FnOnce()) -> u32 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// The system's allocator, counting what each thread asks of it.
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+// SAFETY: all is passed on to the system's allocator; counting does not allocate, as the counter
+// needs neither to be made nor to be dropped.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the promises of `alloc`, which are the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the memory is the system allocator's, as all of ours is.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
