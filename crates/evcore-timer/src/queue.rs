@@ -6,6 +6,9 @@
 
 use std::fmt::Debug;
 
+/// The highest id of every queue, 2²⁷ − 1: beyond it an id is more likely a mistake than an index.
+pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
+
 /// At most one deadline for each of many dense ids, served earliest first.
 ///
 /// # Order
@@ -67,6 +70,19 @@ pub trait TimerQueue: Debug {
     /// `None` ends the phase: nothing that was armed before it is still due.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
+    /// Arms the timer of `id` as though that had been done just before the phase under way began.
+    ///
+    /// So it fires in this very phase if `deadline` is at or before its `now`: behind the others of its deadline that were armed before the phase, and ahead of those armed since.
+    /// Outside a phase, and for a deadline after `now`, this is [`arm`](Self::arm).
+    ///
+    /// It is for a wrapper that takes a timer which came up too soon and files it again, such as [`NeverEarly`](crate::NeverEarly).
+    /// A handler that calls it for deadlines at or before `now`, again and again, keeps the phase from ending.
+    ///
+    /// # Panics
+    ///
+    /// As `arm` does.
+    fn refile(&mut self, id: u32, deadline: u64);
+
     /// Disarms all timers and keeps the memory.
     ///
     /// A phase that is under way goes on: what is armed in it with a deadline at or before its `now` waits for the next.
@@ -100,4 +116,58 @@ pub trait TimerQueue: Debug {
     fn is_armed(&self, id: u32) -> bool {
         self.deadline(id).is_some()
     }
+}
+
+/// So that a wrapper can stand over a queue that is chosen at run time.
+impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
+    #[inline]
+    fn arm(&mut self, id: u32, deadline: u64) {
+        (**self).arm(id, deadline);
+    }
+
+    #[inline]
+    fn disarm(&mut self, id: u32) -> bool {
+        (**self).disarm(id)
+    }
+
+    #[inline]
+    fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
+        (**self).pop_expired(now)
+    }
+
+    #[inline]
+    fn refile(&mut self, id: u32, deadline: u64) {
+        (**self).refile(id, deadline);
+    }
+
+    fn clear(&mut self) {
+        (**self).clear();
+    }
+
+    #[inline]
+    fn deadline(&self, id: u32) -> Option<u64> {
+        (**self).deadline(id)
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        (**self).next_deadline()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+}
+
+/// Refuses an id for which a table would be large by mistake.
+///
+/// # Panics
+///
+/// Where `id` is above [`ID_MAX`].
+pub(crate) fn assert_dense(id: u32) {
+    assert!(
+        id <= ID_MAX,
+        "timer id {id} is above {ID_MAX}: ids index a table, so keep them dense",
+    );
 }

@@ -26,7 +26,7 @@ use std::fmt;
 
 use self::lists::Lists;
 use self::slots::{LEVELS, SLOTS, level_of, slot_of, start_of};
-use crate::queue::TimerQueue;
+use crate::queue::{self, TimerQueue};
 
 /// Overdue timers that the phase under way may yield, earliest first.
 const DUE: u32 = LEVELS * SLOTS;
@@ -78,7 +78,7 @@ pub struct TimerWheel {
 
 impl TimerWheel {
     /// The highest id that can be armed, 2²⁷ − 1: a table up to it takes 2 GiB.
-    pub const ID_MAX: u32 = lists::ID_MAX;
+    pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// An empty wheel, which grows as ids are armed.
     #[must_use]
@@ -107,6 +107,33 @@ impl TimerWheel {
         } else {
             self.lists.insert_ordered(LATE, node, deadline);
         }
+    }
+
+    /// Links a timer, which is not linked, where this phase finds it if its deadline has come.
+    fn file_in_phase(&mut self, node: u32, deadline: u64) {
+        // Equal ones on `DUE` were armed before this one, and a slot is emptied before `DUE` is: then it must go there too.
+        let behind_due = self
+            .lists
+            .last(DUE)
+            .is_none_or(|last| self.lists.deadline(last) < deadline);
+        if behind_due && deadline >= self.position {
+            self.lists
+                .push_back(slot_of(deadline, self.position), node, deadline);
+        } else {
+            self.lists.insert_ordered(DUE, node, deadline);
+        }
+    }
+
+    /// The node of a timer that is about to be filed, counted and on no list.
+    #[inline]
+    fn take_up(&mut self, id: u32) -> u32 {
+        let node = self.lists.admit(id);
+        if self.lists.is_linked(node) {
+            self.lists.unlink(node);
+        } else {
+            self.armed += 1;
+        }
+        node
     }
 
     fn begin_phase(&mut self, now: u64) {
@@ -176,13 +203,17 @@ impl TimerWheel {
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        let node = self.lists.admit(id);
-        if self.lists.is_linked(node) {
-            self.lists.unlink(node);
-        } else {
-            self.armed += 1;
-        }
+        let node = self.take_up(id);
         self.file(node, deadline);
+    }
+
+    fn refile(&mut self, id: u32, deadline: u64) {
+        let node = self.take_up(id);
+        if self.in_phase {
+            self.file_in_phase(node, deadline);
+        } else {
+            self.file(node, deadline);
+        }
     }
 
     #[inline]

@@ -4,6 +4,7 @@ use evcore_accept::Listener;
 use evcore_balancer::{Lock, Policy};
 use evcore_clock::Clock;
 use evcore_poller::{Backend, Kind, Poller};
+use evcore_timer::{NeverEarly, TimerQueue, TimerWheel};
 
 use crate::{EventLoop, Result};
 
@@ -77,6 +78,7 @@ pub struct Builder {
     pub(crate) lock: Option<Box<dyn Lock>>,
     pub(crate) clock: Option<Clock>,
     pub(crate) budgets: Budgets,
+    pub(crate) timers: Box<dyn TimerQueue>,
     polling: Polling,
 }
 
@@ -97,6 +99,7 @@ impl Builder {
             lock: None,
             clock: None,
             budgets: Budgets::default(),
+            timers: Box::new(NeverEarly::new(TimerWheel::new())),
             polling: Polling::Best,
         }
     }
@@ -143,6 +146,16 @@ impl Builder {
     /// Default: the system's.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// A timer queue of another kind. Default: a `NeverEarly` over a `TimerWheel`, whose re-arming
+    /// to later is a store.
+    ///
+    /// It is to be empty, and to take two ids for each index. Its ticks are milliseconds of the
+    /// clock. With a [`WithinSlack`](evcore_timer::WithinSlack), timers may be early by the slack.
+    pub fn timers(mut self, timers: impl TimerQueue + 'static) -> Self {
+        self.timers = Box::new(timers);
         self
     }
 

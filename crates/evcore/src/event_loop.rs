@@ -76,7 +76,7 @@ impl EventLoop {
             poller,
             naming: Naming::behind(builder.listeners.len()),
             slots: Slots::default(),
-            timers: Timers::default(),
+            timers: Timers::new(builder.timers),
             accepting: Accepting::new(builder.listeners, balancer, builder.lock),
             capacity: builder.connections,
             phase: Phase::Over,

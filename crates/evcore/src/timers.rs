@@ -10,24 +10,29 @@ use evcore_timer::{TimerQueue, TimerWheel};
 use crate::Side;
 
 /// The timers of one loop.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Timers {
-    /// Its ids: two for each index, the read side's first.
-    wheel: TimerWheel,
+    /// Its ids: two for each index, the read side's first. Behind a pointer, so that the choice of
+    /// a queue is one of run time and no type of the user's carries it: an indirect call an arm.
+    queue: Box<dyn TimerQueue>,
 }
 
 impl Timers {
+    pub(crate) fn new(queue: Box<dyn TimerQueue>) -> Self {
+        Self { queue }
+    }
+
     /// Arms a side's timer, or moves it.
     #[inline]
     pub(crate) fn arm(&mut self, index: u32, side: Side, now_ns: u64, after: Duration) {
-        self.wheel
+        self.queue
             .arm(timer_id(index, side), tick_after(now_ns, after));
     }
 
     /// Clears a side's timer, and says whether it was armed.
     #[inline]
     pub(crate) fn disarm(&mut self, index: u32, side: Side) -> bool {
-        self.wheel.disarm(timer_id(index, side))
+        self.queue.disarm(timer_id(index, side))
     }
 
     /// Clears both timers.
@@ -39,14 +44,14 @@ impl Timers {
     /// The next timer of this turn that has expired; it is no longer armed.
     #[inline]
     pub(crate) fn pop_expired(&mut self, now_ms: u64) -> Option<(u32, Side)> {
-        let (id, _) = self.wheel.pop_expired(now_ms)?;
+        let (id, _) = self.queue.pop_expired(now_ms)?;
         Some(timer_owner(id))
     }
 
     /// How long until the queue wants to be asked again; zero if a timer is due.
     #[inline]
     pub(crate) fn wait(&self, now_ns: u64) -> Option<Duration> {
-        let tick = self.wheel.next_deadline()?;
+        let tick = self.queue.next_deadline()?;
         Some(until_tick(now_ns, tick))
     }
 }

@@ -9,11 +9,10 @@
 #[cfg(test)]
 mod tests;
 
+use crate::queue::assert_dense;
+
 /// Heads at the start of the table: 12 words of 64.
 pub(super) const HEADS: u32 = 64 * WORDS;
-
-/// The highest id, 2²⁷ − 1: beyond it an id is more likely a mistake than an index, and the table 2 GiB.
-pub(super) const ID_MAX: u32 = (1 << 27) - 1;
 
 /// Words of the bitmap that tells which lists are not empty.
 const WORDS: u32 = 12;
@@ -182,6 +181,13 @@ impl Lists {
         (first != list).then_some(first)
     }
 
+    /// The timer at the back of a list.
+    #[inline]
+    pub(super) fn last(&self, list: u32) -> Option<u32> {
+        let last = self.at(list).prev;
+        (last != list).then_some(last)
+    }
+
     /// The last timer of an ordered list that is due at or before `deadline`; the list itself if there is none.
     pub(super) fn last_in_due_by(&self, list: u32, deadline: u64) -> u32 {
         self.last_due_by(deadline, self.at(list).prev)
@@ -252,10 +258,7 @@ impl Lists {
 
     #[cold]
     fn grow(&mut self, id: u32) {
-        assert!(
-            id <= ID_MAX,
-            "timer id {id} is above {ID_MAX}: ids index a table, so keep them dense",
-        );
+        assert_dense(id);
         self.nodes.resize((HEADS + id) as usize + 1, Node::UNLINKED);
     }
 }

@@ -1,0 +1,229 @@
+//! What the scheduler's lock guards: the jobs, their timers, and whether the thread sleeps.
+//!
+//! Nothing here waits, runs a job or drops one: closures are the user's code, so they are handed out, to be run and dropped outside the lock.
+
+#[cfg(all(test, not(evcore_loom)))]
+mod tests;
+
+use std::fmt;
+use std::mem;
+
+use super::job::Job;
+use crate::{TimerHeap, TimerQueue};
+
+/// What a job does.
+pub(super) type Run = Box<dyn FnMut(&Job) + Send>;
+
+/// When a job is to run, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plan {
+    Once(u64),
+    Every { first: u64, period: u64 },
+}
+
+/// The name of a job: the id of its timer, and a number that no other job has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Key {
+    id: u32,
+    serial: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    timers: TimerHeap,
+    // Invariant: as long as the highest id that has been used; a free slot's timer is not armed.
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    serials: u64,
+    /// `now` of the timers' phase under way.
+    phase: u64,
+    /// Until when the thread sleeps; `None` while it is awake or on its way.
+    sleeps_until: Option<u64>,
+    stopping: bool,
+}
+
+impl Agenda {
+    pub(super) fn add(&mut self, plan: Plan, run: Run) -> Key {
+        let id = self.free.pop().unwrap_or_else(|| self.new_slot());
+        self.serials += 1;
+        let serial = self.serials;
+        let period = match plan {
+            Plan::Once(_) => None,
+            Plan::Every { period, .. } => Some(period),
+        };
+        self.slots[id as usize] = Slot {
+            serial,
+            period,
+            work: Work::Waiting(run),
+        };
+        let (Plan::Once(first) | Plan::Every { first, .. }) = plan;
+        self.arm(id, first);
+        Key { id, serial }
+    }
+
+    /// Disarms a job; returns whether it was armed, and its closure unless it is running.
+    pub(super) fn cancel(&mut self, key: Key) -> (bool, Option<Run>) {
+        let Some(slot) = self.slot(key) else {
+            return (false, None);
+        };
+        match mem::replace(&mut slot.work, Work::Cancelled) {
+            Work::Waiting(run) => {
+                self.free(key.id);
+                (true, Some(run))
+            }
+            Work::Running | Work::Cancelled => (self.timers.disarm(key.id), None),
+        }
+    }
+
+    /// Arms a job anew; returns whether there is such a job.
+    pub(super) fn move_to(&mut self, key: Key, tick: u64) -> bool {
+        let moves = self
+            .slot(key)
+            .is_some_and(|slot| !matches!(slot.work, Work::Cancelled));
+        if moves {
+            self.arm(key.id, tick);
+        }
+        moves
+    }
+
+    /// Hands out a job that is due, to be run and then [put back](Self::put_back).
+    pub(super) fn take_due(&mut self, now: u64) -> Option<(Key, Run)> {
+        let mut expired = self.timers.pop_expired(self.phase);
+        if expired.is_none() {
+            self.phase = now;
+            expired = self.timers.pop_expired(now);
+        }
+        let (id, _) = expired?;
+        let slot = &mut self.slots[id as usize];
+        let serial = slot.serial;
+        match mem::replace(&mut slot.work, Work::Running) {
+            Work::Waiting(run) => Some((Key { id, serial }, run)),
+            Work::Running | Work::Cancelled => unreachable!("one job runs at a time"),
+        }
+    }
+
+    /// Takes back the closure of a job that ran; returns it if the job is over.
+    pub(super) fn put_back(&mut self, key: Key, run: Run, panicked: bool) -> Option<Run> {
+        let armed = self.timers.is_armed(key.id);
+        let Some(slot) = self.slot(key) else {
+            return Some(run);
+        };
+        if armed && !panicked {
+            slot.work = Work::Waiting(run);
+            return None;
+        }
+        self.free(key.id);
+        Some(run)
+    }
+
+    /// Notes that the thread goes to sleep; returns until when it may.
+    pub(super) fn fall_asleep(&mut self) -> Option<u64> {
+        let next = self.timers.next_deadline();
+        self.sleeps_until = Some(next.unwrap_or(u64::MAX));
+        next
+    }
+
+    pub(super) fn wake_up(&mut self) {
+        self.sleeps_until = None;
+    }
+
+    /// Whether the thread sleeps longer than it may; that is said once, to the one who is to wake it.
+    pub(super) fn oversleeps(&mut self) -> bool {
+        let next = self.timers.next_deadline();
+        let oversleeps = self
+            .sleeps_until
+            .is_some_and(|until| self.stopping || next.is_some_and(|next| next < until));
+        if oversleeps {
+            self.sleeps_until = None;
+        }
+        oversleeps
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Hands out all that would have run.
+    pub(super) fn take_all(&mut self) -> Vec<Slot> {
+        self.timers.clear();
+        self.free.clear();
+        mem::take(&mut self.slots)
+    }
+
+    pub(super) fn is_scheduled(&self, key: Key) -> bool {
+        let slot = self.slots.get(key.id as usize);
+        slot.is_some_and(|slot| slot.serial == key.serial) && self.timers.is_armed(key.id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.timers.len()
+    }
+
+    fn slot(&mut self, key: Key) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(key.id as usize)?;
+        (slot.serial == key.serial).then_some(slot)
+    }
+
+    fn new_slot(&mut self) -> u32 {
+        let id = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        assert!(
+            id <= TimerHeap::ID_MAX,
+            "{} jobs are scheduled, and no more can be",
+            self.slots.len()
+        );
+        self.slots.push(Slot::FREE);
+        id
+    }
+
+    fn free(&mut self, id: u32) {
+        self.timers.disarm(id);
+        self.slots[id as usize] = Slot::FREE;
+        self.free.push(id);
+    }
+
+    fn arm(&mut self, id: u32, tick: u64) {
+        match self.slots[id as usize].period {
+            None => self.timers.arm(id, tick),
+            Some(period) => self.timers.arm_periodic(id, tick, period),
+        }
+    }
+}
+
+/// The place of a job.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// 0 where no job is.
+    serial: u64,
+    period: Option<u64>,
+    work: Work,
+}
+
+impl Slot {
+    const FREE: Self = Self {
+        serial: 0,
+        period: None,
+        work: Work::Cancelled,
+    };
+}
+
+enum Work {
+    Waiting(Run),
+    /// The closure is with the thread.
+    Running,
+    /// Running for the last time, or not there.
+    Cancelled,
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting(_) => "Waiting",
+            Self::Running => "Running",
+            Self::Cancelled => "Cancelled",
+        })
+    }
+}

@@ -1,0 +1,493 @@
+//! Two red-black trees of timers, threaded through one table.
+//!
+//! Insertion, removal and their repairs are those of T. Cormen et al., *Introduction to Algorithms*, as in nginx.
+//! Left and right are indices, so that each case is written once and not once more in the mirror.
+//!
+//! A tree hangs as the left child of its *head*, a node that is no timer's: so the root is a child like any other, and a rotation there is no special case.
+//! All leaves are one node, [`NIL`].
+//!
+//! Nothing here knows why there are two trees: that is the queue's business.
+
+#[cfg(test)]
+mod tests;
+
+use crate::queue::assert_dense;
+
+/// The leaf below every node that has no child: black, and no timer.
+const NIL: u32 = 0;
+
+/// The leaf and a head for each tree stand before the timers in the table.
+const FIRST_TIMER: u32 = 3;
+
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+
+/// One of the trees.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Tree {
+    Main,
+    Late,
+}
+
+impl Tree {
+    const fn head(self) -> u32 {
+        1 + self as u32
+    }
+}
+
+/// The table of nodes, and the first of each tree.
+#[derive(Clone, Debug)]
+pub(super) struct Forest {
+    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. Each tree is ordered, equal deadlines as inserted; no red node has a red child; all paths down from a node pass the same number of black ones.
+    nodes: Vec<Node>,
+    // Invariant: the leftmost node of each tree, `NIL` where it is empty.
+    first: [u32; 2],
+}
+
+impl Forest {
+    /// Empty trees, and room for the timers of `ids` ids.
+    pub(super) fn with_capacity(ids: usize) -> Self {
+        let mut nodes = Vec::with_capacity(ids.saturating_add(FIRST_TIMER as usize));
+        nodes.resize(FIRST_TIMER as usize, Node::EMPTY);
+        Self {
+            nodes,
+            first: [NIL; 2],
+        }
+    }
+
+    /// The node of a timer, which need not be linked; the table grows to hold it.
+    #[inline]
+    pub(super) fn admit(&mut self, id: u32) -> u32 {
+        let node = id.saturating_add(FIRST_TIMER);
+        if node as usize >= self.nodes.len() {
+            self.grow(id);
+        }
+        node
+    }
+
+    /// Links a timer that is not linked, behind all that are due at or before `deadline`.
+    pub(super) fn insert(&mut self, tree: Tree, node: u32, deadline: u64) {
+        let (mut parent, mut side) = (tree.head(), LEFT);
+        let mut is_first = true;
+        let mut below = self.child(parent, side);
+        while below != NIL {
+            parent = below;
+            side = usize::from(deadline >= self.deadline(below));
+            is_first &= side == LEFT;
+            below = self.child(parent, side);
+        }
+        *self.at_mut(node) = Node {
+            deadline,
+            up: Up::red(parent),
+            children: [NIL; 2],
+        };
+        self.at_mut(parent).children[side] = node;
+        if is_first {
+            self.first[tree as usize] = node;
+        }
+        self.repair_below_red(node);
+    }
+
+    /// Takes a linked timer off its tree.
+    ///
+    /// The node still looks linked: link it again, or [`release`](Self::release) it.
+    pub(super) fn remove(&mut self, node: u32) {
+        if let Some(first) = self.first.iter().position(|&first| first == node) {
+            self.first[first] = self.successor_of_first(node);
+        }
+        let [left, right] = self.at(node).children;
+        let (lost_black, parent, side) = if left == NIL || right == NIL {
+            let (parent, side) = (self.parent(node), self.side(node));
+            // At most one of the two is not the leaf.
+            self.adopt(parent, side, left.max(right));
+            (self.is_black(node), parent, side)
+        } else {
+            self.replace_by_successor(node)
+        };
+        if lost_black {
+            self.repair_lost_black(parent, side);
+        }
+    }
+
+    /// Marks a removed timer as being on no tree.
+    #[inline]
+    pub(super) fn release(&mut self, node: u32) {
+        self.at_mut(node).up = Up::UNLINKED;
+    }
+
+    /// Takes all timers off their trees.
+    pub(super) fn clear(&mut self) {
+        let (ends, timers) = self.nodes.split_at_mut(FIRST_TIMER as usize);
+        ends.fill(Node::EMPTY);
+        timers.fill(Node::UNLINKED);
+        self.first = [NIL; 2];
+    }
+
+    /// The timer of `id`, if it is on a tree.
+    #[inline]
+    pub(super) fn find(&self, id: u32) -> Option<u32> {
+        let node = id.checked_add(FIRST_TIMER)?;
+        self.nodes.get(node as usize)?.is_linked().then_some(node)
+    }
+
+    /// Whether a timer that was admitted is on a tree.
+    #[inline]
+    pub(super) fn is_linked(&self, node: u32) -> bool {
+        self.at(node).is_linked()
+    }
+
+    /// The id of a timer.
+    #[inline]
+    pub(super) fn id(&self, node: u32) -> u32 {
+        debug_assert!(node >= FIRST_TIMER, "{node} is no timer");
+        node - FIRST_TIMER
+    }
+
+    /// The deadline of a linked timer.
+    #[inline]
+    pub(super) fn deadline(&self, node: u32) -> u64 {
+        self.at(node).deadline
+    }
+
+    /// The timer of a tree that is due first.
+    #[inline]
+    pub(super) fn first(&self, tree: Tree) -> Option<u32> {
+        let first = self.first[tree as usize];
+        (first != NIL).then_some(first)
+    }
+
+    /// The node that follows the first of a tree, or `NIL`.
+    fn successor_of_first(&self, first: u32) -> u32 {
+        let right = self.child(first, RIGHT);
+        if right != NIL {
+            return self.leftmost(right);
+        }
+        // It has no left child either, so its parent is next, unless that is the head.
+        let parent = self.parent(first);
+        if parent < FIRST_TIMER { NIL } else { parent }
+    }
+
+    fn leftmost(&self, mut node: u32) -> u32 {
+        while self.child(node, LEFT) != NIL {
+            node = self.child(node, LEFT);
+        }
+        node
+    }
+
+    /// Puts the node that follows `node` in its place and colour, where `node` has two children.
+    ///
+    /// Returns whether a black node is missing now, and on which side of which node.
+    fn replace_by_successor(&mut self, node: u32) -> (bool, u32, usize) {
+        let Node {
+            up,
+            children: [left, right],
+            ..
+        } = *self.at(node);
+        let next = self.leftmost(right);
+        let lost_black = self.is_black(next);
+        let gap = if next == right {
+            (next, RIGHT)
+        } else {
+            let parent = self.parent(next);
+            self.adopt(parent, LEFT, self.child(next, RIGHT));
+            self.adopt(next, RIGHT, right);
+            (parent, LEFT)
+        };
+        self.adopt(next, LEFT, left);
+        self.adopt(up.parent(), self.side(node), next);
+        self.at_mut(next).up = up;
+        (lost_black, gap.0, gap.1)
+    }
+
+    /// Ends a pair of red nodes, of which `node` is the lower.
+    fn repair_below_red(&mut self, mut node: u32) {
+        loop {
+            let parent = self.parent(node);
+            if self.is_black(parent) {
+                break;
+            }
+            // A red node is no root, so there is one above it.
+            let grandparent = self.parent(parent);
+            let side = self.side(parent);
+            let uncle = self.child(grandparent, 1 - side);
+            if self.is_black(uncle) {
+                let top = if self.side(node) == side {
+                    parent
+                } else {
+                    self.rotate(parent, side);
+                    node
+                };
+                self.paint_black(top);
+                self.paint_red(grandparent);
+                self.rotate(grandparent, 1 - side);
+                return;
+            }
+            self.paint_black(parent);
+            self.paint_black(uncle);
+            self.paint_red(grandparent);
+            node = grandparent;
+        }
+        if self.parent(node) < FIRST_TIMER {
+            self.paint_black(node);
+        }
+    }
+
+    /// Makes up for a black node that is missing on one side of `parent`.
+    fn repair_lost_black(&mut self, mut parent: u32, mut side: usize) {
+        loop {
+            let short = self.child(parent, side);
+            if !self.is_black(short) {
+                self.paint_black(short);
+                return;
+            }
+            if parent < FIRST_TIMER {
+                // The root: all paths are shorter by one.
+                return;
+            }
+            let sibling = self.black_sibling(parent, side);
+            if self.has_red_child(sibling) {
+                self.borrow_black(parent, side, sibling);
+                return;
+            }
+            self.paint_red(sibling);
+            side = self.side(parent);
+            parent = self.parent(parent);
+        }
+    }
+
+    /// The node beside the short side of `parent`, once it is black.
+    fn black_sibling(&mut self, parent: u32, side: usize) -> u32 {
+        let sibling = self.child(parent, 1 - side);
+        if self.is_black(sibling) {
+            return sibling;
+        }
+        self.paint_black(sibling);
+        self.paint_red(parent);
+        self.rotate(parent, side);
+        self.child(parent, 1 - side)
+    }
+
+    /// Moves a red node of the sibling's side over to the short side, as a black one.
+    fn borrow_black(&mut self, parent: u32, side: usize, sibling: u32) {
+        let far = self.child(sibling, 1 - side);
+        let top = if self.is_black(far) {
+            self.rotate(sibling, 1 - side);
+            self.child(parent, 1 - side)
+        } else {
+            self.paint_black(far);
+            sibling
+        };
+        if self.is_black(parent) {
+            self.paint_black(top);
+        } else {
+            self.paint_red(top);
+        }
+        self.paint_black(parent);
+        self.rotate(parent, side);
+    }
+
+    /// Moves `node` down to `side`; its other child takes its place.
+    fn rotate(&mut self, node: u32, side: usize) {
+        let (parent, place) = (self.parent(node), self.side(node));
+        let rising = self.child(node, 1 - side);
+        self.adopt(node, 1 - side, self.child(rising, side));
+        self.adopt(rising, side, node);
+        self.adopt(parent, place, rising);
+    }
+
+    /// Makes `child` the child of `parent`; each keeps its colour.
+    #[inline]
+    fn adopt(&mut self, parent: u32, side: usize, child: u32) {
+        self.at_mut(parent).children[side] = child;
+        // The leaf's parent is written too, and never read.
+        let node = self.at_mut(child);
+        node.up = node.up.with_parent(parent);
+    }
+
+    /// On which side of its parent a node is.
+    #[inline]
+    fn side(&self, node: u32) -> usize {
+        usize::from(self.child(self.parent(node), RIGHT) == node)
+    }
+
+    fn has_red_child(&self, node: u32) -> bool {
+        !self
+            .at(node)
+            .children
+            .iter()
+            .all(|&child| self.is_black(child))
+    }
+
+    #[inline]
+    fn child(&self, node: u32, side: usize) -> u32 {
+        self.at(node).children[side]
+    }
+
+    #[inline]
+    fn parent(&self, node: u32) -> u32 {
+        self.at(node).up.parent()
+    }
+
+    #[inline]
+    fn is_black(&self, node: u32) -> bool {
+        !self.at(node).up.is_red()
+    }
+
+    #[inline]
+    fn paint_black(&mut self, node: u32) {
+        let parent = self.parent(node);
+        self.at_mut(node).up = Up::black(parent);
+    }
+
+    #[inline]
+    fn paint_red(&mut self, node: u32) {
+        let parent = self.parent(node);
+        self.at_mut(node).up = Up::red(parent);
+    }
+
+    #[inline]
+    fn at(&self, node: u32) -> &Node {
+        &self.nodes[node as usize]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, node: u32) -> &mut Node {
+        &mut self.nodes[node as usize]
+    }
+
+    #[cold]
+    fn grow(&mut self, id: u32) {
+        assert_dense(id);
+        let len = (FIRST_TIMER + id) as usize + 1;
+        self.nodes.resize(len, Node::UNLINKED);
+    }
+}
+
+/// A timer, a head or the leaf.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    deadline: u64,
+    up: Up,
+    children: [u32; 2],
+}
+
+impl Node {
+    const UNLINKED: Self = Self {
+        deadline: 0,
+        up: Up::UNLINKED,
+        children: [NIL; 2],
+    };
+
+    /// The leaf, or the head of an empty tree.
+    const EMPTY: Self = Self {
+        up: Up::black(NIL),
+        ..Self::UNLINKED
+    };
+
+    #[inline]
+    fn is_linked(&self) -> bool {
+        self.up != Up::UNLINKED
+    }
+}
+
+/// A link to the parent with the node's own colour in its highest bit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Up(u32);
+
+impl Up {
+    const RED: u32 = 1 << 31;
+
+    /// Of a timer on no tree: no table is that long.
+    const UNLINKED: Self = Self(u32::MAX);
+
+    const fn red(parent: u32) -> Self {
+        Self(parent | Self::RED)
+    }
+
+    const fn black(parent: u32) -> Self {
+        Self(parent)
+    }
+
+    #[inline]
+    const fn with_parent(self, parent: u32) -> Self {
+        Self(parent | (self.0 & Self::RED))
+    }
+
+    #[inline]
+    const fn parent(self) -> u32 {
+        self.0 & !Self::RED
+    }
+
+    #[inline]
+    const fn is_red(self) -> bool {
+        self.0 & Self::RED != 0
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Tree {
+    const ALL: [Self; 2] = [Self::Main, Self::Late];
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Forest {
+    /// Panics where order, colour, height, a link or the marker of an unlinked timer is wrong; returns how many timers are linked.
+    pub(super) fn verify(&self) -> usize {
+        assert!(self.is_black(NIL), "the leaf is red");
+        for tree in Tree::ALL {
+            self.verify_tree(tree);
+        }
+        let linked = Tree::ALL.map(|tree| self.deadlines(tree).count());
+        let linked = linked.into_iter().sum();
+        let timers = &self.nodes[FIRST_TIMER as usize..];
+        let marked = timers.iter().filter(|node| node.is_linked()).count();
+        assert_eq!(marked, linked, "a timer looks linked and is on no tree");
+        linked
+    }
+
+    /// The deadlines of a tree, in order.
+    pub(super) fn deadlines(&self, tree: Tree) -> impl Iterator<Item = u64> + '_ {
+        let mut path = Vec::new();
+        let mut below = self.child(tree.head(), LEFT);
+        std::iter::from_fn(move || {
+            while below != NIL {
+                path.push(below);
+                below = self.child(below, LEFT);
+            }
+            let node = path.pop()?;
+            below = self.child(node, RIGHT);
+            Some(self.deadline(node))
+        })
+    }
+
+    fn verify_tree(&self, tree: Tree) {
+        let root = self.child(tree.head(), LEFT);
+        assert!(self.is_black(root), "the root of {tree:?} is red");
+        assert_eq!(self.child(tree.head(), RIGHT), NIL, "a head has one child");
+        assert_eq!(
+            self.first[tree as usize],
+            self.leftmost(root),
+            "first of {tree:?}"
+        );
+        assert!(self.deadlines(tree).is_sorted(), "{tree:?} is out of order");
+        self.verify_below(tree.head(), root);
+    }
+
+    /// Checks what hangs below a link; returns the black nodes on each path down from there.
+    fn verify_below(&self, parent: u32, node: u32) -> u32 {
+        if node == NIL {
+            return 0;
+        }
+        assert_eq!(self.parent(node), parent, "parent of {node}");
+        assert!(
+            self.is_black(node) || self.is_black(parent),
+            "{node} and its parent are red"
+        );
+        let heights = self
+            .at(node)
+            .children
+            .map(|child| self.verify_below(node, child));
+        assert_eq!(heights[LEFT], heights[RIGHT], "black heights below {node}");
+        heights[LEFT] + u32::from(self.is_black(node))
+    }
+}

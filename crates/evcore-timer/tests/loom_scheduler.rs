@@ -1,0 +1,113 @@
+//! Every interleaving of the scheduler's sleep with those who wake it.
+//!
+//! Time stands still here and no sleep ends by itself, so a wake-up that is lost is a deadlock, which loom reports.
+#![cfg(evcore_loom)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evcore_timer::Scheduler;
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// Counts, and lets others wait for a count.
+#[derive(Clone, Default)]
+struct Runs(Arc<(Mutex<usize>, Condvar)>);
+
+impl Runs {
+    fn add_one(&self) {
+        *self.0.0.lock().unwrap() += 1;
+        self.0.1.notify_all();
+    }
+
+    fn wait_for(&self, count: usize) {
+        let mut runs = self.0.0.lock().unwrap();
+        while *runs < count {
+            runs = self.0.1.wait(runs).unwrap();
+        }
+    }
+
+    fn count(&self) -> usize {
+        *self.0.0.lock().unwrap()
+    }
+}
+
+#[test]
+fn a_job_that_is_due_runs_whatever_the_thread_is_about_to_do() {
+    loom::model(|| {
+        let scheduler = Scheduler::new().unwrap();
+        let runs = Runs::default();
+        let from_job = runs.clone();
+        scheduler.after(Duration::ZERO, move |_| from_job.add_one());
+        runs.wait_for(1);
+    });
+}
+
+#[test]
+fn an_earlier_job_ends_the_sleep_for_a_later_one() {
+    loom::model(|| {
+        let scheduler = Scheduler::new().unwrap();
+        let runs = Runs::default();
+        scheduler.after(LONG, |_| unreachable!("time stands still"));
+        let from_job = runs.clone();
+        scheduler.after(Duration::ZERO, move |_| from_job.add_one());
+        runs.wait_for(1);
+    });
+}
+
+#[test]
+fn a_job_moved_to_now_ends_the_sleep_for_its_old_time() {
+    loom::model(|| {
+        let scheduler = Scheduler::new().unwrap();
+        let runs = Runs::default();
+        let from_job = runs.clone();
+        let job = scheduler.after(LONG, move |_| from_job.add_one());
+        // Long before the time that loom stopped at.
+        assert!(job.move_to(Instant::now() - Duration::from_secs(1)));
+        runs.wait_for(1);
+    });
+}
+
+#[test]
+fn two_who_add_at_once_are_both_heard() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let scheduler = Arc::new(Scheduler::new().unwrap());
+        let runs = Runs::default();
+        let (other, from_job) = (Arc::clone(&scheduler), runs.clone());
+        let adder = thread::spawn(move || {
+            other.after(Duration::ZERO, move |_| from_job.add_one());
+        });
+        let from_job = runs.clone();
+        scheduler.after(Duration::ZERO, move |_| from_job.add_one());
+        runs.wait_for(2);
+        adder.join().unwrap();
+    });
+}
+
+#[test]
+fn dropping_ends_the_thread_whatever_it_is_about_to_do() {
+    loom::model(|| {
+        drop(Scheduler::new().unwrap());
+    });
+    loom::model(|| {
+        let scheduler = Scheduler::new().unwrap();
+        scheduler.after(LONG, |_| unreachable!("time stands still"));
+    });
+}
+
+#[test]
+fn a_job_runs_or_is_cancelled_and_never_both() {
+    loom::model(|| {
+        let scheduler = Scheduler::new().unwrap();
+        let runs = Runs::default();
+        let from_job = runs.clone();
+        let job = scheduler.after(Duration::ZERO, move |_| from_job.add_one());
+        let cancelled = job.cancel();
+        drop(scheduler);
+        assert!(runs.count() <= usize::from(!cancelled));
+    });
+}
