@@ -35,6 +35,7 @@ fn what_is_no_request_is_a_400() {
         format!("POST /echo HTTP/1.1\r\n{host}Content-Length: x\r\n\r\n"),
         format!("POST /echo HTTP/1.1\r\n{host}Content-Length: -1\r\n\r\n"),
         format!("POST /echo HTTP/1.1\r\n{host}Content-Length: +1\r\n\r\n"),
+        format!("POST /echo HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 1\r\n\r\nx"),
         format!("POST /echo HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"),
         format!(
             "POST /echo HTTP/1.1\r\n{host}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -161,4 +162,19 @@ fn a_wrong_method_is_a_405_that_names_the_right_ones() {
     );
     assert_eq!(ask(&mut client, "GET /echo").as_deref(), Some("POST"));
     assert_eq!(client.get("/").status, 200);
+}
+
+/// Who asks before it sends its body is told no at once, and not to go on.
+#[test]
+fn a_client_that_expects_to_be_told_is_told_no() {
+    let server = server();
+    for (path, status) in [("/", 405), ("/nothing", 404)] {
+        let mut client = server.connect();
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        ));
+        let response = client.response();
+        assert_eq!(response.status, status);
+        assert!(response.closes());
+    }
 }

@@ -70,6 +70,27 @@ fn a_body_that_stops_coming_is_a_408() {
 }
 
 #[test]
+fn every_timer_queue_keeps_the_times() {
+    for timers in ["wheel", "tree", "heap"] {
+        let server = Server::start(&[
+            "--workers",
+            "1",
+            "--timers",
+            timers,
+            "--header-timeout",
+            "200",
+            "--keepalive-timeout",
+            "300",
+        ]);
+        let (mut slow, mut idle) = (server.connect(), server.connect());
+        slow.send("GET / HT");
+        assert_eq!(idle.get("/sleep/400").status, 200);
+        assert_eq!(slow.response().status, 408);
+        assert!(idle.is_ended());
+    }
+}
+
+#[test]
 fn an_idle_connection_is_closed_without_a_word() {
     for poller in POLLERS {
         let server = server(poller, "--keepalive-timeout", "200");

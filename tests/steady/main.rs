@@ -13,6 +13,8 @@ mod body;
 mod connection;
 #[path = "../../crates/evcore/examples/httpd/counts.rs"]
 mod counts;
+#[path = "../../crates/evcore/examples/httpd/log.rs"]
+mod log;
 #[path = "../../crates/evcore/examples/httpd/options.rs"]
 mod options;
 #[path = "../../crates/evcore/examples/httpd/receiving.rs"]

@@ -154,7 +154,15 @@ impl<S: Wire> Connection<S> {
     /// A timer has expired.
     pub fn expired(&mut self, side: Side, visit: &mut Visit<'_>) -> Fate {
         match (side, &self.state, self.read_timer) {
-            (Side::Write, State::Sleeping { request, .. }, _) => {
+            // Only one that has begun: before, the same timer watches over what is sent first.
+            (
+                Side::Write,
+                State::Sleeping {
+                    request,
+                    rest: Sleep::Begun,
+                },
+                _,
+            ) => {
                 let request = *request;
                 visit.site.answer_sleeper(&request, visit.ev.clock());
                 self.answered(&request, visit);

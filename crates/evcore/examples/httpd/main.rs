@@ -8,7 +8,7 @@
 //!   `sending` are its two halves;
 //! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
 //! - `site`: what all connections of a worker share;
-//! - `counts`: what `/status` tells, of all workers.
+//! - `counts`: what `/status` tells, of all workers; `log`: what the operator is told.
 
 #![allow(
     unreachable_pub,
@@ -18,11 +18,14 @@
 mod body;
 mod connection;
 mod counts;
+mod log;
 mod options;
 mod receiving;
 mod request;
 mod response;
 mod route;
+#[cfg(test)]
+mod scripted;
 mod sending;
 mod server;
 mod site;
@@ -36,13 +39,14 @@ use evcore::{
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use log::log;
 use options::{Asked, Options};
 use server::{Server, Shared};
 
 fn main() -> ExitCode {
     match options::parse(std::env::args_os().skip(1)) {
         Ok(Asked::Serve(options)) => serve(options).unwrap_or_else(|error| {
-            eprintln!("httpd: {error}");
+            log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),
         Ok(Asked::Help) => {
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("httpd: {error}");
+            log(format_args!("httpd: {error}"));
             ExitCode::from(2)
         }
     }
@@ -69,7 +73,7 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     };
     make_room_for_descriptors(&shared.options)?;
     for listener in &shared.listeners {
-        eprintln!("listening on {}", listener.local_addr());
+        log(format_args!("listening on {}", listener.local_addr()));
     }
     match shared.options.workers {
         0 => serve_here(shared),
@@ -79,7 +83,7 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
 
 /// No master: this process serves.
 fn serve_here(shared: Shared) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    run_worker(Worker::solo()?, shared)?;
+    Server::new(Worker::solo()?, shared)?.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -96,13 +100,7 @@ fn serve_in_workers(
             board.reset_gauges(dead.index);
             report(dead);
         })
-        .run(move |worker| match run_worker(worker, shared) {
-            Ok(()) => 0,
-            Err(error) => {
-                eprintln!("httpd: worker cannot serve: {error}");
-                DO_NOT_RESTART
-            }
-        })?;
+        .run(move |worker| work(worker, shared))?;
     Ok(match outcome {
         Outcome::Refused => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
@@ -111,13 +109,27 @@ fn serve_in_workers(
 
 fn report(dead: &WorkerExit) {
     if !dead.status.is_some_and(|status| status.success()) {
-        eprintln!("httpd: {dead}");
+        log(format_args!("httpd: {dead}"));
     }
 }
 
-fn run_worker(worker: Worker, shared: Shared) -> Result<(), Box<dyn std::error::Error>> {
-    let server = Server::new(worker, shared)?;
-    Ok(server.run()?)
+/// A worker's life; its exit status. What cannot begin would not begin the next time either; what
+/// has served is worth replacing.
+fn work(worker: Worker, shared: Shared) -> i32 {
+    let server = match Server::new(worker, shared) {
+        Ok(server) => server,
+        Err(error) => {
+            log(format_args!("httpd: worker cannot serve: {error}"));
+            return DO_NOT_RESTART;
+        }
+    };
+    match server.run() {
+        Ok(()) => 0,
+        Err(error) => {
+            log(format_args!("httpd: worker cannot go on: {error}"));
+            1
+        }
+    }
 }
 
 /// Raises the soft limit of descriptors as far as the connections need and the hard limit allows.
@@ -134,11 +146,11 @@ fn make_room_for_descriptors(options: &Options) -> io::Result<()> {
         setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
     }
     if allowed < wanted {
-        eprintln!(
+        log(format_args!(
             "httpd: at most {allowed} descriptors are allowed: clients beyond that wait, \
              although --connections {} would take them",
             options.connections
-        );
+        ));
     }
     Ok(())
 }

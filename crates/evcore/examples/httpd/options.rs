@@ -16,6 +16,7 @@ Usage: httpd [OPTIONS]
   --accept-delay MS        how long a worker without the lock waits      [500]
   --multi-accept N         accepts a turn at most                        [64]
   --poller NAME            auto, or a backend of this system: epoll, poll [auto]
+  --timers NAME            wheel, tree or heap                           [wheel]
   --connections N          per worker                                    [10240]
   --header-timeout MS      for a request's header, or between reads of a body [60000]
   --keepalive-timeout MS   for an idle connection                        [65000]
@@ -30,7 +31,6 @@ Signals, to the master: TERM, INT stop now; QUIT finishes what is under way.
 /// Named by the server's contract, and not there yet: refused by name, never ignored.
 const NOT_BUILT_YET: &[&str] = &[
     "threads",
-    "timers",
     "cpu-affinity",
     "timer-resolution",
     "access-log",
@@ -62,6 +62,7 @@ pub struct Options {
     pub multi_accept: usize,
     /// `None`: the best that there is.
     pub poller: Option<Kind>,
+    pub timers: Timers,
     /// Per worker.
     pub connections: u32,
     pub header_timeout: Duration,
@@ -106,6 +107,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
             "multi-accept" => {
                 options.multi_accept = number(&name, &value(&mut parser)?, 1, 65_536)?;
             }
+            "timers" => options.timers = value(&mut parser)?.parse()?,
             "poller" => options.poller = poller(&value(&mut parser)?)?,
             "connections" => {
                 options.connections = number(&name, &value(&mut parser)?, 1, MOST_CONNECTIONS)?;
@@ -143,6 +145,7 @@ impl Default for Options {
             policy: Policy::Off,
             multi_accept: 64,
             poller: None,
+            timers: Timers::Wheel,
             connections: 10_240,
             header_timeout: Duration::from_secs(60),
             keepalive_timeout: Duration::from_secs(65),
@@ -180,6 +183,29 @@ impl FromStr for Sharing {
                 "--accept {value} is not built yet; there are: off, mutex"
             ))),
             _ => Err(BadOption(format!("--accept {value:?}: it is off or mutex"))),
+        }
+    }
+}
+
+/// Which timer queue: each re-arms lazily.
+#[derive(Clone, Copy, Debug)]
+pub enum Timers {
+    Wheel,
+    Tree,
+    Heap,
+}
+
+impl FromStr for Timers {
+    type Err = BadOption;
+
+    fn from_str(value: &str) -> Result<Self, BadOption> {
+        match value {
+            "wheel" => Ok(Self::Wheel),
+            "tree" => Ok(Self::Tree),
+            "heap" => Ok(Self::Heap),
+            _ => Err(BadOption(format!(
+                "--timers {value:?}: it is wheel, tree or heap"
+            ))),
         }
     }
 }

@@ -146,12 +146,26 @@ impl<S: Wire> Connection<S> {
             return self.answer(&request, &[], visit);
         }
         if request.expects_continue && !more_is_here {
+            if !matches!(request.ask, Ask::Route(_)) {
+                return self.refuse_body(request, visit);
+            }
             visit.site.output.extend_from_slice(CONTINUE);
         }
         // Only `/echo` wants its body; what others are sent has to be read all the same.
         let keeps = matches!(request.ask, Ask::Route(Route::Echo));
         let body = BodyReader::new(request.framing, keeps);
         self.state = State::Body(Box::new((request, body)));
+    }
+
+    /// Answers a client that asks before it sends its body, and need not send it. It may do so all
+    /// the same (RFC 9110, section 10.1.1): so nothing behind this answer can be told from a body.
+    fn refuse_body(&mut self, request: Request, visit: &mut Visit<'_>) {
+        let last = Request {
+            keep_alive: false,
+            ..request
+        };
+        self.lingers = true;
+        self.answer(&last, &[], visit);
     }
 
     /// Serves a piece of a body; how long it was.

@@ -1,6 +1,6 @@
 //! A request's head, from bytes.
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 
 use crate::{
     body::Framing,
@@ -141,18 +141,19 @@ impl Headers {
                 }
             }
             14 if name.eq_ignore_ascii_case("content-length") => {
-                let length = length(value)?;
-                // Two lengths that differ are how requests are smuggled.
-                if self.length.is_some_and(|before| before != length) {
+                // Two lengths are how requests are smuggled; nginx takes no two equal ones either.
+                let before = self.length.replace(length(value)?);
+                if before.is_some() {
                     return Err(Status::BadRequest);
                 }
-                self.length = Some(length);
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                if !value.eq_ignore_ascii_case(b"chunked") {
                     return Err(Status::NotImplemented);
                 }
-                self.chunked = true;
+                if mem::replace(&mut self.chunked, true) {
+                    return Err(Status::BadRequest);
+                }
             }
             _ => {}
         }

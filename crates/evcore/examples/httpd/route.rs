@@ -59,11 +59,13 @@ impl Route {
 }
 
 fn path_of(target: &str) -> &str {
-    let path = match target.strip_prefix("http://") {
-        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => target,
-    };
-    path.split_once('?').map_or(path, |(path, _)| path)
+    let (before_query, _) = target.split_once('?').unwrap_or((target, ""));
+    match before_query.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            rest.find('/').map_or("/", |slash| &rest[slash..])
+        }
+        _ => before_query,
+    }
 }
 
 /// Digits alone: `parse` would take a sign too.
@@ -75,4 +77,34 @@ fn whole_number(text: &str) -> Option<u64> {
 
 fn delay(ms: u64) -> Option<Duration> {
     (ms <= LONGEST_MS).then(|| Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_in_absolute_form_is_taken_by_its_path() {
+        for (target, expected) in [
+            ("http://host/echo", Some(Route::Echo)),
+            ("HTTP://host:80/bytes/7?a=b", Some(Route::Bytes(7))),
+            ("http://host", Some(Route::Hello)),
+            ("http://host?a=/echo", Some(Route::Hello)),
+            ("/echo?a=http://host/", Some(Route::Echo)),
+            ("/http://host/echo", None),
+            ("ftp://host/echo", None),
+        ] {
+            assert_eq!(route(target), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_taken_as_far_as_they_can_be_counted() {
+        assert_eq!(
+            route("/bytes/18446744073709551615"),
+            Some(Route::Bytes(u64::MAX))
+        );
+        assert_eq!(route("/bytes/18446744073709551616"), None);
+        assert_eq!(route("/sleep/3600001"), None);
+    }
 }

@@ -3,15 +3,18 @@
 use std::io;
 
 use evcore::{
-    Accepted, Budgets, EventLoop, Interest, Listener, Mode, Side, Step, Stream, Table, Token,
+    Accepted, Budgets, Error, EventLoop, Interest, Listener, Mode, Side, Step, Stream, Table,
+    Token,
     balancer::{AcceptMutex, Board, Policy, this_process},
+    timer::{NeverEarly, TimerHeap, TimerTree},
 };
 use evcore_prefork::{Stop, Worker};
 
 use crate::{
     connection::{Connection, Fate, Visit},
     counts::Counts,
-    options::Options,
+    log::log,
+    options::{Options, Timers},
     site::Site,
 };
 
@@ -59,6 +62,12 @@ impl Server {
         if matches!(options.policy, Policy::Mutex { .. }) {
             builder = builder.lock(mutex.handle(this_process()));
         }
+        builder = match options.timers {
+            // Over a wheel: what the loop does by itself.
+            Timers::Wheel => builder,
+            Timers::Tree => builder.timers(NeverEarly::new(TimerTree::new())),
+            Timers::Heap => builder.timers(NeverEarly::new(TimerHeap::new())),
+        };
         if let Some(kind) = options.poller {
             builder = builder.poller(kind);
         }
@@ -79,7 +88,11 @@ impl Server {
     pub fn run(mut self) -> io::Result<()> {
         self.site.counts.publish(self.ev.clock().monotonic_ms());
         while !self.is_done() {
-            self.ev.wait()?;
+            match self.ev.wait() {
+                // Of a listener, which then pauses: no reason to leave those who are served.
+                Err(error @ Error::Accept(_)) => log(format_args!("httpd: {error}")),
+                waited => waited?,
+            }
             let pauses = self.ev.stats().accept_pauses;
             while let Some(step) = self.ev.next_step() {
                 self.take(step);
@@ -153,10 +166,10 @@ impl Server {
             }
             Err(error) => {
                 self.site.counts.connection_refused();
-                eprintln!(
+                log(format_args!(
                     "httpd: cannot watch the connection from {}: {error}",
                     new.peer
-                );
+                ));
             }
         }
     }
@@ -167,7 +180,7 @@ impl Server {
             return;
         }
         if let Err(error) = self.ev.close_listeners() {
-            eprintln!("httpd: {error}");
+            log(format_args!("httpd: {error}"));
         }
         if self.ev.begin(self.stop_timer).is_ok() {
             self.ev
@@ -192,12 +205,12 @@ impl Server {
         let clock = self.ev.clock();
         if clock.unix_seconds() > self.last_complaint {
             self.last_complaint = clock.unix_seconds();
-            eprintln!(
+            log(format_args!(
                 "{} [crit] {}: out of descriptors: {} connections are served, others wait",
                 clock.error_log_time(),
                 std::process::id(),
                 self.ev.active()
-            );
+            ));
         }
     }
 }

@@ -1,0 +1,304 @@
+//! A connection on a wire that does what a test says: every state that a client can bring it to.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    num::NonZeroU32,
+};
+
+use evcore::{EventLoop, Ready, Side, Token, balancer::Board};
+use proptest::prelude::*;
+
+use crate::{
+    connection::{Connection, Fate, State, Visit, Wire},
+    counts::Counts,
+    options::Options,
+    site::Site,
+};
+
+/// The client's side.
+#[derive(Debug, Default)]
+struct Script {
+    /// Sent, and not yet read by the server.
+    sent: Vec<u8>,
+    has_ended: bool,
+    /// So many bytes it still takes.
+    room: usize,
+    taken: Vec<u8>,
+}
+
+impl Read for Script {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.sent.is_empty() && !self.has_ended {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = self.sent.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&self.sent[..n]);
+        self.sent.drain(..n);
+        Ok(n)
+    }
+}
+
+impl Write for Script {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.room == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = bytes.len().min(self.room);
+        self.taken.extend_from_slice(&bytes[..n]);
+        self.room -= n;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Wire for Script {
+    fn shutdown_write(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A server of one connection.
+struct Stage {
+    ev: EventLoop,
+    site: Site,
+    board: Board,
+    token: Token,
+    /// `None` once it has ended.
+    connection: Option<Connection<Script>>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let mut ev = EventLoop::builder().build().expect("a poller");
+        let token = Token::new(0, NonZeroU32::MIN);
+        ev.begin(token).expect("the first");
+        let board = Board::shared(1).expect("a page");
+        let mut site = Site::new(&Options::default(), 0, Counts::new(board.clone(), 0));
+        let mut visit = Visit {
+            ev: &mut ev,
+            site: &mut site,
+            token,
+        };
+        let connection = Some(Connection::new(Script::default(), &mut visit));
+        Self {
+            ev,
+            site,
+            board,
+            token,
+            connection,
+        }
+    }
+
+    fn wire(&mut self) -> Option<&mut Script> {
+        self.connection
+            .as_mut()
+            .map(|connection| &mut connection.stream)
+    }
+
+    /// The client sends.
+    fn sends(&mut self, bytes: &str) {
+        if let Some(wire) = self.wire() {
+            wire.sent.extend_from_slice(bytes.as_bytes());
+            self.visit(|connection, visit| connection.ready(Ready::READABLE, visit));
+        }
+    }
+
+    /// The client takes so many bytes more.
+    fn takes(&mut self, n: usize) {
+        if let Some(wire) = self.wire() {
+            wire.room += n;
+            self.visit(|connection, visit| connection.ready(Ready::WRITABLE, visit));
+        }
+    }
+
+    /// The client ends its side.
+    fn ends(&mut self) {
+        if let Some(wire) = self.wire() {
+            wire.has_ended = true;
+            let ready = Ready::READABLE | Ready::READ_CLOSED;
+            self.visit(|connection, visit| connection.ready(ready, visit));
+        }
+    }
+
+    fn worker_stops(&mut self) {
+        self.site.stopping = true;
+        self.visit(Connection::worker_stops);
+    }
+
+    /// The time of a timer comes, if it is armed.
+    fn expires(&mut self, side: Side) -> bool {
+        let armed = self.ev.disarm(self.token, side);
+        if armed {
+            self.visit(|connection, visit| connection.expired(side, visit));
+        }
+        armed
+    }
+
+    /// Calls, and goes on for as long as the connection posts itself.
+    fn visit(&mut self, call: impl FnOnce(&mut Connection<Script>, &mut Visit<'_>) -> Fate) {
+        self.call(call);
+        while !self.ev.cancel(self.token).is_empty() {
+            self.call(|connection, visit| connection.ready(Ready::WRITABLE, visit));
+        }
+        self.verify();
+    }
+
+    fn call(&mut self, call: impl FnOnce(&mut Connection<Script>, &mut Visit<'_>) -> Fate) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let mut visit = Visit {
+            ev: &mut self.ev,
+            site: &mut self.site,
+            token: self.token,
+        };
+        if call(connection, &mut visit) == Fate::Ends {
+            let connection = self.connection.take().expect("just called");
+            connection.end(&mut self.site);
+            self.ev.close(self.token);
+        }
+    }
+
+    /// What must hold between two visits, whatever the client did.
+    fn verify(&mut self) {
+        assert!(self.site.output.is_empty(), "the buffer is everybody's");
+        self.site.counts.publish(0);
+        let counts = self.board.sum();
+        assert_eq!(counts.active, u64::from(self.connection.is_some()));
+        assert_eq!(
+            counts.reading + counts.writing + counts.waiting,
+            counts.active
+        );
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        let watched = [Side::Read, Side::Write].map(|side| {
+            let armed = self.ev.disarm(self.token, side);
+            // To ask is to disarm; how long is not what is tested here.
+            armed && self.ev.arm(self.token, side, self.site.limits.header)
+        });
+        assert!(
+            watched.contains(&true),
+            "it may live for ever: {connection:?}"
+        );
+        let blocked = connection.stream.room == 0 && watched[1];
+        let sleeps = matches!(connection.state, State::Sleeping { .. });
+        assert!(
+            blocked || sleeps || connection.stream.sent.is_empty(),
+            "it has forgotten its client: {connection:?}"
+        );
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n")
+}
+
+/// The send timer and the sleep are the same timer: the one must not pass for the other.
+#[test]
+fn a_client_that_takes_nothing_is_left_although_it_asked_for_a_sleep() {
+    let mut stage = Stage::new();
+    stage.takes(1);
+    stage.sends(&(get("/") + &get("/sleep/1000")));
+    assert!(stage.expires(Side::Write));
+    assert!(stage.connection.is_none());
+}
+
+#[test]
+fn a_sleep_begins_when_what_came_before_it_is_sent() {
+    let mut stage = Stage::new();
+    stage.sends(&(get("/") + &get("/sleep/1000")));
+    stage.takes(usize::MAX / 2);
+    assert!(!stage.expires(Side::Read), "a sleeper is not idle");
+    assert!(stage.expires(Side::Write));
+    let wire = stage.wire().expect("kept alive");
+    assert!(wire.taken.ends_with(b"slept\n"));
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Sends(String),
+    Takes(usize),
+    Ends,
+    Expires(Side),
+    WorkerStops,
+}
+
+fn request() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => Just(get("/")),
+        4 => Just(get("/bytes/16384")),
+        4 => Just(get("/bytes/200000")),
+        4 => Just(get("/sleep/1000")),
+        2 => Just(get("/nothing")),
+        2 => Just(get("/status").replace("GET", "HEAD")),
+        1 => Just("GET / HTTP/1.0\r\n\r\n".to_owned()),
+        1 => Just("GARBAGE\r\n".to_owned()),
+        1 => Just("\r\n\n".to_owned()),
+        1 => Just("GET /sleep/1 HTTP/1.0\r\n\r\n".to_owned()),
+        4 => (0..100_000usize).prop_map(|n| format!(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {n}\r\n\r\n{}",
+            "x".repeat(n)
+        )),
+        2 => (1..100usize).prop_map(|n| format!(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n\
+             {n:x}\r\n{}\r\n0\r\n\r\n",
+            "x".repeat(n)
+        )),
+        1 => Just(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+                .to_owned()
+        ),
+        1 => Just(
+            "POST / HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+                .to_owned()
+        ),
+    ]
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let requests = prop::collection::vec(request(), 1..40).prop_map(|all| all.concat());
+    let sends = (requests, 0.0..1.0f64).prop_map(|(mut text, part)| {
+        // Some are cut short: the next act goes on in the middle of one, or never.
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a part of a length"
+        )]
+        let cut = (text.len() as f64 * (part * 2.0).min(1.0)) as usize;
+        text.truncate(cut);
+        Act::Sends(text)
+    });
+    let side = prop_oneof![Just(Side::Read), Just(Side::Write)];
+    let act = prop_oneof![
+        8 => sends,
+        4 => (0..300_000usize).prop_map(Act::Takes),
+        2 => Just(Act::Takes(100_000_000)),
+        3 => side.prop_map(Act::Expires),
+        1 => Just(Act::Ends),
+        1 => Just(Act::WorkerStops),
+    ];
+    prop::collection::vec(act, 1..20)
+}
+
+proptest! {
+    #[test]
+    fn no_client_brings_it_out_of_order(acts in acts()) {
+        let mut stage = Stage::new();
+        for act in acts {
+            match act {
+                Act::Sends(text) => stage.sends(&text),
+                Act::Takes(n) => stage.takes(n),
+                Act::Ends => stage.ends(),
+                Act::Expires(side) => {
+                    stage.expires(side);
+                }
+                Act::WorkerStops => stage.worker_stops(),
+            }
+        }
+    }
+}
