@@ -198,7 +198,7 @@ fn raise(signal: libc::c_int) {
 fn alarm_every(period: Duration) {
     let period = libc::timeval {
         tv_sec: 0,
-        tv_usec: period.subsec_micros().into(),
+        tv_usec: period.subsec_micros() as libc::suseconds_t,
     };
     let timer = libc::itimerval {
         it_interval: period,
