@@ -1,6 +1,7 @@
 //! Updates from real signal handlers, and what they must not do.
 //!
 //! Each test has a signal and a clock of its own, since handlers are those of the whole process.
+#![cfg(not(any(target_os = "illumos", target_os = "solaris")))] // `libc` has no `setitimer` there
 #![allow(
     unsafe_code,
     reason = "a signal handler and an allocator cannot be installed without"
