@@ -1,6 +1,7 @@
 //! Out of descriptors: nobody spins, nobody crashes, and everybody is served in the end.
 
-use evcore_tests::{Client, Server};
+use evcore_tests::{Client, Server, eventually};
+use rustix::process::Signal;
 
 const LIMIT: u32 = 20;
 const CLIENTS: usize = 100;
@@ -27,11 +28,7 @@ fn those_that_fit_are_served_and_the_others_when_a_place_is_free() {
             }
         });
         assert_eq!(server.connect().get("/").status, 200);
-        assert!(
-            server.log().contains("out of descriptors"),
-            "{setup:?}: {}",
-            server.log()
-        );
+        eventually("it is said", || server.log().contains("out of descriptors"));
     }
 }
 
@@ -75,5 +72,42 @@ fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
         assert_eq!(served[0].get("/").status, 200);
         drop(served.remove(0));
         assert_eq!(waiting.response().status, 200);
+    }
+}
+
+#[test]
+fn one_place_and_one_accept_a_turn_are_enough_for_everybody_in_turn() {
+    for accept in ["off", "mutex"] {
+        let server = Server::start(&[
+            "--workers",
+            "2",
+            "--accept",
+            accept,
+            "--accept-delay",
+            "20",
+            "--connections",
+            "1",
+            "--multi-accept",
+            "1",
+        ]);
+        for _ in 0..50 {
+            assert_eq!(server.connect().get("/").status, 200);
+        }
+    }
+}
+
+#[test]
+fn quit_ends_a_worker_that_is_out_of_descriptors() {
+    for setup in SETUPS {
+        let mut server = Server::start_limited(LIMIT, setup);
+        let mut sleeper = server.connect();
+        sleeper.send("GET /sleep/1000 HTTP/1.1\r\nHost: test\r\n\r\n");
+        let _others: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        eventually("it has met the shortage", || {
+            server.log().contains("out of descriptors")
+        });
+        server.signal(Signal::QUIT);
+        assert_eq!(sleeper.response().status, 200);
+        assert!(server.wait().success());
     }
 }

@@ -193,6 +193,21 @@ fn connection_close_is_kept() {
     assert!(client.is_ended());
 }
 
+/// Closing a socket with unread bytes resets the connection, which may destroy the answer.
+#[test]
+fn what_is_sent_behind_the_last_request_does_not_destroy_its_answer() {
+    for poller in ["epoll", "poll"] {
+        let server = server(poller);
+        let mut client = server.connect();
+        client.send("GET /sleep/300 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        server.wait_for_status("it sleeps", |status| status.writing == 2);
+        client.send(HELLO.repeat(1_000));
+        client.end_sending();
+        assert_eq!(client.response().text(), "slept\n");
+        assert!(client.is_ended());
+    }
+}
+
 #[test]
 fn http_1_0_closes_unless_it_is_asked_not_to() {
     let server = server("auto");

@@ -121,3 +121,16 @@ fn term_makes_an_orderly_stop_a_fast_one() {
         assert!(server.wait().success());
     }
 }
+
+#[test]
+fn a_second_quit_changes_nothing() {
+    for setup in SETUPS {
+        let mut server = Server::start(setup);
+        let (mut idle, mut sleeper) = (idle(&server), sleeper(&server, 1000));
+        server.signal(Signal::QUIT);
+        assert!(idle.is_ended());
+        server.signal(Signal::QUIT);
+        assert_eq!(sleeper.response().text(), "slept\n");
+        assert!(server.wait().success());
+    }
+}

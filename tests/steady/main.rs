@@ -81,8 +81,8 @@ fn keep_alive_requests_allocate_nothing() {
         let said = String::from_utf8_lossy(&ended.stdout);
         assert!(
             ended.status.success(),
-            "{poller}: {said}{:?}",
-            ended.stderr.escape_ascii()
+            "{poller}: {said}{}",
+            String::from_utf8_lossy(&ended.stderr)
         );
         assert!(
             said.contains("counted 10000 keep-alive visits"),
@@ -109,8 +109,9 @@ fn serve_and_count() {
     });
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();
-    let warm_up = allocations_of(&mut clients, 20);
-    assert!(warm_up > 0, "what is counted is counted");
+    allocations_of(&mut clients, 20);
+    // Construction included: that may be over before the first client has come.
+    assert!(counting::allocations() > 0, "what is counted is counted");
     // The `Date` changes meanwhile, or does not: either costs nothing.
     assert_eq!(
         allocations_of(&mut clients, 200),

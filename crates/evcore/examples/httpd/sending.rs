@@ -77,7 +77,8 @@ impl<S: Wire> Connection<S> {
 
     /// The last answer is sent.
     pub fn finish(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
-        if !self.lingers {
+        // What the socket may still hold would turn the closing into a reset, too (nginx).
+        if !self.lingers && !self.readable {
             return Ok(Progress::Over);
         }
         self.stream.shutdown_write()?;
