@@ -28,5 +28,11 @@ xflags::xflags! {
 
         /// The example server's figures: system calls and CPU a request, beside nginx.
         cmd measure {}
+
+        /// The parts beside their peers, in one run, into `docs/`. No names: all that there are.
+        cmd bench {
+            /// `timers`, `clock`.
+            repeated part: String
+        }
     }
 }

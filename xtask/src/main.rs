@@ -15,6 +15,7 @@ mod part;
 mod tree;
 mod workspace;
 
+mod bench;
 mod ci;
 mod layers;
 mod loom;
@@ -53,5 +54,6 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Loom(_) => loom::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Measure(_) => measure::run(&workspace),
+        XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part),
     }
 }

@@ -69,9 +69,9 @@ fn parts(workspace: &Workspace) -> Vec<Part> {
 
 fn part(workspace: &Workspace, target: &Target) -> Part {
     let triple = target.triple;
-    // The tasks run on the machine that builds; all else runs on the target.
-    let xtask = ["xtask"].into_iter();
-    let excluded = xtask.chain(target.without.iter().map(|(name, _)| *name));
+    // The tasks and the benchmarks run on the machine that builds; all else runs on the target.
+    let here = ["xtask", "evcore-bench"].into_iter();
+    let excluded = here.chain(target.without.iter().map(|(name, _)| *name));
     let exclude: String = excluded.map(|name| format!(" --exclude {name}")).collect();
     let line = format!(
         "{BIN}/cargo check -Zbuild-std=std --target {triple} --workspace{exclude} --all-targets"
@@ -132,7 +132,7 @@ mod tests {
         };
         let command = part(&Workspace::made_up(Vec::new()), &target).alone();
         let end = "/cargo check -Zbuild-std=std --target x86_64-unknown-freebsd --workspace \
-                   --exclude xtask --exclude evcore-prefork --all-targets";
+                   --exclude xtask --exclude evcore-bench --exclude evcore-prefork --all-targets";
         assert!(command.ends_with(end), "{command}");
     }
 

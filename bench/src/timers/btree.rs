@@ -1,0 +1,50 @@
+//! The standard library's ordered map, as one would use it: the baseline.
+
+use std::collections::BTreeSet;
+
+use super::queue::Queue;
+
+/// Deadlines in order, and a table that says where each id is.
+#[derive(Debug)]
+pub(super) struct BTree {
+    order: BTreeSet<(u64, u32)>,
+    /// 0 for what is not armed: no deadline of the script is.
+    deadlines: Vec<u64>,
+}
+
+impl BTree {
+    pub(super) fn new(ids: usize) -> BTree {
+        BTree {
+            order: BTreeSet::new(),
+            deadlines: vec![0; ids],
+        }
+    }
+}
+
+impl Queue for BTree {
+    fn arm(&mut self, id: u32, deadline: u64) {
+        let old = std::mem::replace(&mut self.deadlines[id as usize], deadline);
+        if old != 0 {
+            self.order.remove(&(old, id));
+        }
+        self.order.insert((deadline, id));
+    }
+
+    fn disarm(&mut self, id: u32) {
+        let old = std::mem::take(&mut self.deadlines[id as usize]);
+        self.order.remove(&(old, id));
+    }
+
+    fn next_deadline(&mut self) -> Option<u64> {
+        self.order.first().map(|(deadline, _)| *deadline)
+    }
+
+    fn pop_expired(&mut self, now: u64) -> Option<u32> {
+        self.order
+            .first()
+            .filter(|(deadline, _)| *deadline <= now)?;
+        let (_, id) = self.order.pop_first()?;
+        self.deadlines[id as usize] = 0;
+        Some(id)
+    }
+}

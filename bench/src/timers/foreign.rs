@@ -1,0 +1,100 @@
+//! The peers in C, by the table of functions that each file of `c/` has.
+
+#![allow(unsafe_code, reason = "it calls C")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use super::queue::Contestant;
+use super::script::Step;
+
+/// As `struct peer` in `c/peer.h`, where the functions are described.
+#[repr(C)]
+pub(super) struct Functions {
+    version: unsafe extern "C" fn() -> *const c_char,
+    create: unsafe extern "C" fn(usize, c_int) -> *mut c_void,
+    arm: unsafe extern "C" fn(*mut c_void, *const Step, usize),
+    replace: unsafe extern "C" fn(*mut c_void, *const Step, usize),
+    expire: unsafe extern "C" fn(*mut c_void) -> usize,
+    destroy: unsafe extern "C" fn(*mut c_void),
+}
+
+// SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`; nothing
+// writes to it, and its functions may be called by anybody.
+unsafe extern "C" {
+    #[cfg(peer_libev)]
+    pub(super) safe static libev_peer: Functions;
+    #[cfg(peer_libevent)]
+    pub(super) safe static libevent_peer: Functions;
+    #[cfg(peer_libuv)]
+    pub(super) safe static libuv_peer: Functions;
+}
+
+/// A queue of one of them.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    functions: &'static Functions,
+    // Invariant: what `create` returned, which is not null; nobody else has it.
+    queue: *mut c_void,
+    ids: usize,
+}
+
+impl std::fmt::Debug for Functions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
+    }
+}
+
+impl Functions {
+    /// The library's own word for its version.
+    pub(super) fn version(&self) -> String {
+        // SAFETY: it takes nothing.
+        let text = unsafe { (self.version)() };
+        // SAFETY: all three return a string that ends with 0 and stays.
+        let text = unsafe { CStr::from_ptr(text) };
+        text.to_string_lossy().into_owned()
+    }
+}
+
+impl Foreign {
+    pub(super) fn new(functions: &'static Functions, ids: usize, due: bool) -> Foreign {
+        // SAFETY: any number is good; where it cannot be had, the program ends.
+        let queue = unsafe { (functions.create)(ids, due.into()) };
+        Foreign {
+            functions,
+            queue,
+            ids,
+        }
+    }
+
+    /// The ids index a table in C, which does not check them. A release build trusts the script.
+    fn debug_assert_known(&self, steps: &[Step]) {
+        debug_assert!(steps.iter().all(|step| (step.id as usize) < self.ids));
+    }
+}
+
+impl Contestant for Foreign {
+    fn arm(&mut self, steps: &[Step]) {
+        self.debug_assert_known(steps);
+        // SAFETY: by the invariant of `queue`; `Script` makes ids below `Script::ids` only, which is
+        // what `create` was told; the steps outlive the call.
+        unsafe { (self.functions.arm)(self.queue, steps.as_ptr(), steps.len()) }
+    }
+
+    fn replace(&mut self, steps: &[Step]) {
+        self.debug_assert_known(steps);
+        // SAFETY: as in `arm`.
+        unsafe { (self.functions.replace)(self.queue, steps.as_ptr(), steps.len()) }
+    }
+
+    fn expire(&mut self) -> usize {
+        // SAFETY: by the invariant of `queue`.
+        unsafe { (self.functions.expire)(self.queue) }
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // SAFETY: by the invariant of `queue`, which is not used again.
+        unsafe { (self.functions.destroy)(self.queue) }
+    }
+}

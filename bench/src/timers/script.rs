@@ -1,0 +1,109 @@
+//! What is done to every queue: the same operations in the same order, made beforehand.
+
+/// How many operations a round times, at any size.
+pub(super) const STEPS: usize = 1 << 18;
+
+/// Milliseconds from an event to its timeout.
+pub(super) const TIMEOUT_MS: u64 = 60_000;
+
+/// A server's events: 100,000 a second for re-arming alone, 20,000 a second while time is told.
+const EVENTS_PER_MS: usize = 100;
+const SERVED_PER_MS: usize = 20;
+
+/// Timers that come and go beside those that are armed.
+const SPARE: usize = 64;
+
+/// One operation: the timer, and the deadline that it gets. As `struct step` in `c/peer.h`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Step {
+    pub(super) deadline: u64,
+    pub(super) id: u32,
+}
+
+/// The operations of one size.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// Arms all, over a minute.
+    pub(super) arm: Vec<Step>,
+    /// Re-arms one at random to a minute from then.
+    pub(super) rearm: Vec<Step>,
+    /// Arms the spare ones.
+    pub(super) spare: Vec<Step>,
+    /// Disarms the spare one that was armed longest ago, and arms it anew, to within a minute.
+    pub(super) replace: Vec<Step>,
+    /// A minute of re-arming at random, in which time is told: a millisecond's steps have one deadline.
+    pub(super) serve: Vec<Step>,
+}
+
+impl Script {
+    /// A script for `size` timers with `steps` operations of each kind but the last.
+    pub(super) fn new(size: usize, steps: usize) -> Script {
+        let random = &mut Random(0x6576_636f_7265);
+        let spare = size..size + SPARE;
+        let minute = usize::try_from(TIMEOUT_MS).expect("it is small");
+        Script {
+            arm: (0..size)
+                .map(|id| Step::new(id, 1 + random.below(TIMEOUT_MS)))
+                .collect(),
+            rearm: events(size, steps, EVENTS_PER_MS, random),
+            spare: spare
+                .clone()
+                .map(|id| Step::new(id, 1 + random.below(TIMEOUT_MS)))
+                .collect(),
+            replace: spare
+                .cycle()
+                .take(steps)
+                .enumerate()
+                .map(|(at, id)| {
+                    Step::new(id, now(at, EVENTS_PER_MS) + 1 + random.below(TIMEOUT_MS))
+                })
+                .collect(),
+            serve: events(size, minute * SERVED_PER_MS, SERVED_PER_MS, random),
+        }
+    }
+
+    /// All ids are below this.
+    pub(super) fn ids(&self) -> usize {
+        self.arm.len() + SPARE
+    }
+}
+
+impl Step {
+    fn new(id: usize, deadline: u64) -> Step {
+        let id = u32::try_from(id).expect("ids are few");
+        Step { deadline, id }
+    }
+}
+
+fn events(size: usize, steps: usize, per_ms: usize, random: &mut Random) -> Vec<Step> {
+    (0..steps)
+        .map(|at| Step::new(random.index(size), now(at, per_ms) + TIMEOUT_MS))
+        .collect()
+}
+
+/// The time of the step `at`.
+fn now(at: usize, per_ms: usize) -> u64 {
+    (at / per_ms) as u64
+}
+
+/// `SplitMix64`, with a fixed seed: every run has the same script.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.below(end as u64)).expect("it is below a usize")
+    }
+}

@@ -1,0 +1,99 @@
+//! The parts beside their peers: measured by `evcore-bench`, told here.
+//!
+//! One run makes the page and the plot; nobody writes a figure by hand. What is not measured in a
+//! run is not in its page.
+
+mod count;
+mod machine;
+mod page;
+mod plot;
+mod results;
+mod statistics;
+mod targets;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use self::machine::Machine;
+use self::results::Results;
+use crate::Result;
+use crate::workspace::Workspace;
+
+/// All parts, in the order of the page.
+const PARTS: &[&str] = &["timers", "clock"];
+
+/// Where the page and the plot go, from the root.
+const PAGE: &str = "docs/performance.md";
+const PLOT: &str = "docs/timers.svg";
+
+/// Measures the parts, all if none is named, prints the page and writes it.
+pub(crate) fn run(workspace: &Workspace, parts: &[String]) -> Result {
+    let parts = chosen(parts)?;
+    let program = build(workspace)?;
+    let mut machine = Machine::look(&workspace.root)?;
+    let mut results = Results::default();
+    for part in &parts {
+        results.read(&measured(&program, part)?)?;
+    }
+    machine.load_after = machine::load();
+    if parts.contains(&"timers") {
+        count::timers(workspace, &program, &mut results)?;
+        fs::write(workspace.root.join(PLOT), plot::timers(&results))?;
+    }
+    let page = page::written(&parts, &results, &machine);
+    print!("{page}");
+    fs::write(workspace.root.join(PAGE), page)?;
+    Ok(())
+}
+
+/// The named parts in the order of the page.
+fn chosen(named: &[String]) -> Result<Vec<&'static str>> {
+    if let Some(other) = named.iter().find(|name| !PARTS.contains(&name.as_str())) {
+        return Err(format!("no part `{other}`; there are: {}", PARTS.join(", ")).into());
+    }
+    let is_named = |part: &&str| named.is_empty() || named.iter().any(|name| name == *part);
+    Ok(PARTS.iter().copied().filter(is_named).collect())
+}
+
+fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let words = ["build", "--release", "-p", "evcore-bench"];
+    let status = Command::new("cargo")
+        .args(words)
+        .current_dir(&workspace.root)
+        .status()?;
+    if !status.success() {
+        return Err("evcore-bench does not build".into());
+    }
+    Ok(workspace.target_dir.join("release/evcore-bench"))
+}
+
+/// The records of a part. What the program says of its progress goes to the screen.
+fn measured(program: &Path, part: &str) -> Result<String> {
+    let output = Command::new(program)
+        .arg(part)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("evcore-bench {part}: {}", output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_in_the_order_of_the_page_and_none_is_all() {
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            chosen(&names)
+        };
+        assert_eq!(named(&[]).unwrap(), PARTS);
+        assert_eq!(named(&["clock", "timers"]).unwrap(), PARTS);
+        assert_eq!(named(&["clock"]).unwrap(), ["clock"]);
+        assert!(named(&["cloc"]).is_err());
+    }
+}
