@@ -165,6 +165,10 @@ impl<Q: TimerQueue> TimerQueue for Cancelable<Q> {
     fn len(&self) -> usize {
         self.queue.len()
     }
+
+    fn is_paused(&self) -> bool {
+        self.queue.is_paused()
+    }
 }
 
 /// The word of an id, and its bit there.

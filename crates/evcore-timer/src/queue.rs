@@ -19,6 +19,7 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// # Phases
 ///
 /// A *phase* is a run of [`pop_expired`](Self::pop_expired) calls with the same `now`, up to the `None` that ends it.
+/// A queue may also *pause* a phase with a `None`, so that no call takes long: see [`is_paused`](Self::is_paused).
 /// A different `now` begins a new phase, also where the old one was left before its `None`; what was left is not lost.
 /// A phase yields only timers that were armed before its first call.
 /// So a handler that arms a timer with a deadline at or before `now` does not loop: that timer fires in the next phase, and until then [`next_deadline`](Self::next_deadline) tells that it is due.
@@ -67,7 +68,7 @@ pub trait TimerQueue: Debug {
     /// Takes one timer that is due at `now`: its id and the deadline that it was armed with.
     ///
     /// The timer is disarmed before it is returned, so a handler may arm it again.
-    /// `None` ends the phase: nothing that was armed before it is still due.
+    /// `None` ends the phase, since nothing that was armed before it is still due; or [pauses](Self::is_paused) it.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
     /// Arms the timer of `id` as though that had been done just before the phase under way began.
@@ -97,13 +98,23 @@ pub trait TimerQueue: Debug {
     /// A tick by which [`pop_expired`](Self::pop_expired) wants to be called; `None` while no timer is armed.
     ///
     /// Never later than the earliest deadline.
-    /// A queue may answer earlier than that if it says so; the call at that tick may then yield nothing, but the next answer is later.
+    /// A queue may answer earlier than that if it says so; the call at that tick may then yield nothing, but the next answer is later, unless the phase is [paused](Self::is_paused).
     #[must_use]
     fn next_deadline(&self) -> Option<u64>;
 
     /// How many timers are armed.
     #[must_use]
     fn len(&self) -> usize;
+
+    /// Whether the latest `None` of [`pop_expired`](Self::pop_expired) was a pause: the call had done as much as a call may, and the next one goes on.
+    ///
+    /// A loop need not ask.
+    /// While a phase is paused, [`next_deadline`](Self::next_deadline) is at or before its `now` as long as a timer may be due: so the loop does its other work, waits for zero and comes back, with the same `now` or a later one.
+    /// Who wants all that is due at once calls until this says no.
+    #[must_use]
+    fn is_paused(&self) -> bool {
+        false
+    }
 
     /// Whether no timer is armed.
     #[must_use]
@@ -157,6 +168,10 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     #[inline]
     fn len(&self) -> usize {
         (**self).len()
+    }
+
+    fn is_paused(&self) -> bool {
+        (**self).is_paused()
     }
 }
 

@@ -6,14 +6,14 @@
 //!
 //! # What may be relied on
 //!
-//! - The order is exact, to the tick. Slots are lists in the order of arming, a slot is emptied from its front into slots that are empty, and at any moment there is one slot for each deadline: so equal deadlines never change places.
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact for what is overdue and for the aligned block of 64 ticks that the wheel is in. Farther out it is the start of a slot: early, but from one timer fired to the next by at most one wake for each of the ten coarser levels.
+//! - The order is exact, to the tick. Slots are lists in the order of arming, and at any moment there is one slot for each new deadline. A coarse slot is emptied from its back, each timer to the front of its finer slot, so those armed meanwhile stay behind: equal deadlines never change places.
+//! - [`next_deadline`](TimerQueue::next_deadline) is exact for what is overdue and for the aligned block of 256 ticks that the wheel is in. Farther out it is the start of a slot: early, but from one timer fired to the next by at most one wake for each of the seven coarser levels.
 //!
 //! # What a call costs
 //!
 //! - `arm` and `disarm`: an unlink and a link, whatever is armed. The exception is an `arm` whose deadline is not after the latest `now`: such timers are kept sorted, and the call steps over those that are due later than the new one.
-//! - `next_deadline`: a look at eleven words.
-//! - `pop_expired`: a timer is moved at most ten times in its life, by the calls that reach its slots. One call moves all timers of the slots that it reaches, so where 100,000 timers share a slot, one call takes as long as moving 100,000 list nodes. There is no bound on that yet.
+//! - `next_deadline`: a look at two words of a bitmap and the fronts of two lists.
+//! - `pop_expired`: a timer is moved at most seven times in its life, by the calls that reach its slots; with ticks of a millisecond and deadlines within a minute, once or twice. One call moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::is_paused), and others go on with it.
 //! - A `now` that goes back: some list operations at once, and the moves that were already done once more.
 
 mod lists;
@@ -42,11 +42,12 @@ const _: () = assert!(
 /// A hierarchical timing wheel: the timer queue for deadlines that mostly move on and rarely come.
 ///
 /// Arming, re-arming and disarming take the same few nanoseconds with a thousand timers and with a million.
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of ten levels, never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of seven levels, never late.
+/// A call of [`pop_expired`](TimerQueue::pop_expired) sorts 64 timers at most, and then [pauses](TimerQueue::is_paused).
 ///
 /// # Memory
 ///
-/// 16 bytes for each id up to the highest that was armed, and 12 KiB beside: ids must be dense.
+/// 16 bytes for each id up to the highest that was armed, and 33 KiB beside: ids must be dense.
 /// The table grows and does not shrink.
 ///
 /// # Example
@@ -65,16 +66,25 @@ const _: () = assert!(
 /// ```
 #[derive(Clone)]
 pub struct TimerWheel {
-    // Invariant: a timer is on `LATE`, on `DUE`, or in the slot that its deadline has from `position`.
+    // Invariant: a timer is on `LATE`, on `DUE`, in the slot that is being drained, or in the slot that its deadline has from `position`.
     // Invariant: of timers with equal deadlines those in a slot were armed before those on `DUE`, and these before those on `LATE`.
     lists: Lists,
     // Invariant: no deadline in a slot lies before it, and it is not after `latest_now`.
     position: u64,
+    /// The coarse slot that the wheel has come to, while finer slots are still to have some of its timers.
+    // Invariant: it starts at `position`, and what it holds was armed before what the finer slots hold of the same deadline.
+    draining: Option<u32>,
     // Invariant: no deadline on `DUE` or `LATE` is after it. Outside a phase `DUE` is empty and every deadline in a slot is after it.
     latest_now: u64,
     in_phase: bool,
+    paused: bool,
+    /// How many timers one call moves at most. Fewer in tests, so that short scripts pause.
+    moves_max: usize,
     armed: usize,
 }
+
+/// With a million timers armed each move is a few cache misses, so this is some 20 µs.
+const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
     /// The highest id that can be armed, 2²⁷ − 1: a table up to it takes 2 GiB.
@@ -92,8 +102,11 @@ impl TimerWheel {
         Self {
             lists: Lists::with_capacity(ids),
             position: 0,
+            draining: None,
             latest_now: 0,
             in_phase: false,
+            paused: false,
+            moves_max: MOVES_MAX,
             armed: 0,
         }
     }
@@ -136,6 +149,14 @@ impl TimerWheel {
         node
     }
 
+    /// Disarms a timer that is linked.
+    #[inline]
+    fn take_off(&mut self, node: u32) {
+        self.lists.unlink(node);
+        self.lists.release(node);
+        self.armed -= 1;
+    }
+
     fn begin_phase(&mut self, now: u64) {
         if now < self.latest_now {
             self.turn_back(now);
@@ -148,47 +169,70 @@ impl TimerWheel {
     fn end_phase(&mut self) {
         // No slot that starts at or before `latest_now` is occupied, so none changes its meaning.
         self.position = self.latest_now;
+        self.draining = None; // empty, if there is one
         self.in_phase = false;
     }
 
-    /// The timer that is to fire next in this phase.
-    fn first_due(&mut self) -> Option<u32> {
+    /// Looks for the timer that is to fire next in this phase.
+    fn first_due(&mut self) -> Search {
         let due = self.lists.first(DUE);
         let limit = due.map_or(self.latest_now, |node| self.lists.deadline(node));
+        let mut moves_left = self.moves_max;
         while let Some((slot, start)) = self.first_slot() {
             if start > limit {
                 break;
             }
             if level_of(slot) == 0 {
-                return self.lists.first(slot);
+                return self.lists.first(slot).map_or(Search::Over, Search::Found);
             }
-            self.cascade(slot, start);
+            moves_left -= self.drain(slot, start, moves_left);
+            if self.draining.is_some() {
+                return Search::Paused;
+            }
         }
-        due
+        due.map_or(Search::Over, Search::Found)
     }
 
     /// The occupied slot that comes up first, and the tick at which it does.
     #[inline]
     fn first_slot(&self) -> Option<(u32, u64)> {
-        let slot = self.lists.lowest_occupied(LEVELS)?;
+        let draining = self.draining.filter(|&slot| self.lists.is_occupied(slot));
+        let slot = draining.or_else(|| self.lists.lowest_occupied(DUE))?;
         Some((slot, start_of(slot, self.position)))
     }
 
-    /// Moves the wheel to the start of its first occupied slot, and the timers of that slot to the finer levels, all of which are empty.
-    fn cascade(&mut self, slot: u32, start: u64) {
+    /// Moves the wheel to the start of a coarse slot before which there is nothing, and timers of that slot to the finer levels; returns how many, at most `count`.
+    fn drain(&mut self, slot: u32, start: u64, count: usize) -> usize {
         self.position = start;
-        self.lists
-            .redistribute(slot, slot, |deadline| slot_of(deadline, start));
+        let moved = self
+            .lists
+            .spill(slot, count, |deadline| slot_of(deadline, start));
+        self.draining = self.lists.is_occupied(slot).then_some(slot);
+        moved
+    }
+
+    /// Puts the timers of a slot that is half drained back behind those that it still holds.
+    fn undo_drain(&mut self) {
+        if let Some(slot) = self.draining.take() {
+            self.gather_finer(slot);
+        }
+    }
+
+    /// Appends to a slot all slots of finer levels, in the order in which they come up.
+    fn gather_finer(&mut self, slot: u32) {
+        let finer_levels = level_of(slot) * SLOTS;
+        while let Some(finer) = self.lists.lowest_occupied(finer_levels) {
+            self.lists.append(slot, finer);
+        }
     }
 
     /// Moves the wheel back, so that what lay between the new `now` and the old one is in the future again.
     fn turn_back(&mut self, now: u64) {
         if now < self.position {
+            self.undo_drain();
             // Seen from `now`, all that is nearer to the old position than the digit in which the two differ is in one slot.
             let slot = slot_of(self.position, now);
-            while let Some(finer) = self.lists.lowest_occupied(level_of(slot)) {
-                self.lists.append(slot, finer);
-            }
+            self.gather_finer(slot);
             self.position = now;
         }
         let position = self.position;
@@ -198,6 +242,15 @@ impl TimerWheel {
                 .redistribute(overdue, last, |deadline| slot_of(deadline, position));
         }
     }
+}
+
+/// What came of looking for a timer to fire.
+enum Search {
+    Found(u32),
+    /// There is none in this phase.
+    Over,
+    /// As many timers were moved as one call may move.
+    Paused,
 }
 
 impl TimerQueue for TimerWheel {
@@ -221,9 +274,7 @@ impl TimerQueue for TimerWheel {
         let Some(node) = self.lists.find(id) else {
             return false;
         };
-        self.lists.unlink(node);
-        self.lists.release(node);
-        self.armed -= 1;
+        self.take_off(node);
         true
     }
 
@@ -231,19 +282,25 @@ impl TimerQueue for TimerWheel {
         if !self.in_phase || now != self.latest_now {
             self.begin_phase(now);
         }
-        let Some(node) = self.first_due() else {
-            self.end_phase();
-            return None;
-        };
-        let expired = (self.lists.id(node), self.lists.deadline(node));
-        self.lists.unlink(node);
-        self.lists.release(node);
-        self.armed -= 1;
-        Some(expired)
+        let search = self.first_due();
+        self.paused = matches!(search, Search::Paused);
+        match search {
+            Search::Found(node) => {
+                let expired = (self.lists.id(node), self.lists.deadline(node));
+                self.take_off(node);
+                Some(expired)
+            }
+            Search::Over => {
+                self.end_phase();
+                None
+            }
+            Search::Paused => None,
+        }
     }
 
     fn clear(&mut self) {
         self.lists.clear();
+        self.draining = None;
         self.armed = 0;
     }
 
@@ -262,6 +319,10 @@ impl TimerQueue for TimerWheel {
     #[inline]
     fn len(&self) -> usize {
         self.armed
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused
     }
 }
 
@@ -299,6 +360,13 @@ impl TimerWheel {
         for slot in 0..DUE {
             self.verify_slot(slot);
         }
+        if let Some(slot) = self.draining {
+            assert_eq!(
+                start_of(slot, self.position),
+                self.position,
+                "start of what is drained"
+            );
+        }
         for overdue in [DUE, LATE] {
             let deadlines = self.lists.deadlines(overdue);
             assert!(deadlines.is_sorted(), "overdue timers are out of order");
@@ -315,12 +383,21 @@ impl TimerWheel {
     }
 
     fn verify_slot(&self, slot: u32) {
+        let draining = self.draining == Some(slot);
         for deadline in self.lists.deadlines(slot) {
-            assert_eq!(
-                slot_of(deadline, self.position),
-                slot,
-                "slot of deadline {deadline}"
-            );
+            if draining {
+                let finer = level_of(slot_of(deadline, self.position));
+                assert!(
+                    finer < level_of(slot),
+                    "{deadline} does not belong to what is drained"
+                );
+            } else {
+                assert_eq!(
+                    slot_of(deadline, self.position),
+                    slot,
+                    "slot of deadline {deadline}"
+                );
+            }
             assert!(
                 self.in_phase || deadline > self.latest_now,
                 "{deadline} was passed over"

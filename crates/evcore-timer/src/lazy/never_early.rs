@@ -15,7 +15,7 @@ use crate::queue::TimerQueue;
 /// - A re-arm to later writes the new deadline into a table and touches nothing else. A re-arm to earlier, or to a tick that has passed, is the queue's own.
 /// - [`next_deadline`](TimerQueue::next_deadline) may be early: it is the queue's, which knows the older deadlines. Each timer that was moved costs at most one such wake for each deadline that it was filed with.
 /// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they are due. Of equal deadlines one that was moved may come after one that was armed later.
-/// - A call of [`pop_expired`](TimerQueue::pop_expired) files again all moved timers that it meets before one that fires.
+/// - A call of [`pop_expired`](TimerQueue::pop_expired) files again the moved timers that it meets before one that fires, 128 at most; then it [pauses](TimerQueue::is_paused).
 ///
 /// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.
 ///
@@ -40,14 +40,21 @@ use crate::queue::TimerQueue;
 /// assert_eq!(timers.pop_expired(1_059), None);
 /// assert_eq!(timers.pop_expired(1_060), Some((7, 1_060)));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct NeverEarly<Q> {
     // Invariant: has armed what `slots` says is armed, each at the deadline `filed`.
     queue: Q,
     slots: Vec<Slot>,
     /// The latest `now`. A deadline at or before it may have to wait for the next phase, and the queue knows.
     latest_now: u64,
+    /// How many timers one call files again at most. Fewer in tests, so that short scripts pause.
+    refiles_max: usize,
+    /// Whether the latest call ended since it had filed again as many as a call may.
+    paused: bool,
 }
+
+/// With a million timers armed each refiling is a few cache misses, so this is some 20 µs.
+const REFILES_MAX: usize = 128;
 
 impl<Q: TimerQueue> NeverEarly<Q> {
     /// Lays a table over an empty queue.
@@ -72,6 +79,8 @@ impl<Q: TimerQueue> NeverEarly<Q> {
             queue,
             slots: Vec::with_capacity(ids),
             latest_now: 0,
+            refiles_max: REFILES_MAX,
+            paused: false,
         }
     }
 
@@ -121,7 +130,8 @@ impl<Q: TimerQueue> TimerQueue for NeverEarly<Q> {
 
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         self.latest_now = now;
-        loop {
+        self.paused = false;
+        for _ in 0..self.refiles_max {
             let (id, filed) = self.queue.pop_expired(now)?;
             let slot = &mut self.slots[id as usize];
             let wanted = slot.wanted;
@@ -132,6 +142,8 @@ impl<Q: TimerQueue> TimerQueue for NeverEarly<Q> {
             slot.filed = wanted;
             self.queue.refile(id, wanted);
         }
+        self.paused = true;
+        None
     }
 
     fn refile(&mut self, id: u32, deadline: u64) {
@@ -158,6 +170,16 @@ impl<Q: TimerQueue> TimerQueue for NeverEarly<Q> {
     #[inline]
     fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused || self.queue.is_paused()
+    }
+}
+
+impl<Q: TimerQueue + Default> Default for NeverEarly<Q> {
+    fn default() -> Self {
+        Self::new(Q::default())
     }
 }
 

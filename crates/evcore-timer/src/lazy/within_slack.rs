@@ -90,6 +90,10 @@ impl<Q: TimerQueue> TimerQueue for WithinSlack<Q> {
     fn len(&self) -> usize {
         self.queue.len()
     }
+
+    fn is_paused(&self) -> bool {
+        self.queue.is_paused()
+    }
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ mod tests;
 
 use crate::queue::assert_dense;
 
-/// Heads at the start of the table: 12 words of 64.
+/// Heads at the start of the table: 33 words of 64.
 pub(super) const HEADS: u32 = 64 * WORDS;
 
 /// Words of the bitmap that tells which lists are not empty.
-const WORDS: u32 = 12;
+const WORDS: u32 = 33;
 
 /// In `next` and `prev` of a timer that is on no list.
 const NONE: u32 = u32::MAX;
@@ -27,6 +27,8 @@ pub(super) struct Lists {
     nodes: Vec<Node>,
     // Invariant: bit `list % 64` of word `list / 64` is set exactly when the list has a timer.
     occupied: [u64; WORDS as usize],
+    // Invariant: bit `word` is set exactly when that word of `occupied` is not 0.
+    occupied_words: u64,
 }
 
 impl Lists {
@@ -37,6 +39,7 @@ impl Lists {
         Self {
             nodes,
             occupied: [0; WORDS as usize],
+            occupied_words: 0,
         }
     }
 
@@ -55,7 +58,19 @@ impl Lists {
     pub(super) fn push_back(&mut self, list: u32, node: u32, deadline: u64) {
         let tail = self.at(list).prev;
         self.link(node, deadline, tail, list);
-        self.mark_occupied(list);
+        if tail == list {
+            self.mark_occupied(list);
+        }
+    }
+
+    /// Links a timer that is not linked, ahead of all others of a list.
+    #[inline]
+    fn push_front(&mut self, list: u32, node: u32, deadline: u64) {
+        let first = self.at(list).next;
+        self.link(node, deadline, list, first);
+        if first == list {
+            self.mark_occupied(list);
+        }
     }
 
     /// Links a timer that is not linked into an ordered list, behind all that are due at or before `deadline`.
@@ -111,8 +126,11 @@ impl Lists {
 
     /// Moves all timers of an ordered list to their places in another; timers of equal deadline go behind those already there.
     ///
-    /// Cost: one step for each timer moved, and for each of `to` that is due after one of them.
+    /// Cost: nothing to speak of where `to` is empty; else one step for each timer moved, and for each of `to` that is due after one of them.
     pub(super) fn merge(&mut self, to: u32, from: u32) {
+        if self.is_occupied(from) && !self.is_occupied(to) {
+            self.append(to, from);
+        }
         let mut prev = self.at(to).prev;
         // From the latest to the earliest, so that `to` is walked once.
         while self.is_occupied(from) {
@@ -138,6 +156,24 @@ impl Lists {
         }
     }
 
+    /// Moves timers from the back of `list`, at most `count`, each to the front of the list that `list_of` names for its deadline; returns how many it moved.
+    ///
+    /// So they keep their order, and go ahead of what is on those lists already.
+    pub(super) fn spill(&mut self, list: u32, count: usize, list_of: impl Fn(u64) -> u32) -> usize {
+        let mut node = self.at(list).prev;
+        for moved in 0..count {
+            if node == list {
+                self.truncate(list, list);
+                return moved;
+            }
+            let Node { deadline, prev, .. } = *self.at(node);
+            self.push_front(list_of(deadline), node, deadline);
+            node = prev;
+        }
+        self.truncate(list, node);
+        count
+    }
+
     /// Takes all timers off their lists.
     pub(super) fn clear(&mut self) {
         let (heads, timers) = self.nodes.split_at_mut(HEADS as usize);
@@ -146,6 +182,7 @@ impl Lists {
         }
         timers.fill(Node::UNLINKED);
         self.occupied = [0; WORDS as usize];
+        self.occupied_words = 0;
     }
 
     /// The timer of `id`, if it is on a list.
@@ -193,16 +230,21 @@ impl Lists {
         self.last_due_by(deadline, self.at(list).prev)
     }
 
-    /// The lowest of the first `64 * words` lists that is not empty.
+    /// The lowest of the first `lists` lists that is not empty; `lists` is a multiple of 64.
     #[inline]
-    pub(super) fn lowest_occupied(&self, words: u32) -> Option<u32> {
-        let (word, bits) = (0..words).zip(self.occupied).find(|&(_, bits)| bits != 0)?;
+    pub(super) fn lowest_occupied(&self, lists: u32) -> Option<u32> {
+        debug_assert!(lists % 64 == 0, "{lists} lists do not end with a word");
+        let word = self.occupied_words.trailing_zeros();
+        if word >= lists / 64 {
+            return None;
+        }
+        let bits = self.occupied[word as usize];
         Some(word * 64 + bits.trailing_zeros())
     }
 
     /// Whether a list has a timer.
     #[inline]
-    fn is_occupied(&self, list: u32) -> bool {
+    pub(super) fn is_occupied(&self, list: u32) -> bool {
         self.at(list).next != list
     }
 
@@ -238,12 +280,19 @@ impl Lists {
 
     #[inline]
     fn mark_occupied(&mut self, list: u32) {
-        self.occupied[(list / 64) as usize] |= 1 << (list % 64);
+        let word = list / 64;
+        self.occupied[word as usize] |= 1 << (list % 64);
+        self.occupied_words |= 1 << word;
     }
 
     #[inline]
     fn mark_empty(&mut self, list: u32) {
-        self.occupied[(list / 64) as usize] &= !(1 << (list % 64));
+        let word = list / 64;
+        let bits = &mut self.occupied[word as usize];
+        *bits &= !(1 << (list % 64));
+        if *bits == 0 {
+            self.occupied_words &= !(1 << word);
+        }
     }
 
     #[inline]
@@ -297,6 +346,10 @@ impl Node {
 impl Lists {
     /// Panics where a link, a bit or the marker of an unlinked timer is wrong; returns how many timers are linked.
     pub(super) fn verify(&self) -> usize {
+        for (word, bits) in self.occupied.iter().enumerate() {
+            let bit = self.occupied_words >> word & 1;
+            assert_eq!(bit == 1, *bits != 0, "bit of word {word}");
+        }
         let linked = (0..HEADS).map(|list| self.verify_list(list)).sum();
         let marked = self.nodes[HEADS as usize..]
             .iter()

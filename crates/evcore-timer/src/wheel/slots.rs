@@ -1,17 +1,17 @@
 //! Which slot of the wheel a deadline belongs to.
 //!
-//! A tick is read as eleven digits of six bits, and each digit has a level of 64 slots.
+//! A tick is read as eight digits of eight bits, and each digit has a level of 256 slots.
 //! A deadline is filed on the level of the highest digit in which it differs from the wheel's position, in the slot of its own digit there.
 //! So the slot follows from deadline and position alone, and everything on a level is due before everything on a higher one.
 
-/// Slots a level: as many as a `u64` has bits.
+/// Slots a level: with ticks of a millisecond two levels reach beyond a minute, which is as far ahead as most timers of a server are.
 pub(super) const SLOTS: u32 = 1 << DIGIT_BITS;
 
 /// Levels, so that every `u64` has a slot.
-pub(super) const LEVELS: u32 = u64::BITS.div_ceil(DIGIT_BITS);
+pub(super) const LEVELS: u32 = u64::BITS / DIGIT_BITS;
 
 /// Bits of a tick that one level tells apart.
-const DIGIT_BITS: u32 = 6;
+const DIGIT_BITS: u32 = 8;
 
 /// The slot of a deadline at or after `position`.
 ///
@@ -60,21 +60,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_63_ticks_have_slots_of_their_own() {
-        let slots: Vec<u32> = (64..128).map(|tick| slot_of(tick, 64)).collect();
-        assert_eq!(slots, (0..64).collect::<Vec<u32>>());
+    fn the_next_255_ticks_have_slots_of_their_own() {
+        let slots: Vec<u32> = (256..512).map(|tick| slot_of(tick, 256)).collect();
+        assert_eq!(slots, (0..256).collect::<Vec<u32>>());
     }
 
     #[test]
     fn a_carry_moves_a_near_deadline_up() {
-        assert_eq!(slot_of(64, 63), SLOTS + 1);
-        assert_eq!(slot_of(4096, 4095), 2 * SLOTS + 1);
+        assert_eq!(slot_of(256, 255), SLOTS + 1);
+        assert_eq!(slot_of(65_536, 65_535), 2 * SLOTS + 1);
     }
 
     #[test]
     fn the_last_tick_has_a_slot_on_the_last_level() {
-        assert_eq!(slot_of(u64::MAX, 0), (LEVELS - 1) * SLOTS + 15);
-        assert_eq!(slot_of(u64::MAX, u64::MAX), 63);
+        assert_eq!(slot_of(u64::MAX, 0), LEVELS * SLOTS - 1);
+        assert_eq!(slot_of(u64::MAX, u64::MAX), 255);
     }
 
     fn position_and_deadline() -> impl Strategy<Value = (u64, u64)> {

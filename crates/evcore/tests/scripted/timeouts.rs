@@ -11,10 +11,15 @@ const NS: Duration = Duration::from_nanos(1);
 
 /// How long the next turn waits.
 fn timeout(stage: &mut Stage) -> Option<Duration> {
+    timeout_of(stage, &mut 0)
+}
+
+/// How long the next turn waits; adds up the steps that it then has.
+fn timeout_of(stage: &mut Stage, steps: &mut usize) -> Option<Duration> {
     stage.script.record();
     stage.wait();
     let timeouts = stage.script.timeouts();
-    stage.rest();
+    *steps += stage.rest().len();
     assert_eq!(timeouts.len(), 1);
     timeouts[0]
 }
@@ -90,6 +95,25 @@ fn a_timer_at_the_end_of_time_overflows_nothing() {
     let waits = timeout(&mut stage).expect("a timer is armed");
     assert!(waits > Duration::from_secs(60 * 60 * 24 * 365), "{waits:?}");
     assert_eq!(stage.turn(), []);
+}
+
+#[test]
+fn a_crowd_of_timers_is_sorted_over_several_turns_of_which_none_waits() {
+    let mut stage = Stage::new();
+    let crowd: Vec<_> = (0..300).map(|_| stage.join()).collect();
+    for token in &crowd {
+        stage.arm_ms(*token, Side::Read, 300);
+    }
+    stage.pass_ms(300);
+    let (mut fired, mut waits) = (0, 0);
+    while fired < crowd.len() {
+        let timeout = timeout_of(&mut stage, &mut fired);
+        // The first was asked before the time had passed.
+        assert!(waits == 0 || timeout == Some(Duration::ZERO), "{timeout:?}");
+        waits += 1;
+    }
+    assert!(waits > 2, "the crowd was too small to tell");
+    assert_eq!(timeout(&mut stage), None);
 }
 
 #[test]

@@ -117,6 +117,24 @@ fn a_timer_moved_by_a_handler_to_a_tick_that_has_passed_waits_for_the_next_phase
 }
 
 #[test]
+fn many_moved_timers_are_filed_again_by_several_calls() {
+    let moved = 2 * u32::try_from(REFILES_MAX).unwrap();
+    let mut timers = NeverEarly::new(Counting::default());
+    for id in 0..moved {
+        timers.arm(id, 10);
+        timers.arm(id, 20);
+    }
+    timers.arm(moved, 15);
+    for call in 1..=2 {
+        assert_eq!(timers.pop_expired(15), None);
+        assert!(timers.is_paused());
+        assert_eq!(timers.queue().refilings, call * REFILES_MAX);
+    }
+    assert_eq!(timers.pop_expired(15), Some((moved, 15)));
+    assert!(!timers.is_paused());
+}
+
+#[test]
 fn the_last_tick_is_a_deadline_like_any_other() {
     let mut timers = NeverEarly::new(TimerWheel::new());
     timers.arm(0, u64::MAX);
@@ -148,6 +166,13 @@ proptest! {
     #[test]
     fn over_the_wheel_any_script_has_the_oracles_result_to_the_tick(script in scripts()) {
         assert_agrees(NeverEarly::new(TimerWheel::new()), &script);
+    }
+
+    #[test]
+    fn with_pauses_any_script_has_the_oracles_result_to_the_tick(script in scripts()) {
+        let refiles_max = 2;
+        assert_agrees(NeverEarly { refiles_max, ..NeverEarly::new(TimerWheel::new()) }, &script);
+        assert_agrees(NeverEarly { refiles_max, ..NeverEarly::new(TimerTree::new()) }, &script);
     }
 
     #[test]
