@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use self::agenda::Plan;
 use self::thread::Shared;
-use crate::sync::{JoinHandle, now, spawn, this_thread};
+use crate::sync::{JoinHandle, spawn, this_thread};
 
 pub use self::job::Job;
 
@@ -99,7 +99,7 @@ impl Scheduler {
 
     /// Runs a job once, when `when` has come; at once if it has.
     ///
-    /// The job may have itself run again by [`Job::move_to`].
+    /// The job may have itself run again by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle leaves the job as it is.
     pub fn at(&self, when: Instant, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Plan::Once(self.shared.tick_of(when)), job)
@@ -107,10 +107,10 @@ impl Scheduler {
 
     /// Runs a job once, when `delay` has passed.
     ///
-    /// The job may have itself run again by [`Job::move_to`].
+    /// The job may have itself run again by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle leaves the job as it is.
     pub fn after(&self, delay: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
-        self.add(Plan::Once(self.tick_after(delay)), job)
+        self.add(Plan::Once(self.shared.tick_after(delay)), job)
     }
 
     /// Runs a job each time that `period` has passed, first in one `period` from now.
@@ -126,7 +126,7 @@ impl Scheduler {
             "the period is zero: the job would never stop running"
         );
         let plan = Plan::Every {
-            first: self.tick_after(period),
+            first: self.shared.tick_after(period),
             period: nanoseconds(period),
         };
         self.add(plan, job)
@@ -147,11 +147,6 @@ impl Scheduler {
     fn add(&self, plan: Plan, job: impl FnMut(&Job) + Send + 'static) -> Job {
         let key = self.shared.add(plan, Box::new(job));
         Job::new(Arc::clone(&self.shared), key)
-    }
-
-    fn tick_after(&self, delay: Duration) -> u64 {
-        let now = self.shared.tick_of(now());
-        now.saturating_add(nanoseconds(delay))
     }
 }
 

@@ -111,15 +111,27 @@ impl TimerWheel {
         }
     }
 
+    /// Arms a new id, or what is overdue.
+    #[inline(never)]
+    fn arm_rarely(&mut self, id: u32, deadline: u64) {
+        let node = self.take_up(id);
+        self.file(node, deadline);
+    }
+
     /// Links a timer, which is not linked, where its deadline belongs.
-    #[inline]
     fn file(&mut self, node: u32, deadline: u64) {
         if deadline > self.latest_now {
-            self.lists
-                .push_back(slot_of(deadline, self.position), node, deadline);
+            self.file_ahead(node, deadline);
         } else {
             self.lists.insert_ordered(LATE, node, deadline);
         }
+    }
+
+    /// Links a timer, which is not linked and not overdue, into its slot.
+    #[inline]
+    fn file_ahead(&mut self, node: u32, deadline: u64) {
+        let slot = slot_of(deadline, self.position);
+        self.lists.push_back(slot, node, deadline);
     }
 
     /// Links a timer, which is not linked, where this phase finds it if its deadline has come.
@@ -130,8 +142,7 @@ impl TimerWheel {
             .last(DUE)
             .is_none_or(|last| self.lists.deadline(last) < deadline);
         if behind_due && deadline >= self.position {
-            self.lists
-                .push_back(slot_of(deadline, self.position), node, deadline);
+            self.file_ahead(node, deadline);
         } else {
             self.lists.insert_ordered(DUE, node, deadline);
         }
@@ -141,12 +152,18 @@ impl TimerWheel {
     #[inline]
     fn take_up(&mut self, id: u32) -> u32 {
         let node = self.lists.admit(id);
+        self.detach(node);
+        node
+    }
+
+    /// Takes a timer that is about to be filed off its list, or counts it.
+    #[inline]
+    fn detach(&mut self, node: u32) {
         if self.lists.is_linked(node) {
             self.lists.unlink(node);
         } else {
             self.armed += 1;
         }
-        node
     }
 
     /// Disarms a timer that is linked.
@@ -163,7 +180,9 @@ impl TimerWheel {
         }
         self.latest_now = now;
         self.in_phase = true;
-        self.lists.merge(DUE, LATE);
+        if self.lists.is_occupied(LATE) {
+            self.lists.merge(DUE, LATE);
+        }
     }
 
     fn end_phase(&mut self) {
@@ -202,6 +221,7 @@ impl TimerWheel {
     }
 
     /// Moves the wheel to the start of a coarse slot before which there is nothing, and timers of that slot to the finer levels; returns how many, at most `count`.
+    #[inline(never)] // so that a timer which stands ready is taken by short code
     fn drain(&mut self, slot: u32, start: u64, count: usize) -> usize {
         self.position = start;
         let moved = self
@@ -227,6 +247,7 @@ impl TimerWheel {
     }
 
     /// Moves the wheel back, so that what lay between the new `now` and the old one is in the future again.
+    #[cold]
     fn turn_back(&mut self, now: u64) {
         if now < self.position {
             self.undo_drain();
@@ -256,8 +277,14 @@ enum Search {
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        let node = self.take_up(id);
-        self.file(node, deadline);
+        // What servers do all the time must not call anything: a register saved for a call costs as much as all the rest.
+        match self.lists.known(id) {
+            Some(node) if deadline > self.latest_now => {
+                self.detach(node);
+                self.file_ahead(node, deadline);
+            }
+            _ => self.arm_rarely(id, deadline),
+        }
     }
 
     fn refile(&mut self, id: u32, deadline: u64) {

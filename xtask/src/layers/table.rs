@@ -99,6 +99,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Tests, "proptest", "random input against a naive oracle"),
     (Tests, "httpdate", "an oracle for the clock's HTTP date"),
     (Tests, "jiff", "an oracle for the clock's calendar"),
+    (Tests, "croner", "the example cron's patterns"),
     (Tests, "httparse", "the example server's parser"),
     (Tests, "lexopt", "the example server's options"),
     (Tests, "rustix", "sockets and processes for tests and examples"),

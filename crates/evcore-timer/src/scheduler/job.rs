@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::agenda::Key;
 use super::thread::Shared;
@@ -18,14 +18,14 @@ use super::thread::Shared;
 /// A timeout that is put off whenever something is heard:
 ///
 /// ```
-/// use std::time::{Duration, Instant};
+/// use std::time::Duration;
 ///
 /// use evcore_timer::Scheduler;
 ///
 /// let scheduler = Scheduler::new()?;
 /// let timeout = scheduler.after(Duration::from_secs(60), |_| panic!("nothing was heard"));
 ///
-/// assert!(timeout.move_to(Instant::now() + Duration::from_secs(90)));
+/// assert!(timeout.move_after(Duration::from_secs(90)));
 /// assert!(timeout.cancel());
 /// assert!(!timeout.cancel());
 /// # Ok::<(), std::io::Error>(())
@@ -62,7 +62,18 @@ impl Job {
         reason = "it is called for what it does, and the answer is an aside"
     )]
     pub fn move_to(&self, when: Instant) -> bool {
-        self.shared.move_to(self.key, when)
+        self.shared.move_to(self.key, self.shared.tick_of(when))
+    }
+
+    /// Has the job run next when `delay` has passed; returns whether there still is such a job.
+    ///
+    /// As [`move_to`](Self::move_to), for those who know how long rather than until when; any delay will do.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "it is called for what it does, and the answer is an aside"
+    )]
+    pub fn move_after(&self, delay: Duration) -> bool {
+        self.shared.move_to(self.key, self.shared.tick_after(delay))
     }
 
     /// Whether the job is to run, or to run again.

@@ -105,6 +105,38 @@ fn a_job_moves_itself_for_as_long_as_it_likes() {
 }
 
 #[test]
+fn a_job_is_moved_by_a_delay() {
+    let scheduler = Scheduler::new().unwrap();
+    let (ran, runs) = mpsc::channel();
+    let delay = Duration::from_millis(2);
+    let mut moved: Option<Instant> = None;
+    let job = scheduler.after(LONG, move |job| {
+        let late = moved.map(|moved| moved.elapsed());
+        ran.send(late).unwrap();
+        if late.is_none() {
+            moved = Some(Instant::now());
+            assert!(job.move_after(delay));
+        }
+    });
+    assert!(job.move_after(Duration::ZERO));
+    assert_eq!(runs.recv_timeout(LIMIT).unwrap(), None);
+    assert!(runs.recv_timeout(LIMIT).unwrap().unwrap() >= delay);
+    assert_eq!(wait_for_drop(&runs), []);
+    assert!(!job.move_after(Duration::ZERO));
+}
+
+#[test]
+fn a_delay_beyond_the_end_of_time_does_not_come_and_does_not_wrap() {
+    let scheduler = Scheduler::new().unwrap();
+    let (ran, runs) = mpsc::channel();
+    let job = scheduler.after(LONG, move |_| ran.send(()).unwrap());
+    assert!(job.move_after(Duration::MAX));
+    assert!(job.is_scheduled());
+    drop(scheduler);
+    assert_eq!(wait_for_drop(&runs), []);
+}
+
+#[test]
 fn a_periodic_job_cancels_itself() {
     let scheduler = Scheduler::new().unwrap();
     let (ran, runs) = mpsc::channel();

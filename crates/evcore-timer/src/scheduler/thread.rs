@@ -32,8 +32,7 @@ impl Shared {
         self.change(|agenda| agenda.add(plan, run))
     }
 
-    pub(super) fn move_to(&self, key: Key, when: Instant) -> bool {
-        let tick = self.tick_of(when);
+    pub(super) fn move_to(&self, key: Key, tick: u64) -> bool {
         self.change(|agenda| agenda.move_to(key, tick))
     }
 
@@ -57,6 +56,11 @@ impl Shared {
     /// Ticks are nanoseconds from the start; what lies before it is tick 0.
     pub(super) fn tick_of(&self, when: Instant) -> u64 {
         nanoseconds(when.saturating_duration_since(self.start))
+    }
+
+    /// The tick when `delay` has passed; the last one, if it is beyond that.
+    pub(super) fn tick_after(&self, delay: Duration) -> u64 {
+        self.tick_of(now()).saturating_add(nanoseconds(delay))
     }
 
     /// Changes the agenda, and wakes the thread if it must not sleep on.

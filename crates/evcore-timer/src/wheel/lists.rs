@@ -127,9 +127,10 @@ impl Lists {
     /// Moves all timers of an ordered list to their places in another; timers of equal deadline go behind those already there.
     ///
     /// Cost: nothing to speak of where `to` is empty; else one step for each timer moved, and for each of `to` that is due after one of them.
+    #[inline(never)]
     pub(super) fn merge(&mut self, to: u32, from: u32) {
-        if self.is_occupied(from) && !self.is_occupied(to) {
-            self.append(to, from);
+        if !self.is_occupied(to) && self.is_occupied(from) {
+            return self.append(to, from);
         }
         let mut prev = self.at(to).prev;
         // From the latest to the earliest, so that `to` is walked once.
@@ -185,11 +186,17 @@ impl Lists {
         self.occupied_words = 0;
     }
 
+    /// The timer of `id`, if the table reaches that far.
+    #[inline]
+    pub(super) fn known(&self, id: u32) -> Option<u32> {
+        let node = id.checked_add(HEADS)?;
+        ((node as usize) < self.nodes.len()).then_some(node)
+    }
+
     /// The timer of `id`, if it is on a list.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
-        let node = id.checked_add(HEADS)?;
-        self.nodes.get(node as usize)?.is_linked().then_some(node)
+        self.known(id).filter(|&node| self.is_linked(node))
     }
 
     /// Whether a timer that was admitted is on a list.
