@@ -6,8 +6,9 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::OnceLock,
 };
+
+use evcore_tests::cron;
 
 /// Both ends of daylight saving: the night that has no 02:30, and the one that has two.
 const SPRING: &str = "2026-03-29T00:45";
@@ -60,29 +61,6 @@ impl Drop for Crontab {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// The path of the example, built if it has to be, as this test was.
-fn cron() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let test = std::env::current_exe().expect("this program has a path");
-        // target/PROFILE/deps/TEST
-        let profile = test.ancestors().nth(2).expect("three levels down");
-        let target = profile.parent().expect("below the target directory");
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build
-            .args(["build", "--quiet", "--package", "evcore"])
-            .args(["--example", "cron", "--target-dir"])
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().expect("cargo runs").success());
-        profile.join("examples/cron")
-    })
 }
 
 fn text(bytes: &[u8]) -> &str {

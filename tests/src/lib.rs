@@ -1,17 +1,19 @@
-//! What the tests of the whole share: the example server as a process, and a client that sees
+//! What the tests of the whole share: the examples as processes, and a client that sees
 //! every byte.
 //!
 //! Nothing here waits for a time to pass: it waits for a condition, and gives up after
 //! [`PATIENCE`], which only a failure needs.
 
 mod client;
+mod example;
 mod patience;
 mod server;
 mod status;
 
 pub use client::{Client, Response};
+pub use example::{cron, httpd};
 pub use patience::{PATIENCE, eventually};
-pub use server::{Server, httpd, signal_to};
+pub use server::{Server, signal_to};
 pub use status::Status;
 
 /// The root README's example compiles.

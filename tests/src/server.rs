@@ -3,58 +3,14 @@
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
-    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex},
     thread,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Client, Status, eventually};
-
-/// The path of the example server, built if it has to be, as this test was.
-///
-/// # Panics
-///
-/// Where it cannot be built.
-#[must_use]
-pub fn httpd() -> PathBuf {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(build).clone()
-}
-
-fn build() -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
-    // target/PROFILE/deps/TEST
-    let profile = test
-        .ancestors()
-        .nth(2)
-        .expect("cargo puts tests three levels down");
-    let target = profile
-        .parent()
-        .expect("and its profiles below the target directory");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args([
-        "build",
-        "--quiet",
-        "--package",
-        "evcore",
-        "--example",
-        "httpd",
-        "--target-dir",
-    ]);
-    build.arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        build.arg("--release");
-    }
-    assert!(
-        build.status().expect("cargo runs").success(),
-        "httpd does not build"
-    );
-    profile.join("examples/httpd")
-}
+use crate::{Client, Status, eventually, httpd};
 
 /// A running server. It ends with this value, whatever happens.
 #[derive(Debug)]

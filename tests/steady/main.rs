@@ -71,7 +71,7 @@ const POLLER: &str = "EVCORE_STEADY_POLLER";
 /// Each poller in a process of its own: a stop signal is the whole process's, and final.
 #[test]
 fn keep_alive_requests_allocate_nothing() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let this = std::env::current_exe().expect("this program has a path");
         let ended = Command::new(this)
             .args(["--exact", "serve_and_count", "--nocapture"])
