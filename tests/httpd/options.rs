@@ -45,7 +45,20 @@ fn a_bad_option_is_named_with_what_is_allowed() {
         (&["--accept-delay", "soon"], &["--accept-delay", "soon"]),
         (&["--multi-accept", "0"], &["--multi-accept", "0", "1"]),
         (&["--poller", "fast"], &["--poller", "fast", "poll"]),
+        (&["--poller", "port"], &["--poller", "port", "poll"]),
         (&["--timers", "sand"], &["--timers", "sand", "wheel"]),
+        (
+            &["--timer-resolution", "0"],
+            &["--timer-resolution", "0", "from 1 to 86400000"],
+        ),
+        (
+            &["--timer-resolution", "86400001"],
+            &["--timer-resolution", "from 1 to 86400000"],
+        ),
+        (
+            &["--timer-resolution", "10ms"],
+            &["--timer-resolution", "10ms"],
+        ),
         (&["--connections", "0"], &["--connections", "0"]),
         (&["--connections", "99999999999"], &["--connections"]),
         (&["--header-timeout", "1.5"], &["--header-timeout", "1.5"]),
@@ -66,7 +79,6 @@ fn what_is_not_built_yet_is_refused_by_name() {
     for option in [
         "threads",
         "cpu-affinity",
-        "timer-resolution",
         "access-log",
         "root",
         "pid",
@@ -79,9 +91,6 @@ fn what_is_not_built_yet_is_refused_by_name() {
         ("--accept", "exclusive"),
         ("--accept", "reuseport"),
         ("--accept", "least-loaded"),
-        ("--poller", "kqueue"),
-        ("--poller", "port"),
-        ("--poller", "select"),
         ("--listen", "unix:/tmp/socket"),
     ] {
         assert_refused(&[option, value], 2, &[option, value, "not built yet"]);
@@ -101,6 +110,7 @@ fn help_lists_every_option_and_succeeds() {
         "--multi-accept",
         "--poller",
         "--timers",
+        "--timer-resolution",
         "--connections",
         "--header-timeout",
         "--keepalive-timeout",

@@ -21,14 +21,14 @@ fn assert_hello(response: &Response) {
 
 #[test]
 fn hello_is_thirteen_bytes() {
-    for poller in ["auto", "epoll", "poll"] {
+    for poller in ["auto", "epoll", "poll", "select"] {
         assert_hello(&server(poller).connect().get("/"));
     }
 }
 
 #[test]
 fn a_connection_serves_many_requests() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         for _ in 0..100 {
@@ -40,7 +40,7 @@ fn a_connection_serves_many_requests() {
 
 #[test]
 fn two_requests_in_one_segment_get_two_answers_in_order() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let mut client = server(poller).connect_and_keep();
         client.1.send(format!(
             "GET /bytes/3 HTTP/1.1\r\nHost: test\r\n\r\n{HELLO}"
@@ -52,7 +52,7 @@ fn two_requests_in_one_segment_get_two_answers_in_order() {
 
 #[test]
 fn a_flood_of_pipelined_requests_is_answered_whole() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let (_server, mut client) = server(poller).connect_and_keep();
         // Far more than any buffer holds, both ways, with large answers among them.
         const REQUESTS: usize = 5_000;
@@ -70,7 +70,7 @@ fn a_flood_of_pipelined_requests_is_answered_whole() {
 /// Answers are made in a buffer that all connections of a worker share: each must get its own.
 #[test]
 fn answers_to_clients_that_flood_do_not_mix() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let bodies = |name: usize| {
             // Around what one visit reads, and small ones of all sizes: so that visits end
@@ -118,7 +118,7 @@ fn head_has_the_length_and_no_body() {
 
 #[test]
 fn bytes_are_as_many_as_were_asked_for() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         for length in [0, 1, 16_384, 16_385, 65_536, 30_000_000] {
@@ -131,7 +131,7 @@ fn bytes_are_as_many_as_were_asked_for() {
 
 #[test]
 fn echo_sends_the_body_back() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         for length in [0, 1, 100_000, 1024 * 1024] {
@@ -196,7 +196,7 @@ fn connection_close_is_kept() {
 /// Closing a socket with unread bytes resets the connection, which may destroy the answer.
 #[test]
 fn what_is_sent_behind_the_last_request_does_not_destroy_its_answer() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         client.send("GET /sleep/300 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
@@ -221,7 +221,7 @@ fn http_1_0_closes_unless_it_is_asked_not_to() {
 
 #[test]
 fn a_client_that_has_ended_sending_gets_its_answers() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         client.send(HELLO.repeat(3) + "GET /sleep/50 HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -236,7 +236,7 @@ fn a_client_that_has_ended_sending_gets_its_answers() {
 
 #[test]
 fn a_sleeper_holds_nobody_up() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut sleeper = server.connect();
         sleeper.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -247,7 +247,7 @@ fn a_sleeper_holds_nobody_up() {
 
 #[test]
 fn a_sleeper_wakes_and_goes_on_with_what_was_sent_meanwhile() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         client.send(format!(

@@ -13,7 +13,7 @@ fn assert_echo(client: &mut Client) {
 /// The server has seen the first piece before the second is sent: it says that it is reading.
 #[test]
 fn a_request_may_be_split_at_every_byte() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = Server::start(&["--workers", "1", "--poller", poller]);
         for cut in 1..REQUEST.len() {
             let mut client = server.connect();
@@ -27,7 +27,7 @@ fn a_request_may_be_split_at_every_byte() {
 
 #[test]
 fn a_request_may_come_a_byte_at_a_time() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = Server::start(&["--workers", "1", "--poller", poller]);
         let mut client = server.connect();
         for _ in 0..10 {

@@ -1,6 +1,8 @@
 //! Who takes too long is told, or left.
 
-use evcore_tests::Server;
+use std::time::{Duration, Instant, SystemTime};
+
+use evcore_tests::{Server, eventually};
 
 const POLLERS: [&str; 2] = ["epoll", "poll"];
 
@@ -87,6 +89,41 @@ fn every_timer_queue_keeps_the_times() {
         assert_eq!(idle.get("/sleep/400").status, 200);
         assert_eq!(slow.response().status, 408);
         assert!(idle.is_ended());
+    }
+}
+
+#[test]
+fn a_timer_resolution_keeps_the_times_and_the_date() {
+    for poller in POLLERS {
+        let server = Server::start(&[
+            "--workers",
+            "1",
+            "--poller",
+            poller,
+            "--timer-resolution",
+            "100",
+            "--header-timeout",
+            "200",
+        ]);
+        let (mut slow, mut client) = (server.connect(), server.connect());
+        slow.send("GET / HT");
+        let asked = Instant::now();
+        assert_eq!(client.get("/sleep/150").status, 200);
+        assert!(asked.elapsed() >= Duration::from_millis(150), "{poller}");
+        assert_eq!(slow.response().status, 408);
+
+        let mut date = || {
+            let response = client.get("/");
+            let date = response.header("date").expect("a date");
+            httpdate::parse_http_date(date).expect("of an HTTP header")
+        };
+        let first = date();
+        assert!(first <= SystemTime::now(), "{poller}: from the future");
+        eventually("the date moves on", || {
+            let now = date();
+            assert!(now <= SystemTime::now(), "{poller}: from the future");
+            now > first
+        });
     }
 }
 

@@ -78,6 +78,14 @@ impl Clock {
         self.show(reading);
     }
 
+    /// Asks the source what the time is, and goes on showing what was shown before.
+    ///
+    /// For whoever updates at a pace, to see whether it is time to.
+    #[must_use]
+    pub fn ask(&self) -> Reading {
+        self.source.read()
+    }
+
     /// Monotonic time in nanoseconds, since some fixed moment. Never goes back.
     #[inline]
     #[must_use]

@@ -11,6 +11,8 @@ mod sync;
 
 mod source;
 
+mod ticker;
+
 mod manual;
 mod zone;
 
@@ -24,3 +26,4 @@ pub use shared::SharedClock;
 pub use snapshot::Snapshot;
 pub use source::{Reading, Source, SystemSource};
 pub use stamp::Stamp;
+pub use ticker::{Ticker, TickerError};

@@ -83,18 +83,10 @@ impl Accepting {
         followed
     }
 
-    /// How long the loop may wait; `None`: no limit from here.
-    pub(crate) fn wait_limit(&self, plan: &Plan, now_ms: u64) -> Option<Duration> {
-        let resumes_ms = self
-            .backoff
-            .resumes_at()
-            .map(|at| at.saturating_sub(now_ms));
-        let limits_ms = [plan.wait_at_most_ms, resumes_ms];
-        limits_ms
-            .into_iter()
-            .flatten()
-            .min()
-            .map(Duration::from_millis)
+    /// How long until a pause is over; `None`: there is none.
+    pub(crate) fn resumes_in(&self, now_ms: u64) -> Option<Duration> {
+        let resumes_ms = self.backoff.resumes_at()?;
+        Some(Duration::from_millis(resumes_ms.saturating_sub(now_ms)))
     }
 
     /// Notes that a listener may have clients. `false`: it has been closed.

@@ -38,6 +38,11 @@ impl Batch {
         Some(event)
     }
 
+    /// Whether the wait brought an event of this key.
+    pub(crate) fn has(&self, key: u64) -> bool {
+        self.events.iter().any(|event| event.key == key)
+    }
+
     /// How many events the wait brought.
     pub(crate) fn len(&self) -> usize {
         self.events.len()

@@ -1,6 +1,6 @@
 //! What can go wrong in the loop itself.
 
-use std::io;
+use std::{io, time::Duration};
 
 use evcore_token::Token;
 
@@ -59,6 +59,18 @@ pub enum Error {
     /// The policy shares the listeners by a lock, and no lock was given.
     #[error("this accept policy needs a lock that the workers share; give Builder::lock one")]
     NoLock,
+    /// The clock cannot be updated at this pace: not at all, or less than once a day.
+    #[error(
+        "a timer resolution of {resolution:?} is none; \
+         give Builder::timer_resolution a time above zero, of a day at most"
+    )]
+    Resolution {
+        /// What was asked for.
+        resolution: Duration,
+    },
+    /// What is to update the clock failed.
+    #[error(transparent)]
+    Ticker(#[from] evcore_clock::TickerError),
     /// The poller refused.
     #[error(transparent)]
     Poller(#[from] evcore_poller::Error),
@@ -73,11 +85,13 @@ impl From<Error> for io::Error {
         match error {
             Error::Poller(error) => error.into(),
             Error::Accept(error) => error.into(),
+            Error::Ticker(error) => error.into(),
             Error::InUse { .. } => Self::new(io::ErrorKind::AlreadyExists, error),
             Error::Stale { .. } => Self::new(io::ErrorKind::NotFound, error),
-            Error::Ended { .. } | Error::IndexTooLarge { .. } | Error::NoLock => {
-                Self::new(io::ErrorKind::InvalidInput, error)
-            }
+            Error::Ended { .. }
+            | Error::IndexTooLarge { .. }
+            | Error::NoLock
+            | Error::Resolution { .. } => Self::new(io::ErrorKind::InvalidInput, error),
         }
     }
 }

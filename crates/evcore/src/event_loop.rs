@@ -9,7 +9,7 @@ use evcore_token::Token;
 
 use crate::{
     Budgets, Builder, Error, Handle, Result, Side, Stats, accepting::Accepting, batch::Batch,
-    naming::Naming, slots::Slots, timers::Timers, turn::Phase,
+    naming::Naming, pace::Pace, slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -38,6 +38,7 @@ use crate::{
 /// ```
 pub struct EventLoop {
     pub(crate) clock: Clock,
+    pub(crate) pace: Pace,
     pub(crate) poller: Poller,
     pub(crate) naming: Naming,
     pub(crate) slots: Slots,
@@ -62,21 +63,24 @@ impl EventLoop {
         Builder::new()
     }
 
-    pub(crate) fn from_parts(builder: Builder, mut poller: Poller) -> Result<Self> {
+    pub(crate) fn from_parts(builder: Builder, mut poller: Poller, mut pace: Pace) -> Result<Self> {
         if matches!(builder.policy, Policy::Mutex { .. }) && builder.lock.is_none() {
             return Err(Error::NoLock);
         }
         // A wait that a signal ends is a turn with no events: so no clock is read to put it on
         // again, and what the signal's handler did is seen at once.
         poller.see_signals(true);
+        let mut clock = builder.clock.unwrap_or_else(Clock::system);
+        pace.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let balancer = Balancer::new(builder.policy);
         Ok(Self {
-            clock: builder.clock.unwrap_or_else(Clock::system),
+            clock,
             poller,
             naming: Naming::behind(builder.listeners.len()),
             slots: Slots::default(),
-            timers: Timers::new(builder.timers),
+            timers: Timers::new(builder.timers, pace.behind_ns()),
+            pace,
             accepting: Accepting::new(builder.listeners, balancer, builder.lock),
             capacity: builder.connections,
             phase: Phase::Over,
@@ -146,7 +150,8 @@ impl EventLoop {
     }
 
     /// Arms the timer of a side, or moves it. It fires once, never earlier than `after` from this
-    /// turn's time, and is rounded up to a millisecond. `false`: the token is stale.
+    /// turn's time, and is rounded up to a millisecond (and to a
+    /// [`timer_resolution`](Builder::timer_resolution)). `false`: the token is stale.
     ///
     /// One that is armed by the handler of another timer fires in the next turn at the earliest,
     /// however short it is.

@@ -17,7 +17,8 @@
 //! Each phase has a [budget](Budgets); what is over it comes in the next turn, which does not wait.
 //!
 //! The time is that of the turn: it stands still from one wait to the next, and a timer is armed
-//! from there.
+//! from there. With a [`timer_resolution`](Builder::timer_resolution) it stands still from one tick
+//! to the next, however many turns there are between.
 //!
 //! # The parts
 //!
@@ -37,6 +38,7 @@ mod turn;
 mod accepting;
 mod batch;
 mod naming;
+mod pace;
 mod slots;
 mod timers;
 

@@ -1,7 +1,7 @@
-//! How tokens and listeners share the poller's key space.
+//! How tokens, listeners and the ticker share the poller's key space.
 //!
-//! The poller is given one id for each listener, and the tokens' indices behind them. A listener's
-//! key has the generation 0, which no token has.
+//! The poller is given one id for the ticker, then one for each listener, and the tokens' indices
+//! behind them. The keys of those that are no token have the generation 0, which no token has.
 
 use evcore_poller::MAX_ID;
 use evcore_token::Token;
@@ -11,29 +11,39 @@ use evcore_token::Token;
 pub(crate) enum Named {
     Token(Token),
     Listener(u32),
+    Ticker,
 }
 
 /// The names of one loop: they depend on how many listeners it was built with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Naming {
-    listeners: u32,
+    /// How many ids come before the tokens'.
+    before: u32,
 }
+
+/// The poller's key of the ticker.
+pub(crate) const TICKER_KEY: u64 = 0;
+
+/// How many ids come before the listeners'.
+const BEFORE_LISTENERS: u32 = 1;
 
 impl Naming {
     pub(crate) fn behind(listeners: usize) -> Self {
         let listeners = u32::try_from(listeners).expect("there are fewer descriptors than that");
-        Self { listeners }
+        Self {
+            before: BEFORE_LISTENERS + listeners,
+        }
     }
 
     /// The highest index that the poller has an id for.
     pub(crate) fn index_max(self) -> u32 {
-        MAX_ID.saturating_sub(self.listeners)
+        MAX_ID.saturating_sub(self.before)
     }
 
     /// The poller's key of a token whose index is at most [`index_max`](Self::index_max).
     #[inline]
     pub(crate) fn key(self, token: Token) -> u64 {
-        token.to_bits() + u64::from(self.listeners)
+        token.to_bits() + u64::from(self.before)
     }
 
     /// Whom a key names. One that was never given out names a token that does not live.
@@ -41,18 +51,19 @@ impl Naming {
     pub(crate) fn named(self, key: u64) -> Named {
         match Token::from_bits(key) {
             Some(behind) => {
-                let index = behind.index().wrapping_sub(self.listeners);
+                let index = behind.index().wrapping_sub(self.before);
                 Named::Token(Token::new(index, behind.generation()))
             }
+            None if key == TICKER_KEY => Named::Ticker,
             #[expect(clippy::cast_possible_truncation, reason = "the high half is zero")]
-            None => Named::Listener(key as u32),
+            None => Named::Listener(key as u32 - BEFORE_LISTENERS),
         }
     }
 }
 
 /// The poller's key of a listener.
 pub(crate) fn listener_key(listener: u32) -> u64 {
-    u64::from(listener)
+    u64::from(BEFORE_LISTENERS + listener)
 }
 
 #[cfg(test)]
@@ -76,6 +87,7 @@ mod tests {
         }
         let naming = Naming::behind(3);
         assert!(matches!(naming.named(listener_key(2)), Named::Listener(2)));
+        assert!(matches!(naming.named(TICKER_KEY), Named::Ticker));
     }
 
     #[test]

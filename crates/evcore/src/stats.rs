@@ -15,7 +15,10 @@
 pub struct Stats {
     /// Waits that came back.
     pub turns: u64,
-    /// Events that the kernel reported, listeners' and stale ones included.
+    /// Times that the clock was updated by a [`timer_resolution`](crate::Builder::timer_resolution);
+    /// 0 without one, since every turn then does.
+    pub ticks: u64,
+    /// Events that the kernel reported, listeners', ticks and stale ones included.
     pub events: u64,
     /// Events dropped because their token (or listener) had been closed, mostly earlier in the same
     /// batch. What was queued already is cancelled by closing, and not counted here.

@@ -15,18 +15,25 @@ pub(crate) struct Timers {
     /// Its ids: two for each index, the read side's first. Behind a pointer, so that the choice of
     /// a queue is one of run time and no type of the user's carries it: an indirect call an arm.
     queue: Box<dyn TimerQueue>,
+    /// What is added to the time of a deadline before it is rounded down: what rounds it up, and
+    /// what the clock may be behind when a timer is armed.
+    added_ns: u64,
 }
 
 impl Timers {
-    pub(crate) fn new(queue: Box<dyn TimerQueue>) -> Self {
-        Self { queue }
+    /// Over an empty queue, by a clock that may be so much behind.
+    pub(crate) fn new(queue: Box<dyn TimerQueue>, behind_ns: u64) -> Self {
+        Self {
+            queue,
+            added_ns: behind_ns.saturating_add(ROUNDS_UP_NS),
+        }
     }
 
     /// Arms a side's timer, or moves it.
     #[inline]
     pub(crate) fn arm(&mut self, index: u32, side: Side, now_ns: u64, after: Duration) {
-        self.queue
-            .arm(timer_id(index, side), tick_after(now_ns, after));
+        let deadline = tick_after(now_ns, after, self.added_ns);
+        self.queue.arm(timer_id(index, side), deadline);
     }
 
     /// Clears a side's timer, and says whether it was armed.
@@ -42,10 +49,23 @@ impl Timers {
     }
 
     /// The next timer of this turn that has expired; it is no longer armed.
+    ///
+    /// `left` is what the turn may still do: a timer takes 1 of it, a pause of the queue
+    /// [`PAUSE_COST`]. A turn must do more than one such piece, or a loop of long turns would fall
+    /// behind with its sorting.
     #[inline]
-    pub(crate) fn pop_expired(&mut self, now_ms: u64) -> Option<(u32, Side)> {
-        let (id, _) = self.queue.pop_expired(now_ms)?;
-        Some(timer_owner(id))
+    pub(crate) fn pop_expired(&mut self, now_ms: u64, left: &mut usize) -> Option<(u32, Side)> {
+        while *left > 0 {
+            if let Some((id, _)) = self.queue.pop_expired(now_ms) {
+                *left -= 1;
+                return Some(timer_owner(id));
+            }
+            if !self.queue.is_paused() {
+                break;
+            }
+            *left = left.saturating_sub(PAUSE_COST);
+        }
+        None
     }
 
     /// How long until the queue wants to be asked again; zero if a timer is due.
@@ -56,18 +76,23 @@ impl Timers {
     }
 }
 
+/// What a pause of the queue takes of the budget of timers: it has moved some hundred list nodes,
+/// which is as long as a few handlers take.
+const PAUSE_COST: usize = 16;
+
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The first millisecond that is not before `after` has passed.
+/// What is added before rounding down, so as to round up.
+const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
+
+/// The first millisecond that is not before `after` has passed, and what is `added` beside that
+/// which rounds it up.
 #[inline]
-fn tick_after(now_ns: u64, after: Duration) -> u64 {
+fn tick_after(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);
     let after_ns = after_ns.saturating_add(u64::from(after.subsec_nanos()));
     // Not `div_ceil`, which would take the remainder too: this is done for every event.
-    now_ns
-        .saturating_add(after_ns)
-        .saturating_add(NS_PER_MS - 1)
-        / NS_PER_MS
+    now_ns.saturating_add(after_ns).saturating_add(added_ns) / NS_PER_MS
 }
 
 /// How long it is from now until a tick begins.
@@ -98,10 +123,24 @@ mod tests {
     #[test]
     fn a_deadline_is_never_early() {
         let ms = Duration::from_millis;
+        let tick_after = |now_ns, after| tick_after(now_ns, after, ROUNDS_UP_NS);
         assert_eq!(tick_after(10_000_000, ms(5)), 15);
         assert_eq!(tick_after(10_000_001, ms(5)), 16);
         assert_eq!(tick_after(10_999_999, Duration::ZERO), 11);
         assert_eq!(tick_after(0, Duration::MAX), u64::MAX / NS_PER_MS);
+    }
+
+    #[test]
+    fn a_deadline_is_later_by_what_the_clock_is_behind() {
+        let added_ns = |behind_ns| Timers::new(Box::new(TimerWheel::new()), behind_ns).added_ns;
+        let after = Duration::from_millis(5);
+        assert_eq!(tick_after(10_000_000, after, added_ns(0)), 15);
+        assert_eq!(tick_after(10_000_000, after, added_ns(100_000_000)), 115);
+        assert_eq!(tick_after(10_000_000, after, added_ns(100_000_001)), 116);
+        assert_eq!(
+            tick_after(1, after, added_ns(u64::MAX)),
+            u64::MAX / NS_PER_MS
+        );
     }
 
     #[test]

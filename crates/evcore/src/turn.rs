@@ -25,7 +25,8 @@ pub(crate) enum Phase {
 }
 
 impl EventLoop {
-    /// Begins a turn: waits until there is something to do, and updates the clock.
+    /// Begins a turn: waits until there is something to do, and updates the clock (unless there is
+    /// a [`timer_resolution`](crate::Builder::timer_resolution), and it is not time to).
     ///
     /// A turn that was left early is finished first: the accept lock is released, and what was not
     /// delivered is kept for this turn, which then does not wait. A signal ends the wait, and may
@@ -43,7 +44,6 @@ impl EventLoop {
         self.accepting.follow(&plan, now_ms, &mut self.poller)?;
         let timeout = self.timeout(&plan);
         self.wait_for_events(timeout)?;
-        self.clock.update();
         self.begin_turn(&plan);
         Ok(())
     }
@@ -87,14 +87,17 @@ impl EventLoop {
         self.phase = Phase::Over;
     }
 
-    /// The earliest of the next timer, what the listeners allow, and now if work was carried over.
+    /// The earliest of the next timer, the end of a pause of the listeners, the limit of the plan,
+    /// and now if work was carried over.
     fn timeout(&self, plan: &Plan) -> Option<Duration> {
         if self.has_work() {
             return Some(Duration::ZERO);
         }
         let timer = self.timers.wait(self.clock.monotonic_ns());
-        let limit = self.accepting.wait_limit(plan, self.clock.monotonic_ms());
-        [timer, limit].into_iter().flatten().min()
+        let resumption = self.accepting.resumes_in(self.clock.monotonic_ms());
+        let due = earliest(timer, resumption);
+        let limit = plan.wait_at_most_ms.map(Duration::from_millis);
+        earliest(self.pace.wait(due, &self.clock), limit)
     }
 
     fn has_work(&self) -> bool {
@@ -102,11 +105,15 @@ impl EventLoop {
     }
 
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let waited = self.batch.wait(&mut self.poller, timeout);
-        if waited.is_err() {
-            self.accepting.release_lock();
+        let waited = self
+            .batch
+            .wait(&mut self.poller, timeout)
+            .and_then(|()| self.pace.update(&mut self.clock, &self.batch));
+        match waited {
+            Ok(ticked) => self.stats.ticks += u64::from(ticked),
+            Err(_) => self.accepting.release_lock(),
         }
-        waited
+        waited.map(drop)
     }
 
     fn begin_turn(&mut self, plan: &Plan) {
@@ -126,6 +133,7 @@ impl EventLoop {
             let known = match self.naming.named(key) {
                 Named::Token(token) => self.slots.post(token, ready),
                 Named::Listener(id) => self.accepting.note(id),
+                Named::Ticker => true,
             };
             self.stats.stale += u64::from(!known);
         }
@@ -139,6 +147,7 @@ impl EventLoop {
                     return Some(Step::Ready(token, ready));
                 }
                 Named::Listener(id) if self.accepting.note(id) => {}
+                Named::Ticker => {}
                 Named::Token(_) | Named::Listener(_) => self.stats.stale += 1,
             }
         }
@@ -159,8 +168,8 @@ impl EventLoop {
     }
 
     fn next_expired(&mut self) -> Option<Step> {
-        self.left.expired = self.left.expired.checked_sub(1)?;
-        let (index, side) = self.timers.pop_expired(self.clock.monotonic_ms())?;
+        let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
+        let (index, side) = self.timers.pop_expired(now_ms, left)?;
         self.stats.expired += 1;
         Some(Step::Expired(self.slots.living(index), side))
     }
@@ -171,4 +180,9 @@ impl EventLoop {
         self.stats.posted += 1;
         Some(Step::Ready(token, ready))
     }
+}
+
+/// The shorter of two times, if there are any.
+fn earliest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    [a, b].into_iter().flatten().min()
 }

@@ -10,13 +10,14 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use evcore::{
     Budgets, Builder, EventLoop, Handle, Interest, Listener, Mode, Side, Step, Stream, Table,
     Token,
     balancer::{AcceptMutex, Policy},
+    clock::Ticker,
     poller::Kind,
 };
 
@@ -289,5 +290,118 @@ fn a_timer_ends_a_wait_and_is_never_early() {
             let passed = Duration::from_nanos(ev.clock().monotonic_ns() - armed_ns);
             assert!(passed >= after, "{kind}: {passed:?} for {after:?}");
         }
+    }
+}
+
+#[test]
+fn with_a_resolution_the_clock_stands_still_however_often_the_loop_wakes() {
+    for kind in Kind::available() {
+        let builder = EventLoop::builder().poller(*kind);
+        let mut ev = builder
+            .timer_resolution(Ticker::PERIOD_MAX)
+            .build()
+            .unwrap();
+        let shown_ns = ev.clock().monotonic_ns();
+        let handle = ev.handle();
+        for _ in 0..100 {
+            handle.wake();
+            ev.wait().unwrap();
+            assert!(matches!(ev.next_step(), Some(Step::Woken)));
+            assert!(ev.next_step().is_none());
+        }
+        assert_eq!(ev.clock().monotonic_ns(), shown_ns, "{kind}");
+        assert_eq!(ev.stats().ticks, 0);
+    }
+}
+
+#[test]
+fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
+    const TICKS: u64 = 20;
+    for kind in Kind::available() {
+        let resolution = Duration::from_millis(10);
+        let token = Token::new(0, NonZeroU32::MIN);
+        let builder = EventLoop::builder().poller(*kind);
+        let mut ev = builder.timer_resolution(resolution).build().unwrap();
+        let mut shown_ns = ev.clock().monotonic_ns();
+        ev.begin(token).unwrap();
+        while ev.stats().ticks < TICKS {
+            let ticks = ev.stats().ticks;
+            // Due between two ticks: no reason to wake there.
+            ev.arm(token, Side::Read, resolution / 2);
+            ev.wait().unwrap();
+            while let Some(step) = ev.next_step() {
+                assert!(
+                    matches!(step, Step::Expired(..)),
+                    "a tick is no step: {step:?}"
+                );
+            }
+            let moved = ev.clock().monotonic_ns() > shown_ns;
+            assert_eq!(moved, ev.stats().ticks > ticks, "{kind}");
+            shown_ns = ev.clock().monotonic_ns();
+        }
+        // A queue may ask for a turn more to file its timers again, not for one a tick.
+        let turns = ev.stats().turns;
+        assert!(turns < TICKS * 3 / 2, "{kind}: {turns} turns");
+        assert_eq!(ev.stats().stale, 0);
+    }
+}
+
+#[test]
+fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
+    let resolution = Duration::from_millis(20);
+    for kind in Kind::available() {
+        let builder = EventLoop::builder().poller(*kind);
+        let mut ev = builder.timer_resolution(resolution).build().unwrap();
+        let handle = ev.handle();
+        let token = Token::new(0, NonZeroU32::MIN);
+        ev.begin(token).unwrap();
+        for after in [1, 5_000, 10_000, 19_999, 25_000].map(Duration::from_micros) {
+            // A turn late in a period, where the clock is the most behind.
+            ev.wait().unwrap();
+            let ticked = Instant::now();
+            while ticked.elapsed() < resolution * 3 / 4 {}
+            handle.wake();
+            let before = Instant::now();
+            ev.wait().unwrap();
+            assert!(ev.arm(token, Side::Write, after));
+            let steps = std::iter::repeat_with(|| {
+                ev.wait().unwrap();
+                ev.next_step()
+            });
+            steps
+                .flatten()
+                .find(|step| matches!(step, Step::Expired(..)))
+                .expect("it does expire");
+            let passed = before.elapsed();
+            assert!(passed >= after, "{kind}: {passed:?} for {after:?}");
+        }
+    }
+}
+
+#[test]
+fn with_a_resolution_clients_are_served_while_the_clock_stands_still() {
+    for kind in Kind::available() {
+        let (listener, address) = listener();
+        let builder = EventLoop::builder().listener(listener).poller(*kind);
+        let builder = builder
+            .policy(Policy::mutex())
+            .lock(AcceptMutex::local().handle(NonZeroU32::MIN))
+            .timer_resolution(Duration::from_millis(1));
+        let mut server = Echo {
+            ev: guarded(builder),
+            conns: Table::with_capacity(100),
+            mode: Mode::Edge,
+            ended: 0,
+        };
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"hello").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        while server.ended == 0 || server.ev.stats().ticks == 0 {
+            server.turn();
+        }
+        let mut heard = String::new();
+        client.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "hello", "{kind}");
+        assert_eq!(server.ev.stats().stale, 0);
     }
 }

@@ -15,8 +15,10 @@ Usage: httpd [OPTIONS]
   --accept off | mutex     how workers share the listeners               [mutex]
   --accept-delay MS        how long a worker without the lock waits      [500]
   --multi-accept N         accepts a turn at most                        [64]
-  --poller NAME            auto, or a backend of this system: epoll, poll [auto]
+  --poller NAME            auto, or one that this system has: epoll, kqueue,
+                           eventport, poll, select                       [auto]
   --timers NAME            wheel, tree or heap                           [wheel]
+  --timer-resolution MS    update the clock this often, not every turn   [every turn]
   --connections N          per worker                                    [10240]
   --header-timeout MS      for a request's header, or between reads of a body [60000]
   --keepalive-timeout MS   for an idle connection                        [65000]
@@ -32,7 +34,6 @@ Signals, to the master: TERM, INT stop now; QUIT finishes what is under way.
 const NOT_BUILT_YET: &[&str] = &[
     "threads",
     "cpu-affinity",
-    "timer-resolution",
     "access-log",
     "root",
     "pid",
@@ -63,6 +64,8 @@ pub struct Options {
     /// `None`: the best that there is.
     pub poller: Option<Kind>,
     pub timers: Timers,
+    /// `None`: the clock is updated every turn.
+    pub timer_resolution: Option<Duration>,
     /// Per worker.
     pub connections: u32,
     pub header_timeout: Duration,
@@ -108,6 +111,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
                 options.multi_accept = number(&name, &value(&mut parser)?, 1, 65_536)?;
             }
             "timers" => options.timers = value(&mut parser)?.parse()?,
+            "timer-resolution" => {
+                options.timer_resolution = Some(milliseconds(&name, &value(&mut parser)?)?);
+            }
             "poller" => options.poller = poller(&value(&mut parser)?)?,
             "connections" => {
                 options.connections = number(&name, &value(&mut parser)?, 1, MOST_CONNECTIONS)?;
@@ -146,6 +152,7 @@ impl Default for Options {
             multi_accept: 64,
             poller: None,
             timers: Timers::Wheel,
+            timer_resolution: None,
             connections: 10_240,
             header_timeout: Duration::from_secs(60),
             keepalive_timeout: Duration::from_secs(65),
@@ -242,9 +249,6 @@ fn usable_cpus() -> usize {
 fn poller(value: &str) -> Result<Option<Kind>, BadOption> {
     match value {
         "auto" => Ok(None),
-        "kqueue" | "port" | "select" => Err(BadOption(format!(
-            "--poller {value} is not built yet; --help lists what there is"
-        ))),
         _ => match value.parse() {
             Ok(kind) => Ok(Some(kind)),
             Err(error) => Err(BadOption(format!("--poller: {error}, or auto"))),

@@ -71,6 +71,9 @@ impl Server {
         if let Some(kind) = options.poller {
             builder = builder.poller(kind);
         }
+        if let Some(resolution) = options.timer_resolution {
+            builder = builder.timer_resolution(resolution);
+        }
         let ev = builder.build()?;
         worker.wake_fd(ev.handle())?;
         Ok(Self {

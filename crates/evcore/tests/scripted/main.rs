@@ -14,4 +14,5 @@ mod naming;
 mod order;
 mod posting;
 mod program;
+mod resolution;
 mod timeouts;

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use evcore::{Budgets, Ready, Side, Token, balancer::Policy};
+use evcore::{Budgets, Ready, Side, Token, balancer::Policy, clock::Source};
 use proptest::prelude::*;
 
 use crate::{script::Did, stage::Stage};
@@ -94,7 +94,7 @@ struct Owed {
     batch: HashMap<Token, Ready>,
     /// To be delivered as posted: reported under the lock, left over, or posted by the user.
     posted: HashMap<Token, Ready>,
-    /// When each timer may fire, in nanoseconds.
+    /// When each timer may fire, in nanoseconds of the true time, whatever the clock shows.
     armed: HashMap<(Token, Side), u64>,
 }
 
@@ -128,6 +128,7 @@ impl Owed {
 /// A loop, and what it owes.
 struct Run {
     stage: Stage,
+    resolution: Option<Duration>,
     owed: Owed,
     /// Everybody who ever was there, and whether they still are.
     tokens: Vec<(Token, bool)>,
@@ -137,9 +138,12 @@ struct Run {
 }
 
 impl Run {
-    fn new(budgets: Budgets, locks: bool) -> Self {
+    fn new(budgets: Budgets, locks: bool, resolution: Option<Duration>) -> Self {
         let stage = Stage::built(1, |builder, script| {
-            let builder = builder.budgets(budgets);
+            let mut builder = builder.budgets(budgets);
+            if let Some(resolution) = resolution {
+                builder = builder.timer_resolution(resolution);
+            }
             if locks {
                 builder.policy(Policy::mutex()).lock(script.clone())
             } else {
@@ -148,6 +152,7 @@ impl Run {
         });
         Self {
             stage,
+            resolution,
             owed: Owed::default(),
             tokens: Vec::new(),
             posted: 0,
@@ -156,7 +161,7 @@ impl Run {
     }
 
     fn now_ns(&self) -> u64 {
-        self.stage.ev.clock().monotonic_ns()
+        self.stage.time.read().monotonic_ns
     }
 
     fn chosen(&self, who: usize) -> Option<(usize, Token, bool)> {
@@ -256,10 +261,10 @@ impl Run {
 
     fn waits(&mut self, turn: &Turn, batch: usize) {
         let events = self.reports(turn, batch);
+        let before_ns = self.now_ns();
         self.stage.time.advance(turn.time_passes);
         self.stage.script.set_lock_free(turn.lock_is_free);
         self.owed.post_rest_of_batch();
-        let before_ns = self.now_ns();
         self.stage.script.record();
         self.stage.wait();
         let timeout = self.stage.script.timeouts()[0];
@@ -275,7 +280,9 @@ impl Run {
         if self.owed.is_urgent() {
             assert_eq!(timeout, Some(Duration::ZERO));
         }
-        if let Some(first_ns) = self.owed.armed.values().min() {
+        if let Some(resolution) = self.resolution {
+            assert!(timeout.expect("there is a next tick") <= resolution);
+        } else if let Some(first_ns) = self.owed.armed.values().min() {
             let latest_ns = first_ns.saturating_sub(now_ns) + 999_999;
             assert!(timeout.expect("a timer is armed").as_nanos() <= latest_ns.into());
         }
@@ -338,9 +345,10 @@ proptest! {
     fn no_step_is_stale_and_everything_is_delivered_once_or_taken_back(
         budgets in budgets(),
         locks: bool,
+        resolution in prop::option::of((1..50_000_000_u64).prop_map(Duration::from_nanos)),
         turns in prop::collection::vec(turn(), 0..30),
     ) {
-        let mut run = Run::new(budgets, locks);
+        let mut run = Run::new(budgets, locks, resolution);
         for turn in &turns {
             run.takes(turn, budgets.batch);
         }

@@ -1,0 +1,98 @@
+//! A descriptor that ticks. Where the system has none, all of this is about the refusal.
+
+use std::{os::fd::AsFd, time::Duration};
+
+use evcore_clock::{Source, SystemSource, Ticker, TickerError};
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// `None` where this system has no ticker.
+fn ticker(period: Duration) -> Option<Ticker> {
+    match Ticker::every(period) {
+        Ok(ticker) => Some(ticker),
+        Err(TickerError::Unsupported) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn now_ns() -> u64 {
+    SystemSource::utc().read().monotonic_ns
+}
+
+/// Sleeps until it is readable.
+fn await_tick(ticker: &Ticker) {
+    let mut fds = [PollFd::new(ticker, PollFlags::IN)];
+    while poll(&mut fds, None) != Ok(1) {}
+    assert_eq!(fds[0].revents(), PollFlags::IN);
+}
+
+fn is_readable(ticker: &Ticker) -> bool {
+    let mut fds = [PollFd::new(ticker, PollFlags::IN)];
+    let zero = Duration::ZERO.try_into().unwrap();
+    poll(&mut fds, Some(&zero)).unwrap() == 1
+}
+
+#[test]
+fn no_tick_comes_before_its_period_has_passed() {
+    let period = Duration::from_millis(3);
+    let begun_ns = now_ns();
+    let Some(mut ticker) = ticker(period) else {
+        return;
+    };
+    let mut ticks = 0;
+    while ticks < 5 {
+        await_tick(&ticker);
+        ticks += ticker.acknowledge().unwrap();
+        let passed = Duration::from_nanos(now_ns() - begun_ns);
+        assert!(passed >= period * u32::try_from(ticks).unwrap());
+    }
+}
+
+#[test]
+fn a_tick_is_there_until_it_is_acknowledged() {
+    let Some(mut ticker) = ticker(Ticker::PERIOD_MAX) else {
+        return;
+    };
+    assert!(!is_readable(&ticker));
+    assert_eq!(ticker.acknowledge().unwrap(), 0, "and does not block");
+
+    ticker = Ticker::every(Duration::from_millis(1)).unwrap();
+    await_tick(&ticker);
+    assert!(is_readable(&ticker), "still");
+    assert!(ticker.acknowledge().unwrap() >= 1);
+}
+
+#[test]
+fn ticks_that_nobody_met_are_counted() {
+    let Some(mut ticker) = ticker(Duration::from_micros(100)) else {
+        return;
+    };
+    let begun_ns = now_ns();
+    while now_ns() - begun_ns < 1_000_000 {}
+    assert!(ticker.acknowledge().unwrap() >= 10);
+}
+
+#[test]
+fn a_period_that_is_none_is_refused_with_what_is_allowed() {
+    let nanosecond = Duration::from_nanos(1);
+    for period in [
+        Duration::ZERO,
+        Ticker::PERIOD_MAX + nanosecond,
+        Duration::MAX,
+    ] {
+        let refusal = Ticker::every(period).unwrap_err();
+        assert!(matches!(refusal, TickerError::Period { period: named } if named == period));
+        assert!(refusal.to_string().contains("a day at most"), "{refusal}");
+        let refusal = std::io::Error::from(refusal);
+        assert_eq!(refusal.kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn the_shortest_and_the_longest_period_are_kept() {
+    for period in [Duration::from_nanos(1), Ticker::PERIOD_MAX] {
+        if let Some(ticker) = ticker(period) {
+            assert_eq!(ticker.period(), period);
+            let _ = ticker.as_fd();
+        }
+    }
+}
