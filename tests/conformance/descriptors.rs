@@ -1,6 +1,12 @@
 //! Descriptors of other kinds, and descriptors that are no more.
 
-use std::{fs::File, io::Write};
+#![allow(unsafe_code, reason = "descriptors are made of mere numbers")]
+
+use std::{
+    fs::File,
+    io::Write,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+};
 
 use evcore_poller::{Error, Interest, Mode};
 
@@ -10,6 +16,8 @@ crate::scenarios! {
     a_regular_file_is_refused_or_always_ready,
     a_closed_descriptor_blinds_none_of_a_hundred,
     a_forgotten_descriptor_is_silent_after_its_close,
+    a_descriptor_beyond_the_sets_is_refused_or_watched,
+    a_number_without_a_file_is_refused,
 }
 
 /// Here backends differ: epoll takes only what can tell of its readiness.
@@ -28,7 +36,7 @@ fn a_regular_file_is_refused_or_always_ready(stage: &mut Stage) {
 /// Here backends differ: epoll forgets what is closed, poll tells of it once.
 fn a_closed_descriptor_blinds_none_of_a_hundred(stage: &mut Stage) {
     let good: Vec<_> = (0..100).map(|_| pair()).collect();
-    let lost = with_a_number_of_its_own(pair().0, stage.kind, 1);
+    let lost = with_a_number_of_its_own(pair().0, stage, 1);
     stage.events = evcore_poller::Events::with_capacity(128);
     for ((near, far), key) in good.iter().zip(0..) {
         stage.add(far, key, Interest::READ, Mode::Level);
@@ -63,4 +71,49 @@ fn a_forgotten_descriptor_is_silent_after_its_close(stage: &mut Stage) {
     stage.poller.forget(1).expect("registered");
     drop(far);
     stage.expect(&[(2, WRITABLE)]);
+}
+
+/// Here backends differ: select's sets end at 1024.
+fn a_descriptor_beyond_the_sets_is_refused_or_watched(stage: &mut Stage) {
+    let ((_near, far), (_other, good)) = (pair(), pair());
+    stage.add(&good, 1, Interest::WRITE, Mode::Level);
+    let high = rustix::io::fcntl_dupfd_cloexec(&far, 1024).expect("a duplicate");
+    let number = high.as_raw_fd();
+    let added = stage.poller.add(&high, 2, Interest::WRITE, Mode::Level);
+    if stage.is_select() {
+        let refused = added.expect_err("it is beyond");
+        assert!(
+            matches!(refused, Error::BeyondSets { fd, .. } if fd == number),
+            "{}: {refused:?}",
+            stage.name
+        );
+        let way_out = "its sets hold 1024; use poll";
+        assert!(refused.to_string().contains(way_out), "{refused}");
+        stage.expect(&[(1, WRITABLE)]);
+    } else {
+        added.expect("add");
+        stage.expect(&[(1, WRITABLE), (2, WRITABLE)]);
+    }
+}
+
+fn a_number_without_a_file_is_refused(stage: &mut Stage) {
+    // -100 is what a path may be relative to (`AT_FDCWD`), and the only negative number that safe
+    // code can come by.
+    for number in [-100, RawFd::MAX] {
+        // SAFETY: nothing is done with it but to be refused.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        let refused = stage.poller.add(fd, 1, Interest::READ, Mode::Level);
+        let expected = match refused {
+            Err(Error::BeyondSets { fd, .. }) => stage.is_select() && fd == number,
+            Err(Error::NotOpen { fd }) => fd == number,
+            _ => false,
+        };
+        assert!(expected, "{}: {refused:?}", stage.name);
+        stage.add(fd, 1, Interest::NONE, Mode::Level);
+        stage.expect_nothing();
+        stage.modify(1, Interest::READ);
+        assert_eq!(stage.wait(None), [(1, READABLE | ERROR)], "{}", stage.name);
+        stage.remove(1);
+        stage.expect_nothing();
+    }
 }

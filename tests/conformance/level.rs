@@ -67,12 +67,18 @@ fn only_what_is_asked_is_reported(stage: &mut Stage) {
     stage.expect_nothing();
 }
 
+/// Here backends differ: not every kqueue has a filter for it, so it is refused.
 fn priority_data_is_told_apart(stage: &mut Stage) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("an address");
     let near = TcpStream::connect(address).expect("connect");
     let (far, _) = listener.accept().expect("accept");
 
+    if stage.poller.name() == "kqueue" {
+        let refused = stage.poller.add(&far, 1, Interest::PRIORITY, Mode::Level);
+        assert!(refused.is_err(), "{}", stage.name);
+        return;
+    }
     stage.add(&far, 1, Interest::PRIORITY, Mode::Level);
     send(&near, b"!", SendFlags::OOB).expect("send");
     assert_eq!(

@@ -18,6 +18,8 @@ mod changes;
 
 mod descriptors;
 
+mod stale;
+
 mod crowds;
 
 mod timeouts;
@@ -25,6 +27,12 @@ mod timeouts;
 mod waking;
 
 mod signals;
+
+mod exclusive;
+
+mod forking;
+
+mod refused;
 
 mod model;
 
@@ -44,8 +52,25 @@ macro_rules! scenarios {
         mod epoll {
             crate::scenarios!(@tests Epoll: $($scenario),+);
         }
+        #[cfg(any(
+            target_vendor = "apple",
+            target_os = "freebsd",
+            target_os = "netbsd",
+            target_os = "openbsd",
+        ))]
+        mod kqueue {
+            crate::scenarios!(@tests Kqueue: $($scenario),+);
+        }
+        #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+        mod eventport {
+            crate::scenarios!(@tests EventPorts: $($scenario),+);
+        }
         mod poll {
             crate::scenarios!(@tests Poll: $($scenario),+);
+        }
+        #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+        mod select {
+            crate::scenarios!(@tests Select: $($scenario),+);
         }
     };
 }
@@ -55,7 +80,14 @@ pub(crate) use scenarios;
 #[test]
 fn every_backend_of_this_system_has_its_tests() {
     let linux = cfg!(any(target_os = "linux", target_os = "android"));
-    let tested: &[&str] = if linux { &["epoll", "poll"] } else { &["poll"] };
+    let illumos = cfg!(any(target_os = "illumos", target_os = "solaris"));
+    let tested: &[&str] = if linux {
+        &["epoll", "poll", "select"]
+    } else if illumos {
+        &["eventport", "poll"]
+    } else {
+        &["kqueue", "poll", "select"]
+    };
     let available = evcore_poller::Kind::available().iter();
     let names: Vec<_> = available.map(ToString::to_string).collect();
     assert_eq!(names, tested);

@@ -186,7 +186,8 @@ impl World {
             let Some(asked) = asked else { continue };
             let said = trace.iter().find(|event| event.0 == asked.key);
             let said = said.map_or(Ready::NONE, |event| event.1);
-            asked.check(said, truth(near, asked.wanted), &self.stage.name);
+            let holds = self.stage.told(truth(near, asked.wanted));
+            asked.check(said, holds, &self.stage.name);
             unexplained.retain(|event| event.0 != asked.key);
         }
         assert_eq!(unexplained, [], "{}: of nobody", self.stage.name);

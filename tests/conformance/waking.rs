@@ -14,7 +14,7 @@ crate::scenarios! {
     a_buffer_of_one_starves_neither_wakes_nor_events,
     a_wake_that_is_seen_is_over,
     eight_bytes_written_by_hand_wake_too,
-    a_hundred_thousand_wakes_from_four_threads,
+    a_million_wakes_from_four_threads,
     a_waker_outlives_its_poller,
 }
 
@@ -92,9 +92,9 @@ fn eight_bytes_written_by_hand_wake_too(stage: &mut Stage) {
     }
 }
 
-fn a_hundred_thousand_wakes_from_four_threads(stage: &mut Stage) {
+fn a_million_wakes_from_four_threads(stage: &mut Stage) {
     const THREADS: u32 = 4;
-    const EACH: u32 = 25_000;
+    const EACH: u32 = 250_000;
     let (noted, waker) = (AtomicU32::new(0), stage.poller.waker());
     std::thread::scope(|threads| {
         for _ in 0..THREADS {

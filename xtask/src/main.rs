@@ -17,6 +17,7 @@ mod workspace;
 
 mod bench;
 mod ci;
+mod compat;
 mod layers;
 mod loom;
 mod measure;

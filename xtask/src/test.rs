@@ -9,7 +9,7 @@ use crate::command::CommandLine;
 use crate::part::{self, Part};
 use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
-use crate::{Result, layers, loom, tidy};
+use crate::{Result, compat, layers, loom, tidy};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let tree = Tree::read(&workspace.root)?;
@@ -23,6 +23,7 @@ fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
     parts.extend(example_server(workspace));
     parts.push(cargo("test", "test --workspace"));
     parts.extend(workspace.packages.iter().flat_map(alone));
+    parts.extend(compat::parts(workspace));
     parts.extend(loom::parts(workspace, tree));
     parts
 }
@@ -124,6 +125,9 @@ mod tests {
                 "check alone: evcore-token",
                 "test alone: evcore-token",
                 "build alone: evcore-tests",
+                "compat: fmt",
+                "compat: clippy",
+                "compat: test",
                 "loom: evcore-token",
             ]
         );

@@ -31,6 +31,9 @@ pub struct Registration {
     pub interest: Interest,
     /// How often. Where [`Abilities`] says no, the front keeps it, and `Level` is enough.
     pub mode: Mode,
+    /// Of all pollers that watch the same file so, one is woken and not each. Never set where
+    /// [`Abilities`] says no.
+    pub exclusive: bool,
 }
 
 impl Registration {
@@ -57,6 +60,9 @@ pub struct Abilities {
     pub edge: bool,
     /// A registration falls silent when it has reported: `Oneshot` need not be kept by masking.
     pub oneshot: bool,
+    /// A registration can be exclusive: see
+    /// [`Poller::add_exclusive`](crate::Poller::add_exclusive). Nobody keeps this for the kernel.
+    pub exclusive: bool,
 }
 
 /// One kernel interface (or a model of one).
@@ -138,6 +144,20 @@ pub trait Backend: fmt::Debug + Send {
     /// [`Error::Interrupted`](crate::Error::Interrupted) where a signal ended it, and what the
     /// kernel says otherwise; `events` is then as it was.
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()>;
+
+    /// Begins anew with nothing registered (its wakers stay), where the kernel reports something
+    /// that is not registered any more and cannot be told to stop. Returns whether it did; the
+    /// front then adds everything again.
+    ///
+    /// The default does nothing: most kernels know descriptors by their number alone, and lose
+    /// them with it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; everything is then as it was.
+    fn begin_anew(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// A handle that ends a wait from elsewhere, and is seen as [`Events::woken`].
     fn waker(&self) -> Waker;

@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{Kind, MAX_ID};
+use crate::{Interest, Kind, MAX_ID, Mode};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,8 +27,12 @@ pub enum Error {
         /// The key that was offered.
         key: u64,
     },
-    /// The kernel watches this descriptor already, under another key.
-    #[error("descriptor {fd} is already watched under another key; duplicate it to watch it twice")]
+    /// This descriptor is registered already, under another key: perhaps it was closed without
+    /// being removed, and its number is now another file's.
+    #[error(
+        "descriptor {fd} is already watched under another key; remove that one first, \
+         or duplicate the descriptor to watch it twice"
+    )]
     AlreadyWatched {
         /// The descriptor that was offered.
         fd: RawFd,
@@ -45,6 +49,26 @@ pub enum Error {
         /// The key that was offered.
         key: u64,
     },
+    /// No file is open under this number.
+    #[error("descriptor {fd} is not open")]
+    NotOpen {
+        /// The descriptor that was offered.
+        fd: RawFd,
+    },
+    /// The sets of `select` end below this descriptor, or it is negative.
+    #[error(
+        "select cannot watch {}descriptor {fd}: its sets hold {limit}; use {}",
+        if *.of_waker { "its own waker, " } else { "" },
+        others()
+    )]
+    BeyondSets {
+        /// The descriptor.
+        fd: RawFd,
+        /// The first number that is too large.
+        limit: RawFd,
+        /// Whether it is the descriptor of a new poller's waker: so many others are open already.
+        of_waker: bool,
+    },
     /// The kernel cannot tell readiness of this kind of file: a regular file on epoll.
     #[error(
         "{kind} cannot watch descriptor {fd}: it is a regular file or a directory, \
@@ -56,10 +80,41 @@ pub enum Error {
         /// Who refused it.
         kind: Kind,
     },
+    /// This is a child of the process that made the poller: it would act on its parent's, or on
+    /// none at all.
+    #[error(
+        "this poller was made in process {process}, before a fork; \
+         make one in each process after the fork"
+    )]
+    Forked {
+        /// The process that made it.
+        process: u32,
+    },
+    /// This backend cannot share a file with others so that one of them is woken.
+    #[error(
+        "{backend} has no exclusive wake-ups; let one process at a time watch the listener \
+         (an accept lock), or let all be woken (add)"
+    )]
+    NoExclusive {
+        /// The name of the backend.
+        backend: &'static str,
+    },
+    /// The kernel keeps no such registration exclusive.
+    #[error(
+        "an exclusive registration is for READ or WRITE, in Level or Edge mode; \
+         not for {interest:?}, {mode:?}"
+    )]
+    NotExclusive {
+        /// The interest that was asked for.
+        interest: Interest,
+        /// The mode that was asked for.
+        mode: Mode,
+    },
     /// The event buffer has a capacity of zero, so that no wait could bring anything.
     #[error("the event buffer has no room; give Events::with_capacity at least 1")]
     NoRoom,
-    /// A signal ended the wait, and the caller had asked to be told.
+    /// A signal ended the wait, and the caller had asked to be told. (Also, rarely: what a closed
+    /// descriptor had left behind in the kernel ended it, and was cleared away.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
@@ -73,6 +128,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Says of `fd` what the kernel said of a number.
+    pub(crate) fn or_not_open(self, fd: RawFd) -> Self {
+        match &self {
+            Self::Os { source, .. } if source.raw_os_error() == Some(libc::EBADF) => {
+                Self::NotOpen { fd }
+            }
+            _ => self,
+        }
+    }
+
     /// The error of a system call by its name.
     pub(crate) fn os(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Os {
@@ -89,8 +154,14 @@ impl From<Error> for io::Error {
                 io::ErrorKind::AlreadyExists
             }
             Error::NotRegistered { .. } => io::ErrorKind::NotFound,
-            Error::IdTooLarge { .. } | Error::NoRoom => io::ErrorKind::InvalidInput,
-            Error::NotPollable { .. } => io::ErrorKind::Unsupported,
+            Error::IdTooLarge { .. } | Error::NoRoom | Error::NotOpen { .. } => {
+                io::ErrorKind::InvalidInput
+            }
+            Error::BeyondSets { .. }
+            | Error::NotPollable { .. }
+            | Error::Forked { .. }
+            | Error::NoExclusive { .. }
+            | Error::NotExclusive { .. } => io::ErrorKind::Unsupported,
             Error::Interrupted => io::ErrorKind::Interrupted,
             Error::Os { source, .. } => source.kind(),
         };
@@ -101,4 +172,11 @@ impl From<Error> for io::Error {
 /// The low half of a key.
 fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
+}
+
+/// The backends of this system that have no sets: `poll or epoll`.
+fn others() -> String {
+    let others = Kind::available().iter().rev().map(ToString::to_string);
+    let others: Vec<_> = others.filter(|name| name != "select").collect();
+    others.join(" or ")
 }

@@ -20,6 +20,22 @@ pub struct Event {
     pub key: u64,
     /// What the descriptor is ready for.
     pub ready: Ready,
+    /// [`UNKNOWN`], or how many bytes can be read.
+    available: u32,
+}
+
+/// In [`Event`]: the kernel did not say.
+const UNKNOWN: u32 = u32::MAX;
+
+impl Event {
+    /// How many bytes can be read, where the kernel says so (kqueue): whoever has read that many
+    /// needs no further read to learn that there is no more for now. (Of a listener: how many
+    /// connections wait.)
+    #[must_use]
+    #[inline]
+    pub fn available(&self) -> Option<u32> {
+        (self.available != UNKNOWN).then_some(self.available)
+    }
 }
 
 /// The buffer that [`Poller::wait`](crate::Poller::wait) fills: made once, used for ever.
@@ -63,12 +79,27 @@ impl Events {
     /// Where there is no [`room`](Self::room): a backend reports no more than it was asked for.
     #[inline]
     pub fn push(&mut self, key: u64, ready: Ready) {
+        self.push_with_available(key, ready, None);
+    }
+
+    /// Adds an event, and how many bytes can be read, where that is known. For backends.
+    ///
+    /// # Panics
+    ///
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
         assert!(
             self.list.len() < self.capacity,
             "a backend reported more events than asked for"
         );
         self.seen |= ready;
-        self.list.push(Event { key, ready });
+        self.list.push(Event {
+            key,
+            ready,
+            // The highest number means that there is none; one byte less is as good a hint.
+            available: available.map_or(UNKNOWN, |bytes| bytes.min(UNKNOWN - 1)),
+        });
     }
 
     /// Adds what a kernel's array holds, without a check for each.
@@ -86,7 +117,11 @@ impl Events {
         let mut seen = self.seen;
         self.list.extend(events.map(|(key, ready)| {
             seen |= ready;
-            Event { key, ready }
+            Event {
+                key,
+                ready,
+                available: UNKNOWN,
+            }
         }));
         self.seen = seen;
     }
@@ -114,8 +149,13 @@ impl Events {
         self.seen.is_exceptional()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Event> {
-        self.list.iter_mut()
+    /// Leaves the first `from` events alone, and of the others only those that `keep` wants.
+    pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
+        let mut place = 0;
+        self.list.retain_mut(|event| {
+            place += 1;
+            place <= from || keep(event)
+        });
     }
 
     /// Whether a [`Waker`](crate::Waker) ended the wait.
@@ -174,5 +214,26 @@ impl<'a> IntoIterator for &'a Events {
     #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_takes_as_much_as_the_documentation_says() {
+        assert_eq!(size_of::<Event>(), 16);
+    }
+
+    #[test]
+    fn what_can_be_read_is_told_where_it_is_known() {
+        let mut events = Events::with_capacity(4);
+        events.push(0, Ready::READABLE);
+        for bytes in [0, 1, u32::MAX] {
+            events.push_with_available(1, Ready::READABLE, Some(bytes));
+        }
+        let told: Vec<_> = events.iter().map(Event::available).collect();
+        assert_eq!(told, [None, Some(0), Some(1), Some(u32::MAX - 1)]);
     }
 }

@@ -13,6 +13,7 @@ mod ready;
 mod error;
 
 mod backend;
+mod descriptors;
 mod poller;
 mod registry;
 

@@ -10,8 +10,9 @@ use std::{
 };
 
 use crate::{
-    Backend, Error, Events, Interest, Kind, Mode, Ready, Registration, Result, Waker,
+    Abilities, Backend, Error, Events, Interest, Kind, Mode, Registration, Result, Waker,
     registry::{Change, Registry},
+    sys::Birthplace,
 };
 
 /// The highest id (low half of a key): ids index a table of 16 bytes each, so they are to be dense.
@@ -21,7 +22,11 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 ///
 /// Registrations are the caller's: a descriptor must stay open while it is registered, and be
 /// [removed](Self::remove) (or [forgotten](Self::forget)) before it is closed. One that is closed
-/// without that is at worst a wrong watch, never undefined behaviour.
+/// without that is at worst a wrong watch, never undefined behaviour: its key and its number are
+/// taken until the key is removed. Nothing is reported under a key that was removed, unless the
+/// same key, all 64 bits of it, is in use again.
+///
+/// In a forked child, it refuses to work ([`Error::Forked`]); its wakers still wake the parent.
 ///
 /// All of it takes `&mut self`, so nothing can be registered while another thread waits: send
 /// that thread the work, and [wake](Self::waker) it.
@@ -48,6 +53,7 @@ pub struct Poller {
     // Invariant: each is registered.
     refused: Vec<u64>,
     sees_signals: bool,
+    made_in: Birthplace,
 }
 
 impl Poller {
@@ -82,39 +88,76 @@ impl Poller {
             registry,
             refused: Vec::new(),
             sees_signals: false,
+            made_in: Birthplace::here(),
         }
     }
 
     /// Begins to watch `fd` for `interest`, under `key`.
     ///
-    /// The low 32 bits of the key are its id, at most [`MAX_ID`], and are unique among what is
-    /// registered; events carry all 64. One system call on epoll and on poll; none where the
+    /// The low 32 bits of the key are its id, at most [`MAX_ID`]; events carry all 64. Both the id
+    /// and the descriptor are unique among what is registered. One system call; none where the
     /// interest is empty: what the kernel has to say is then said when something is asked for.
     ///
     /// # Errors
     ///
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
-    /// [`Error::NotPollable`], [`Error::Os`]; nothing is registered then.
+    /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::BeyondSets`], [`Error::Forked`],
+    /// [`Error::Os`]; nothing is registered then.
     pub fn add(&mut self, fd: impl AsFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        self.registry.check_vacant(key)?;
-        let registration = Registration {
+        self.register(&Registration {
             fd: fd.as_fd().as_raw_fd(),
             key,
             interest,
             mode,
-        };
-        if !interest.is_empty() {
-            self.backend.add(&registration)?;
+            exclusive: false,
+        })
+    }
+
+    /// Begins to watch a file that other pollers watch so too, in other threads or processes: what
+    /// comes wakes one of them (or a few), and not all. For listeners.
+    ///
+    /// It is otherwise as [`add`](Self::add), but [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not
+    /// reported, and a change of interest costs two system calls, since the kernel modifies no
+    /// such registration. Whom the kernel wakes is not fair: mostly the one that registered first,
+    /// so remove and add now and then.
+    ///
+    /// epoll alone can do this: ask [`abilities`](Self::abilities) before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoExclusive`] where the backend cannot, [`Error::NotExclusive`] for
+    /// [`Mode::Oneshot`] or [`Interest::PRIORITY`], and those of [`add`](Self::add). (A
+    /// [`modify`](Self::modify) to priority data is refused by the kernel: an error event.)
+    pub fn add_exclusive(
+        &mut self,
+        fd: impl AsFd,
+        key: u64,
+        interest: Interest,
+        mode: Mode,
+    ) -> Result<()> {
+        if !self.abilities().exclusive {
+            return Err(Error::NoExclusive {
+                backend: self.name(),
+            });
         }
-        self.registry.insert(&registration);
-        Ok(())
+        if mode == Mode::Oneshot || interest.contains(Interest::PRIORITY) {
+            return Err(Error::NotExclusive { interest, mode });
+        }
+        self.register(&Registration {
+            fd: fd.as_fd().as_raw_fd(),
+            key,
+            interest,
+            mode,
+            exclusive: true,
+        })
     }
 
     /// Asks for something else, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now and one at the next wait; none where it is taken back before,
-    /// unless it armed a `Oneshot`. An `Edge` whose interest has changed by then reports all that
-    /// holds afresh. What the kernel refuses comes back as an event with [`Ready::ERROR`].
+    /// Costs no system call now and one at the next wait; none where it is taken back before, and
+    /// has not armed a `Oneshot` that had reported. An `Edge` whose interest has changed by then
+    /// reports all that holds afresh. What the kernel refuses comes back as an event with
+    /// [`Ready::ERROR`](crate::Ready::ERROR).
     ///
     /// # Errors
     ///
@@ -145,20 +188,26 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRegistered`]; [`Error::Os`] where the kernel says that the descriptor was closed
-    /// before: it is not registered any more all the same.
+    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] where the kernel says that the
+    /// descriptor was closed before: it is not registered any more all the same.
     pub fn remove(&mut self, key: u64) -> Result<()> {
-        match self.take_out(key)? {
-            Some(known) => self.backend.remove(&known),
-            None => Ok(()),
+        self.made_in.check()?;
+        let Some(known) = self.take_out(key)? else {
+            return Ok(());
+        };
+        let removed = self.backend.remove(&known);
+        if removed.is_err() {
+            self.registry.expect_ghosts();
         }
+        removed
     }
 
     /// Stops watching a descriptor that is about to be closed: no system call on epoll, where the
     /// kernel forgets a file with its last descriptor.
     ///
     /// Where another descriptor of the same file stays open (a duplicate, or one in a child), use
-    /// [`remove`](Self::remove): else its events go on, under this key.
+    /// [`remove`](Self::remove): else epoll goes on to report it, which is dropped here, and costs
+    /// registering everything anew when such reports come alone.
     ///
     /// # Errors
     ///
@@ -166,6 +215,7 @@ impl Poller {
     pub fn forget(&mut self, key: u64) -> Result<()> {
         if let Some(known) = self.take_out(key)? {
             self.backend.forget(&known);
+            self.registry.expect_ghosts();
         }
         Ok(())
     }
@@ -180,22 +230,24 @@ impl Poller {
     /// # Errors
     ///
     /// [`Error::NoRoom`] for a buffer of no capacity, [`Error::Interrupted`] only where asked for,
-    /// [`Error::Os`]. `events` is then empty.
+    /// [`Error::Forked`], [`Error::Os`]. `events` is then empty.
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
         events.clear();
+        self.made_in.check()?;
         if events.capacity() == 0 {
             return Err(Error::NoRoom);
         }
         self.tell_changes();
         self.report_refused(events);
-        if events.is_empty() {
-            self.wait_through_signals(events, timeout)?;
+        let refused = events.len();
+        if refused == 0 {
+            self.wait_for_news(events, timeout)?;
         } else if events.room() > 0 {
             // There is news already, so nothing is waited for. An error that would throw the news
             // away, and that lasts, is met again by the next wait.
             let _ = self.backend.wait(events, Some(Duration::ZERO));
+            self.complete(events, refused);
         }
-        self.complete(events);
         Ok(events.len())
     }
 
@@ -219,6 +271,23 @@ impl Poller {
         self.backend.name()
     }
 
+    /// What the kernel does by itself; of these, only `exclusive` makes a difference to you.
+    #[must_use]
+    pub fn abilities(&self) -> Abilities {
+        self.registry.native()
+    }
+
+    fn register(&mut self, new: &Registration) -> Result<()> {
+        self.made_in.check()?;
+        self.registry.check_vacant(new)?;
+        if !new.interest.is_empty() {
+            let added = self.backend.add(new);
+            added.map_err(|error| error.or_not_open(new.fd))?;
+        }
+        self.registry.insert(new);
+        Ok(())
+    }
+
     /// Brings the backend up to date.
     fn tell_changes(&mut self) {
         while let Some(change) = self.registry.next_change() {
@@ -227,31 +296,36 @@ impl Poller {
                 Change::Modify(new) => (self.backend.modify(&new), new),
                 Change::Remove(old) => {
                     // Refused or not, it falls silent, which is all that was asked.
-                    let _ = self.backend.remove(&old);
+                    if self.backend.remove(&old).is_err() {
+                        self.registry.expect_ghosts();
+                    }
                     continue;
                 }
             };
             if told.is_err() {
-                self.registry.forget_known(registration.key);
-                self.refused.push(registration.key);
+                self.refuse(registration.key);
             }
         }
+    }
+
+    fn refuse(&mut self, key: u64) {
+        self.registry.forget_known(key);
+        self.registry.expect_ghosts();
+        self.refused.push(key);
     }
 
     fn report_refused(&mut self, events: &mut Events) {
         let count = events.room().min(self.refused.len());
         for key in self.refused.drain(..count) {
-            events.push(key, Ready::ERROR);
+            if let Ok(ready) = self.registry.refusal(key) {
+                events.push(key, ready);
+            }
         }
     }
 
-    fn wait_through_signals(
-        &mut self,
-        events: &mut Events,
-        timeout: Option<Duration>,
-    ) -> Result<()> {
+    fn wait_for_news(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         if self.sees_signals {
-            return self.backend.wait(events, timeout);
+            return self.wait_once(events, timeout);
         }
         // No deadline: none was asked for, it is at once, or it is past the end of time.
         let deadline = timeout
@@ -259,7 +333,7 @@ impl Poller {
             .and_then(|timeout| Instant::now().checked_add(timeout));
         let mut left = timeout;
         loop {
-            match self.backend.wait(events, left) {
+            match self.wait_once(events, left) {
                 Err(Error::Interrupted) => {
                     if let Some(deadline) = deadline {
                         left = Some(deadline.saturating_duration_since(Instant::now()));
@@ -270,13 +344,44 @@ impl Poller {
         }
     }
 
-    fn complete(&mut self, events: &mut Events) {
-        // The usual batch on epoll needs nothing, and is not looked at.
-        if events.has_exceptional() || self.registry.keeps_a_mode() {
-            for event in events.iter_mut() {
-                self.registry.complete(event);
+    fn wait_once(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+        self.backend.wait(events, timeout)?;
+        let ghosts = self.complete(events, 0);
+        // Where they alone ended the wait, they would end the next one too.
+        let haunted = ghosts > 0 && events.is_empty() && !events.woken();
+        if haunted && self.lay_ghosts() {
+            self.report_refused(events);
+            if events.is_empty() {
+                return Err(Error::Interrupted);
             }
         }
+        Ok(())
+    }
+
+    /// Completes all events but the first `from`, and drops those that are nobody's. Returns how
+    /// many these were.
+    fn complete(&mut self, events: &mut Events, from: usize) -> usize {
+        // The usual batch on epoll needs nothing, and is not looked at.
+        if !events.has_exceptional() && !self.registry.looks() {
+            return 0;
+        }
+        let before = events.len();
+        events.retain_from(from, |event| self.registry.complete(event));
+        before - events.len()
+    }
+
+    /// Gives the backend a new set, with what is registered in it and nothing else. Returns whether
+    /// it could: where there is no descriptor for it, the wait ends early, and the next one tries.
+    fn lay_ghosts(&mut self) -> bool {
+        if !self.backend.begin_anew().unwrap_or(false) {
+            return false;
+        }
+        for known in self.registry.begin_anew() {
+            if self.backend.add(&known).is_err() {
+                self.refuse(known.key);
+            }
+        }
+        true
     }
 
     fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {

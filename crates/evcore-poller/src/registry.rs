@@ -6,7 +6,10 @@
 
 use std::os::fd::RawFd;
 
-use crate::{Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result};
+use crate::{
+    Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result,
+    descriptors::Descriptors,
+};
 
 /// What the backend is to be told, so that it knows what it should.
 #[derive(Debug)]
@@ -20,6 +23,11 @@ pub(crate) enum Change {
 pub(crate) struct Registry {
     native: Abilities,
     rows: Vec<Row>,
+    // Invariant: those of the live rows, each of which has one of its own.
+    descriptors: Descriptors,
+    /// Whether events are to be looked at one by one: there are modes that are kept here, one-shots
+    /// whose end is to be noted, or registrations that have left without the kernel's word for it.
+    looks: bool,
     /// Ids of which the backend may have to be told something.
     // Invariant: an id is here exactly if its row says `dirty`, so each is here at most once.
     dirty: Vec<u32>,
@@ -41,12 +49,13 @@ struct Row {
     // the backend refused.
     known: Interest,
     /// What was reported and is not to be reported again yet.
-    // Invariant: empty where the kernel keeps the mode.
+    // Invariant: empty where the kernel keeps the mode, but for a `Oneshot` that has reported.
     masked: Interest,
     mode: Mode,
     dirty: bool,
     /// The kernel is to arm its one-shot again, whether the interest has changed or not.
     disarmed: bool,
+    exclusive: bool,
 }
 
 /// No descriptor.
@@ -57,34 +66,49 @@ impl Registry {
         Self {
             native,
             rows: Vec::new(),
+            descriptors: Descriptors::default(),
+            looks: !(native.edge && native.oneshot),
             dirty: Vec::new(),
         }
     }
 
-    /// Whether there is any mode that is kept here.
-    pub(crate) fn keeps_a_mode(&self) -> bool {
-        !(self.native.edge && self.native.oneshot)
+    pub(crate) fn native(&self) -> Abilities {
+        self.native
     }
 
-    /// Whether `key` can be added.
-    pub(crate) fn check_vacant(&self, key: u64) -> Result<()> {
+    /// Whether [`complete`](Self::complete) has work beyond exceptional readiness.
+    pub(crate) fn looks(&self) -> bool {
+        self.looks
+    }
+
+    /// From here on the kernel may report what is not registered any more.
+    pub(crate) fn expect_ghosts(&mut self) {
+        self.looks = true;
+    }
+
+    /// Whether neither the id nor the descriptor is registered.
+    pub(crate) fn check_vacant(&self, new: &Registration) -> Result<()> {
+        let (key, fd) = (new.key, new.fd);
         let (id, _) = split(key);
         if id > MAX_ID {
             return Err(Error::IdTooLarge { key });
         }
         match self.rows.get(id as usize) {
             Some(row) if row.is_live() => Err(Error::AlreadyRegistered { key }),
+            _ if self.descriptors.contains(fd) => Err(Error::AlreadyWatched { fd }),
             _ => Ok(()),
         }
     }
 
-    /// Enters what the backend was just told. The key must be vacant.
+    /// Enters what the backend was just told, and what must be vacant.
     pub(crate) fn insert(&mut self, registration: &Registration) {
         let (id, tag) = split(registration.key);
         let index = id as usize;
         if self.rows.len() <= index {
             self.rows.resize(index + 1, Row::VACANT);
         }
+        self.descriptors.insert(registration.fd);
+        self.looks |= registration.mode == Mode::Oneshot;
         let row = &mut self.rows[index];
         debug_assert!(!row.is_live(), "checked before the backend was told");
         *row = Row {
@@ -94,6 +118,7 @@ impl Registry {
             settled: registration.interest,
             known: registration.interest,
             mode: registration.mode,
+            exclusive: registration.exclusive,
             // An id may still be in the list of the registration before.
             dirty: row.dirty,
             ..Row::VACANT
@@ -105,6 +130,7 @@ impl Registry {
         let row = self.row(key)?;
         let known = row.registration(key, row.known);
         row.fd = VACANT;
+        self.descriptors.remove(known.fd);
         Ok((!known.interest.is_empty()).then_some(known))
     }
 
@@ -112,9 +138,8 @@ impl Registry {
         let row = self.row(key)?;
         row.wanted = interest;
         if row.mode == Mode::Oneshot {
+            row.disarmed |= !row.masked.is_empty();
             row.masked = Interest::NONE;
-            // Whether the kernel's own has fired is known to the kernel alone.
-            row.disarmed = true;
         }
         self.touch(key);
         Ok(())
@@ -154,25 +179,51 @@ impl Registry {
         }
     }
 
+    /// What is reported of a registration whose change the backend refused.
+    pub(crate) fn refusal(&mut self, key: u64) -> Result<Ready> {
+        let row = self.row(key)?;
+        Ok(Ready::ERROR | Ready::answering(row.wanted))
+    }
+
+    /// The backend has forgotten everything: what it is to be told again, less the one-shots that
+    /// have reported.
+    pub(crate) fn begin_anew(&mut self) -> Vec<Registration> {
+        let rows = self.rows.iter_mut().zip(0..);
+        rows.filter(|(row, _)| row.is_live())
+            .filter_map(|(row, id)| {
+                row.known = row.known - row.masked;
+                let known = row.registration(row.key(id), row.known);
+                (!known.interest.is_empty()).then_some(known)
+            })
+            .collect()
+    }
+
     /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up
     /// concerns, and the mask that keeps a mode which it does not have.
-    pub(crate) fn complete(&mut self, event: &mut Event) {
+    ///
+    /// Returns whether the event is anybody's. A kernel may report what is gone, where a duplicate
+    /// of its descriptor is open: nothing is asked of that any more.
+    pub(crate) fn complete(&mut self, event: &mut Event) -> bool {
         let native = self.native;
-        // A backend may still report what is gone, where a duplicate of its descriptor is open.
-        // Nothing is asked of that any more.
         let Ok(row) = self.row(event.key) else {
-            return;
+            return false;
         };
+        if row.known.is_empty() {
+            return false;
+        }
         if event.ready.is_exceptional() {
             event.ready |= Ready::answering(row.wanted);
         }
         let reported = match row.mode {
             Mode::Edge if !native.edge => event.ready.answered(),
-            Mode::Oneshot if !native.oneshot => row.wanted,
-            _ => return,
+            Mode::Oneshot => row.wanted,
+            _ => return true,
         };
         row.masked |= reported;
-        self.touch(event.key);
+        if !(row.mode == Mode::Oneshot && native.oneshot) {
+            self.touch(event.key);
+        }
+        true
     }
 
     #[inline]
@@ -210,8 +261,9 @@ impl Registry {
             let kept_here = match row.mode {
                 Mode::Level => false,
                 Mode::Edge => !self.native.edge,
-                Mode::Oneshot => !self.native.oneshot,
+                Mode::Oneshot => true,
             };
+            assert!(self.descriptors.contains(row.fd), "id {id}: {row:?}");
             assert!(kept_here || row.masked.is_empty(), "id {id}: {row:?}");
         }
     }
@@ -228,6 +280,7 @@ impl Row {
         mode: Mode::Level,
         dirty: false,
         disarmed: false,
+        exclusive: false,
     };
 
     fn is_live(&self) -> bool {
@@ -244,7 +297,7 @@ impl Row {
         let before = std::mem::replace(&mut self.known, self.wanted - self.masked);
         self.settled = self.wanted;
 
-        let key = (u64::from(self.tag) << 32) | u64::from(id);
+        let key = self.key(id);
         match (before.is_empty(), self.known.is_empty()) {
             (true, true) => None,
             (true, false) => Some(Change::Add(self.registration(key, self.known))),
@@ -254,12 +307,17 @@ impl Row {
         }
     }
 
+    fn key(&self, id: u32) -> u64 {
+        (u64::from(self.tag) << 32) | u64::from(id)
+    }
+
     fn registration(&self, key: u64, interest: Interest) -> Registration {
         Registration {
             fd: self.fd,
             key,
             interest,
             mode: self.mode,
+            exclusive: self.exclusive,
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::{
     collections::VecDeque,
-    io::stdin,
+    os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::*;
-use crate::{Abilities, WakeChannel};
+use crate::{Ready, WakeChannel};
 
 mod changes;
+mod ghosts;
 mod keys;
 mod modes;
 mod refusals;
@@ -21,11 +22,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const ALL: Abilities = Abilities {
     edge: true,
     oneshot: true,
+    exclusive: true,
 };
 /// As poll.
 const NOTHING: Abilities = Abilities {
     edge: false,
     oneshot: false,
+    exclusive: false,
 };
 
 #[derive(Debug, Default)]
@@ -44,9 +47,10 @@ enum Call {
     Modify(u64, Interest),
     Remove(u64, Interest),
     Forget(u64),
+    BeginAnew,
     Wait(Option<Duration>),
 }
-use Call::{Add, Forget, Modify, Remove, Wait};
+use Call::{Add, BeginAnew, Forget, Modify, Remove, Wait};
 
 #[derive(Debug)]
 enum Answer {
@@ -129,6 +133,11 @@ impl Backend for Scripted {
         }
     }
 
+    fn begin_anew(&mut self) -> Result<bool> {
+        self.script().calls.push(BeginAnew);
+        Ok(self.abilities == ALL)
+    }
+
     fn waker(&self) -> Waker {
         self.wake.waker()
     }
@@ -161,8 +170,14 @@ impl Stage {
     }
 
     fn add(&mut self, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        // Only the number of the descriptor matters, and standard input always has one.
-        let added = self.poller.add(stdin(), key, interest, mode);
+        // Descriptors are mere numbers here: to each id its own.
+        let added = self.poller.register(&Registration {
+            fd: RawFd::try_from(key & 0xffff_ffff).expect("a small id"),
+            key,
+            interest,
+            mode,
+            exclusive: false,
+        });
         self.poller.registry.verify();
         added
     }

@@ -4,14 +4,11 @@
 //! fallback is what rustix does not have (its `linux_5_11` feature has no fallback, and features
 //! unify, so a library must not turn it on).
 
-#![allow(
-    unsafe_code,
-    reason = "epoll_pwait2 is called by number, and descriptors are borrowed by number"
-)]
+#![allow(unsafe_code, reason = "epoll_pwait2 is called by number")]
 
 use std::{
     fmt,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
     time::Duration,
 };
 
@@ -20,7 +17,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
+use super::{
+    number::borrow,
+    pieces::{LONGEST_IN_MS, wait_in_pieces},
+};
 use crate::{
     Abilities, Backend, Error, Events, Interest, Kind, Mode, Ready, Registration, Result,
     WakeChannel, Waker,
@@ -43,18 +43,9 @@ pub(super) struct Epoll {
 
 impl Epoll {
     pub(super) fn new() -> Result<Self> {
-        let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
         let wake = WakeChannel::new()?;
-        // Edge-triggered, an eventfd need not be read: each write is a new edge.
-        epoll::add(
-            &fd,
-            &wake,
-            EventData::new_u64(WAKE_KEY),
-            EventFlags::IN | EventFlags::ET,
-        )
-        .map_err(Error::os("epoll_ctl(ADD)"))?;
         Ok(Self {
-            fd,
+            fd: set_with(&wake)?,
             wake,
             buffer: Vec::new(),
             has_pwait2: true,
@@ -121,12 +112,13 @@ impl Backend for Epoll {
         Abilities {
             edge: true,
             oneshot: true,
+            exclusive: true,
         }
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
         let data = EventData::new_u64(registration.key);
-        epoll::add(&self.fd, borrow(registration), data, flags(registration)).map_err(|errno| {
+        epoll::add(&self.fd, borrow(registration.fd), data, flags(registration)).map_err(|errno| {
             let fd = registration.fd;
             match errno {
                 Errno::EXIST => Error::AlreadyWatched { fd },
@@ -140,13 +132,18 @@ impl Backend for Epoll {
     }
 
     fn modify(&mut self, registration: &Registration) -> Result<()> {
+        if registration.exclusive {
+            // The kernel modifies no exclusive registration.
+            self.remove(registration)?;
+            return self.add(registration);
+        }
         let data = EventData::new_u64(registration.key);
-        epoll::modify(&self.fd, borrow(registration), data, flags(registration))
+        epoll::modify(&self.fd, borrow(registration.fd), data, flags(registration))
             .map_err(Error::os("epoll_ctl(MOD)"))
     }
 
     fn remove(&mut self, registration: &Registration) -> Result<()> {
-        epoll::delete(&self.fd, borrow(registration)).map_err(Error::os("epoll_ctl(DEL)"))
+        epoll::delete(&self.fd, borrow(registration.fd)).map_err(Error::os("epoll_ctl(DEL)"))
     }
 
     /// The kernel forgets a file when its last descriptor is closed.
@@ -175,6 +172,14 @@ impl Backend for Epoll {
         Ok(())
     }
 
+    /// A registration belongs to a file, and can be removed by the number of its descriptor alone:
+    /// where that was closed and a duplicate is open, nothing else helps.
+    fn begin_anew(&mut self) -> Result<bool> {
+        // Since the eventfd is never read, this may be seen as a wake that nobody made.
+        self.fd = set_with(&self.wake)?;
+        Ok(true)
+    }
+
     fn waker(&self) -> Waker {
         self.wake.waker()
     }
@@ -187,6 +192,20 @@ impl fmt::Debug for Epoll {
             .field("has_pwait2", &self.has_pwait2)
             .finish_non_exhaustive()
     }
+}
+
+/// A new set that watches the waker, and nothing else.
+fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
+    let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
+    // Edge-triggered, an eventfd need not be read: each write is a new edge.
+    epoll::add(
+        &fd,
+        wake,
+        EventData::new_u64(WAKE_KEY),
+        EventFlags::IN | EventFlags::ET,
+    )
+    .map_err(Error::os("epoll_ctl(ADD)"))?;
+    Ok(fd)
 }
 
 /// The kernel's own timespec, 64 bits wide on every architecture, unlike libc's.
@@ -220,9 +239,16 @@ fn flags(registration: &Registration) -> EventFlags {
         Mode::Edge => EventFlags::ET,
         Mode::Oneshot => EventFlags::ONESHOT,
     };
+    if registration.exclusive {
+        // With it, the kernel takes neither RDHUP nor PRI nor ONESHOT.
+        flags |= EventFlags::EXCLUSIVE;
+    }
     let interest = registration.interest;
     if interest.contains(Interest::READ) {
-        flags |= EventFlags::IN | EventFlags::RDHUP;
+        flags |= EventFlags::IN;
+        if !registration.exclusive {
+            flags |= EventFlags::RDHUP;
+        }
     }
     if interest.contains(Interest::WRITE) {
         flags |= EventFlags::OUT;
@@ -231,12 +257,6 @@ fn flags(registration: &Registration) -> EventFlags {
         flags |= EventFlags::PRI;
     }
     flags
-}
-
-fn borrow(registration: &Registration) -> BorrowedFd<'_> {
-    // SAFETY: the user keeps the descriptor open while it is registered. Where it does not, the
-    // kernel answers EBADF or means another file: a wrong watch, and no memory is touched.
-    unsafe { BorrowedFd::borrow_raw(registration.fd) }
 }
 
 /// Why a wait by the name of `call` ended without events.

@@ -6,8 +6,30 @@ use crate::{Backend, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
+mod fork;
+// Its tests run everywhere, over a model of the kernel.
+#[cfg(any(
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+    test,
+))]
+mod kqueue;
+mod number;
 mod pieces;
 mod poll;
+// Likewise, on Linux: the BSDs lack one of its errors.
+#[cfg(any(
+    target_os = "illumos",
+    target_os = "solaris",
+    all(test, target_os = "linux")
+))]
+mod port;
+#[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+mod select;
+
+pub(crate) use fork::Birthplace;
 
 /// The kernel interfaces that this system has, best first.
 ///
@@ -25,8 +47,22 @@ pub enum Kind {
     /// Linux; a wait costs with what is ready, not with what is watched.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Epoll,
+    /// macOS and the BSDs; a wait costs with what is ready.
+    #[cfg(any(
+        target_vendor = "apple",
+        target_os = "freebsd",
+        target_os = "netbsd",
+        target_os = "openbsd",
+    ))]
+    Kqueue,
+    /// illumos and Solaris; a wait costs with what is ready.
+    #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+    EventPorts,
     /// Every Unix; a wait costs with what is watched.
     Poll,
+    /// Every Unix but illumos; descriptors below 1024 alone, and a wait costs with the highest.
+    #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+    Select,
 }
 
 impl Kind {
@@ -37,7 +73,18 @@ impl Kind {
         &[
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Epoll,
+            #[cfg(any(
+                target_vendor = "apple",
+                target_os = "freebsd",
+                target_os = "netbsd",
+                target_os = "openbsd",
+            ))]
+            Self::Kqueue,
+            #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+            Self::EventPorts,
             Self::Poll,
+            #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+            Self::Select,
         ]
     }
 
@@ -45,7 +92,18 @@ impl Kind {
         Ok(match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Epoll => Box::new(epoll::Epoll::new()?),
+            #[cfg(any(
+                target_vendor = "apple",
+                target_os = "freebsd",
+                target_os = "netbsd",
+                target_os = "openbsd",
+            ))]
+            Self::Kqueue => Box::new(kqueue::Kqueue::new()?),
+            #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+            Self::EventPorts => Box::new(port::EventPorts::new()?),
             Self::Poll => Box::new(poll::Poll::new()?),
+            #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+            Self::Select => Box::new(select::Select::new()?),
         })
     }
 
@@ -53,7 +111,18 @@ impl Kind {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Epoll => "epoll",
+            #[cfg(any(
+                target_vendor = "apple",
+                target_os = "freebsd",
+                target_os = "netbsd",
+                target_os = "openbsd",
+            ))]
+            Self::Kqueue => "kqueue",
+            #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+            Self::EventPorts => "eventport",
             Self::Poll => "poll",
+            #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+            Self::Select => "select",
         }
     }
 }

@@ -3,11 +3,9 @@
 //! A dense array for the kernel, and an index by id into it: adding and removing (swap-remove) are
 //! O(1), a wait is O(registered), as poll itself is.
 
-#![allow(unsafe_code, reason = "descriptors are borrowed by number")]
-
 use std::{
     fmt,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, RawFd},
     time::Duration,
 };
 
@@ -16,7 +14,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
+use super::{
+    number,
+    pieces::{LONGEST_IN_MS, wait_in_pieces},
+};
 use crate::{
     Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
 };
@@ -116,15 +117,12 @@ impl Backend for Poll {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities {
-            edge: false,
-            oneshot: false,
-        }
+        Abilities::default()
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
         // poll itself would find a closed descriptor only in the wait, too late to tell the caller.
-        rustix::io::fcntl_getfd(borrow(registration.fd)).map_err(Error::os("fcntl(F_GETFD)"))?;
+        number::is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.push(registration);
         Ok(())
     }
@@ -224,14 +222,7 @@ fn timespec(timeout: Duration) -> Timespec {
 }
 
 fn poll_fd(fd: RawFd, flags: PollFlags) -> PollFd<'static> {
-    PollFd::from_borrowed_fd(borrow(fd), flags)
-}
-
-fn borrow(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: the user keeps the descriptor open while it is registered (the waker's is ours).
-    // Where it does not, poll says NVAL or means another file: a wrong watch, and no memory is
-    // touched.
-    unsafe { BorrowedFd::borrow_raw(fd) }
+    PollFd::from_borrowed_fd(number::borrow(fd), flags)
 }
 
 #[cfg(test)]
@@ -261,6 +252,7 @@ mod tests {
             key,
             interest: Interest::WRITE,
             mode: Mode::Level,
+            exclusive: false,
         }
     }
 

@@ -3,24 +3,6 @@
 use super::*;
 
 #[test]
-fn an_event_of_what_is_gone_is_left_as_it_is() {
-    let old = (1 << 32) | 3;
-    let mut stage = Stage::new(NOTHING);
-    stage
-        .add(2 << 32 | 3, Interest::BOTH, Mode::Oneshot)
-        .expect("add");
-    stage.calls();
-    let events = stage.wait(reports([(old, Ready::ERROR), (77, Ready::ERROR)]));
-    assert_eq!(events, [(old, Ready::ERROR), (77, Ready::ERROR)]);
-    stage.idle();
-    assert_eq!(
-        stage.calls(),
-        [Wait(None), Wait(None)],
-        "nothing was masked"
-    );
-}
-
-#[test]
 fn both_halves_of_a_key_must_match() {
     let (old, new) = ((1 << 32) | 3, (2 << 32) | 3);
     let mut stage = Stage::new(NOTHING);
@@ -98,4 +80,23 @@ fn a_new_registration_inherits_no_mask() {
     stage.calls();
     stage.idle();
     assert_eq!(stage.calls(), [Wait(None)]);
+}
+
+#[test]
+fn a_descriptor_is_registered_once() {
+    let mut stage = Stage::new(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.calls();
+    let twice = Registration {
+        fd: 3,
+        key: 4,
+        interest: Interest::READ,
+        mode: Mode::Level,
+        exclusive: false,
+    };
+    let refused = stage.poller.register(&twice);
+    assert!(matches!(refused, Err(Error::AlreadyWatched { fd: 3 })));
+    assert_eq!(stage.calls(), [], "the kernel is not asked");
+    stage.poller.forget(3).expect("registered");
+    stage.poller.register(&twice).expect("it is free");
 }

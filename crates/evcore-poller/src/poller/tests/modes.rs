@@ -3,7 +3,19 @@
 use super::*;
 
 #[test]
-fn a_one_shot_is_armed_by_every_modify_where_the_kernel_keeps_it() {
+fn a_one_shot_that_has_not_reported_needs_no_arming() {
+    for abilities in [ALL, NOTHING] {
+        let mut stage = Stage::new(abilities);
+        stage.add(3, Interest::READ, Mode::Oneshot).expect("add");
+        stage.calls();
+        stage.modify(3, Interest::READ);
+        stage.idle();
+        assert_eq!(stage.calls(), [Wait(None)]);
+    }
+}
+
+#[test]
+fn a_one_shot_that_reported_is_armed_by_modify_where_the_kernel_keeps_it() {
     let mut stage = Stage::new(ALL);
     stage.add(3, Interest::READ, Mode::Oneshot).expect("add");
     stage.calls();

@@ -1,0 +1,122 @@
+//! What the kernel reports of registrations that are gone.
+
+use super::*;
+
+/// A poller that had a registration under key 9, which left without the kernel's word for it.
+fn haunted(abilities: Abilities) -> Stage {
+    let mut stage = Stage::new(abilities);
+    stage.add(9, Interest::READ, Mode::Level).expect("add");
+    stage.poller.forget(9).expect("registered");
+    stage
+}
+
+#[test]
+fn an_event_of_what_is_gone_is_dropped() {
+    let (old, new) = ((1 << 32) | 3, (2 << 32) | 3);
+    for abilities in [ALL, NOTHING] {
+        let mut stage = haunted(abilities);
+        stage.add(new, Interest::BOTH, Mode::Oneshot).expect("add");
+        let answer = reports([
+            (old, Ready::ERROR),
+            (new, Ready::READABLE),
+            (77, Ready::READABLE),
+            (9, Ready::READABLE),
+        ]);
+        assert_eq!(stage.wait(answer), [(new, Ready::READABLE)]);
+    }
+}
+
+#[test]
+fn an_event_under_a_key_that_was_used_again_is_its_new_owners() {
+    let mut stage = haunted(ALL);
+    stage.add(9, Interest::WRITE, Mode::Level).expect("add");
+    let answer = reports([(9, Ready::READABLE)]);
+    assert_eq!(stage.wait(answer), [(9, Ready::READABLE)]);
+}
+
+#[test]
+fn ghosts_that_come_with_news_are_left_where_they_are() {
+    let mut stage = haunted(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.calls();
+    stage.wait(reports([(3, Ready::READABLE), (9, Ready::READABLE)]));
+    assert_eq!(stage.calls(), [Wait(None)]);
+}
+
+#[test]
+fn ghosts_that_come_alone_are_laid_and_the_wait_goes_on() {
+    let mut stage = haunted(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.add(4, Interest::NONE, Mode::Level).expect("add");
+    stage.calls();
+    let answers = [[(9, Ready::READABLE)], [(3, Ready::READABLE)]].map(reports);
+    stage.script().answers.extend(answers);
+    assert_eq!(stage.idle(), [(3, Ready::READABLE)]);
+    let expected = [Wait(None), BeginAnew, Add(3, Interest::READ), Wait(None)];
+    assert_eq!(stage.calls(), expected);
+}
+
+#[test]
+fn a_wait_that_sees_signals_is_interrupted_by_a_ghost() {
+    let mut stage = haunted(ALL);
+    stage.poller.see_signals(true);
+    let answer = reports([(9, Ready::READABLE)]);
+    stage.script().answers.push_back(answer);
+    let waited = stage.poller.wait(&mut stage.events, Some(SECOND));
+    assert!(matches!(waited, Err(Error::Interrupted)));
+    assert!(stage.events.is_empty());
+}
+
+#[test]
+fn a_one_shot_that_reported_stays_silent_in_the_new_set() {
+    let mut stage = haunted(ALL);
+    for key in [3, 4] {
+        stage.add(key, Interest::READ, Mode::Oneshot).expect("add");
+    }
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.calls();
+    stage.wait(reports([(9, Ready::READABLE)]));
+    let expected = [Wait(None), BeginAnew, Add(4, Interest::READ), Wait(None)];
+    assert_eq!(stage.calls(), expected);
+    stage.modify(3, Interest::READ);
+    stage.idle();
+    assert_eq!(stage.calls(), [Add(3, Interest::READ), Wait(None)]);
+}
+
+#[test]
+fn what_the_new_set_refuses_is_an_error_event() {
+    let mut stage = haunted(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.script().refuses.push(3);
+    let answer = reports([(9, Ready::READABLE)]);
+    let refusal = [(3, Ready::ERROR | Ready::READABLE)];
+    assert_eq!(stage.wait(answer), refusal);
+    assert_eq!(stage.idle(), [], "said once");
+}
+
+#[test]
+fn a_removal_that_the_kernel_refused_may_leave_a_ghost() {
+    for by_modify in [true, false] {
+        let mut stage = Stage::new(ALL);
+        stage.add(9, Interest::READ, Mode::Level).expect("add");
+        stage.script().refuses.push(9);
+        if by_modify {
+            stage.modify(9, Interest::NONE);
+            stage.idle();
+        } else {
+            assert!(stage.poller.remove(9).is_err());
+        }
+        stage.script().refuses.clear();
+        stage.calls();
+        assert_eq!(stage.wait(reports([(9, Ready::READABLE)])), []);
+        assert_eq!(stage.calls(), [Wait(None), BeginAnew, Wait(None)]);
+    }
+}
+
+#[test]
+fn a_ghost_that_cannot_be_laid_ends_the_wait() {
+    let mut stage = haunted(NOTHING);
+    assert_eq!(stage.wait(reports([(9, Ready::READABLE)])), []);
+    let calls = stage.calls();
+    assert_eq!(calls[calls.len() - 2..], [Wait(None), BeginAnew]);
+}

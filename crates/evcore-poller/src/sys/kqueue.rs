@@ -1,0 +1,283 @@
+//! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. What is
+//! above the call itself was run on Linux, over a model of the call (`kqueue/scripted.rs`).
+//!
+//! A registration is one knote a filter: one for reading and one for writing, whose events are
+//! merged into one. What is relied upon, by the manual pages and the kernels' sources:
+//!
+//! - Changes are made before events are looked for, so those of `modify` go with the wait: one
+//!   call. A change that is refused becomes an event where there is a place in the list of events,
+//!   and those behind it are made; where there is no place the call fails and they are not. So a
+//!   wait whose buffer is smaller than the list of changes makes them in a call before it, which
+//!   asks for receipts.
+//! - A call in which a change was refused returns without looking for events. It is then made
+//!   again, with no changes, so that a bad registration hides no good one.
+//! - `add` and `remove` act at once and ask for a receipt of each change, so that a refusal is
+//!   told where it happens, and one filter is taken back where the other is refused.
+//! - `EV_CLEAR` is `Edge`. Adding what is there looks at the descriptor afresh, as a change of
+//!   interest is to do.
+//! - `EV_ONESHOT` is `Oneshot`, but for one filter: the other one's knote, if it did not report in
+//!   the same call, is dropped by the next wait, before that looks for events.
+//! - Knotes belong to a descriptor's number, and go when that is closed, whether or not a
+//!   duplicate is open. A number that is given to another file begins anew.
+//! - Adding what is there takes it over without a word, whatever it was for. The front lets no
+//!   descriptor have two keys.
+//!
+//! What differs from epoll: `WRITE_CLOSED` is told only where writing is asked for, and an error of
+//! a socket that goes on receiving (UDP) only as readiness. A regular file is readable while it is
+//! not at its end. The bytes available are, of a listener, the connections that wait.
+//!
+//! No priority data: `EVFILT_EXCEPT` is not on every system, so the interest is refused, rather
+//! than taken and never answered. No `EVFILT_USER` for the waker: it is not on every system
+//! either, and no mere `write` triggers it, which is what `Waker` promises. The waker is a pair of
+//! sockets.
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, AsRawFd},
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
+use crate::{
+    Abilities, Backend, Error, Events, Interest, Mode, Registration, Result, WakeChannel, Waker,
+};
+
+mod kernel;
+mod table;
+
+#[cfg(any(
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+))]
+mod system;
+
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
+
+use kernel::{Change, Kernel, flag};
+use table::{Table, drops, id_of, makes};
+
+/// What the waker's events carry. It is no id, since those end at `MAX_ID`.
+const WAKE: u32 = u32::MAX;
+
+pub(super) struct Kqueue<K> {
+    kernel: K,
+    wake: WakeChannel,
+    table: Table,
+    /// Empty between calls; kept for its memory.
+    changes: Vec<Change>,
+}
+
+#[cfg(any(
+    target_vendor = "apple",
+    target_os = "freebsd",
+    target_os = "netbsd",
+    target_os = "openbsd",
+))]
+impl Kqueue<system::System> {
+    pub(super) fn new() -> Result<Self> {
+        Self::over(system::System::open()?)
+    }
+}
+
+impl<K: Kernel> Kqueue<K> {
+    fn over(kernel: K) -> Result<Self> {
+        let mut kqueue = Self {
+            kernel,
+            wake: WakeChannel::new()?,
+            table: Table::default(),
+            changes: Vec::new(),
+        };
+        let fd = kqueue.wake.as_fd().as_raw_fd();
+        // Level, since it is drained anyway: what a drain should leave behind is told again.
+        kqueue
+            .make(makes(fd, WAKE, Interest::READ, Mode::Level))
+            .map_err(Error::os("kevent(EV_ADD)"))?;
+        Ok(kqueue)
+    }
+
+    /// Makes changes now: each is made or refused for itself, and the first refusal is returned.
+    fn make(&mut self, changes: impl Iterator<Item = Change>) -> Result<(), Errno> {
+        self.changes.extend(changes.map(with_receipt));
+        let count = self.changes.len();
+        let told = self
+            .kernel
+            .kevent(&self.changes, count, Some(Duration::ZERO));
+        self.changes.clear();
+        let receipts = (0..told?).filter_map(|index| self.kernel.event(index).receipt());
+        receipts.fold(Ok(()), Result::and)
+    }
+
+    /// Makes the changes and, where none was refused, waits for events and takes them in.
+    ///
+    /// A refusal needs a place among the events. Where there may be too few, the changes are made
+    /// by a call of their own; nor is more asked for than there is room, since what an `Edge` or a
+    /// `Oneshot` once told is not told again.
+    fn make_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Told> {
+        self.table.changes(&mut self.changes);
+        let count = self.changes.len();
+        if count <= room {
+            return self.call(room, timeout);
+        }
+        for change in &mut self.changes {
+            *change = with_receipt(*change);
+        }
+        self.call(count, Some(Duration::ZERO))
+    }
+
+    /// One call (but for a timeout of more than 24 days): `changes` go in, and what comes out is
+    /// in the table.
+    fn call(&mut self, limit: usize, timeout: Option<Duration>) -> Result<Told> {
+        let count = wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+            let result = self.kernel.kevent(&self.changes, limit, piece);
+            self.changes.clear();
+            if matches!(result, Ok(_) | Err(Errno::INTR)) {
+                self.table.settle();
+            }
+            result
+        });
+        let count = count.map_err(|errno| match errno {
+            Errno::INTR => Error::Interrupted,
+            other => Error::os("kevent")(other),
+        })?;
+        let mut told = Told::default();
+        for index in 0..count {
+            let event = self.kernel.event(index);
+            told.receipts |= event.receipt().is_some();
+            if event.id == WAKE {
+                told.woken = true;
+            } else {
+                self.table.gather(&event);
+            }
+        }
+        Ok(told)
+    }
+}
+
+impl<K: Kernel> Backend for Kqueue<K> {
+    fn name(&self) -> &'static str {
+        "kqueue"
+    }
+
+    fn abilities(&self) -> Abilities {
+        let mut abilities = Abilities::default();
+        (abilities.edge, abilities.oneshot) = (true, true);
+        abilities
+    }
+
+    fn add(&mut self, new: &Registration) -> Result<()> {
+        refuse_priority(new)?;
+        let made = self.make(makes(new.fd, id_of(new), new.interest, new.mode));
+        if let Err(errno) = made {
+            // The other filter may have been taken. (And macOS keeps the knote of a pipe without a
+            // reader, although it says EPIPE.)
+            let _ = self.make(drops(new.fd, id_of(new), new.interest));
+            return Err(Error::os("kevent(EV_ADD)")(errno));
+        }
+        self.table.enter(new);
+        Ok(())
+    }
+
+    /// Makes no call: what is different then goes with the wait.
+    fn modify(&mut self, new: &Registration) -> Result<()> {
+        if let Err(refused) = refuse_priority(new) {
+            let _ = self.remove(new);
+            return Err(refused);
+        }
+        self.table.modify(new);
+        Ok(())
+    }
+
+    fn remove(&mut self, old: &Registration) -> Result<()> {
+        let known = self.table.leave(old);
+        if known.is_empty() {
+            return Ok(());
+        }
+        self.make(drops(old.fd, id_of(old), known))
+            .map_err(Error::os("kevent(EV_DELETE)"))
+    }
+
+    /// The kernel drops the knotes of a descriptor that is closed.
+    fn forget(&mut self, old: &Registration) {
+        self.table.leave(old);
+    }
+
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+        let mut woken = false;
+        loop {
+            let room = events.room().saturating_sub(self.table.news());
+            if room == 0 {
+                break;
+            }
+            let has_news = self.table.news() > 0;
+            let at_once = has_news.then_some(Duration::ZERO);
+            match self.make_and_wait(room, at_once.or(timeout)) {
+                Ok(told) => {
+                    woken |= told.woken;
+                    // After receipts, the kernel did not look for events; and what a stray says is
+                    // no news.
+                    if !told.receipts && !self.table.has_strays() {
+                        break;
+                    }
+                }
+                // It is met again by the next wait, if it lasts.
+                Err(_) if has_news => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.table.report(events);
+        #[cfg(test)]
+        self.table.verify();
+        if woken {
+            // Not before: until here, it ended each further call at once.
+            self.wake.drain();
+            events.set_woken();
+        }
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.wake.waker()
+    }
+}
+
+impl<K: Kernel> fmt::Debug for Kqueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kqueue")
+            .field("kernel", &self.kernel)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call brought, beside what is in the table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    woken: bool,
+    receipts: bool,
+}
+
+fn with_receipt(change: Change) -> Change {
+    Change {
+        flags: change.flags | flag::RECEIPT,
+        ..change
+    }
+}
+
+fn refuse_priority(registration: &Registration) -> Result<()> {
+    if !registration.interest.contains(Interest::PRIORITY) {
+        return Ok(());
+    }
+    Err(Error::Os {
+        call: "watching priority data by kqueue",
+        source: io::Error::new(
+            io::ErrorKind::Unsupported,
+            "not every system with kqueue has a filter for it; use poll",
+        ),
+    })
+}

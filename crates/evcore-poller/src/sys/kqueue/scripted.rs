@@ -1,0 +1,353 @@
+//! A model of `kevent`, with descriptors that exist here alone.
+//!
+//! It follows the kernels where the backend relies on them, and FreeBSD's where they differ:
+//!
+//! - A knote belongs to a descriptor and a filter. Adding one that is there changes what its events
+//!   carry, keeps its mode, and looks at the descriptor again. Dropping what is not there is
+//!   `ENOENT`, and a closed descriptor `EBADF`. Closing drops.
+//! - What becomes true of a descriptor activates its knotes; whether it still is true is looked at
+//!   when they are collected. A collected knote goes to the end of the queue (level), is no longer
+//!   active (`EV_CLEAR`), or is gone (`EV_ONESHOT`).
+//! - Changes are made in their order, before anything is collected. One that is refused, or asks
+//!   for a receipt, becomes an event where there is a place, and then nothing is collected; else
+//!   the call ends there, with the refusal.
+//! - A signal ends only a call that would have waited, and after its changes were made.
+//!
+//! Time passes only in waits. Of one descriptor, the waker's, the real kernel is asked. Not here:
+//! flags and filters that the backend does not use, and threads.
+
+#![allow(unsafe_code, reason = "the waker's descriptor is known by number")]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    os::fd::{BorrowedFd, RawFd},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+
+use super::{
+    WAKE,
+    kernel::{Change, Event, Filter, Kernel, flag},
+};
+
+/// The kernel that a backend is given, and its test keeps a clone of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scripted {
+    model: Arc<Mutex<Model>>,
+    events: Vec<Event>,
+}
+
+impl Scripted {
+    pub(super) fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().expect("no test goes on after a panic")
+    }
+}
+
+impl Kernel for Scripted {
+    fn kevent(
+        &mut self,
+        changes: &[Change],
+        limit: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        let mut model = self.model.lock().expect("no test goes on after a panic");
+        self.events.clear();
+        model.kevent(changes, limit, timeout, &mut self.events)?;
+        Ok(self.events.len())
+    }
+
+    fn event(&self, index: usize) -> Event {
+        self.events[index]
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    files: BTreeMap<RawFd, File>,
+    /// In the order in which they are collected.
+    knotes: Vec<Knote>,
+    calls: Vec<Call>,
+    /// Additions that are refused.
+    pub(super) refuses: Vec<Refusal>,
+    /// How the next calls fail, if they do, before they do anything.
+    pub(super) failures: VecDeque<Option<Errno>>,
+    /// How many waits a signal will end.
+    pub(super) signals: usize,
+    /// How long was waited in vain.
+    pub(super) waited: Duration,
+    waker: Option<RawFd>,
+}
+
+/// What was asked of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) changes: Vec<Change>,
+    pub(super) timeout: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    pub(super) fd: RawFd,
+    pub(super) filter: Filter,
+    pub(super) errno: Errno,
+    /// The knote is made all the same, as macOS does for a pipe without a reader.
+    pub(super) made: bool,
+}
+
+/// Something like a socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct File {
+    incoming: i64,
+    ended: bool,
+    room: i64,
+    hung_up: bool,
+    error: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Knote {
+    fd: RawFd,
+    filter: Filter,
+    /// The mode.
+    flags: u16,
+    id: u32,
+    active: bool,
+}
+
+/// The files, as the test moves them.
+impl Model {
+    /// A file with nothing to read and no room to write.
+    pub(super) fn open(&mut self, fd: RawFd) {
+        let before = self.files.insert(fd, File::default());
+        assert!(before.is_none(), "{fd} is open");
+    }
+
+    pub(super) fn close(&mut self, fd: RawFd) {
+        self.files.remove(&fd).expect("it is open");
+        self.knotes.retain(|knote| knote.fd != fd);
+    }
+
+    pub(super) fn arrive(&mut self, fd: RawFd, bytes: i64) {
+        self.file(fd).incoming += bytes;
+        self.activate(fd, Filter::Read);
+    }
+
+    pub(super) fn drain(&mut self, fd: RawFd) {
+        self.file(fd).incoming = 0;
+    }
+
+    /// The peer sends no more.
+    pub(super) fn end(&mut self, fd: RawFd) {
+        self.file(fd).ended = true;
+        self.activate(fd, Filter::Read);
+    }
+
+    pub(super) fn make_room(&mut self, fd: RawFd, bytes: i64) {
+        self.file(fd).room += bytes;
+        self.activate(fd, Filter::Write);
+    }
+
+    pub(super) fn fill(&mut self, fd: RawFd) {
+        self.file(fd).room = 0;
+    }
+
+    /// The peer is gone, with an error or with none.
+    pub(super) fn hang_up(&mut self, fd: RawFd, error: u32) {
+        let file = self.file(fd);
+        (file.ended, file.hung_up, file.error) = (true, true, error);
+        self.activate(fd, Filter::Read);
+        self.activate(fd, Filter::Write);
+    }
+
+    /// What was asked since the last look.
+    pub(super) fn calls(&mut self) -> Vec<Call> {
+        std::mem::take(&mut self.calls)
+    }
+
+    /// The knotes but for the waker's, by descriptor.
+    pub(super) fn knotes(&self) -> Vec<(RawFd, Filter)> {
+        let own = self.knotes.iter().filter(|knote| knote.id != WAKE);
+        let mut names: Vec<_> = own.map(|knote| (knote.fd, knote.filter)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn file(&mut self, fd: RawFd) -> &mut File {
+        self.files.get_mut(&fd).expect("it is open")
+    }
+
+    fn activate(&mut self, fd: RawFd, filter: Filter) {
+        let holds = self.look(fd, filter).is_some();
+        if let Some(at) = self.find(fd, filter) {
+            self.knotes[at].active |= holds;
+        }
+    }
+}
+
+/// The call.
+impl Model {
+    fn kevent(
+        &mut self,
+        changes: &[Change],
+        limit: usize,
+        timeout: Option<Duration>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Errno> {
+        self.calls.push(Call {
+            changes: changes.to_vec(),
+            timeout,
+        });
+        if let Some(errno) = self.failures.pop_front().flatten() {
+            return Err(errno);
+        }
+        for change in changes {
+            let result = self.register(change);
+            if result.is_err() || change.flags & flag::RECEIPT != 0 {
+                if events.len() == limit {
+                    return result;
+                }
+                events.push(receipt(change, result));
+            }
+        }
+        if events.is_empty() {
+            self.collect(limit, events);
+        }
+        if events.is_empty() {
+            self.wait(timeout)?;
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, change: &Change) -> Result<(), Errno> {
+        if change.id == WAKE {
+            self.waker = Some(change.fd);
+        }
+        if !self.is_open(change.fd) {
+            return Err(Errno::BADF);
+        }
+        let adds = change.flags & flag::ADD != 0;
+        let refusal = self
+            .refuses
+            .iter()
+            .find(|it| adds && (it.fd, it.filter) == (change.fd, change.filter))
+            .copied();
+        if let Some(refusal) = refusal.filter(|refusal| !refusal.made) {
+            return Err(refusal.errno);
+        }
+        match self.find(change.fd, change.filter) {
+            None if adds => self.knotes.push(Knote {
+                fd: change.fd,
+                filter: change.filter,
+                flags: change.flags & (flag::CLEAR | flag::ONESHOT),
+                id: change.id,
+                active: false,
+            }),
+            None => return Err(Errno::NOENT),
+            Some(at) if change.flags & flag::DELETE != 0 => {
+                self.knotes.remove(at);
+            }
+            Some(at) => self.knotes[at].id = change.id,
+        }
+        self.activate(change.fd, change.filter);
+        refusal.map_or(Ok(()), |refusal| Err(refusal.errno))
+    }
+
+    fn collect(&mut self, limit: usize, events: &mut Vec<Event>) {
+        if let Some(waker) = self.waker {
+            self.activate(waker, Filter::Read);
+        }
+        let mut collected = Vec::new();
+        let mut knotes = std::mem::take(&mut self.knotes);
+        knotes.retain_mut(|knote| {
+            if !knote.active || events.len() == limit {
+                return true;
+            }
+            let Some(found) = self.look(knote.fd, knote.filter) else {
+                knote.active = false;
+                return true;
+            };
+            events.push(Event {
+                id: knote.id,
+                ..found
+            });
+            knote.active = knote.flags & flag::CLEAR == 0;
+            if knote.flags & flag::ONESHOT == 0 {
+                collected.push(*knote);
+            }
+            false
+        });
+        knotes.append(&mut collected);
+        self.knotes = knotes;
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Errno> {
+        if timeout != Some(Duration::ZERO) && self.signals > 0 {
+            self.signals -= 1;
+            return Err(Errno::INTR);
+        }
+        let timeout = timeout.expect("something that ends this wait");
+        self.waited = self.waited.saturating_add(timeout);
+        Ok(())
+    }
+
+    fn find(&self, fd: RawFd, filter: Filter) -> Option<usize> {
+        let mut knotes = self.knotes.iter();
+        knotes.position(|knote| (knote.fd, knote.filter) == (fd, filter))
+    }
+
+    fn is_open(&self, fd: RawFd) -> bool {
+        self.files.contains_key(&fd) || self.waker == Some(fd)
+    }
+
+    /// What there is to report, if anything.
+    fn look(&self, fd: RawFd, filter: Filter) -> Option<Event> {
+        if self.waker == Some(fd) {
+            return is_readable(fd).then(|| event(fd, filter, 8));
+        }
+        let file = self.files.get(&fd)?;
+        let (data, is_over) = match filter {
+            Filter::Read => (file.incoming, file.ended),
+            Filter::Write => (file.room, file.hung_up),
+        };
+        let mut found = event(fd, filter, data);
+        if is_over {
+            (found.flags, found.fflags) = (flag::EOF, file.error);
+        }
+        (data > 0 || is_over).then_some(found)
+    }
+}
+
+fn event(fd: RawFd, filter: Filter, data: i64) -> Event {
+    Event {
+        fd,
+        filter,
+        flags: 0,
+        fflags: 0,
+        data,
+        id: 0,
+    }
+}
+
+fn receipt(change: &Change, result: Result<(), Errno>) -> Event {
+    let errno = result.map_or_else(Errno::raw_os_error, |()| 0);
+    Event {
+        flags: flag::ERROR,
+        id: change.id,
+        ..event(change.fd, change.filter, errno.into())
+    }
+}
+
+fn is_readable(fd: RawFd) -> bool {
+    // SAFETY: the backend owns the waker, and it is the backend that is calling.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)) == Ok(1)
+}

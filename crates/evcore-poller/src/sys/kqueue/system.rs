@@ -1,0 +1,158 @@
+//! The call itself. Its structure differs between the systems in the width of its fields.
+//!
+//! rustix has the call too, but neither the error of a socket (`fflags`) nor its receipts.
+
+#![allow(unsafe_code, reason = "kevent is called through libc")]
+
+use std::{
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    ptr,
+    time::Duration,
+};
+
+use rustix::{
+    event::kqueue::kqueue,
+    io::{Errno, FdFlags, fcntl_setfd},
+};
+
+use super::kernel::{Change, Event, Filter, Kernel, flag};
+use crate::{Error, Result};
+
+#[cfg(target_os = "netbsd")]
+type Count = libc::size_t;
+#[cfg(not(target_os = "netbsd"))]
+type Count = libc::c_int;
+
+pub(in crate::sys) struct System {
+    fd: OwnedFd,
+    /// Empty between calls; kept for its memory.
+    changes: Vec<libc::kevent>,
+    // Invariant: as long as the longest list of events that was asked for.
+    events: Vec<libc::kevent>,
+}
+
+// SAFETY: what keeps it from being `Send` are the pointers among the events. They are ids, which
+// this file puts there, and are never followed.
+unsafe impl Send for System {}
+
+impl System {
+    pub(super) fn open() -> Result<Self> {
+        let fd = kqueue().map_err(Error::os("kqueue"))?;
+        fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(Error::os("fcntl(F_SETFD)"))?;
+        Ok(Self {
+            fd,
+            changes: Vec::new(),
+            events: Vec::new(),
+        })
+    }
+}
+
+impl Kernel for System {
+    fn kevent(
+        &mut self,
+        changes: &[Change],
+        limit: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        self.changes.clear();
+        self.changes.extend(changes.iter().map(encode));
+        if self.events.len() < limit {
+            self.events.resize(limit, blank());
+        }
+        let timeout = timeout.map(timespec);
+        // SAFETY: both lists hold at least as many entries as is said, and `timeout` outlives the
+        // call.
+        let count = unsafe {
+            libc::kevent(
+                self.fd.as_raw_fd(),
+                self.changes.as_ptr(),
+                to_count(self.changes.len()),
+                self.events.as_mut_ptr(),
+                to_count(limit),
+                timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
+            )
+        };
+        usize::try_from(count).map_err(|_| last_errno())
+    }
+
+    fn event(&self, index: usize) -> Event {
+        decode(&self.events[index])
+    }
+}
+
+impl std::fmt::Debug for System {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("System")
+            .field("fd", &self.fd)
+            .finish_non_exhaustive()
+    }
+}
+
+fn encode(change: &Change) -> libc::kevent {
+    let mut entry = blank();
+    // The kernel has refused a descriptor below 0 as no descriptor, which this number is neither.
+    entry.ident = usize::try_from(change.fd).unwrap_or(usize::MAX);
+    entry.filter = match change.filter {
+        Filter::Read => libc::EVFILT_READ,
+        Filter::Write => libc::EVFILT_WRITE,
+    };
+    entry.flags = change.flags.into();
+    entry.udata = ptr::without_provenance_mut(change.id as usize);
+    entry
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::unnecessary_cast,
+    reason = "the kernel gives back what it was given; the widths differ between the systems"
+)]
+fn decode(entry: &libc::kevent) -> Event {
+    Event {
+        fd: entry.ident as RawFd,
+        filter: if entry.filter == libc::EVFILT_READ {
+            Filter::Read
+        } else {
+            Filter::Write
+        },
+        flags: entry.flags as u16,
+        fflags: entry.fflags,
+        data: entry.data as i64,
+        id: entry.udata.addr() as u32,
+    }
+}
+
+fn blank() -> libc::kevent {
+    // SAFETY: numbers and a pointer that is never followed: any bits are an entry.
+    unsafe { std::mem::zeroed() }
+}
+
+/// `timeout` is a few weeks at most.
+fn timespec(timeout: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).expect("weeks of seconds fit everywhere"),
+        tv_nsec: libc::c_long::try_from(timeout.subsec_nanos()).expect("below 10^9"),
+    }
+}
+
+fn to_count(len: usize) -> Count {
+    Count::try_from(len).unwrap_or(Count::MAX)
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+}
+
+/// Here and there the flags have the same values.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "the widths differ between the systems"
+)]
+const _: () = {
+    assert!(flag::ADD as u32 == libc::EV_ADD as u32);
+    assert!(flag::DELETE as u32 == libc::EV_DELETE as u32);
+    assert!(flag::ONESHOT as u32 == libc::EV_ONESHOT as u32);
+    assert!(flag::CLEAR as u32 == libc::EV_CLEAR as u32);
+    assert!(flag::RECEIPT as u32 == libc::EV_RECEIPT as u32);
+    assert!(flag::ERROR as u32 == libc::EV_ERROR as u32);
+    assert!(flag::EOF as u32 == libc::EV_EOF as u32);
+};

@@ -1,0 +1,102 @@
+//! The backend, behind the front, over a model of the kernel.
+
+#![allow(unsafe_code, reason = "the descriptors are numbers in a model")]
+
+use std::{
+    os::fd::{BorrowedFd, RawFd},
+    sync::MutexGuard,
+};
+
+use super::{
+    kernel::{Event as KernelEvent, Filter},
+    scripted::{Call, Model, Refusal, Scripted},
+    *,
+};
+use crate::{Event, Poller, Ready};
+
+mod against_a_model;
+mod changes;
+mod descriptors;
+mod modes;
+mod refusals;
+mod waits;
+
+/// The descriptors of the tests; above those that the test's own process may have.
+const A: RawFd = 5001;
+const B: RawFd = 5002;
+const C: RawFd = 5003;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Stage {
+    poller: Poller,
+    kernel: Scripted,
+}
+
+impl Stage {
+    /// With the three files open, of which nothing can be read or written.
+    fn new() -> Self {
+        let kernel = Scripted::default();
+        let backend = Kqueue::over(kernel.clone()).expect("a kqueue");
+        let mut stage = Self {
+            poller: Poller::from_backend(Box::new(backend)),
+            kernel,
+        };
+        for fd in [A, B, C] {
+            stage.kernel().open(fd);
+        }
+        stage.calls();
+        stage
+    }
+
+    fn kernel(&mut self) -> MutexGuard<'_, Model> {
+        self.kernel.model()
+    }
+
+    fn add(&mut self, fd: RawFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
+        self.poller.add(borrow(fd), key, interest, mode)
+    }
+
+    fn modify(&mut self, key: u64, interest: Interest) {
+        self.poller.modify(key, interest).expect("registered");
+    }
+
+    /// What a wait with room for `capacity` brings at once.
+    fn wait_with(&mut self, capacity: usize) -> Vec<Event> {
+        let mut events = Events::with_capacity(capacity);
+        self.poller
+            .wait(&mut events, Some(Duration::ZERO))
+            .expect("a wait");
+        events.iter().copied().collect()
+    }
+
+    /// What a wait brings at once.
+    fn wait(&mut self) -> Vec<(u64, Ready)> {
+        let events = self.wait_with(16);
+        events.iter().map(|it| (it.key, it.ready)).collect()
+    }
+
+    fn calls(&mut self) -> Vec<Call> {
+        self.kernel().calls()
+    }
+
+    /// How many changes each call made since the last look.
+    fn changes(&mut self) -> Vec<usize> {
+        let calls = self.calls();
+        calls.iter().map(|call| call.changes.len()).collect()
+    }
+}
+
+fn borrow(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: the number goes to the model, and no system call is made with it.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+fn refusal(fd: RawFd, filter: Filter) -> Refusal {
+    Refusal {
+        fd,
+        filter,
+        errno: Errno::NOMEM,
+        made: false,
+    }
+}

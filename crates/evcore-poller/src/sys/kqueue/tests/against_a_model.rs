@@ -1,0 +1,334 @@
+//! Random programs against the contract, told as a few rules over what each file is ready for.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A buffer in which everything fits, each filter for itself.
+const ROOMY: usize = 16;
+
+const FILES: [RawFd; 3] = [A, B, C];
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add(usize, Interest, Mode),
+    Modify(usize, Interest),
+    Rearm(usize, Interest),
+    Remove(usize),
+    /// Closes and opens again: with `forget` before, or with nothing.
+    Reopen(usize, bool),
+    Arrive(usize),
+    Drain(usize),
+    End(usize),
+    MakeRoom(usize),
+    Fill(usize),
+    HangUp(usize, u32),
+    Wait(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let file = 0..FILES.len();
+    let interest = prop::sample::select(vec![
+        Interest::NONE,
+        Interest::READ,
+        Interest::WRITE,
+        Interest::BOTH,
+    ]);
+    let mode = prop::sample::select(vec![Mode::Level, Mode::Edge, Mode::Oneshot]);
+    let step = prop_oneof![
+        3 => (file.clone(), interest.clone(), mode).prop_map(|(i, interest, mode)| Step::Add(i, interest, mode)),
+        3 => (file.clone(), interest.clone()).prop_map(|(i, interest)| Step::Modify(i, interest)),
+        1 => (file.clone(), interest).prop_map(|(i, interest)| Step::Rearm(i, interest)),
+        1 => file.clone().prop_map(Step::Remove),
+        1 => (file.clone(), any::<bool>()).prop_map(|(i, forget)| Step::Reopen(i, forget)),
+        3 => file.clone().prop_map(Step::Arrive),
+        2 => file.clone().prop_map(Step::Drain),
+        1 => file.clone().prop_map(Step::End),
+        3 => file.clone().prop_map(Step::MakeRoom),
+        2 => file.clone().prop_map(Step::Fill),
+        1 => (file, prop::sample::select(vec![0, 54])).prop_map(|(i, error)| Step::HangUp(i, error)),
+        6 => prop::sample::select(vec![1, 2, 3, ROOMY]).prop_map(Step::Wait),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+/// What is known of a file and of its registration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    incoming: bool,
+    ended: bool,
+    room: bool,
+    hung_up: bool,
+    watch: Option<Watch>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    mode: Mode,
+    wanted: Interest,
+    /// What was wanted when the last wait began.
+    settled: Interest,
+    was_modified: bool,
+    /// Of an `Edge`: the sides with news. Of a `Oneshot`: all while it is armed, else none.
+    fresh: Interest,
+    /// Its descriptor was closed under it.
+    stale: bool,
+}
+
+impl Known {
+    fn holds(&self) -> Interest {
+        let mut sides = Interest::NONE;
+        if self.incoming || self.ended {
+            sides |= Interest::READ;
+        }
+        if self.room || self.hung_up {
+            sides |= Interest::WRITE;
+        }
+        sides
+    }
+
+    /// The sides that the kernel reported, without those that the front told of a hang-up.
+    fn told_by_the_kernel(&self, ready: Ready) -> Interest {
+        if !self.hung_up {
+            return ready.answered();
+        }
+        let mut sides = Interest::NONE;
+        if ready.is_read_closed() {
+            sides |= Interest::READ;
+        }
+        if ready.is_write_closed() {
+            sides |= Interest::WRITE;
+        }
+        sides
+    }
+
+    fn news(&mut self, side: Interest) {
+        if let Some(watch) = self.watch.as_mut() {
+            if watch.mode == Mode::Edge {
+                watch.fresh |= side;
+            }
+        }
+    }
+
+    /// The sides that are to be reported.
+    fn due(&self) -> Interest {
+        let Some(watch) = self.watch.filter(|watch| !watch.stale) else {
+            return Interest::NONE;
+        };
+        let sides = common(watch.wanted, self.holds());
+        match watch.mode {
+            Mode::Level => sides,
+            Mode::Edge | Mode::Oneshot => common(sides, watch.fresh),
+        }
+    }
+}
+
+impl Watch {
+    fn settle(&mut self) {
+        if self.wanted != self.settled {
+            self.settled = self.wanted;
+            if self.mode == Mode::Edge {
+                self.fresh = Interest::BOTH;
+            }
+        }
+        self.was_modified = false;
+    }
+
+    fn report(&mut self, sides: Interest) {
+        match self.mode {
+            Mode::Level => {}
+            Mode::Edge => self.fresh = self.fresh - sides,
+            Mode::Oneshot => self.fresh = Interest::NONE,
+        }
+    }
+}
+
+fn common(one: Interest, other: Interest) -> Interest {
+    one - (one - other)
+}
+
+struct Run {
+    stage: Stage,
+    files: [Known; FILES.len()],
+    /// A stale registration's changes may be refused, which takes another call.
+    was_stale: bool,
+}
+
+impl Run {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Add(i, interest, mode) => self.add(i, interest, mode),
+            Step::Modify(i, interest) => self.modify(i, interest),
+            Step::Rearm(i, interest) => {
+                let done = self.stage.poller.rearm(key(i), interest);
+                assert_eq!(done.is_ok(), self.files[i].watch.is_some());
+            }
+            Step::Remove(i) => {
+                let watch = self.files[i].watch.take();
+                let removed = self.stage.poller.remove(key(i));
+                let may_fail = watch.is_none_or(|watch| watch.stale);
+                assert!(removed.is_ok() || may_fail, "{removed:?}");
+            }
+            Step::Reopen(i, forget) => self.reopen(i, forget),
+            Step::Wait(capacity) => self.wait(capacity),
+            _ => self.stir(step),
+        }
+    }
+
+    fn add(&mut self, i: usize, interest: Interest, mode: Mode) {
+        let added = self.stage.add(FILES[i], key(i), interest, mode);
+        let file = &mut self.files[i];
+        assert_eq!(added.is_ok(), file.watch.is_none(), "{added:?}");
+        file.watch.get_or_insert(Watch {
+            mode,
+            wanted: interest,
+            settled: interest,
+            was_modified: false,
+            fresh: Interest::BOTH,
+            stale: false,
+        });
+    }
+
+    fn modify(&mut self, i: usize, interest: Interest) {
+        let Some(watch) = self.files[i].watch.as_mut().filter(|watch| !watch.stale) else {
+            return; // A stale one would watch whoever has its number now.
+        };
+        watch.wanted = interest;
+        watch.was_modified = true;
+        if watch.mode == Mode::Oneshot {
+            watch.fresh = Interest::BOTH;
+        }
+        self.stage.modify(key(i), interest);
+    }
+
+    fn reopen(&mut self, i: usize, forget: bool) {
+        let file = &mut self.files[i];
+        if !forget && file.watch.is_some_and(|watch| watch.was_modified) {
+            return; // Likewise.
+        }
+        if forget && file.watch.take().is_some() {
+            self.stage.poller.forget(key(i)).expect("registered");
+        }
+        let watch = file.watch.map(|watch| Watch {
+            stale: true,
+            ..watch
+        });
+        self.was_stale |= watch.is_some();
+        *file = Known {
+            watch,
+            ..Known::default()
+        };
+        self.stage.kernel().close(FILES[i]);
+        self.stage.kernel().open(FILES[i]);
+    }
+
+    fn stir(&mut self, step: Step) {
+        let mut kernel = self.stage.kernel.model();
+        match step {
+            Step::Arrive(i) => {
+                kernel.drain(FILES[i]);
+                kernel.arrive(FILES[i], 1);
+                self.files[i].incoming = true;
+                self.files[i].news(Interest::READ);
+            }
+            Step::Drain(i) => {
+                kernel.drain(FILES[i]);
+                self.files[i].incoming = false;
+            }
+            Step::End(i) => {
+                kernel.end(FILES[i]);
+                self.files[i].ended = true;
+                self.files[i].news(Interest::READ);
+            }
+            Step::MakeRoom(i) => {
+                kernel.make_room(FILES[i], 1);
+                self.files[i].room = true;
+                self.files[i].news(Interest::WRITE);
+            }
+            Step::Fill(i) => {
+                kernel.fill(FILES[i]);
+                self.files[i].room = false;
+            }
+            Step::HangUp(i, error) => {
+                kernel.hang_up(FILES[i], error);
+                (self.files[i].ended, self.files[i].hung_up) = (true, true);
+                self.files[i].news(Interest::BOTH);
+            }
+            other => unreachable!("{other:?} is the poller's"),
+        }
+    }
+
+    fn wait(&mut self, capacity: usize) {
+        // The front makes an addition or a removal of a change from or to nothing.
+        let mut calls_max = 1;
+        for watch in self.files.iter_mut().filter_map(|file| file.watch.as_mut()) {
+            calls_max += usize::from(watch.wanted.is_empty() != watch.settled.is_empty());
+            watch.settle();
+        }
+        let due = self.files.map(|file| file.due());
+        self.stage.calls();
+        let found = self.stage.wait_with(capacity);
+        let calls = self.stage.calls().len();
+
+        let mut told = [Interest::NONE; FILES.len()];
+        for event in &found {
+            let i = usize::try_from(event.key & 0xff).expect("small");
+            assert_eq!(event.key, key(i));
+            assert!(told[i].is_empty(), "a key twice in a wait");
+            told[i] = self.files[i].told_by_the_kernel(event.ready);
+            self.check(i, due[i], *event);
+        }
+        if capacity == ROOMY {
+            assert_eq!(told.map(Interest::is_empty), due.map(Interest::is_empty));
+            assert!(calls <= calls_max || self.was_stale, "{calls} calls");
+        }
+        let is_due = due.iter().any(|sides| !sides.is_empty());
+        assert_eq!(is_due, !found.is_empty(), "no wait is in vain");
+        for (file, sides) in self.files.iter_mut().zip(told) {
+            if let Some(watch) = file.watch.as_mut().filter(|_| !sides.is_empty()) {
+                let reported = if capacity == ROOMY {
+                    Interest::BOTH
+                } else {
+                    sides
+                };
+                watch.report(reported);
+            }
+        }
+    }
+
+    fn check(&self, i: usize, due: Interest, event: Event) {
+        let (file, ready) = (&self.files[i], event.ready);
+        let told = file.told_by_the_kernel(ready);
+        assert!(!told.is_empty() && due.contains(told), "{ready:?}, {due:?}");
+        let wanted = file.watch.expect("it reported").wanted;
+        if ready.is_exceptional() {
+            assert!(file.hung_up);
+            assert_eq!(ready.answered(), wanted, "told to every side of interest");
+        } else {
+            assert_eq!(ready.answered(), told);
+        }
+        assert!(file.ended || !ready.is_read_closed());
+        if told.contains(Interest::READ) {
+            assert_eq!(event.available(), file.incoming.then_some(1));
+        }
+    }
+}
+
+/// Ids in the low half, and something to be given back in the high one.
+fn key(i: usize) -> u64 {
+    (9 << 32) | i as u64
+}
+
+proptest! {
+    #[test]
+    fn every_program_is_told_what_the_contract_says(steps in steps()) {
+        let mut run = Run {
+            stage: Stage::new(),
+            files: [Known::default(); FILES.len()],
+            was_stale: false,
+        };
+        for step in steps {
+            run.step(step);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What reaches the kernel, and in how many calls.
+
+use super::*;
+
+/// The backend alone.
+fn bare() -> (Kqueue<Scripted>, Scripted) {
+    let kernel = Scripted::default();
+    let kqueue = Kqueue::over(kernel.clone()).expect("a kqueue");
+    kernel.model().open(A);
+    kernel.model().calls();
+    (kqueue, kernel)
+}
+
+fn registration(interest: Interest, mode: Mode) -> Registration {
+    Registration {
+        fd: A,
+        key: 7,
+        interest,
+        mode,
+        exclusive: false,
+    }
+}
+
+fn wait(kqueue: &mut Kqueue<Scripted>) -> Result<usize> {
+    let mut events = Events::with_capacity(4);
+    kqueue.wait(&mut events, Some(Duration::ZERO))?;
+    Ok(events.len())
+}
+
+#[test]
+fn add_and_remove_are_one_call_each() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
+    assert_eq!(stage.changes(), [2]);
+    stage.poller.remove(7).expect("remove");
+    assert_eq!(stage.changes(), [2]);
+    assert_eq!(stage.kernel().knotes(), []);
+}
+
+#[test]
+fn forgetting_costs_no_call() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
+    stage.calls();
+    stage.poller.forget(7).expect("forget");
+    stage.kernel().close(A);
+    assert_eq!(stage.calls(), []);
+}
+
+#[test]
+fn changes_go_with_the_wait() {
+    let mut stage = Stage::new();
+    for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
+        stage
+            .add(fd, key, Interest::READ, Mode::Level)
+            .expect("add");
+    }
+    stage.calls();
+    stage.modify(1, Interest::WRITE);
+    stage.modify(2, Interest::BOTH);
+    stage.kernel().make_room(B, 1);
+    assert_eq!(stage.wait(), [(2, Ready::WRITABLE)]);
+    assert_eq!(stage.changes(), [3], "a drop and two additions");
+    let expected = [
+        (A, Filter::Write),
+        (B, Filter::Read),
+        (B, Filter::Write),
+        (C, Filter::Read),
+    ];
+    assert_eq!(stage.kernel().knotes(), expected);
+    stage.wait();
+    assert_eq!(stage.changes(), [0], "told once");
+}
+
+#[test]
+fn what_is_taken_back_before_the_wait_never_was() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    stage.calls();
+    for interest in [Interest::NONE, Interest::BOTH, Interest::READ] {
+        stage.modify(7, interest);
+    }
+    stage.wait();
+    assert_eq!(stage.changes(), [0]);
+}
+
+#[test]
+fn a_change_undoes_one_that_the_kernel_was_not_told_yet() {
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let (mut kqueue, kernel) = bare();
+        kqueue
+            .add(&registration(Interest::READ, mode))
+            .expect("add");
+        kernel.model().calls();
+        for interest in [Interest::BOTH, Interest::WRITE, Interest::READ] {
+            kqueue
+                .modify(&registration(interest, mode))
+                .expect("modify");
+        }
+        wait(&mut kqueue).expect("a wait");
+        let calls = kernel.model().calls();
+        assert_eq!(calls.len(), 1);
+        assert_eq!(calls[0].changes, [], "{mode:?}");
+    }
+}
+
+#[test]
+fn removing_drops_what_the_kernel_has_and_not_what_it_was_to_have() {
+    let (mut kqueue, kernel) = bare();
+    kqueue
+        .add(&registration(Interest::READ, Mode::Level))
+        .expect("add");
+    let both = registration(Interest::BOTH, Mode::Level);
+    kqueue.modify(&both).expect("modify");
+    kernel.model().calls();
+    kqueue.remove(&both).expect("remove");
+    wait(&mut kqueue).expect("a wait");
+    let changes: Vec<_> = kernel
+        .model()
+        .calls()
+        .into_iter()
+        .map(|it| it.changes.len())
+        .collect();
+    assert_eq!(changes, [1, 0]);
+    assert_eq!(kernel.model().knotes(), []);
+}
+
+#[test]
+fn what_a_failed_call_did_not_make_the_next_one_makes() {
+    let (mut kqueue, kernel) = bare();
+    kqueue
+        .add(&registration(Interest::READ, Mode::Level))
+        .expect("add");
+    kqueue
+        .modify(&registration(Interest::WRITE, Mode::Level))
+        .expect("modify");
+    kernel.model().failures = [Some(Errno::NOMEM)].into();
+    assert!(matches!(wait(&mut kqueue), Err(Error::Os { .. })));
+    assert_eq!(kernel.model().knotes(), [(A, Filter::Read)]);
+    wait(&mut kqueue).expect("a wait");
+    assert_eq!(kernel.model().knotes(), [(A, Filter::Write)]);
+}
+
+#[test]
+fn an_interrupted_wait_has_made_its_changes() {
+    let mut stage = Stage::new();
+    stage.poller.see_signals(true);
+    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    stage.modify(7, Interest::WRITE);
+    stage.calls();
+    stage.kernel().signals = 1;
+    let mut events = Events::with_capacity(4);
+    let interrupted = stage.poller.wait(&mut events, Some(SECOND));
+    assert!(matches!(interrupted, Err(Error::Interrupted)));
+    assert_eq!(stage.wait(), []);
+    assert_eq!(stage.changes(), [2, 0]);
+    assert_eq!(stage.kernel().knotes(), [(A, Filter::Write)]);
+}
+
+#[test]
+fn more_changes_than_room_are_made_by_a_call_before() {
+    let mut stage = Stage::new();
+    for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
+        stage.add(fd, key, Interest::READ, Mode::Edge).expect("add");
+        stage.kernel().make_room(fd, 1);
+    }
+    for key in 1..=3 {
+        stage.modify(key, Interest::WRITE);
+    }
+    stage.calls();
+    let mut keys: Vec<_> = (0..3).map(|_| stage.wait_with(1)[0].key).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, [1, 2, 3], "no edge is lost");
+    assert_eq!(stage.changes(), [6, 0, 0, 0]);
+}
+
+#[test]
+fn an_id_that_is_used_again_is_told_of_once() {
+    let (mut kqueue, kernel) = bare();
+    let both = registration(Interest::BOTH, Mode::Oneshot);
+    kqueue.add(&both).expect("add");
+    kernel.model().arrive(A, 1);
+    // The other filter's knote is still to be dropped, when all of it ends and begins again.
+    assert_eq!(wait(&mut kqueue).expect("a wait"), 1);
+    kqueue.remove(&both).expect("remove");
+    kqueue.table.verify();
+    kernel.model().drain(A);
+    kqueue.add(&both).expect("add");
+    kqueue.table.verify();
+    kernel.model().calls();
+    kqueue
+        .modify(&registration(Interest::READ, Mode::Oneshot))
+        .expect("modify");
+    kqueue.table.verify();
+    wait(&mut kqueue).expect("a wait");
+    assert_eq!(kernel.model().calls()[0].changes.len(), 1);
+}

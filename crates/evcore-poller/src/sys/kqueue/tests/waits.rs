@@ -1,0 +1,118 @@
+//! How long a wait lasts, what ends it, and whom it serves.
+
+use super::*;
+
+#[test]
+fn a_timeout_is_waited_for_to_the_nanosecond() {
+    for timeout in [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        Duration::from_nanos(999_999),
+        Duration::from_nanos(1_000_001),
+        LONGEST_IN_MS * 3 + Duration::from_nanos(1),
+        Duration::from_secs(1 << 32),
+    ] {
+        let mut stage = Stage::new();
+        let mut events = Events::with_capacity(4);
+        stage
+            .poller
+            .wait(&mut events, Some(timeout))
+            .expect("a wait");
+        assert_eq!(stage.kernel().waited, timeout);
+    }
+}
+
+#[test]
+fn a_wait_without_limit_and_the_longest_one_end_by_readiness() {
+    for (timeout, told) in [(None, None), (Some(Duration::MAX), Some(LONGEST_IN_MS))] {
+        let mut stage = Stage::new();
+        stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
+        stage.kernel().arrive(A, 1);
+        stage.calls();
+        let mut events = Events::with_capacity(4);
+        assert_eq!(stage.poller.wait(&mut events, timeout).expect("a wait"), 1);
+        let timeouts: Vec<_> = stage.calls().iter().map(|call| call.timeout).collect();
+        assert_eq!(timeouts, [told]);
+    }
+}
+
+#[test]
+fn a_wait_goes_on_after_a_signal() {
+    let mut stage = Stage::new();
+    stage.kernel().signals = 3;
+    let mut events = Events::with_capacity(4);
+    stage
+        .poller
+        .wait(&mut events, Some(SECOND))
+        .expect("a wait");
+    assert_eq!(stage.changes().len(), 4);
+    assert!(stage.kernel().waited > Duration::ZERO);
+}
+
+#[test]
+fn wakes_before_a_wait_end_it_once() {
+    let mut stage = Stage::new();
+    let waker = stage.poller.waker();
+    let mut events = Events::with_capacity(4);
+    for _ in 0..3 {
+        waker.wake();
+        waker.wake();
+        stage.poller.wait(&mut events, None).expect("a wait");
+        assert!(events.woken() && events.is_empty());
+        stage
+            .poller
+            .wait(&mut events, Some(SECOND))
+            .expect("a wait");
+        assert!(!events.woken());
+    }
+    assert_eq!(stage.kernel().waited, SECOND * 3);
+}
+
+#[test]
+fn a_wake_and_an_event_share_a_small_buffer() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::READ, Mode::Edge).expect("add");
+    stage.kernel().arrive(A, 1);
+    stage.poller.waker().wake();
+    let mut events = Events::with_capacity(1);
+    let (mut wakes, mut reports) = (0, 0);
+    for _ in 0..2 {
+        stage.poller.wait(&mut events, None).expect("a wait");
+        wakes += usize::from(events.woken());
+        reports += events.len();
+    }
+    assert_eq!((wakes, reports), (1, 1));
+}
+
+#[test]
+fn a_small_buffer_starves_nobody() {
+    for capacity in [1, 2, 3] {
+        for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+            let mut stage = Stage::new();
+            for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
+                stage.add(fd, key, Interest::BOTH, mode).expect("add");
+                stage.kernel().arrive(fd, 1);
+                stage.kernel().make_room(fd, 1);
+            }
+            let mut keys = Vec::new();
+            for _ in 0..6_usize.div_ceil(capacity) {
+                keys.extend(stage.wait_with(capacity).iter().map(|event| event.key));
+            }
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys, [1, 2, 3], "{capacity} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wake_that_comes_with_a_stray_ends_the_wait() {
+    let mut stage = Stage::new();
+    stage.kernel().arrive(A, 1);
+    stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
+    stage.poller.forget(1).expect("forget");
+    stage.poller.waker().wake();
+    let mut events = Events::with_capacity(4);
+    stage.poller.wait(&mut events, None).expect("a wait");
+    assert!(events.woken() && events.is_empty());
+}

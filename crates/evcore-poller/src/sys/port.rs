@@ -1,0 +1,283 @@
+//! Event ports: illumos and Solaris. Not run there: no such kernel was at hand. What is above the
+//! calls themselves was run on Linux, over a model of them (`port/scripted.rs`).
+//!
+//! An association is one-shot: it ends when its event is delivered. So a descriptor that has
+//! reported is associated again, just before the next wait. A kernel that finds it ready then
+//! queues it at once, which is what level-triggered means; and one that is removed, or changed, in
+//! between costs no call, or the one that the change itself costs. The front keeps `Edge` and
+//! `Oneshot` by masking: what is masked whole is not associated again.
+//!
+//! What is relied upon, by the manual pages and illumos' sources:
+//!
+//! - A port has one association a descriptor's number, which ends when that is closed, duplicates
+//!   or not; its queued event goes with it. So the table is by number, and the cookie that an
+//!   association may carry is not needed.
+//! - Associating what is associated replaces what was asked, drops the event that was queued, and
+//!   looks afresh.
+//! - Events come in the order in which they were queued: a small buffer starves nobody.
+//! - An event is what was true when it was queued. What others have read since is reported all
+//!   the same, and a hang-up that came later is told by the next event.
+//! - A `port_getn` that ends by its timeout or by a signal may have taken events all the same, and
+//!   may or may not have updated its count: the first entry of the list tells.
+//!
+//! A half-close is not told: reading 0 bytes tells it. The waker is the usual pair of sockets:
+//! `port_send` could not be had by a mere `write`, which [`Waker`] promises, would fail where the
+//! port's queue is full, and a waker may outlive the port, whose number may then be another
+//! file's.
+
+use std::{
+    fmt,
+    os::fd::{AsFd, AsRawFd, RawFd},
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
+use crate::{
+    Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+};
+
+mod kernel;
+mod watches;
+
+#[cfg(any(target_os = "illumos", target_os = "solaris"))]
+mod system;
+
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
+
+use kernel::{Kernel, PortEvent, asking, readiness};
+use watches::Watches;
+
+pub(super) struct EventPorts<K> {
+    kernel: K,
+    wake: WakeChannel,
+    /// The waker has reported, and is to be associated again.
+    wake_is_spent: bool,
+    watches: Watches,
+    /// What the kernel refused to associate again, and no wait has reported yet.
+    // Invariant: none of these keys is in `watches`.
+    lost: Vec<u64>,
+    // Invariant: as long as the longest event buffer that was waited with.
+    batch: Vec<PortEvent>,
+}
+
+#[cfg(any(target_os = "illumos", target_os = "solaris"))]
+impl EventPorts<system::System> {
+    pub(super) fn new() -> Result<Self> {
+        Self::over(system::System::open()?)
+    }
+}
+
+impl<K: Kernel> EventPorts<K> {
+    fn over(kernel: K) -> Result<Self> {
+        let mut ports = Self {
+            kernel,
+            wake: WakeChannel::new()?,
+            wake_is_spent: true,
+            watches: Watches::default(),
+            lost: Vec::new(),
+            batch: Vec::new(),
+        };
+        ports.watch_waker()?;
+        Ok(ports)
+    }
+
+    fn wake_fd(&self) -> RawFd {
+        self.wake.as_fd().as_raw_fd()
+    }
+
+    fn watch_waker(&mut self) -> Result<()> {
+        if self.wake_is_spent {
+            let fd = self.wake_fd();
+            self.kernel
+                .associate(fd, asking(Interest::READ))
+                .map_err(Error::os("port_associate"))?;
+            self.wake_is_spent = false;
+        }
+        Ok(())
+    }
+
+    /// Associates, for the first time or with another interest.
+    fn watch(&mut self, registration: &Registration) -> Result<()> {
+        let fd = registration.fd;
+        let asked = asking(registration.interest);
+        self.unlist(registration.key);
+        match self.kernel.associate(fd, asked) {
+            Ok(()) => self.watches.enter(fd, registration.key, asked),
+            Err(errno) => {
+                self.watches.leave(fd, registration.key);
+                return Err(match errno {
+                    Errno::BADFD => Error::NotOpen { fd },
+                    other => Error::os("port_associate")(other),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Associates again what has reported, and still asks for something.
+    ///
+    /// What the kernel refuses (it was closed, most likely) hides none of the others.
+    fn watch_again(&mut self) {
+        while let Some(spent) = self.watches.next_spent() {
+            if self.kernel.associate(spent.fd, spent.asked).is_err() {
+                self.watches.leave(spent.fd, spent.key);
+                self.lost.push(spent.key);
+            }
+        }
+    }
+
+    fn report_lost(&mut self, events: &mut Events) {
+        let count = events.room().min(self.lost.len());
+        for key in self.lost.drain(..count) {
+            events.push(key, Ready::ERROR);
+        }
+    }
+
+    fn unlist(&mut self, key: u64) {
+        self.lost.retain(|lost| *lost != key);
+    }
+
+    /// Waits for at least one event, and takes at most `limit` into `batch`. Returns how many.
+    fn take(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
+        if self.batch.len() < limit {
+            self.batch.resize(limit, PortEvent::default());
+        }
+        wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+            let batch = &mut self.batch[..limit];
+            // A call that fails may leave the count as it is, at the one that it asks for. It is
+            // true only if it also wrote an entry.
+            batch[0].source = 0;
+            let mut count = 1;
+            let outcome = self.kernel.getn(batch, &mut count, piece);
+            let taken = match batch[0].source {
+                0 => 0,
+                _ => limit.min(count as usize),
+            };
+            match outcome {
+                Ok(()) | Err(Errno::TIME) => Ok(taken),
+                // What was taken is not queued any more, and would be lost.
+                Err(Errno::INTR) if taken > 0 => Ok(taken),
+                Err(errno) => Err(errno),
+            }
+        })
+    }
+
+    /// Reports the first `taken` of `batch`. Returns whether any was news.
+    fn report(&mut self, taken: usize, events: &mut Events) -> bool {
+        let mut news = false;
+        for index in 0..taken {
+            let event = self.batch[index];
+            let Some(fd) = event.descriptor() else {
+                continue;
+            };
+            if fd == self.wake_fd() {
+                self.wake_is_spent = true;
+                self.wake.drain();
+                events.set_woken();
+                news = true;
+            } else if let Some(key) = self.watches.spend(fd) {
+                events.push(key, readiness(event.events));
+                news = true;
+            }
+        }
+        news
+    }
+}
+
+impl<K: Kernel> Backend for EventPorts<K> {
+    fn name(&self) -> &'static str {
+        "eventport"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn add(&mut self, new: &Registration) -> Result<()> {
+        self.watch(new)
+    }
+
+    fn modify(&mut self, new: &Registration) -> Result<()> {
+        self.watch(new)
+    }
+
+    fn remove(&mut self, old: &Registration) -> Result<()> {
+        self.unlist(old.key);
+        if !self.watches.leave(old.fd, old.key) {
+            // Not associated: it has just reported, or the kernel refused it.
+            return Ok(());
+        }
+        match self.kernel.dissociate(old.fd) {
+            // It was closed, and its number is another file's.
+            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::BADFD) => Err(Error::NotOpen { fd: old.fd }),
+            told => told.map_err(Error::os("port_dissociate")),
+        }
+    }
+
+    /// The kernel drops the association of a descriptor that is closed.
+    fn forget(&mut self, old: &Registration) {
+        self.unlist(old.key);
+        self.watches.leave(old.fd, old.key);
+    }
+
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+        self.watch_waker()?;
+        self.watch_again();
+        let before = events.len();
+        self.report_lost(events);
+        let has_news = events.len() > before;
+        let timeout = if has_news {
+            Some(Duration::ZERO)
+        } else {
+            timeout
+        };
+        while events.room() > 0 {
+            match self.take(events.room(), timeout) {
+                Ok(0) => break,
+                Ok(taken) => {
+                    if self.report(taken, events) {
+                        break;
+                    }
+                    // Strays alone: forgotten, but not closed. Each comes once, so this ends; and
+                    // the whole timeout again is late, but never early.
+                }
+                // It is met again by the next wait, if it lasts.
+                Err(_) if has_news => break,
+                Err(Errno::INTR) => return Err(Error::Interrupted),
+                Err(errno) => return Err(Error::os("port_getn")(errno)),
+            }
+        }
+        #[cfg(test)]
+        self.verify();
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.wake.waker()
+    }
+}
+
+#[cfg(test)]
+impl<K> EventPorts<K> {
+    /// Panics where an invariant does not hold.
+    fn verify(&self) {
+        self.watches.verify();
+        for key in &self.lost {
+            assert!(!self.watches.holds(*key), "lost, and watched: {key:#x}");
+        }
+    }
+}
+
+impl<K: Kernel> fmt::Debug for EventPorts<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventPorts")
+            .field("kernel", &self.kernel)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,249 @@
+//! A model of a port, for tests.
+//!
+//! It models, as illumos' sources have it:
+//!
+//! - an association for each descriptor's number, which is one-shot: the delivery of its event ends
+//!   it; it ends too, with its queued event, by `port_dissociate` and when the number is closed;
+//! - associating what is ready queues the event at once; associating what is associated replaces
+//!   what was asked, drops the queued event and looks afresh;
+//! - an event says what was true when it was queued, though it may not be true any more;
+//! - errors and hang-ups come unasked;
+//! - `port_getn` takes what is queued, in order, up to the length of the list, and waits only while
+//!   there are fewer than it asks for; on ETIME and EINTR it may have taken some, and may leave
+//!   its count alone ([`End`]);
+//! - EBADFD for a number that is not open, ENOENT for an association that is not there, EINVAL for
+//!   a list that is shorter than the count.
+//!
+//! It does not model other processes, other sources, and limits.
+//!
+//! Numbers from [`FIRST`] on are files of the model. Those below are real ones, asked by a real
+//! poll whenever the model is asked anything: so a real waker works. There is no time: a wait for
+//! nothing ends at once, and is written down.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ffi::c_int,
+    os::fd::RawFd,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+};
+
+use super::{
+    super::number::{borrow, is_open},
+    kernel::{Kernel, PortEvent, SOURCE_FD},
+};
+
+/// The first number of the model's own files.
+pub(super) const FIRST: RawFd = 5_000;
+
+/// What is reported whether it is asked for or not.
+const UNASKED: c_int = (libc::POLLERR | libc::POLLHUP) as c_int;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Associate(RawFd, c_int),
+    Dissociate(RawFd),
+    /// How many at most, and how long.
+    Getn(usize, Option<Duration>),
+}
+
+/// How a `port_getn` ends, where not as usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// A signal, before anything was taken; the count is left alone.
+    Interrupted,
+    /// A signal or the time, when events were taken already, and counted.
+    Late(Errno),
+    /// Something worse.
+    Broken,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Port {
+    /// What is ready on each open file.
+    files: BTreeMap<RawFd, c_int>,
+    /// What each association asks.
+    associations: BTreeMap<RawFd, c_int>,
+    /// Events to be delivered. Those of an association stand here once.
+    queue: VecDeque<(RawFd, c_int)>,
+    /// The ends of the next calls of `port_getn`.
+    pub(super) ends: VecDeque<End>,
+    /// Numbers that cannot be associated, for want of memory.
+    pub(super) refuses: Vec<RawFd>,
+    /// On ETIME the count is set to 0, and not left alone.
+    pub(super) counts_none: bool,
+    calls: Vec<Call>,
+}
+
+impl Port {
+    /// Opens a file, with nothing ready.
+    pub(super) fn open(&mut self, fd: RawFd) {
+        assert!(fd >= FIRST && self.files.insert(fd, 0).is_none());
+    }
+
+    pub(super) fn close(&mut self, fd: RawFd) {
+        self.files.remove(&fd).expect("it is open");
+        self.associations.remove(&fd);
+        self.unqueue(fd);
+    }
+
+    /// Makes all of `ready`, and nothing else, true of `fd`.
+    pub(super) fn set(&mut self, fd: RawFd, ready: c_int) {
+        *self.files.get_mut(&fd).expect("it is open") = ready;
+        self.look(fd);
+    }
+
+    /// The calls since the last look, but for those that are about real files.
+    pub(super) fn calls(&mut self) -> Vec<Call> {
+        let calls = std::mem::take(&mut self.calls);
+        let is_ours = |call: &Call| match call {
+            Call::Associate(fd, _) | Call::Dissociate(fd) => *fd >= FIRST,
+            Call::Getn(..) => true,
+        };
+        calls.into_iter().filter(is_ours).collect()
+    }
+
+    /// What is ready; `None`: it is not open.
+    fn ready(&self, fd: RawFd) -> Option<c_int> {
+        if fd >= FIRST {
+            return self.files.get(&fd).copied();
+        }
+        is_open(fd).ok()?;
+        let mut real = [PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        rustix::event::poll(&mut real, Some(&now)).expect("poll");
+        let readable = real[0].revents().contains(PollFlags::IN);
+        Some(if readable { libc::POLLIN.into() } else { 0 })
+    }
+
+    /// Queues what an association asks for, if it is so and not queued yet.
+    fn look(&mut self, fd: RawFd) {
+        let Some(asked) = self.associations.get(&fd) else {
+            return;
+        };
+        let found = self.ready(fd).expect("close ends associations") & (asked | UNASKED);
+        if found != 0 && !self.queue.iter().any(|queued| queued.0 == fd) {
+            self.queue.push_back((fd, found));
+        }
+    }
+
+    fn unqueue(&mut self, fd: RawFd) {
+        self.queue.retain(|queued| queued.0 != fd);
+    }
+
+    fn look_at_real_files(&mut self) {
+        let real: Vec<_> = self.associations.range(..FIRST).map(|it| *it.0).collect();
+        real.into_iter().for_each(|fd| self.look(fd));
+    }
+
+    fn deliver(&mut self, list: &mut [PortEvent]) -> u32 {
+        let mut count = 0;
+        for (place, (fd, found)) in list.iter_mut().zip(std::iter::from_fn(|| {
+            let (fd, found) = self.queue.pop_front()?;
+            self.associations.remove(&fd);
+            Some((fd, found))
+        })) {
+            *place = PortEvent {
+                events: found,
+                source: SOURCE_FD,
+                object: usize::try_from(fd).expect("a descriptor"),
+                ..PortEvent::default()
+            };
+            count += 1;
+        }
+        count
+    }
+
+    fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno> {
+        self.calls.push(Call::Associate(fd, asked));
+        if self.ready(fd).is_none() {
+            return Err(Errno::BADFD);
+        }
+        if self.refuses.contains(&fd) {
+            return Err(Errno::NOMEM);
+        }
+        self.unqueue(fd);
+        self.associations.insert(fd, asked);
+        self.look(fd);
+        Ok(())
+    }
+
+    fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno> {
+        self.calls.push(Call::Dissociate(fd));
+        if self.ready(fd).is_none() {
+            return Err(Errno::BADFD);
+        }
+        self.unqueue(fd);
+        self.associations.remove(&fd).map(drop).ok_or(Errno::NOENT)
+    }
+
+    fn getn(
+        &mut self,
+        list: &mut [PortEvent],
+        count: &mut u32,
+        timeout: Option<Duration>,
+    ) -> Result<(), Errno> {
+        self.calls.push(Call::Getn(list.len(), timeout));
+        if (*count as usize) > list.len() {
+            return Err(Errno::INVAL);
+        }
+        self.look_at_real_files();
+        match self.ends.pop_front() {
+            Some(End::Interrupted) => return Err(Errno::INTR),
+            Some(End::Broken) => return Err(Errno::BADF),
+            Some(End::Late(errno)) => {
+                *count = self.deliver(list);
+                return Err(errno);
+            }
+            None => {}
+        }
+        if self.queue.len() < *count as usize {
+            assert!(timeout.is_some(), "this wait would never end");
+            if self.counts_none {
+                *count = 0;
+            }
+            return Err(Errno::TIME);
+        }
+        *count = self.deliver(list);
+        Ok(())
+    }
+}
+
+/// The port as the backend sees it, and as its test does.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scripted {
+    port: Arc<Mutex<Port>>,
+}
+
+impl Scripted {
+    pub(super) fn port(&self) -> MutexGuard<'_, Port> {
+        self.port.lock().expect("no test panics with the port")
+    }
+}
+
+impl Kernel for Scripted {
+    fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno> {
+        self.port().associate(fd, asked)
+    }
+
+    fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno> {
+        self.port().dissociate(fd)
+    }
+
+    fn getn(
+        &mut self,
+        list: &mut [PortEvent],
+        count: &mut u32,
+        timeout: Option<Duration>,
+    ) -> Result<(), Errno> {
+        self.port().getn(list, count, timeout)
+    }
+}

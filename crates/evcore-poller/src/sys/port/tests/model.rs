@@ -1,0 +1,251 @@
+//! Random programs over the model of a port, against what level-triggered and one-shot mean.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const FILES: RawFd = 5;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(RawFd, Interest, Mode),
+    Modify(u64, Interest),
+    Remove(u64),
+    /// Forgotten, and closed.
+    Close(u64),
+    /// Closed by one who forgot to remove.
+    Lose(RawFd),
+    Set(RawFd, c_int),
+    Wait(usize),
+}
+
+/// What is known of one registration.
+#[derive(Debug)]
+struct Row {
+    fd: RawFd,
+    interest: Interest,
+    mode: Mode,
+    /// Not a `Oneshot` that has reported.
+    armed: bool,
+    /// Its file was closed under it.
+    lost: bool,
+    /// All flags that were set since it was last reported: what an event may say.
+    seen: c_int,
+}
+
+impl Row {
+    fn asked(&self) -> c_int {
+        super::super::asking(self.interest) | ERR | HUP
+    }
+
+    fn may_report(&self) -> bool {
+        self.armed && !self.interest.is_empty() && (self.lost || self.seen & self.asked() != 0)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Oracle {
+    /// What is ready on each open file.
+    files: BTreeMap<RawFd, c_int>,
+    rows: BTreeMap<u64, Row>,
+    next_key: u64,
+}
+
+impl Oracle {
+    /// Who has to be told, sooner or later, if nothing changes.
+    fn owed(&self) -> Vec<u64> {
+        let owed = self.rows.iter().filter(|(_, row)| {
+            let ready = self.files.get(&row.fd).copied().unwrap_or(0);
+            row.armed && !row.lost && !row.interest.is_empty() && ready & row.asked() != 0
+        });
+        owed.map(|(key, _)| *key).collect()
+    }
+
+    fn key_at(&self, place: u64) -> Option<u64> {
+        let count = self.rows.len() as u64;
+        let place = usize::try_from(place.checked_rem(count)?).expect("small");
+        self.rows.keys().nth(place).copied()
+    }
+
+    fn is_watched(&self, fd: RawFd) -> bool {
+        self.rows.values().any(|row| row.fd == fd)
+    }
+
+    fn told(&mut self, key: u64, ready: Ready) {
+        let files = &self.files;
+        let row = self.rows.get_mut(&key).expect("it is registered");
+        assert!(row.may_report(), "{key}: {ready:?}, {row:?}");
+        row.armed = row.mode != Mode::Oneshot;
+        row.seen = files.get(&row.fd).copied().unwrap_or(0);
+        // A lost one is told once, and may not be again.
+        row.armed &= !row.lost;
+    }
+}
+
+fn interest() -> impl Strategy<Value = Interest> {
+    prop::sample::select(vec![
+        Interest::NONE,
+        Interest::READ,
+        Interest::WRITE,
+        Interest::BOTH,
+    ])
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let file = || (0..FILES).prop_map(|file| FIRST + file);
+    let mode = prop::sample::select(vec![Mode::Level, Mode::Oneshot]);
+    let flags = prop::sample::select(vec![0, 0, IN, OUT, IN | OUT, IN | HUP, HUP, ERR]);
+    prop_oneof![
+        3 => (file(), interest(), mode).prop_map(|(fd, interest, mode)| Step::Add(fd, interest, mode)),
+        3 => (any::<u64>(), interest()).prop_map(|(place, interest)| Step::Modify(place, interest)),
+        1 => any::<u64>().prop_map(Step::Remove),
+        1 => any::<u64>().prop_map(Step::Close),
+        1 => file().prop_map(Step::Lose),
+        5 => (file(), flags).prop_map(|(fd, flags)| Step::Set(fd, flags)),
+        5 => (1usize..7).prop_map(Step::Wait),
+    ]
+}
+
+struct Run {
+    stage: Stage,
+    oracle: Oracle,
+}
+
+impl Run {
+    fn new() -> Self {
+        let stage = Stage::new();
+        (2..FILES).for_each(|file| stage.open(FIRST + file));
+        let oracle = Oracle {
+            files: (0..FILES).map(|file| (FIRST + file, 0)).collect(),
+            ..Oracle::default()
+        };
+        Self { stage, oracle }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Add(fd, interest, mode) => self.add(fd, interest, mode),
+            Step::Modify(place, interest) => self.modify(place, interest),
+            Step::Remove(place) => {
+                let Some(key) = self.oracle.key_at(place) else {
+                    return;
+                };
+                let row = self.oracle.rows.remove(&key).expect("it is there");
+                let removed = self.stage.poller.remove(key);
+                assert!(removed.is_ok() || row.lost, "{removed:?}");
+            }
+            Step::Close(place) => {
+                let Some(key) = self.oracle.key_at(place) else {
+                    return;
+                };
+                let row = self.oracle.rows.remove(&key).expect("it is there");
+                self.stage.poller.forget(key).expect("registered");
+                if !row.lost {
+                    self.renew(row.fd);
+                }
+            }
+            Step::Lose(fd) => {
+                // Only what is watched: that the number is not reused meanwhile is left to others.
+                let mut rows = self.oracle.rows.values_mut();
+                if let Some(row) = rows.find(|row| row.fd == fd && !row.lost) {
+                    row.lost = true;
+                    self.stage.close(fd);
+                    self.oracle.files.remove(&fd);
+                }
+            }
+            Step::Set(fd, flags) => self.set(fd, flags),
+            Step::Wait(room) => {
+                self.wait(room);
+            }
+        }
+    }
+
+    fn add(&mut self, fd: RawFd, interest: Interest, mode: Mode) {
+        if self.oracle.is_watched(fd) {
+            return;
+        }
+        if !self.oracle.files.contains_key(&fd) {
+            self.stage.open(fd);
+            self.oracle.files.insert(fd, 0);
+        }
+        let key = self.oracle.next_key;
+        self.oracle.next_key += 1;
+        self.stage.add(fd, key, interest, mode);
+        let row = Row {
+            fd,
+            interest,
+            mode,
+            armed: true,
+            lost: false,
+            seen: self.oracle.files[&fd],
+        };
+        self.oracle.rows.insert(key, row);
+    }
+
+    fn modify(&mut self, place: u64, interest: Interest) {
+        let Some(key) = self.oracle.key_at(place) else {
+            return;
+        };
+        self.stage.modify(key, interest);
+        let row = self.oracle.rows.get_mut(&key).expect("it is there");
+        row.interest = interest;
+        row.armed = true;
+    }
+
+    fn set(&mut self, fd: RawFd, flags: c_int) {
+        let Some(ready) = self.oracle.files.get_mut(&fd) else {
+            return;
+        };
+        *ready = flags;
+        self.stage.set(fd, flags);
+        if let Some(row) = self.oracle.rows.values_mut().find(|row| row.fd == fd) {
+            row.seen |= flags;
+        }
+    }
+
+    /// Another file under the same number.
+    fn renew(&mut self, fd: RawFd) {
+        self.stage.close(fd);
+        self.stage.open(fd);
+        self.oracle.files.insert(fd, 0);
+    }
+
+    fn wait(&mut self, room: usize) -> Vec<u64> {
+        let owed = self.oracle.owed();
+        self.stage.events = Events::with_capacity(room);
+        let told = self.stage.wait();
+        assert!(told.len() >= owed.len().min(room), "{owed:?}, {told:?}");
+        for (place, (key, ready)) in told.iter().enumerate() {
+            assert!(told[place + 1..].iter().all(|later| later.0 != *key));
+            self.oracle.told(*key, *ready);
+        }
+        told.into_iter().map(|event| event.0).collect()
+    }
+
+    /// Nobody starves, however small the buffer.
+    fn settle(&mut self, room: usize) {
+        let mut owed = self.oracle.owed();
+        // What was lost, or is not true any more, may come before.
+        for _ in 0..2 * FILES {
+            let told = self.wait(room);
+            owed.retain(|key| !told.contains(key));
+        }
+        assert_eq!(owed, [], "never told");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whoever_is_owed_news_gets_it_and_nobody_else(
+        steps in prop::collection::vec(step(), 0..80),
+        room in 1usize..4,
+    ) {
+        let mut run = Run::new();
+        for step in &steps {
+            run.step(step);
+        }
+        run.settle(room);
+    }
+}

@@ -1,0 +1,129 @@
+//! How often readiness is told, and what it says.
+
+use super::*;
+
+#[test]
+fn level_is_told_while_it_holds() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    assert_eq!(stage.wait(), []);
+    stage.set(A, IN);
+    for _ in 0..3 {
+        assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    }
+    stage.set(A, 0);
+    assert_eq!(stage.wait(), []);
+}
+
+#[test]
+fn what_is_ready_already_is_told_at_once() {
+    let mut stage = Stage::new();
+    stage.set(A, IN | OUT);
+    stage.add(A, 1, Interest::BOTH, Mode::Level);
+    assert_eq!(stage.wait(), [(1, Ready::READABLE | Ready::WRITABLE)]);
+}
+
+#[test]
+fn only_what_is_asked_is_told() {
+    for (interest, told) in [
+        (Interest::READ, Ready::READABLE),
+        (Interest::WRITE, Ready::WRITABLE),
+        (Interest::PRIORITY, Ready::PRIORITY),
+    ] {
+        let mut stage = Stage::new();
+        stage.set(A, IN | OUT | PRI);
+        stage.add(A, 1, interest, Mode::Level);
+        assert_eq!(stage.wait(), [(1, told)]);
+    }
+}
+
+#[test]
+fn an_edge_is_told_once_a_side_until_rearmed() {
+    let mut stage = Stage::new();
+    stage.set(A, IN);
+    stage.add(A, 1, Interest::BOTH, Mode::Edge);
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    assert_eq!(stage.wait(), []);
+    stage.set(A, IN | OUT);
+    assert_eq!(stage.wait(), [(1, Ready::WRITABLE)]);
+    assert_eq!(stage.wait(), []);
+    stage.poller.rearm(1, Interest::READ).expect("registered");
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+}
+
+#[test]
+fn a_one_shot_is_told_once_until_modified() {
+    let mut stage = Stage::new();
+    stage.set(A, IN);
+    stage.add(A, 1, Interest::BOTH, Mode::Oneshot);
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    stage.set(A, IN | OUT | HUP);
+    assert_eq!(stage.wait(), []);
+    stage.set(A, IN);
+    stage.modify(1, Interest::BOTH);
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    assert_eq!(stage.wait(), []);
+}
+
+#[test]
+fn data_is_told_with_the_hang_up_behind_it() {
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let mut stage = Stage::new();
+        stage.add(A, 1, Interest::READ, mode);
+        stage.set(A, IN | HUP);
+        let told = Ready::READABLE | Ready::WRITE_CLOSED;
+        assert_eq!(stage.wait(), [(1, told)], "{mode:?}");
+    }
+}
+
+#[test]
+fn a_half_close_is_readable_and_stays_so() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.set(A, IN); // data, and the end behind it; then the end alone
+    for _ in 0..2 {
+        assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    }
+}
+
+#[test]
+fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
+    for (flag, bit) in [(ERR, Ready::ERROR), (HUP, Ready::WRITE_CLOSED)] {
+        for (interest, sides) in [
+            (Interest::READ, Ready::READABLE),
+            (Interest::WRITE, Ready::WRITABLE),
+        ] {
+            let mut stage = Stage::new();
+            stage.add(A, 1, interest, Mode::Level);
+            stage.set(A, flag);
+            assert_eq!(stage.wait(), [(1, bit | sides)]);
+        }
+    }
+}
+
+#[test]
+fn an_event_says_what_was_true_when_it_was_queued() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.set(A, IN);
+    stage.set(A, IN | HUP);
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    let told = Ready::READABLE | Ready::WRITE_CLOSED;
+    assert_eq!(stage.wait(), [(1, told)], "the next one has the rest");
+    stage.set(A, 0);
+    assert_eq!(stage.wait(), []);
+}
+
+#[test]
+fn exclusive_is_refused_by_name() {
+    let mut stage = Stage::new();
+    let refused = stage
+        .poller
+        .add_exclusive(borrow(A), 1, Interest::READ, Mode::Level);
+    assert!(matches!(
+        refused,
+        Err(Error::NoExclusive {
+            backend: "eventport"
+        })
+    ));
+}

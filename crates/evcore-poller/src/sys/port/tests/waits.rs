@@ -1,0 +1,168 @@
+//! Timeouts, signals, small buffers and the waker.
+
+use super::*;
+
+#[test]
+fn timeouts_are_told_to_the_nanosecond() {
+    let nanoseconds = [0, 1, 999_999, 1_000_001];
+    for timeout in nanoseconds.map(Duration::from_nanos) {
+        for counts_none in [false, true] {
+            let mut stage = Stage::new();
+            stage.kernel.port().counts_none = counts_none;
+            assert_eq!(stage.try_wait(Some(timeout)).expect("a wait"), []);
+            assert_eq!(stage.calls(), [Getn(8, Some(timeout))]);
+        }
+    }
+}
+
+#[test]
+fn a_timeout_after_events_is_not_taken_for_another_event() {
+    // The list still holds the entry of the wait before.
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.set(A, IN);
+    assert_eq!(stage.wait().len(), 1);
+    stage.set(A, 0);
+    assert_eq!(stage.wait(), []);
+}
+
+#[test]
+fn a_long_wait_is_made_in_pieces() {
+    let mut stage = Stage::new();
+    let days = 24 * 3600 * 60 * SECOND;
+    stage.try_wait(Some(days)).expect("a wait");
+    let waited: Duration = stage
+        .calls()
+        .iter()
+        .map(|call| match call {
+            Getn(8, Some(piece)) => *piece,
+            other => panic!("{other:?}"),
+        })
+        .sum();
+    assert_eq!(waited, days);
+}
+
+#[test]
+fn the_longest_timeout_is_ended_by_an_event() {
+    for timeout in [None, Some(Duration::MAX)] {
+        let mut stage = Stage::new();
+        stage.set(A, IN);
+        stage.add(A, 1, Interest::READ, Mode::Level);
+        let told = stage.try_wait(timeout).expect("a wait");
+        assert_eq!(told, [(1, Ready::READABLE)]);
+    }
+}
+
+#[test]
+fn what_is_taken_at_the_last_moment_is_told() {
+    for errno in [Errno::TIME, Errno::INTR] {
+        let mut stage = Stage::new();
+        stage.poller.see_signals(true);
+        stage.add(A, 1, Interest::READ, Mode::Level);
+        stage.set(A, IN);
+        stage.kernel.port().ends.push_back(End::Late(errno));
+        assert_eq!(stage.wait(), [(1, Ready::READABLE)], "{errno}");
+    }
+}
+
+#[test]
+fn a_signal_is_seen_by_who_asks() {
+    let mut stage = Stage::new();
+    stage.poller.see_signals(true);
+    stage.kernel.port().ends.push_back(End::Interrupted);
+    let seen = stage.try_wait(Some(SECOND));
+    assert!(matches!(seen, Err(Error::Interrupted)));
+    assert_eq!(stage.calls(), [Getn(8, Some(SECOND))]);
+}
+
+#[test]
+fn a_signal_ends_no_wait_of_others() {
+    let mut stage = Stage::new();
+    stage.kernel.port().ends.push_back(End::Interrupted);
+    stage.set(A, IN);
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    let told = stage.try_wait(None).expect("a wait");
+    assert_eq!(told, [(1, Ready::READABLE)]);
+}
+
+#[test]
+fn an_error_of_the_wait_is_returned_and_loses_nothing() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.set(A, IN);
+    stage.wait();
+    stage.kernel.port().ends.push_back(End::Broken);
+    assert!(matches!(stage.try_wait(NOW), Err(Error::Os { .. })));
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+}
+
+#[test]
+fn a_lost_watch_is_told_though_the_wait_beside_it_fails() {
+    for end in [End::Broken, End::Interrupted] {
+        let mut stage = Stage::new();
+        stage.poller.see_signals(true);
+        stage.add(A, 1, Interest::READ, Mode::Level);
+        stage.set(A, IN);
+        stage.wait();
+        stage.close(A);
+        stage.kernel.port().ends.push_back(end);
+        let told = stage.try_wait(None).expect("a wait");
+        assert_eq!(told, [(1, Ready::ERROR | Ready::READABLE)]);
+    }
+}
+
+#[test]
+fn a_small_buffer_starves_nobody() {
+    let mut stage = Stage::with_room(1);
+    for (fd, key) in (B + 1..).zip(0..5) {
+        stage.open(fd);
+        stage.add(fd, key, Interest::READ, Mode::Level);
+        stage.set(fd, IN);
+    }
+    for _ in 0..3 {
+        let mut keys: Vec<_> = (0..5).map(|_| stage.wait()[0].0).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, [0, 1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_larger_buffer_later_is_used_whole() {
+    let mut stage = Stage::with_room(1);
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.add(B, 2, Interest::READ, Mode::Level);
+    stage.set(A, IN);
+    stage.set(B, IN);
+    assert_eq!(stage.wait().len(), 1);
+    stage.events = Events::with_capacity(8);
+    assert_eq!(stage.wait().len(), 2);
+}
+
+#[test]
+fn a_wake_is_seen_once_and_the_next_one_again() {
+    let mut stage = Stage::new();
+    let waker: Waker = stage.poller.waker();
+    for _ in 0..3 {
+        waker.wake();
+        waker.wake();
+        assert_eq!(stage.try_wait(None).expect("a wait"), []);
+        assert!(stage.events.woken());
+        stage.wait();
+        assert!(!stage.events.woken());
+    }
+}
+
+#[test]
+fn a_wake_hides_no_event_and_no_event_a_wake() {
+    let mut stage = Stage::with_room(1);
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.set(A, IN);
+    stage.poller.waker().wake();
+    let mut woken = 0;
+    let mut told = 0;
+    for _ in 0..3 {
+        told += stage.wait().len();
+        woken += u32::from(stage.events.woken());
+    }
+    assert_eq!((told, woken), (2, 1));
+}

@@ -1,0 +1,130 @@
+//! The table of what is watched, by descriptor, as the port's own is.
+//!
+//! No system call is made from this file.
+
+use std::{ffi::c_int, os::fd::RawFd};
+
+/// What has reported, and is to be associated again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spent {
+    pub(super) fd: RawFd,
+    pub(super) key: u64,
+    pub(super) asked: c_int,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    /// By the descriptor's number.
+    rows: Vec<Row>,
+    /// Descriptors that have reported since the last wait began; some may be removed by now, or
+    /// associated again.
+    // Invariant: each row that is `Spent` is here.
+    spent: Vec<RawFd>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    key: u64,
+    /// In the flags of poll.
+    asked: c_int,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not watched.
+    Vacant,
+    /// Associated, as far as we know.
+    Associated,
+    /// Its event was delivered, and its association ended with that.
+    Spent,
+}
+
+impl Watches {
+    /// Notes that `fd` was associated.
+    pub(super) fn enter(&mut self, fd: RawFd, key: u64, asked: c_int) {
+        let index = usize::try_from(fd).expect("the kernel associated it, so it is a descriptor");
+        if self.rows.len() <= index {
+            self.rows.resize(index + 1, Row::VACANT);
+        }
+        let row = &mut self.rows[index];
+        debug_assert!(
+            row.state == State::Vacant || row.key == key,
+            "the front lets no descriptor have two keys"
+        );
+        *row = Row {
+            key,
+            asked,
+            state: State::Associated,
+        };
+    }
+
+    /// Ends a watch. Returns whether there is an association to end.
+    pub(super) fn leave(&mut self, fd: RawFd, key: u64) -> bool {
+        match self.row(fd) {
+            Some(row) if row.key == key => {
+                let before = std::mem::replace(&mut row.state, State::Vacant);
+                before == State::Associated
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that the event of `fd` was delivered. Returns its key, unless nobody asks any more.
+    pub(super) fn spend(&mut self, fd: RawFd) -> Option<u64> {
+        let row = self.row(fd)?;
+        if row.state != State::Associated {
+            return None;
+        }
+        row.state = State::Spent;
+        let key = row.key;
+        self.spent.push(fd);
+        Some(key)
+    }
+
+    /// The next that is to be associated again; it counts as associated from here on.
+    pub(super) fn next_spent(&mut self) -> Option<Spent> {
+        while let Some(fd) = self.spent.pop() {
+            match self.row(fd) {
+                Some(row) if row.state == State::Spent => {
+                    row.state = State::Associated;
+                    let (key, asked) = (row.key, row.asked);
+                    return Some(Spent { fd, key, asked });
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn row(&mut self, fd: RawFd) -> Option<&mut Row> {
+        self.rows.get_mut(usize::try_from(fd).ok()?)
+    }
+}
+
+#[cfg(test)]
+impl Watches {
+    /// Whether `key` is watched.
+    pub(super) fn holds(&self, key: u64) -> bool {
+        let mut live = self.rows.iter().filter(|row| row.state != State::Vacant);
+        live.any(|row| row.key == key)
+    }
+
+    /// Panics where an invariant does not hold.
+    pub(super) fn verify(&self) {
+        for (index, row) in self.rows.iter().enumerate() {
+            if row.state == State::Spent {
+                let fd = RawFd::try_from(index).expect("a descriptor");
+                assert!(self.spent.contains(&fd), "descriptor {fd}: {row:?}");
+            }
+        }
+    }
+}
+
+impl Row {
+    const VACANT: Self = Self {
+        key: 0,
+        asked: 0,
+        state: State::Vacant,
+    };
+}

@@ -1,0 +1,237 @@
+//! select: every Unix but illumos. Level-triggered; the front keeps `Edge` and `Oneshot` by
+//! masking.
+//!
+//! It watches descriptors below 1024 alone, and a wait costs with the highest of them. It says that
+//! a read or a write will not block, and no more: what else there is to tell (the end of the
+//! stream, a hang-up, an error) the read or the write itself tells. `SO_ERROR` is not asked, since
+//! whoever asks it takes the error away from the one whom it concerns.
+
+mod sets;
+
+use std::{
+    fmt,
+    os::fd::{AsFd, AsRawFd, RawFd},
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use self::sets::{SIZE, Sets};
+use super::{
+    number,
+    pieces::{LONGEST_IN_MS, wait_in_pieces},
+};
+use crate::{
+    Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+};
+
+/// In `rows`: nobody has registered this descriptor.
+const VACANT: Row = Row {
+    key: u64::MAX,
+    found: Ready::NONE,
+};
+
+pub(super) struct Select {
+    wake: WakeChannel,
+    wake_fd: usize,
+    /// What is asked. `select` overwrites what it is given, which is a copy.
+    asked: Sets,
+    // Invariant: one for each descriptor up to the highest in `asked`, the waker's included.
+    rows: Vec<Row>,
+    /// Where the next report begins, so that a small event buffer starves nobody.
+    report_from: usize,
+}
+
+/// A descriptor, by its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Row {
+    key: u64,
+    // Invariant: empty between two waits.
+    found: Ready,
+}
+
+impl Select {
+    pub(super) fn new() -> Result<Self> {
+        let wake = WakeChannel::new()?;
+        let fd = wake.as_fd().as_raw_fd();
+        let wake_fd = place(fd).ok_or_else(|| beyond(fd, true))?;
+        let mut asked = Sets::new();
+        asked.ask(fd, Interest::READ);
+        Ok(Self {
+            wake,
+            wake_fd,
+            asked,
+            rows: vec![VACANT; wake_fd + 1],
+            report_from: 0,
+        })
+    }
+
+    fn enter(&mut self, registration: &Registration) -> Result<()> {
+        let fd = registration.fd;
+        let place = place(fd).ok_or_else(|| beyond(fd, false))?;
+        if self.rows.len() <= place {
+            self.rows.resize(place + 1, VACANT);
+        }
+        self.rows[place].key = registration.key;
+        self.asked.ask(fd, registration.interest);
+        Ok(())
+    }
+
+    fn take_out(&mut self, place: usize) {
+        debug_assert!(place != self.wake_fd, "the waker stays");
+        self.asked.ask(number_of(place), Interest::NONE);
+        self.rows[place] = VACANT;
+        while self.rows.len() > self.wake_fd + 1 && self.rows.last() == Some(&VACANT) {
+            self.rows.pop();
+        }
+    }
+
+    /// Asks the kernel, and notes what it has found. The waker is dealt with.
+    fn ask(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), Errno> {
+        let mut found = Sets::new();
+        wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+            found.clone_from(&self.asked);
+            found.select(piece)
+        })?;
+        for (place, bit) in found.iter().filter_map(|(fd, bit)| Some((place(fd)?, bit))) {
+            self.rows[place].found |= bit;
+        }
+        if !std::mem::take(&mut self.rows[self.wake_fd].found).is_empty() {
+            self.wake.drain();
+            events.set_woken();
+        }
+        Ok(())
+    }
+
+    /// Reports what was found, as far as there is room; the rest holds in the next wait too.
+    fn report(&mut self, events: &mut Events) {
+        let count = self.rows.len();
+        let start = self.report_from.min(count);
+        for place in (start..count).chain(0..start) {
+            let row = &mut self.rows[place];
+            let found = std::mem::take(&mut row.found);
+            if found.is_empty() {
+                continue;
+            }
+            if events.room() == 0 {
+                self.report_from = place;
+                break;
+            }
+            events.push(row.key, found);
+        }
+        for row in &mut self.rows {
+            row.found = Ready::NONE;
+        }
+    }
+
+    /// Reports, once, what was closed without being removed, and lets go of it (nginx: repair).
+    ///
+    /// One such descriptor fails every call for all, and the kernel does not say which it is.
+    fn report_closed(&mut self, events: &mut Events) {
+        for place in 0..self.rows.len() {
+            let Some(row) = self.rows.get(place).filter(|row| **row != VACANT) else {
+                continue;
+            };
+            if events.room() == 0 {
+                return;
+            }
+            if number::is_open(number_of(place)) == Err(Errno::BADF) {
+                events.push(row.key, Ready::ERROR);
+                self.take_out(place);
+            }
+        }
+    }
+}
+
+impl Backend for Select {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn add(&mut self, registration: &Registration) -> Result<()> {
+        // select itself would find a closed descriptor only in the wait, too late to tell the
+        // caller. One that is out of range is refused first: nothing is asked of it.
+        place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
+        number::is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
+        self.enter(registration)
+    }
+
+    /// One that was dropped as closed comes back; if it still is, the next wait says so again.
+    fn modify(&mut self, registration: &Registration) -> Result<()> {
+        self.enter(registration)
+    }
+
+    fn remove(&mut self, registration: &Registration) -> Result<()> {
+        self.forget(registration);
+        Ok(())
+    }
+
+    fn forget(&mut self, registration: &Registration) {
+        let Some(place) = place(registration.fd) else {
+            return;
+        };
+        let row = self.rows.get(place);
+        if row.is_some_and(|row| row.key == registration.key) {
+            self.take_out(place);
+        }
+    }
+
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+        match self.ask(events, timeout) {
+            Ok(()) => self.report(events),
+            Err(Errno::INTR) => return Err(Error::Interrupted),
+            Err(Errno::BADF) => {
+                self.report_closed(events);
+                if events.is_empty() {
+                    // It was closed when the kernel looked, and is open now that we do: another
+                    // thread closes what is registered here.
+                    return Err(Error::os("select")(Errno::BADF));
+                }
+                // There is news, so nothing is waited for; what fails again will do so next time.
+                if self.ask(events, Some(Duration::ZERO)).is_ok() {
+                    self.report(events);
+                }
+            }
+            Err(errno) => return Err(Error::os("select")(errno)),
+        }
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.wake.waker()
+    }
+}
+
+impl fmt::Debug for Select {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let watched = self.rows.iter().filter(|row| **row != VACANT);
+        f.debug_struct("Select")
+            .field("watched", &watched.count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a descriptor is in the table, if the sets hold it.
+fn place(fd: RawFd) -> Option<usize> {
+    usize::try_from(fd).ok().filter(|place| *place < SIZE)
+}
+
+/// The descriptor of a place.
+fn number_of(place: usize) -> RawFd {
+    RawFd::try_from(place).expect("places end at the size of the sets")
+}
+
+fn beyond(fd: RawFd, of_waker: bool) -> Error {
+    Error::BeyondSets {
+        fd,
+        limit: number_of(SIZE),
+        of_waker,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The three sets of `select`, and the call itself.
+
+#![allow(unsafe_code, reason = "select takes descriptors by number")]
+
+use std::{os::fd::RawFd, time::Duration};
+
+use rustix::{
+    event::{
+        FdSetElement, FdSetIter, Timespec, fd_set_bound, fd_set_insert, fd_set_num_elements,
+        fd_set_remove,
+    },
+    io::Errno,
+};
+
+use crate::{Interest, Ready};
+
+/// How many descriptors the sets hold, from 0 on: what the C libraries of nearly all systems
+/// promise (`FD_SETSIZE`; NetBSD's holds 256, but its kernel takes more).
+pub(super) const SIZE: usize = 1024;
+
+const WORDS: usize = SIZE.div_ceil(8 * size_of::<FdSetElement>());
+
+type Set = [FdSetElement; WORDS];
+
+/// What is asked, or what was found, of each descriptor below [`SIZE`].
+#[derive(Clone)]
+pub(super) struct Sets {
+    read: Set,
+    write: Set,
+    priority: Set,
+}
+
+impl Sets {
+    pub(super) fn new() -> Self {
+        let empty = [FdSetElement::default(); WORDS];
+        Self {
+            read: empty,
+            write: empty,
+            priority: empty,
+        }
+    }
+
+    /// Asks for `interest` of `fd`, and for nothing else of it.
+    pub(super) fn ask(&mut self, fd: RawFd, interest: Interest) {
+        let sides = [
+            (&mut self.read, Interest::READ),
+            (&mut self.write, Interest::WRITE),
+            (&mut self.priority, Interest::PRIORITY),
+        ];
+        for (set, side) in sides {
+            if interest.contains(side) {
+                fd_set_insert(set, fd);
+            } else {
+                fd_set_remove(set, fd);
+            }
+        }
+    }
+
+    /// One more than the highest descriptor.
+    pub(super) fn bound(&self) -> RawFd {
+        let sets = [&self.read, &self.write, &self.priority];
+        let bounds = sets.map(|set| fd_set_bound(set));
+        bounds.into_iter().max().unwrap_or(0)
+    }
+
+    /// Leaves of what is asked what is ready. One system call; `timeout` must fit into a timespec.
+    pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<usize, Errno> {
+        let bound = self.bound();
+        // No longer than the highest descriptor needs: the kernel copies them in and out.
+        let words = fd_set_num_elements(SIZE, bound);
+        let timeout = timeout.map(|timeout| {
+            Timespec::try_from(timeout).expect("a wait in pieces asks for days at most")
+        });
+        // SAFETY: each set holds `words` elements, which is what `bound` needs. The user keeps a
+        // descriptor open while it is registered; where it does not, the kernel answers EBADF or
+        // means another file: a wrong watch, and no memory is touched.
+        let found = unsafe {
+            rustix::event::select(
+                bound,
+                Some(&mut self.read[..words]),
+                Some(&mut self.write[..words]),
+                Some(&mut self.priority[..words]),
+                timeout.as_ref(),
+            )
+        }?;
+        Ok(usize::try_from(found).unwrap_or(0))
+    }
+
+    /// What was found, a descriptor and a side at a time.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RawFd, Ready)> {
+        let sides = [
+            (&self.read, Ready::READABLE),
+            (&self.write, Ready::WRITABLE),
+            (&self.priority, Ready::PRIORITY),
+        ];
+        sides
+            .into_iter()
+            .flat_map(|(set, bit)| FdSetIter::new(set).map(move |fd| (fd, bit)))
+    }
+}

@@ -1,0 +1,181 @@
+//! Interest and readiness, which `polling` tells by one type.
+
+use evcore_poller::{Interest, Ready};
+
+/// What is asked of a descriptor, or what is said of it, under the caller's key.
+///
+/// ```
+/// let event = polling::Event::readable(7).with_priority();
+/// assert!(event.readable && event.is_priority() && !event.writable);
+/// assert_eq!(event.with_no_extra(), polling::Event::readable(7));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The caller's name for the descriptor; any number but `usize::MAX`, not necessarily unique.
+    pub key: usize,
+    /// A read does not block, or is to be told when it does not.
+    pub readable: bool,
+    /// A write does not block, or is to be told when it does not.
+    pub writable: bool,
+    extra: Extra,
+}
+
+/// What is not said of every descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Extra {
+    interrupt: bool,
+    priority: bool,
+    error: bool,
+}
+
+impl Event {
+    /// Interest in the sides that are named.
+    #[must_use]
+    pub const fn new(key: usize, readable: bool, writable: bool) -> Self {
+        Self {
+            key,
+            readable,
+            writable,
+            extra: Extra {
+                interrupt: false,
+                priority: false,
+                error: false,
+            },
+        }
+    }
+
+    /// Interest in both sides.
+    #[must_use]
+    pub const fn all(key: usize) -> Self {
+        Self::new(key, true, true)
+    }
+
+    /// Interest in reading.
+    #[must_use]
+    pub const fn readable(key: usize) -> Self {
+        Self::new(key, true, false)
+    }
+
+    /// Interest in writing.
+    #[must_use]
+    pub const fn writable(key: usize) -> Self {
+        Self::new(key, false, true)
+    }
+
+    /// No interest, for now.
+    #[must_use]
+    pub const fn none(key: usize) -> Self {
+        Self::new(key, false, false)
+    }
+
+    /// Asks for hang-ups, or not. They are told unasked, as epoll does.
+    pub fn set_interrupt(&mut self, active: bool) {
+        self.extra.interrupt = active;
+    }
+
+    /// This, and hang-ups.
+    #[must_use]
+    pub fn with_interrupt(mut self) -> Self {
+        self.set_interrupt(true);
+        self
+    }
+
+    /// Asks for priority data, or not.
+    pub fn set_priority(&mut self, active: bool) {
+        self.extra.priority = active;
+    }
+
+    /// This, and priority data.
+    #[must_use]
+    pub fn with_priority(mut self) -> Self {
+        self.set_priority(true);
+        self
+    }
+
+    /// Whether the other side has hung up.
+    #[must_use]
+    pub fn is_interrupt(&self) -> bool {
+        self.extra.interrupt
+    }
+
+    /// Whether priority data is there.
+    #[must_use]
+    pub fn is_priority(&self) -> bool {
+        self.extra.priority
+    }
+
+    /// Whether a `connect` has failed: an error together with a hang-up. Always known here.
+    #[must_use]
+    pub fn is_connect_failed(&self) -> Option<bool> {
+        Some(self.extra.error && self.extra.interrupt)
+    }
+
+    /// Whether the descriptor has an error. Always known here.
+    #[must_use]
+    pub fn is_err(&self) -> Option<bool> {
+        Some(self.extra.error)
+    }
+
+    /// Drops all but the key and the two sides.
+    pub fn clear_extra(&mut self) {
+        self.extra = Extra::default();
+    }
+
+    /// This, with nothing but the key and the two sides.
+    #[must_use]
+    pub fn with_no_extra(mut self) -> Self {
+        self.clear_extra();
+        self
+    }
+
+    /// What this asks for, in our words.
+    pub(crate) fn interest(&self) -> Interest {
+        let asked = [
+            (self.readable, Interest::READ),
+            (self.writable, Interest::WRITE),
+            (self.extra.priority, Interest::PRIORITY),
+        ];
+        let asked = asked.into_iter().filter(|(is_asked, _)| *is_asked);
+        asked.fold(Interest::NONE, |all, (_, one)| all | one)
+    }
+
+    /// What our poller said, in these words.
+    pub(crate) fn said(key: usize, ready: Ready) -> Self {
+        Self {
+            key,
+            // A reader meets the end of the stream, and priority data, by reading.
+            readable: ready.is_readable() || ready.is_read_closed() || ready.is_priority(),
+            writable: ready.is_writable(),
+            extra: Extra {
+                interrupt: ready.is_write_closed(),
+                priority: ready.is_priority(),
+                error: ready.is_error(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_put_into_our_words() {
+        assert_eq!(Event::none(0).interest(), Interest::NONE);
+        assert_eq!(Event::all(0).interest(), Interest::BOTH);
+        let event = Event::writable(0).with_priority().with_interrupt();
+        assert_eq!(event.interest(), Interest::WRITE | Interest::PRIORITY);
+    }
+
+    #[test]
+    fn what_is_said_is_put_into_theirs() {
+        let said = |ready| Event::said(3, ready);
+        assert_eq!(said(Ready::READABLE), Event::readable(3));
+        assert_eq!(said(Ready::WRITABLE), Event::writable(3));
+        assert_eq!(said(Ready::READ_CLOSED), Event::readable(3));
+        let failed = said(Ready::WRITABLE | Ready::ERROR | Ready::WRITE_CLOSED);
+        assert_eq!(failed.with_no_extra(), Event::writable(3));
+        assert_eq!(failed.is_connect_failed(), Some(true));
+        assert_eq!(said(Ready::ERROR).is_connect_failed(), Some(false));
+    }
+}

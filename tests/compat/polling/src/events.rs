@@ -1,0 +1,73 @@
+//! What waits bring back.
+
+use std::num::NonZeroUsize;
+
+use crate::Event;
+
+/// The events of one or more waits: each wait appends.
+///
+/// ```
+/// let events = polling::Events::new();
+/// assert!(events.is_empty() && events.iter().next().is_none());
+/// ```
+#[derive(Debug)]
+pub struct Events {
+    list: Vec<Event>,
+    /// Where our poller writes before its keys are turned into the caller's.
+    pub(crate) raw: evcore_poller::Events,
+}
+
+impl Events {
+    /// Room for 1,024 events a wait.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_capacity(NonZeroUsize::new(1024).expect("it is not zero"))
+    }
+
+    /// Room for `capacity` events a wait; what does not fit is told by the next one.
+    #[must_use]
+    pub fn with_capacity(capacity: NonZeroUsize) -> Self {
+        Self {
+            list: Vec::with_capacity(capacity.get()),
+            raw: evcore_poller::Events::with_capacity(capacity.get()),
+        }
+    }
+
+    /// The events in the order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
+        self.list.iter().copied()
+    }
+
+    /// Forgets all events.
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// How many events there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How many events one wait brings at most.
+    #[must_use]
+    pub fn capacity(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.raw.capacity()).expect("made from one that is not zero")
+    }
+
+    pub(crate) fn push(&mut self, event: Event) {
+        self.list.push(event);
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,207 @@
+//! One thing that many threads use, though one of them sleeps while it holds it.
+//!
+//! A mutex alone would keep the others out for as long as the sleeper sleeps. Here it has the thing
+//! on loan: whoever else wants it asks, interrupts the sleep, and gets it as soon as the sleeper
+//! [hands it over](Loan::hand_over) or gives it back. Nothing is queued, so what comes of a change
+//! is known where the change is made, and it has been made when the call returns.
+
+use std::{
+    fmt,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// The thing, and who has it.
+pub(crate) struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// The thing came back, or nobody asks any more.
+    changed: Condvar,
+}
+
+struct State<T> {
+    // Invariant: present unless `is_lent`.
+    thing: Option<T>,
+    is_lent: bool,
+    /// How many wait for the borrower to hand it over.
+    asking: usize,
+}
+
+/// The thing, borrowed; given back when dropped.
+pub(crate) struct Loan<'a, T> {
+    lender: &'a Shared<T>,
+    // Invariant: present, but while it is handed over.
+    thing: Option<T>,
+}
+
+impl<T> Shared<T> {
+    pub(crate) fn new(thing: T) -> Self {
+        Self {
+            state: Mutex::new(State {
+                thing: Some(thing),
+                is_lent: false,
+                asking: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Borrows the thing, to sleep with it. `None` while somebody else does.
+    ///
+    /// Those who asked the last borrower come first: they have interrupted that one, and would not
+    /// interrupt the next.
+    pub(crate) fn borrow(&self) -> Option<Loan<'_, T>> {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.is_lent, true) {
+            return None;
+        }
+        let mut state = self.wait_while(state, |state| state.asking > 0);
+        Some(Loan {
+            lender: self,
+            thing: state.thing.take(),
+        })
+    }
+
+    /// Uses the thing for a moment. Where it is on loan, calls `interrupt`, which is to make the
+    /// borrower hand it over, and waits for that.
+    pub(crate) fn with<R>(&self, interrupt: impl Fn(), work: impl FnOnce(&mut T) -> R) -> R {
+        let mut state = self.lock();
+        if state.thing.is_none() {
+            state.asking += 1;
+            interrupt();
+            state = self.wait_while(state, |state| state.thing.is_none());
+            state.asking -= 1;
+            self.changed.notify_all();
+        }
+        work(state.thing.as_mut().expect("it is here"))
+    }
+
+    fn wait_while<'a>(
+        &self,
+        state: MutexGuard<'a, State<T>>,
+        condition: impl FnMut(&mut State<T>) -> bool,
+    ) -> MutexGuard<'a, State<T>> {
+        let waited = self.changed.wait_while(state, condition);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A panic in `work` leaves the state whole, so a poisoned lock is as good as another.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Loan<'_, T> {
+    /// The thing.
+    pub(crate) fn get(&mut self) -> &mut T {
+        self.thing.as_mut().expect("not handed over")
+    }
+
+    /// Lets all who have asked by now use the thing, and takes it again.
+    ///
+    /// It cannot be kept waiting for ever: who comes meanwhile finds it there, and asks nobody.
+    pub(crate) fn hand_over(&mut self) {
+        let mut state = self.lender.lock();
+        state.thing = self.thing.take();
+        self.lender.changed.notify_all();
+        let mut state = self.lender.wait_while(state, |state| state.asking > 0);
+        self.thing = state.thing.take();
+    }
+}
+
+impl<T> Drop for Loan<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.lender.lock();
+        state.thing = self.thing.take();
+        state.is_lent = false;
+        self.lender.changed.notify_all();
+    }
+}
+
+impl<T> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Shared")
+            .field("is_lent", &state.is_lent)
+            .field("asking", &state.asking)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc, thread};
+
+    #[test]
+    fn there_is_one_loan_at_a_time() {
+        let shared = Shared::new(1);
+        let loan = shared.borrow().expect("nobody has it");
+        assert!(shared.borrow().is_none());
+        drop(loan);
+        assert!(shared.borrow().is_some());
+    }
+
+    #[test]
+    fn those_who_ask_get_it_by_a_hand_over() {
+        const ASKING: usize = 8;
+        let (interrupt, interrupted) = mpsc::channel();
+        let shared = Shared::new(0);
+        let mut loan = shared.borrow().expect("nobody has it");
+        let ring = || interrupt.send(()).expect("it listens");
+        thread::scope(|scope| {
+            for _ in 0..ASKING {
+                scope.spawn(|| shared.with(ring, |count| *count += 1));
+            }
+            // It is away until the first hand-over, so all of them ask.
+            (0..ASKING).for_each(|_| interrupted.recv().expect("one asks"));
+            loan.hand_over();
+            assert_eq!(*loan.get(), ASKING);
+        });
+        assert!(shared.borrow().is_none(), "still on loan");
+    }
+
+    #[test]
+    fn a_loan_that_ends_serves_those_who_ask() {
+        let shared = Shared::new(0);
+        let loan = shared.borrow().expect("nobody has it");
+        let (interrupt, interrupted) = mpsc::channel();
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                shared.with(
+                    || interrupt.send(()).expect("it listens"),
+                    |count| *count += 1,
+                );
+            });
+            interrupted.recv().expect("it asks");
+            drop(loan);
+            asking.join().expect("it was served");
+        });
+        assert_eq!(*shared.borrow().expect("nobody has it").get(), 1);
+    }
+
+    #[test]
+    fn the_next_borrower_does_not_overtake_those_who_asked_the_last() {
+        let shared = Shared::new(0);
+        let (interrupt, interrupted) = mpsc::channel();
+        let ring = || interrupt.send(()).expect("it listens");
+        for round in 1..=100 {
+            let loan = shared.borrow().expect("nobody has it");
+            thread::scope(|scope| {
+                scope.spawn(|| shared.with(ring, |count| *count += 1));
+                interrupted.recv().expect("it asks");
+                drop(loan);
+                let mut next = shared.borrow().expect("nobody has it");
+                assert_eq!(*next.get(), round);
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_at_work_leaves_it_to_the_others() {
+        let shared = Shared::new(0);
+        thread::scope(|scope| {
+            let work = scope.spawn(|| shared.with(|| (), |_| panic!("for this test")));
+            assert!(work.join().is_err());
+        });
+        assert!(shared.borrow().is_some());
+    }
+}

@@ -1,0 +1,56 @@
+//! How often readiness that lasts is told.
+
+use std::io;
+
+use evcore_poller::{Abilities, Mode};
+
+/// How often a descriptor is told to be ready.
+///
+/// ```
+/// assert!(polling::PollMode::Oneshot < polling::PollMode::Level);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PollMode {
+    /// Once, and again after a `modify`. What `add` and `modify` use.
+    Oneshot,
+    /// In every wait while it holds.
+    Level,
+    /// Once for each change. Only where the kernel does it.
+    Edge,
+    /// Once, and again after a `modify`, which looks at what holds then.
+    EdgeOneshot,
+}
+
+impl PollMode {
+    /// The mode in our words.
+    ///
+    /// Our `Edge` is kept on every backend, but where the kernel does not keep it, the caller must
+    /// say when it has drained a descriptor, and nobody who uses `polling` says so.
+    pub(crate) fn ours(self, native: Abilities) -> io::Result<Mode> {
+        match self {
+            Self::Oneshot | Self::EdgeOneshot => Ok(Mode::Oneshot),
+            Self::Level => Ok(Mode::Level),
+            Self::Edge if native.edge => Ok(Mode::Edge),
+            Self::Edge => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this backend has no edge-triggered mode; ask `supports_edge`",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edge_is_refused_where_the_kernel_has_none() {
+        let mut native = Abilities::default();
+        let refused = PollMode::Edge.ours(native).expect_err("no edge");
+        assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+        assert_eq!(PollMode::Level.ours(native).expect("level"), Mode::Level);
+        native.edge = true;
+        assert_eq!(PollMode::Edge.ours(native).expect("edge"), Mode::Edge);
+    }
+}

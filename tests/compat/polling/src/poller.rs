@@ -1,0 +1,252 @@
+#![allow(
+    unsafe_code,
+    reason = "adding is unsafe in the interface that this one has to be"
+)]
+
+//! The poller that threads share.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use evcore_poller::{Abilities, Kind, Waker};
+
+use crate::{
+    AsRawSource, AsSource, Event, Events, PollMode, loan::Shared, under_test, watch::Watch,
+};
+
+/// Watches descriptors for whoever waits, and lets others change what is watched meanwhile.
+///
+/// ```
+/// use polling::{Event, Events, Poller};
+/// use std::{io::Write, os::unix::net::UnixStream};
+///
+/// let (mut near, far) = UnixStream::pair()?;
+/// let (poller, mut events) = (Poller::new()?, Events::new());
+/// // SAFETY: it is deleted below, before it is closed.
+/// unsafe { poller.add(&far, Event::readable(7))? };
+///
+/// near.write_all(b"ping")?;
+/// poller.wait(&mut events, None)?;
+/// assert_eq!(events.iter().next(), Some(Event::readable(7)));
+/// poller.delete(&far)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Poller {
+    watch: Shared<Watch>,
+    waker: Waker,
+    /// A wake is one that a wait returns for, and not only one of somebody who asks for the loan.
+    is_notified: AtomicBool,
+    native: Abilities,
+}
+
+impl Poller {
+    /// A poller on the backend that [`under_test::BACKEND`] names, or else on the best.
+    ///
+    /// # Errors
+    ///
+    /// A name that no backend has, and what the kernel says.
+    pub fn new() -> io::Result<Self> {
+        match under_test::backend()? {
+            Some(kind) => Self::on(kind),
+            None => Ok(Self::over(evcore_poller::Poller::new()?)),
+        }
+    }
+
+    /// A poller on a backend by its kind, which `polling` does not have.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn on(kind: Kind) -> io::Result<Self> {
+        Ok(Self::over(evcore_poller::Poller::with(kind)?))
+    }
+
+    /// Whether there is [`PollMode::Level`]: always.
+    #[must_use]
+    pub fn supports_level(&self) -> bool {
+        true
+    }
+
+    /// Whether there is [`PollMode::Edge`]: where the kernel keeps it.
+    #[must_use]
+    pub fn supports_edge(&self) -> bool {
+        self.native.edge
+    }
+
+    /// [`add_with_mode`](Self::add_with_mode), with [`PollMode::Oneshot`].
+    ///
+    /// # Safety
+    ///
+    /// The source is open, and is [deleted](Self::delete) before it is closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add_with_mode`](Self::add_with_mode).
+    pub unsafe fn add(&self, source: impl AsRawSource, interest: Event) -> io::Result<()> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.add_with_mode(source, interest, PollMode::Oneshot) }
+    }
+
+    /// Begins to watch.
+    ///
+    /// # Safety
+    ///
+    /// The source is open, and is [deleted](Self::delete) before it is closed.
+    ///
+    /// # Errors
+    ///
+    /// A key of `usize::MAX`, a source that is watched already, a mode that the backend does not
+    /// have, and what the kernel says.
+    pub unsafe fn add_with_mode(
+        &self,
+        source: impl AsRawSource,
+        interest: Event,
+        mode: PollMode,
+    ) -> io::Result<()> {
+        check_key(interest)?;
+        // SAFETY: the caller says that it is open.
+        let fd = unsafe { BorrowedFd::borrow_raw(source.raw()) };
+        self.change(|watch| watch.add(fd, interest, mode))
+    }
+
+    /// [`modify_with_mode`](Self::modify_with_mode), with [`PollMode::Oneshot`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`modify_with_mode`](Self::modify_with_mode).
+    pub fn modify(&self, source: impl AsSource, interest: Event) -> io::Result<()> {
+        self.modify_with_mode(source, interest, PollMode::Oneshot)
+    }
+
+    /// Watches for something else, under another key, in another mode; arms a one-shot again.
+    ///
+    /// # Errors
+    ///
+    /// A key of `usize::MAX`, a source that is not watched, a mode that the backend does not have.
+    /// What the kernel says comes as an event, unless the mode changes.
+    pub fn modify_with_mode(
+        &self,
+        source: impl AsSource,
+        interest: Event,
+        mode: PollMode,
+    ) -> io::Result<()> {
+        check_key(interest)?;
+        self.change(|watch| watch.modify(source.source(), interest, mode))
+    }
+
+    /// Ceases to watch. When this returns, the source may be closed.
+    ///
+    /// # Errors
+    ///
+    /// A source that is not watched, and what the kernel says.
+    pub fn delete(&self, source: impl AsSource) -> io::Result<()> {
+        self.change(|watch| watch.delete(source.source()))
+    }
+
+    /// Waits for an event, a [notification](Self::notify) or the end of `timeout`, and appends to
+    /// `events`. Returns how many there are in it. Where another thread waits, it does not wait.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
+        // Past the end of time is as good as never.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.wait_until(events, deadline)
+    }
+
+    /// [`wait`](Self::wait), with a deadline in place of a timeout.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait).
+    pub fn wait_deadline(&self, events: &mut Events, deadline: Instant) -> io::Result<usize> {
+        self.wait_until(events, Some(deadline))
+    }
+
+    /// Ends the present wait or, if nobody waits, the next one. Many may be seen as one.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn notify(&self) -> io::Result<()> {
+        // Before the wake: a wait that it ends must find it.
+        self.is_notified.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn over(poller: evcore_poller::Poller) -> Self {
+        let watch = Watch::new(poller);
+        Self {
+            waker: watch.poller().waker(),
+            native: watch.poller().abilities(),
+            is_notified: AtomicBool::new(false),
+            watch: Shared::new(watch),
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Watch) -> io::Result<()>) -> io::Result<()> {
+        self.watch.with(|| self.waker.wake(), change)
+    }
+
+    fn wait_until(&self, events: &mut Events, deadline: Option<Instant>) -> io::Result<usize> {
+        let Some(mut watch) = self.watch.borrow() else {
+            return Ok(0);
+        };
+        let before = events.len();
+        loop {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            watch.get().wait(events, left)?;
+            let is_notified = self.is_notified.swap(false, Ordering::SeqCst);
+            let is_over = deadline.is_some_and(|at| at <= Instant::now());
+            if events.len() > before || is_notified || is_over {
+                return Ok(events.len());
+            }
+            // Woken by those who ask for the loan, or by the rest of an old wake.
+            watch.hand_over();
+        }
+    }
+}
+
+/// Needed to compile: both async-io and calloop offer their poller's descriptor to other loops.
+///
+/// # Panics
+///
+/// Always: our poller does not show the descriptor of its backend, and poll and select have none.
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        no_descriptor()
+    }
+}
+
+/// As [`AsFd`].
+///
+/// # Panics
+///
+/// Always.
+impl AsRawFd for Poller {
+    fn as_raw_fd(&self) -> RawFd {
+        no_descriptor()
+    }
+}
+
+fn no_descriptor() -> ! {
+    panic!("evcore-poller shows no descriptor that stands for all it watches")
+}
+
+/// `polling` keeps one key for itself.
+fn check_key(event: Event) -> io::Result<()> {
+    if event.key == usize::MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the key usize::MAX is reserved",
+        ));
+    }
+    Ok(())
+}

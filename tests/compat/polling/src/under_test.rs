@@ -1,0 +1,47 @@
+//! What `polling` does not have: the choice of a backend, and the proof that it ran.
+
+use std::{
+    collections::BTreeMap,
+    env, io,
+    sync::{Mutex, PoisonError},
+};
+
+use evcore_poller::Kind;
+
+/// The environment variable that names the backend of every [`Poller`](crate::Poller) of a
+/// process: `epoll`, `poll`, `select`. Without it, the best.
+pub const BACKEND: &str = "EVCORE_COMPAT_BACKEND";
+
+/// The waits of this process, by backend.
+static WAITS: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
+
+/// How often a backend has been waited for in this process, for each that has been.
+///
+/// ```
+/// use polling::{Events, Poller, under_test};
+/// use std::time::Duration;
+///
+/// Poller::new()?.wait(&mut Events::new(), Some(Duration::ZERO))?;
+/// let waits: u64 = under_test::waits().values().sum();
+/// assert!(waits >= 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use]
+pub fn waits() -> BTreeMap<&'static str, u64> {
+    WAITS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+pub(crate) fn count_a_wait(backend: &'static str) {
+    let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+    *waits.entry(backend).or_default() += 1;
+}
+
+/// The backend that the environment names, if it names one.
+pub(crate) fn backend() -> io::Result<Option<Kind>> {
+    let Ok(name) = env::var(BACKEND) else {
+        return Ok(None);
+    };
+    let kind = name.parse::<Kind>();
+    kind.map(Some)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}

@@ -1,0 +1,137 @@
+//! Our poller, and what it cannot keep for a caller who names things by their descriptors.
+//!
+//! A caller of `polling` changes and removes by descriptor, may give two descriptors one key, may
+//! change a key, and uses all its bits. So the id that we give our poller is the descriptor itself,
+//! which is small, dense and unique, and the caller's key is looked up when an event comes. The
+//! high half of our key is a generation: an event that outlived its registration finds nothing.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    time::Duration,
+};
+
+use evcore_poller::Mode;
+
+use crate::{Event, Events, PollMode, under_test};
+
+/// Our poller with the caller's keys.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    poller: evcore_poller::Poller,
+    rows: HashMap<RawFd, Row>,
+    generation: u32,
+}
+
+/// One registration.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// The key of our poller.
+    ours: u64,
+    /// The caller's.
+    theirs: usize,
+    mode: Mode,
+}
+
+impl Watch {
+    pub(crate) fn new(poller: evcore_poller::Poller) -> Self {
+        Self {
+            poller,
+            rows: HashMap::new(),
+            generation: 0,
+        }
+    }
+
+    pub(crate) fn poller(&self) -> &evcore_poller::Poller {
+        &self.poller
+    }
+
+    /// Our poller takes no system call for an empty interest, so what the kernel has against a
+    /// descriptor may be said only when something is asked for: then by an event.
+    pub(crate) fn add(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        interest: Event,
+        mode: PollMode,
+    ) -> io::Result<()> {
+        let mode = mode.ours(self.poller.abilities())?;
+        if self.rows.contains_key(&fd.as_raw_fd()) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.insert(fd, interest, mode)
+    }
+
+    pub(crate) fn modify(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        interest: Event,
+        mode: PollMode,
+    ) -> io::Result<()> {
+        let mode = mode.ours(self.poller.abilities())?;
+        let row = self.row(fd)?;
+        if mode == row.mode && mode != Mode::Edge {
+            row.theirs = interest.key;
+            let ours = row.ours;
+            return Ok(self.poller.modify(ours, interest.interest())?);
+        }
+        // Our mode is for good; and our `Edge` looks at what holds only when its interest changes,
+        // while a caller of `polling` expects that of every change.
+        self.delete(fd)?;
+        self.insert(fd, interest, mode)
+    }
+
+    pub(crate) fn delete(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let ours = self.row(fd)?.ours;
+        self.rows.remove(&fd.as_raw_fd());
+        Ok(self.poller.remove(ours)?)
+    }
+
+    /// Waits, and appends what came under the caller's keys.
+    pub(crate) fn wait(
+        &mut self,
+        events: &mut Events,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let waited = self.poller.wait(&mut events.raw, timeout);
+        under_test::count_a_wait(self.poller.name());
+        waited?;
+        for position in 0..events.raw.len() {
+            let event = events.raw.at(position).expect("below the length");
+            if let Some(theirs) = self.theirs(event.key) {
+                events.push(Event::said(theirs, event.ready));
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, fd: BorrowedFd<'_>, interest: Event, mode: Mode) -> io::Result<()> {
+        self.generation = self.generation.wrapping_add(1);
+        let ours = (u64::from(self.generation) << 32) | u64::from(id(fd.as_raw_fd()));
+        self.poller.add(fd, ours, interest.interest(), mode)?;
+        let row = Row {
+            ours,
+            theirs: interest.key,
+            mode,
+        };
+        self.rows.insert(fd.as_raw_fd(), row);
+        Ok(())
+    }
+
+    fn row(&mut self, fd: BorrowedFd<'_>) -> io::Result<&mut Row> {
+        let row = self.rows.get_mut(&fd.as_raw_fd());
+        row.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The caller's key, if the registration still lives.
+    fn theirs(&self, ours: u64) -> Option<usize> {
+        let fd = RawFd::try_from(ours & u64::from(u32::MAX)).ok()?;
+        let row = self.rows.get(&fd).filter(|row| row.ours == ours)?;
+        Some(row.theirs)
+    }
+}
+
+/// A descriptor as our poller's id.
+fn id(fd: RawFd) -> u32 {
+    u32::try_from(fd).expect("a descriptor that is open is not negative")
+}

@@ -1,0 +1,271 @@
+//! What `polling` promises to threads that share one poller, on every backend.
+
+#![allow(
+    unsafe_code,
+    reason = "adding is unsafe in the interface that this one has to be"
+)]
+
+use std::{
+    io::{ErrorKind, Write},
+    os::unix::net::UnixStream,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_poller::Kind;
+use polling::{Event, Events, PollMode, Poller};
+
+/// What only a failure waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn pollers() -> impl Iterator<Item = Poller> {
+    let kinds = Kind::available().iter();
+    kinds.map(|kind| Poller::on(*kind).expect("the backend opens"))
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    UnixStream::pair().expect("a pair of sockets")
+}
+
+fn add(poller: &Poller, stream: &UnixStream, interest: Event) {
+    // SAFETY: in these tests, streams are deleted first, or dropped after their poller.
+    unsafe { poller.add(stream, interest) }.expect("it is watched");
+}
+
+/// The events of one wait.
+fn wait(poller: &Poller, timeout: Duration) -> Vec<Event> {
+    let mut events = Events::new();
+    let told = poller.wait(&mut events, Some(timeout)).expect("it waits");
+    assert_eq!(told, events.len());
+    events.iter().collect()
+}
+
+/// Runs `work` while another thread waits with no limit, and then ends that wait. Returns what it
+/// brought. The waiting thread may come late, so this cannot tell whether `work` met it asleep;
+/// over many rounds it does.
+fn while_another_waits(poller: &Poller, work: impl Fn()) -> Vec<Event> {
+    let start = Barrier::new(2);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            start.wait();
+            wait(poller, PATIENCE)
+        });
+        start.wait();
+        work();
+        waiting.join().expect("it waits")
+    })
+}
+
+#[test]
+fn a_notification_before_a_wait_ends_it_and_only_it() {
+    for poller in pollers() {
+        poller.notify().expect("notified");
+        poller.notify().expect("notified");
+        assert_eq!(wait(&poller, PATIENCE), []);
+        let start = Instant::now();
+        assert_eq!(wait(&poller, Duration::from_millis(5)), []);
+        assert!(start.elapsed() >= Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_notification_ends_the_wait_of_another_thread() {
+    for poller in pollers() {
+        for _ in 0..200 {
+            let notify = || poller.notify().expect("notified");
+            assert_eq!(while_another_waits(&poller, notify), []);
+        }
+    }
+}
+
+#[test]
+fn what_is_added_while_another_waits_ends_its_wait_when_it_is_ready() {
+    for poller in pollers() {
+        for round in 0..200 {
+            let (mut near, far) = pair();
+            near.write_all(b"x").expect("written");
+            let came = while_another_waits(&poller, || {
+                add(&poller, &far, Event::none(round));
+                poller.modify(&far, Event::readable(round)).expect("asked");
+            });
+            assert_eq!(came, [Event::readable(round)]);
+            poller.delete(&far).expect("deleted");
+        }
+    }
+}
+
+#[test]
+fn what_is_deleted_while_another_waits_may_be_closed_at_once() {
+    for poller in pollers() {
+        for round in 0..200 {
+            let came = while_another_waits(&poller, || {
+                let (mut near, far) = pair();
+                add(&poller, &far, Event::readable(round));
+                poller.delete(&far).expect("deleted");
+                near.write_all(b"x").expect("written");
+                drop(far);
+                // The number comes back for another, of whom there is nothing to tell.
+                let (_near, far) = pair();
+                add(&poller, &far, Event::readable(round));
+                poller.delete(&far).expect("deleted");
+                poller.notify().expect("notified");
+            });
+            assert_eq!(came, [], "round {round}");
+        }
+    }
+}
+
+#[test]
+fn errors_are_told_where_they_happen_while_another_waits() {
+    for poller in pollers() {
+        let (_near, far) = pair();
+        let (_, stranger) = pair();
+        add(&poller, &far, Event::none(1));
+        let came = while_another_waits(&poller, || {
+            // SAFETY: it is refused.
+            let twice = unsafe { poller.add(&far, Event::none(2)) };
+            assert_eq!(kind(twice), ErrorKind::AlreadyExists);
+            let unknown = poller.modify(&stranger, Event::none(3));
+            assert_eq!(kind(unknown), ErrorKind::NotFound);
+            assert_eq!(kind(poller.delete(&stranger)), ErrorKind::NotFound);
+            poller.notify().expect("notified");
+        });
+        assert_eq!(came, []);
+        poller.delete(&far).expect("deleted");
+    }
+}
+
+fn kind(result: std::io::Result<()>) -> ErrorKind {
+    result.expect_err("it is refused").kind()
+}
+
+#[test]
+fn one_key_is_refused() {
+    for poller in pollers() {
+        let (_near, far) = pair();
+        // SAFETY: it is refused.
+        let added = unsafe { poller.add(&far, Event::none(usize::MAX)) };
+        assert_eq!(kind(added), ErrorKind::InvalidInput);
+        add(&poller, &far, Event::none(usize::MAX - 1));
+        let modified = poller.modify(&far, Event::none(usize::MAX));
+        assert_eq!(kind(modified), ErrorKind::InvalidInput);
+        poller.delete(&far).expect("deleted");
+    }
+}
+
+/// Of two threads that wait without limit, one must come back by itself.
+#[test]
+fn who_comes_second_does_not_wait() {
+    for poller in pollers() {
+        let (back, returned) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| back.send(wait(&poller, PATIENCE)).expect("it is heard"));
+            }
+            assert_eq!(returned.recv(), Ok(Vec::new()), "the second");
+            poller.notify().expect("notified");
+            assert_eq!(returned.recv(), Ok(Vec::new()), "the first");
+        });
+    }
+}
+
+#[test]
+fn changes_of_others_do_not_cut_a_wait_short() {
+    const TIMEOUT: Duration = Duration::from_millis(50);
+    for poller in pollers() {
+        let is_over = AtomicBool::new(false);
+        let (_near, far) = pair();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    add(&poller, &far, Event::readable(1));
+                    poller.delete(&far).expect("deleted");
+                }
+            });
+            let start = Instant::now();
+            assert_eq!(wait(&poller, TIMEOUT), []);
+            assert!(start.elapsed() >= TIMEOUT);
+            is_over.store(true, Ordering::SeqCst);
+        });
+    }
+}
+
+#[test]
+fn each_wait_appends() {
+    for poller in pollers() {
+        let (_near, far) = pair();
+        add(&poller, &far, Event::writable(1));
+        let mut events = Events::new();
+        assert_eq!(poller.wait(&mut events, None).expect("it waits"), 1);
+        poller.modify(&far, Event::writable(2)).expect("asked");
+        let deadline = Instant::now() + PATIENCE;
+        assert_eq!(
+            poller
+                .wait_deadline(&mut events, deadline)
+                .expect("it waits"),
+            2
+        );
+        let keys: Vec<_> = events.iter().map(|event| event.key).collect();
+        assert_eq!(keys, [1, 2]);
+        poller.delete(&far).expect("deleted");
+    }
+}
+
+#[test]
+fn two_descriptors_may_have_one_key() {
+    for poller in pollers() {
+        let (near, far) = pair();
+        add(&poller, &near, Event::writable(1));
+        add(&poller, &far, Event::writable(1));
+        assert_eq!(wait(&poller, PATIENCE), [Event::writable(1); 2]);
+        poller.delete(&near).expect("deleted");
+        poller.delete(&far).expect("deleted");
+    }
+}
+
+#[test]
+fn a_mode_is_changed_by_a_change_of_interest() {
+    for poller in pollers() {
+        let (mut near, far) = pair();
+        near.write_all(b"x").expect("written");
+        add(&poller, &far, Event::readable(1));
+        assert_eq!(wait(&poller, PATIENCE), [Event::readable(1)]);
+        assert_eq!(wait(&poller, Duration::ZERO), [], "once");
+        let level = poller.modify_with_mode(&far, Event::readable(2), PollMode::Level);
+        level.expect("every backend has it");
+        for _ in 0..3 {
+            assert_eq!(wait(&poller, PATIENCE), [Event::readable(2)]);
+        }
+        poller.modify(&far, Event::all(3)).expect("asked");
+        assert_eq!(wait(&poller, PATIENCE), [Event::all(3)]);
+        assert_eq!(wait(&poller, Duration::ZERO), [], "once");
+        poller.delete(&far).expect("deleted");
+    }
+}
+
+#[test]
+fn edge_is_there_exactly_where_it_is_said_to_be() {
+    for poller in pollers() {
+        let (mut near, far) = pair();
+        // SAFETY: it is deleted below.
+        let added = unsafe { poller.add_with_mode(&far, Event::readable(1), PollMode::Edge) };
+        assert_eq!(added.is_ok(), poller.supports_edge());
+        if added.is_err() {
+            continue;
+        }
+        for _ in 0..3 {
+            near.write_all(b"x").expect("written");
+            assert_eq!(wait(&poller, PATIENCE), [Event::readable(1)]);
+            assert_eq!(wait(&poller, Duration::ZERO), []);
+        }
+        let again = poller.modify_with_mode(&far, Event::readable(1), PollMode::Edge);
+        again.expect("it is there");
+        assert_eq!(wait(&poller, PATIENCE), [Event::readable(1)]);
+        poller.delete(&far).expect("deleted");
+    }
+}

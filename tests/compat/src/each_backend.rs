@@ -1,0 +1,94 @@
+//! A test that runs itself again, once a backend.
+
+use std::{
+    env,
+    process::{Command, Output},
+};
+
+use evcore_poller::Kind;
+use polling::under_test;
+
+use crate::watchdog;
+
+/// Makes a `#[test]` of each program (a function with no arguments), which runs it on each backend.
+#[macro_export]
+macro_rules! on_each_backend {
+    ($($program:ident),+ $(,)?) => {
+        mod on_each_backend {
+            $(
+                #[test]
+                fn $program() {
+                    let name = concat!(module_path!(), "::", stringify!($program));
+                    $crate::run_on_each_backend(name, super::$program);
+                }
+            )+
+        }
+    };
+}
+
+/// Runs `program`, which is the test called `name` (with its crate), on each backend of this
+/// system, in a process for each. Where the environment already names a backend, on that one, here.
+///
+/// # Panics
+///
+/// Where the program fails on a backend, or ran on another, or did not run at all.
+pub fn run_on_each_backend(name: &str, program: fn()) {
+    match env::var(under_test::BACKEND) {
+        Ok(backend) => run_here(name, &backend, program),
+        Err(_) => Kind::available()
+            .iter()
+            .for_each(|kind| run_elsewhere(name, *kind)),
+    }
+}
+
+fn run_here(name: &str, backend: &str, program: fn()) {
+    watchdog::watch(name, program);
+    let waits = under_test::waits();
+    let names: Vec<_> = waits.keys().copied().collect();
+    assert_eq!(names, [backend], "the backends that were waited for");
+    println!("{}", receipt(name, backend));
+}
+
+fn run_elsewhere(name: &str, kind: Kind) {
+    let (_, test) = name.split_once("::").expect("a crate and a test");
+    let this = env::current_exe().expect("this program has a path");
+    let mut command = Command::new(this);
+    command.args([test, "--exact", "--nocapture"]);
+    command.env(under_test::BACKEND, kind.to_string());
+    let output = command.output().expect("this program starts");
+    assert!(output.status.success(), "on {kind}: {}", told(&output));
+    // A test that is not found is a success too.
+    let receipt = receipt(name, &kind.to_string());
+    let ran = told(&output).contains(&receipt);
+    assert!(ran, "on {kind}, no {receipt:?}: {}", told(&output));
+}
+
+/// What a process says when it has run a program to its end.
+fn receipt(name: &str, backend: &str) -> String {
+    format!("[{name} ran on {backend}]")
+}
+
+fn told(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{}\n{out}{err}", output.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits_for_nothing() {}
+
+    #[test]
+    fn a_program_that_never_waited_is_no_proof() {
+        let ran = std::panic::catch_unwind(|| run_here("crate::test", "epoll", waits_for_nothing));
+        assert!(ran.is_err());
+    }
+
+    #[test]
+    fn a_test_that_does_not_exist_is_not_taken_for_a_success() {
+        let kind = Kind::available()[0];
+        let ran = std::panic::catch_unwind(|| run_elsewhere("crate::no_such_test", kind));
+        assert!(ran.is_err());
+    }
+}

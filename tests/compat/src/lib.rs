@@ -1,0 +1,11 @@
+//! What the programs of this package share: each runs on every backend, in a process of its own.
+//!
+//! async-io has one reactor a process, whose backend cannot be changed. So a test starts this very
+//! test program again for each backend, to run that one test, with the backend in the environment.
+
+mod each_backend;
+mod letters;
+mod watchdog;
+
+pub use each_backend::run_on_each_backend;
+pub use letters::letter;

@@ -1,0 +1,19 @@
+//! An end to a program that hangs: what a lost wake-up looks like from outside.
+
+use std::{process, sync::mpsc, thread, time::Duration};
+
+/// How long a program may take. Only a failure needs it: they take a few seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `program`, and ends the process where it takes too long.
+pub(crate) fn watch(name: &str, program: fn()) {
+    let (_running, ended) = mpsc::channel::<()>();
+    let name = name.to_owned();
+    thread::spawn(move || {
+        if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} hangs: nothing ended it in {PATIENCE:?}");
+            process::abort();
+        }
+    });
+    program();
+}

@@ -1,0 +1,11 @@
+//! Programs over async-io, whose reactor waits on our poller.
+//!
+//! Several threads run the tasks, so sources are added, changed and removed while another thread
+//! waits: what our poller cannot do by itself, and the adapter must.
+
+mod threads;
+
+mod echo;
+mod half_close;
+mod tasks;
+mod timers;

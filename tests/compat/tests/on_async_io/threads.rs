@@ -1,0 +1,27 @@
+//! An executor with threads of its own, for as long as one future runs.
+
+use std::{future::Future, thread};
+
+use async_executor::Executor;
+use async_io::block_on;
+
+/// How many threads run the tasks, beside the one that runs the main future.
+const THREADS: usize = 3;
+
+/// Runs `main` here, and what it spawns on several threads, until it ends.
+///
+/// A task that panics does so where it is awaited.
+pub(crate) fn run<'a, T, F>(executor: &Executor<'a>, main: F) -> T
+where
+    F: Future<Output = T>,
+{
+    let (running, ended) = async_channel::bounded::<()>(1);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            // An error is what they wait for: the channel closes.
+            scope.spawn(|| block_on(executor.run(ended.recv())));
+        }
+        let _running = running;
+        block_on(main)
+    })
+}

@@ -1,0 +1,23 @@
+//! An event loop that is turned until something has happened.
+
+use std::time::Duration;
+
+use calloop::EventLoop;
+
+/// Turns the loop, waiting as long as it takes, until `has_happened`.
+pub(crate) fn until<D>(
+    event_loop: &mut EventLoop<'_, D>,
+    data: &mut D,
+    has_happened: impl Fn(&D) -> bool,
+) {
+    while !has_happened(data) {
+        event_loop.dispatch(None, data).expect("the loop turns");
+    }
+}
+
+/// Turns the loop once, without waiting.
+pub(crate) fn once<D>(event_loop: &mut EventLoop<'_, D>, data: &mut D) {
+    event_loop
+        .dispatch(Duration::ZERO, data)
+        .expect("the loop turns");
+}

@@ -1,0 +1,55 @@
+//! A poller in a forked child: an error, and the parent's registrations stay as they are.
+
+#![allow(unsafe_code, reason = "this process is forked")]
+
+use evcore_poller::{Error, Interest, Mode, Poller};
+
+use crate::stage::{Stage, WRITABLE, pair};
+
+crate::scenarios! {
+    a_forked_child_is_refused_and_the_parent_goes_on,
+}
+
+fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
+    let ((_near, far), (_other, unknown)) = (pair(), pair());
+    stage.add(&far, 1, Interest::WRITE, Mode::Level);
+    let parent = std::process::id();
+    let is_refused = |result: Result<(), Error>| match result {
+        Err(Error::Forked { process }) => process == parent,
+        _ => false,
+    };
+    let of_child = in_a_child(|| {
+        let poller: &mut Poller = &mut stage.poller;
+        let waited = poller.wait(&mut stage.events, None).map(drop);
+        let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
+        let exclusive = poller.add_exclusive(&unknown, 2, Interest::READ, Mode::Level);
+        // Where it can be exclusive at all, it is refused for the fork.
+        let exclusive = !poller.abilities().exclusive || is_refused(exclusive);
+        is_refused(waited) && is_refused(added) && is_refused(poller.remove(1)) && exclusive
+    });
+    assert!(of_child, "{}: the child was not refused", stage.name);
+    stage.expect(&[(1, WRITABLE)]);
+    stage.remove(1);
+}
+
+/// Runs `claim` in a forked child, and returns what it did.
+///
+/// Other threads may have held any lock when they were left behind: `claim` must not allocate.
+fn in_a_child(claim: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `claim`, which takes no lock, and then ends without unwinding.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = i32::from(!claim());
+            // SAFETY: it has no preconditions.
+            unsafe { libc::_exit(code) }
+        }
+        child => {
+            assert!(child > 0, "fork");
+            let mut status = 0;
+            // SAFETY: `status` outlives the call.
+            let reaped = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(reaped, child, "waitpid");
+            status == 0
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Descriptors that were closed without a word, whose numbers come back, or whose duplicates live.
+
+use std::{
+    io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    time::{Duration, Instant},
+};
+
+use evcore_poller::{Error, Interest, Mode};
+
+use crate::stage::{READABLE, Stage, WRITABLE, pair};
+
+crate::scenarios! {
+    a_number_that_came_back_is_refused_until_its_old_key_is_gone,
+    a_number_that_came_back_is_silent_or_is_taken_for_what_it_was,
+    removing_the_old_key_leaves_the_new_owner_alone,
+    what_was_forgotten_is_silent_although_a_duplicate_lives,
+    what_was_closed_and_removed_is_silent_although_a_duplicate_lives,
+    the_others_are_heard_after_the_silence,
+    a_one_shot_that_reported_is_silent_after_the_silence,
+}
+
+/// Replaces `fd`, which is registered, by another file under the same number.
+fn reuse(fd: &mut OwnedFd, by: &UnixStream) {
+    rustix::io::dup2(by, fd).expect("the number is taken over");
+}
+
+fn a_number_that_came_back_is_refused_until_its_old_key_is_gone(stage: &mut Stage) {
+    let ((_near, old), (_other, new)) = (pair(), pair());
+    let mut fd = OwnedFd::from(old);
+    stage.add(&fd, 1, Interest::READ, Mode::Level);
+    reuse(&mut fd, &new);
+    let refused = stage.poller.add(&fd, 2, Interest::WRITE, Mode::Level);
+    assert!(
+        matches!(refused, Err(Error::AlreadyWatched { .. })),
+        "{}: {refused:?}",
+        stage.name
+    );
+    stage.poller.forget(1).expect("registered");
+    stage.add(&fd, 2, Interest::WRITE, Mode::Level);
+    stage.expect(&[(2, WRITABLE)]);
+}
+
+/// Here backends differ: those that know files (epoll) are silent, and so are those that drop a
+/// number with its file (kqueue, event ports); the others know nothing but the number.
+fn a_number_that_came_back_is_silent_or_is_taken_for_what_it_was(stage: &mut Stage) {
+    let ((_near, old), (mut other, new)) = (pair(), pair());
+    let mut fd = OwnedFd::from(old);
+    stage.add(&fd, 1, Interest::READ, Mode::Level);
+    stage.expect_nothing();
+    reuse(&mut fd, &new);
+    other.write_all(b"a").expect("write");
+    if ["poll", "select"].contains(&stage.poller.name()) {
+        stage.expect(&[(1, READABLE)]);
+    } else {
+        stage.expect_nothing();
+    }
+    // Whether it is an error is up to the kernel; the key is gone all the same.
+    let _ = stage.poller.remove(1);
+    stage.expect_nothing();
+}
+
+fn removing_the_old_key_leaves_the_new_owner_alone(stage: &mut Stage) {
+    let ((_near, old), (_other, new)) = (pair(), pair());
+    let mut fd = OwnedFd::from(old);
+    stage.add(&fd, 1, Interest::READ, Mode::Level);
+    reuse(&mut fd, &new);
+    let _ = stage.poller.remove(1);
+    stage.add(&fd, 2, Interest::WRITE, Mode::Level);
+    assert!(stage.poller.remove(1).is_err(), "{}", stage.name);
+    stage.expect(&[(2, WRITABLE)]);
+}
+
+/// A wait that would end early, or bring something, if anything were left in the kernel.
+fn expect_silence(stage: &mut Stage) {
+    let timeout = Duration::from_millis(5);
+    for _ in 0..3 {
+        let start = Instant::now();
+        assert_eq!(stage.wait(Some(timeout)), [], "{}", stage.name);
+        assert!(start.elapsed() >= timeout, "{}", stage.name);
+    }
+}
+
+/// A readable socket, registered under key 1, and a duplicate of it that is not.
+fn readable(stage: &mut Stage) -> (UnixStream, [UnixStream; 2]) {
+    let (mut near, far) = pair();
+    near.write_all(b"a").expect("write");
+    stage.add(&far, 1, Interest::READ, Mode::Level);
+    stage.expect(&[(1, READABLE)]);
+    let duplicate = far.try_clone().expect("a duplicate");
+    (far, [near, duplicate])
+}
+
+fn what_was_forgotten_is_silent_although_a_duplicate_lives(stage: &mut Stage) {
+    let (far, _alive) = readable(stage);
+    stage.poller.forget(1).expect("registered");
+    drop(far);
+    expect_silence(stage);
+}
+
+fn what_was_closed_and_removed_is_silent_although_a_duplicate_lives(stage: &mut Stage) {
+    let (far, _alive) = readable(stage);
+    drop(far);
+    let _ = stage.poller.remove(1);
+    expect_silence(stage);
+}
+
+fn the_others_are_heard_after_the_silence(stage: &mut Stage) {
+    let (far, _alive) = readable(stage);
+    let ((mut near, level), (mut other, edge)) = (pair(), pair());
+    stage.add(&level, 2, Interest::READ, Mode::Level);
+    stage.add(&edge, 3, Interest::READ, Mode::Edge);
+    stage.poller.forget(1).expect("registered");
+    drop(far);
+    expect_silence(stage);
+    near.write_all(b"a").expect("write");
+    stage.expect(&[(2, READABLE)]);
+    other.write_all(b"a").expect("write");
+    stage.expect(&[(2, READABLE), (3, READABLE)]);
+    stage.expect(&[(2, READABLE)]);
+    stage.poller.waker().wake();
+    stage.modify(2, Interest::NONE);
+    stage.expect_nothing();
+    assert!(stage.events.woken(), "{}", stage.name);
+}
+
+fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
+    let (mut near, once) = pair();
+    near.write_all(b"a").expect("write");
+    stage.add(&once, 2, Interest::READ, Mode::Oneshot);
+    stage.expect(&[(2, READABLE)]);
+    let (far, _alive) = readable(stage);
+    stage.poller.forget(1).expect("registered");
+    drop(far);
+    expect_silence(stage);
+    stage.modify(2, Interest::READ);
+    stage.expect(&[(2, READABLE)]);
+    stage.expect_nothing();
+}
