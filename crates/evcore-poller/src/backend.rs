@@ -4,8 +4,9 @@
 //! of interest, keeps `Edge` and `Oneshot` where the kernel has neither, and puts interrupted
 //! waits on again. What is left to a backend is to pass registrations on and to wait:
 //!
-//! - it is never given an empty interest: a registration whose interest becomes empty is removed,
-//!   and added again when it asks for something;
+//! - it is never given a descriptor that has another key already, nor an empty interest: a
+//!   registration whose interest becomes empty is removed, and added again when it asks for
+//!   something;
 //! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
 //! - a wait reports at most as many events as there is room, each key at most once, and what did
 //!   not fit in a later wait, so that none starves;

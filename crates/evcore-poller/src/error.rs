@@ -69,6 +69,12 @@ pub enum Error {
         /// Whether it is the descriptor of a new poller's waker: so many others are open already.
         of_waker: bool,
     },
+    /// This system has no such interface.
+    #[error("this system has no {kind}; there are: {}", crate::kind::names())]
+    Absent {
+        /// What was asked for.
+        kind: Kind,
+    },
     /// The kernel cannot tell readiness of this kind of file: a regular file on epoll.
     #[error(
         "{kind} cannot watch descriptor {fd}: it is a regular file or a directory, \
@@ -109,6 +115,12 @@ pub enum Error {
         interest: Interest,
         /// The mode that was asked for.
         mode: Mode,
+    },
+    /// This backend is not told of priority data.
+    #[error("{backend} cannot watch for priority data; use poll, or do without the interest")]
+    NoPriority {
+        /// The name of the backend.
+        backend: &'static str,
     },
     /// The event buffer has a capacity of zero, so that no wait could bring anything.
     #[error("the event buffer has no room; give Events::with_capacity at least 1")]
@@ -159,9 +171,11 @@ impl From<Error> for io::Error {
             }
             Error::BeyondSets { .. }
             | Error::NotPollable { .. }
+            | Error::Absent { .. }
             | Error::Forked { .. }
             | Error::NoExclusive { .. }
-            | Error::NotExclusive { .. } => io::ErrorKind::Unsupported,
+            | Error::NotExclusive { .. }
+            | Error::NoPriority { .. } => io::ErrorKind::Unsupported,
             Error::Interrupted => io::ErrorKind::Interrupted,
             Error::Os { source, .. } => source.kind(),
         };

@@ -8,6 +8,7 @@
 
 mod event;
 mod interest;
+mod kind;
 mod ready;
 
 mod error;
@@ -26,7 +27,7 @@ pub use backend::{Abilities, Backend, Registration};
 pub use error::{Error, Result};
 pub use event::{Event, Events};
 pub use interest::{Interest, Mode};
+pub use kind::{Kind, UnknownKind};
 pub use poller::{MAX_ID, Poller};
 pub use ready::Ready;
-pub use sys::{Kind, UnknownKind};
 pub use waker::{WakeChannel, Waker};

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     Abilities, Backend, Error, Events, Interest, Kind, Mode, Registration, Result, Waker,
     registry::{Change, Registry},
-    sys::Birthplace,
+    sys::{self, Birthplace},
 };
 
 /// The highest id (low half of a key): ids index a table of 16 bytes each, so they are to be dense.
@@ -74,9 +74,10 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// The kernel's refusal: out of descriptors, most likely.
+    /// [`Error::Absent`] where this system has none such; and the kernel's refusal: out of
+    /// descriptors, most likely.
     pub fn with(kind: Kind) -> Result<Self> {
-        Ok(Self::from_backend(kind.open()?))
+        Ok(Self::from_backend(sys::open(kind)?))
     }
 
     /// A backend of your own: a simulator's, say.
@@ -101,8 +102,8 @@ impl Poller {
     /// # Errors
     ///
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
-    /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::BeyondSets`], [`Error::Forked`],
-    /// [`Error::Os`]; nothing is registered then.
+    /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
+    /// [`Error::Forked`], [`Error::Os`]; nothing is registered then.
     pub fn add(&mut self, fd: impl AsFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
         self.register(&Registration {
             fd: fd.as_fd().as_raw_fd(),
@@ -271,7 +272,9 @@ impl Poller {
         self.backend.name()
     }
 
-    /// What the kernel does by itself; of these, only `exclusive` makes a difference to you.
+    /// What the kernel does by itself. What it does not is kept for it, with two differences for
+    /// you: without `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without
+    /// `edge` a side that was reported stays silent until [`rearm`](Self::rearm).
     #[must_use]
     pub fn abilities(&self) -> Abilities {
         self.registry.native()

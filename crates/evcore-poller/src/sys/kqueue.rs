@@ -32,7 +32,7 @@
 //! sockets.
 
 use std::{
-    fmt, io,
+    fmt,
     os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
@@ -273,11 +273,5 @@ fn refuse_priority(registration: &Registration) -> Result<()> {
     if !registration.interest.contains(Interest::PRIORITY) {
         return Ok(());
     }
-    Err(Error::Os {
-        call: "watching priority data by kqueue",
-        source: io::Error::new(
-            io::ErrorKind::Unsupported,
-            "not every system with kqueue has a filter for it; use poll",
-        ),
-    })
+    Err(Error::NoPriority { backend: "kqueue" })
 }

@@ -1,8 +1,6 @@
 //! The backends: the only files of this crate that call the operating system to wait.
 
-use std::{fmt, str::FromStr};
-
-use crate::{Backend, Result};
+use crate::{Backend, Error, Kind, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
@@ -31,133 +29,37 @@ mod select;
 
 pub(crate) use fork::Birthplace;
 
-/// The kernel interfaces that this system has, best first.
-///
-/// ```
-/// use evcore_poller::{Kind, Poller};
-///
-/// for kind in Kind::available() {
-///     assert_eq!(Poller::with(*kind)?.name(), kind.to_string());
-/// }
-/// # Ok::<(), evcore_poller::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Linux; a wait costs with what is ready, not with what is watched.
+/// Makes [`AVAILABLE`] and [`open`] of one list, so that each condition stands there once.
+macro_rules! backends {
+    ($($(#[$here:meta])? $kind:ident => $backend:ty,)+) => {
+        /// What this system has, best first.
+        pub(crate) const AVAILABLE: &[Kind] = &[$($(#[$here])? Kind::$kind,)+];
+
+        pub(crate) fn open(kind: Kind) -> Result<Box<dyn Backend>> {
+            $(
+                $(#[$here])?
+                if kind == Kind::$kind {
+                    return Ok(Box::new(<$backend>::new()?));
+                }
+            )+
+            Err(Error::Absent { kind })
+        }
+    };
+}
+
+backends! {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Epoll,
-    /// macOS and the BSDs; a wait costs with what is ready.
+    Epoll => epoll::Epoll,
     #[cfg(any(
         target_vendor = "apple",
         target_os = "freebsd",
         target_os = "netbsd",
         target_os = "openbsd",
     ))]
-    Kqueue,
-    /// illumos and Solaris; a wait costs with what is ready.
+    Kqueue => kqueue::Kqueue<_>,
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-    EventPorts,
-    /// Every Unix; a wait costs with what is watched.
-    Poll,
-    /// Every Unix but illumos; descriptors below 1024 alone, and a wait costs with the highest.
+    EventPorts => port::EventPorts<_>,
+    Poll => poll::Poll,
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
-    Select,
-}
-
-impl Kind {
-    /// The backends of this system, in the order in which [`Poller::new`](crate::Poller::new)
-    /// tries them.
-    #[must_use]
-    pub const fn available() -> &'static [Self] {
-        &[
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Epoll,
-            #[cfg(any(
-                target_vendor = "apple",
-                target_os = "freebsd",
-                target_os = "netbsd",
-                target_os = "openbsd",
-            ))]
-            Self::Kqueue,
-            #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-            Self::EventPorts,
-            Self::Poll,
-            #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
-            Self::Select,
-        ]
-    }
-
-    pub(crate) fn open(self) -> Result<Box<dyn Backend>> {
-        Ok(match self {
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Epoll => Box::new(epoll::Epoll::new()?),
-            #[cfg(any(
-                target_vendor = "apple",
-                target_os = "freebsd",
-                target_os = "netbsd",
-                target_os = "openbsd",
-            ))]
-            Self::Kqueue => Box::new(kqueue::Kqueue::new()?),
-            #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-            Self::EventPorts => Box::new(port::EventPorts::new()?),
-            Self::Poll => Box::new(poll::Poll::new()?),
-            #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
-            Self::Select => Box::new(select::Select::new()?),
-        })
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Epoll => "epoll",
-            #[cfg(any(
-                target_vendor = "apple",
-                target_os = "freebsd",
-                target_os = "netbsd",
-                target_os = "openbsd",
-            ))]
-            Self::Kqueue => "kqueue",
-            #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-            Self::EventPorts => "eventport",
-            Self::Poll => "poll",
-            #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
-            Self::Select => "select",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// By its name; the error lists what this system has.
-impl FromStr for Kind {
-    type Err = UnknownKind;
-
-    fn from_str(name: &str) -> std::result::Result<Self, UnknownKind> {
-        let known = Self::available().iter().find(|kind| kind.name() == name);
-        known.copied().ok_or_else(|| UnknownKind {
-            name: name.to_owned(),
-        })
-    }
-}
-
-/// No backend of this system has that name.
-///
-/// ```
-/// let error = "completion".parse::<evcore_poller::Kind>().unwrap_err();
-/// assert!(error.to_string().starts_with("no poller is called \"completion\" here"));
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[error("no poller is called {name:?} here; there are: {}", names())]
-pub struct UnknownKind {
-    name: String,
-}
-
-fn names() -> String {
-    let names: Vec<_> = Kind::available().iter().map(|kind| kind.name()).collect();
-    names.join(", ")
+    Select => select::Select,
 }

@@ -187,8 +187,7 @@ fn what_does_not_fit_beside_a_refusal_stays_in_the_kernel() {
 fn priority_data_is_refused() {
     let mut stage = Stage::new();
     let refused = stage.add(A, 7, Interest::PRIORITY, Mode::Level);
-    let error = io::Error::from(refused.expect_err("refused"));
-    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    assert!(matches!(refused, Err(Error::NoPriority { .. })));
 
     stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
     stage.modify(7, Interest::READ | Interest::PRIORITY);

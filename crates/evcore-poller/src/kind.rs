@@ -1,0 +1,118 @@
+//! The names of the backends, the same on every system.
+//!
+//! So a program that names one compiles everywhere, and is told where that one is not.
+
+use std::{fmt, str::FromStr};
+
+/// A kernel interface.
+///
+/// ```
+/// use evcore_poller::{Error, Kind, Poller};
+///
+/// for kind in Kind::available() {
+///     assert_eq!(Poller::with(*kind)?.name(), kind.to_string());
+/// }
+/// if let Err(error) = Poller::with(Kind::EventPorts) {
+///     assert!(matches!(error, Error::Absent { kind: Kind::EventPorts }));
+/// }
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Linux; a wait costs with what is ready, not with what is watched.
+    Epoll,
+    /// macOS and the BSDs; a wait costs with what is ready.
+    Kqueue,
+    /// illumos and Solaris; a wait costs with what is ready.
+    EventPorts,
+    /// Every Unix; a wait costs with what is watched.
+    Poll,
+    /// Every Unix but illumos; descriptors below 1024 alone, and a wait costs with the highest.
+    Select,
+}
+
+impl Kind {
+    /// The backends that this system has, best first: the order in which
+    /// [`Poller::new`](crate::Poller::new) tries them.
+    #[must_use]
+    pub const fn available() -> &'static [Self] {
+        crate::sys::AVAILABLE
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll",
+            Self::Kqueue => "kqueue",
+            Self::EventPorts => "eventport",
+            Self::Poll => "poll",
+            Self::Select => "select",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// By its name, if this system has it; the error lists what it has.
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        let known = Self::available().iter().find(|kind| kind.name() == name);
+        known.copied().ok_or_else(|| UnknownKind {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// No backend of this system has that name.
+///
+/// ```
+/// let error = "completion".parse::<evcore_poller::Kind>().unwrap_err();
+/// assert!(error.to_string().starts_with("no poller is called \"completion\" here"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("no poller is called {name:?} here; there are: {}", names())]
+pub struct UnknownKind {
+    name: String,
+}
+
+/// What this system has: `epoll, poll, select`.
+pub(crate) fn names() -> String {
+    let names: Vec<_> = Kind::available().iter().map(|kind| kind.name()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Poller};
+
+    const ALL: [Kind; 5] = [
+        Kind::Epoll,
+        Kind::Kqueue,
+        Kind::EventPorts,
+        Kind::Poll,
+        Kind::Select,
+    ];
+
+    #[test]
+    fn a_backend_that_is_not_here_is_refused_with_those_that_are() {
+        for kind in ALL {
+            let here = Kind::available().contains(&kind);
+            assert_eq!(kind.name().parse::<Kind>().is_ok(), here, "{kind}");
+            match Poller::with(kind) {
+                Ok(poller) => assert!(here && poller.name() == kind.name()),
+                Err(error) => {
+                    assert!(!here && matches!(error, Error::Absent { .. }));
+                    let expected = format!("this system has no {kind}; there are: {}", names());
+                    assert_eq!(error.to_string(), expected);
+                }
+            }
+        }
+    }
+}
