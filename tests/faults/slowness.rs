@@ -4,7 +4,7 @@ use evcore_tests::Server;
 
 #[test]
 fn a_client_that_never_finishes_its_head_is_told_while_thousands_are_served() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = Server::start(&[
             "--workers",
             "2",

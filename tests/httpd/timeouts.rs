@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use evcore_tests::{Server, eventually};
 
-const POLLERS: [&str; 2] = ["epoll", "poll"];
+const POLLERS: [&str; 3] = ["epoll", "poll", "select"];
 
 fn server(poller: &str, timeout: &str, ms: &str) -> Server {
     Server::start(&["--workers", "1", "--poller", poller, timeout, ms])

@@ -59,7 +59,7 @@ fn start(poller: &str) -> Server {
 
 #[test]
 fn a_killed_worker_is_replaced_and_clients_of_the_other_notice_nothing() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = start(poller);
         let (mut victim, mut other) = one_of_each(&server);
         let killed = worker_of(&mut victim);
@@ -90,7 +90,7 @@ fn a_killed_worker_is_replaced_and_clients_of_the_other_notice_nothing() {
 
 #[test]
 fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
-    for poller in ["epoll", "poll"] {
+    for poller in ["epoll", "poll", "select"] {
         let server = start(poller);
         for _ in 0..5 {
             // Who has just accepted holds the lock while it waits for the next.

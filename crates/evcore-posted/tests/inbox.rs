@@ -1,0 +1,294 @@
+//! What an inbox does for one who sends and receives by turns.
+
+use std::cell::Cell;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use evcore_posted::{Inbox, SendError, Sender};
+use proptest::prelude::*;
+
+/// Counts the calls that would end the receiver's wait.
+#[derive(Clone, Default)]
+struct Wakes(Arc<AtomicUsize>);
+
+impl Wakes {
+    fn wake(&self) -> impl Fn() + Send + Sync + 'static {
+        let Self(count) = self.clone();
+        move || {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+fn unbounded<T>() -> (Inbox<T>, Sender<T>, Wakes) {
+    let wakes = Wakes::default();
+    let inbox = Inbox::unbounded(wakes.wake());
+    let sender = inbox.sender();
+    (inbox, sender, wakes)
+}
+
+#[test]
+fn sends_to_an_empty_inbox_wake_once() {
+    let (mut inbox, sender, wakes) = unbounded();
+    for round in 1..4 {
+        for value in 0..3 {
+            sender.send(value).unwrap();
+            assert_eq!(wakes.count(), round);
+        }
+        assert!(inbox.drain().eq(0..3));
+    }
+}
+
+#[test]
+fn a_drain_that_leaves_nothing_wakes_nobody() {
+    let (mut inbox, sender, wakes) = unbounded();
+    sender.send(1).unwrap();
+    assert!(inbox.drain().take(1).eq([1]));
+    assert!(inbox.drain().eq([]));
+    assert_eq!(wakes.count(), 1);
+}
+
+#[test]
+fn what_a_budget_leaves_wakes_again_and_comes_first() {
+    let (mut inbox, sender, wakes) = unbounded();
+    (0..5).for_each(|value| sender.send(value).unwrap());
+    assert!(inbox.drain().take(2).eq([0, 1]));
+    assert_eq!(wakes.count(), 2);
+    sender.send(5).unwrap();
+    assert_eq!(wakes.count(), 2, "there is one under way");
+    assert!(inbox.drain().eq(2..6));
+}
+
+#[test]
+fn what_is_sent_during_a_drain_waits_for_the_next() {
+    let (mut inbox, sender, wakes) = unbounded();
+    sender.send(1).unwrap();
+    for value in inbox.drain() {
+        sender.send(value + 1).unwrap();
+    }
+    assert_eq!((inbox.len(), wakes.count()), (1, 2));
+    assert!(inbox.drain().eq([2]));
+}
+
+#[test]
+fn a_forgotten_drain_loses_nothing() {
+    let (mut inbox, sender, _) = unbounded();
+    (0..3).for_each(|value| sender.send(value).unwrap());
+    let mut drain = inbox.drain();
+    assert_eq!(drain.next(), Some(0));
+    mem::forget(drain);
+    sender.send(3).unwrap();
+    assert_eq!(inbox.len(), 3);
+    assert!(inbox.drain().eq(1..4));
+}
+
+#[test]
+fn a_handler_that_panics_loses_only_its_own_value() {
+    let (mut inbox, sender, wakes) = unbounded();
+    (0..3).for_each(|value| sender.send(value).unwrap());
+    let handle = |value| assert_ne!(value, 0, "expected");
+    let panicked = catch_unwind(AssertUnwindSafe(|| inbox.drain().for_each(handle)));
+    assert!(panicked.is_err());
+    assert_eq!(wakes.count(), 2, "what is left waits, and says so");
+    assert!(inbox.drain().eq([1, 2]));
+}
+
+#[test]
+fn a_full_inbox_hands_back_until_a_value_is_yielded() {
+    let mut inbox = Inbox::bounded(2, || {});
+    let sender = inbox.sender();
+    sender.send(1).unwrap();
+    sender.send(2).unwrap();
+    assert_eq!(sender.send(3), Err(SendError::Full(3)));
+
+    let mut drain = inbox.drain();
+    assert_eq!(sender.send(3), Err(SendError::Full(3)), "none is handled");
+    assert_eq!(drain.next(), Some(1));
+    assert_eq!(sender.send(3), Ok(()), "one place is free");
+    assert_eq!(sender.send(4), Err(SendError::Full(4)));
+    drop(drain);
+    assert_eq!(sender.send(4), Err(SendError::Full(4)));
+    assert!(inbox.drain().eq([2, 3]));
+}
+
+#[test]
+#[should_panic(expected = "one value at least")]
+fn an_inbox_for_nothing_is_a_mistake() {
+    drop(Inbox::<()>::bounded(0, || {}));
+}
+
+#[test]
+fn a_dropped_inbox_drops_what_waits_and_hands_back_the_rest() {
+    let (mut inbox, sender, wakes) = unbounded();
+    let value = Arc::new(());
+    (0..4).for_each(|_| sender.send(Arc::clone(&value)).unwrap());
+    mem::forget(inbox.drain().skip(1));
+    sender.send(Arc::clone(&value)).unwrap();
+    let woken = wakes.count();
+
+    assert!(!sender.is_closed());
+    drop(inbox);
+    assert!(sender.is_closed());
+    assert_eq!(Arc::strong_count(&value), 1);
+    assert_eq!(sender.send(value.clone()), Err(SendError::Closed(value)));
+    assert_eq!(wakes.count(), woken, "there is nobody to wake");
+}
+
+thread_local! {
+    static DROPPED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts its drops, takes its own inbox's lock when dropped, and panics if it is told to.
+struct Awkward {
+    back: Sender<Awkward>,
+    panics: bool,
+}
+
+impl Drop for Awkward {
+    fn drop(&mut self) {
+        DROPPED.set(DROPPED.get() + 1);
+        assert!(self.back.is_closed(), "dropped by an open inbox");
+        assert!(!self.panics, "as it was told");
+    }
+}
+
+#[test]
+fn a_value_that_panics_when_dropped_keeps_no_other_from_being_dropped() {
+    let (inbox, sender, _) = unbounded();
+    for n in 0..5 {
+        let (back, panics) = (sender.clone(), n == 1);
+        sender.send(Awkward { back, panics }).unwrap();
+    }
+    let panicked = catch_unwind(AssertUnwindSafe(|| drop(inbox)));
+    assert!(panicked.is_err());
+    assert_eq!(DROPPED.get(), 5);
+}
+
+#[test]
+fn values_need_no_debug_and_the_ends_go_to_any_thread() {
+    fn sendable<T: Send + Sync + Clone>(_: &T) {}
+    fn movable<T: Send>(_: &T) {}
+    struct Job(#[expect(dead_code, reason = "not `Sync`, and that is all")] Cell<u32>);
+
+    let mut inbox = Inbox::bounded(8, || {});
+    let sender = inbox.sender();
+    sendable(&sender);
+    movable(&inbox);
+    sender.send(Job(Cell::new(1))).unwrap();
+    assert_eq!(format!("{inbox:?}"), "Inbox { len: 1, capacity: 8, .. }");
+    assert_eq!(format!("{sender:?}"), "Sender { closed: false, .. }");
+    assert_eq!(format!("{:?}", inbox.drain()), "Drain { len: 1, .. }");
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Send,
+    /// Takes so many, and sends so many back for each.
+    Drain {
+        budget: usize,
+        answers: usize,
+    },
+    Forget {
+        budget: usize,
+    },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        6 => Just(Operation::Send),
+        3 => (0..6usize, 0..3usize)
+            .prop_map(|(budget, answers)| Operation::Drain { budget, answers }),
+        1 => (0..6usize).prop_map(|budget| Operation::Forget { budget }),
+    ]
+}
+
+/// An inbox, written as plainly as can be: two queues in a row.
+struct Oracle {
+    in_hand: Vec<u32>,
+    waiting: Vec<u32>,
+    capacity: usize,
+    wakes: usize,
+}
+
+impl Oracle {
+    fn send(&mut self, value: u32) -> Result<(), SendError<u32>> {
+        if self.in_hand.len() + self.waiting.len() >= self.capacity {
+            return Err(SendError::Full(value));
+        }
+        self.wakes += usize::from(self.waiting.is_empty());
+        self.waiting.push(value);
+        Ok(())
+    }
+
+    fn take(&mut self) {
+        self.in_hand.append(&mut self.waiting);
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        (!self.in_hand.is_empty()).then(|| self.in_hand.remove(0))
+    }
+
+    fn put_back(&mut self) {
+        self.wakes += usize::from(self.waiting.is_empty() && !self.in_hand.is_empty());
+        self.in_hand.append(&mut self.waiting);
+        mem::swap(&mut self.in_hand, &mut self.waiting);
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_inbox_agrees_with_two_vectors(
+        capacity in prop_oneof![1..8usize, Just(usize::MAX)],
+        operations in prop::collection::vec(operation(), 0..100),
+    ) {
+        let wakes = Wakes::default();
+        let mut inbox = match capacity {
+            usize::MAX => Inbox::unbounded(wakes.wake()),
+            capacity => Inbox::bounded(capacity, wakes.wake()),
+        };
+        let mut oracle = Oracle { in_hand: vec![], waiting: vec![], capacity, wakes: 0 };
+        let sender = inbox.sender();
+        let mut values = 0..;
+        for operation in operations {
+            match operation {
+                Operation::Send => {
+                    let value = values.next().expect("endless");
+                    prop_assert_eq!(sender.send(value), oracle.send(value));
+                }
+                Operation::Drain { budget, answers } => {
+                    oracle.take();
+                    let mut drain = inbox.drain();
+                    prop_assert_eq!(drain.len(), oracle.in_hand.len());
+                    for _ in 0..budget {
+                        prop_assert_eq!(drain.next(), oracle.next());
+                        for value in values.by_ref().take(answers) {
+                            prop_assert_eq!(sender.send(value), oracle.send(value));
+                        }
+                    }
+                    drop(drain);
+                    oracle.put_back();
+                }
+                Operation::Forget { budget } => {
+                    oracle.take();
+                    let mut drain = inbox.drain();
+                    for _ in 0..budget {
+                        prop_assert_eq!(drain.next(), oracle.next());
+                    }
+                    mem::forget(drain);
+                }
+            }
+            prop_assert_eq!(wakes.count(), oracle.wakes);
+            let waiting = oracle.in_hand.len() + oracle.waiting.len();
+            prop_assert_eq!(inbox.len(), waiting);
+            prop_assert_eq!(inbox.is_empty(), waiting == 0);
+        }
+        oracle.take();
+        prop_assert!(inbox.drain().eq(oracle.in_hand));
+    }
+}
