@@ -1,38 +1,42 @@
 //! Builds the peers that are written in C, where their libraries are installed.
 //!
-//! Whether one is here is decided by compiling and linking its file: headers without a library, or
+//! Whether one is here is decided by compiling and linking its files: headers without a library, or
 //! no C compiler at all, are an absence like any other and no failure.
 
 use std::env;
 use std::path::Path;
 
-/// A file of `c/`, and the library that it calls.
+/// A name, under which each folder of `c/` has a file, and the library that the files call.
 ///
 /// libevent before libev, which has functions of the same names for those who come from there: the
 /// loader takes the first.
 const PEERS: &[(&str, &str)] = &[("libevent", "event_core"), ("libev", "ev"), ("libuv", "uv")];
 
+/// The parts that have peers in C.
+const PARTS: &[&str] = &["pollers", "timers"];
+
 fn main() {
     println!("cargo::rerun-if-changed=c");
     for (peer, library) in PEERS {
         println!("cargo::rustc-check-cfg=cfg(peer_{peer})");
-        let source = format!("c/{peer}.c");
-        if links(&source, library) && compiles(&source, peer) {
+        let sources: Vec<String> = PARTS.iter().map(|p| format!("c/{p}/{peer}.c")).collect();
+        if links(&sources, library) && compiles(&sources, peer) {
             println!("cargo::rustc-cfg=peer_{peer}");
             println!("cargo::rustc-link-lib={library}");
         }
     }
 }
 
-/// Whether the file becomes a whole with its library, quietly tried.
-fn links(source: &str, library: &str) -> bool {
+/// Whether the files become a whole with their library, quietly tried.
+fn links(sources: &[String], library: &str) -> bool {
     let Ok(compiler) = cc::Build::new().cargo_warnings(false).try_get_compiler() else {
         return false;
     };
     let out = env::var("OUT_DIR").expect("cargo sets it");
     let mut command = compiler.to_command();
     command
-        .args(["-shared", "-fPIC", "-Wl,-z,defs", source])
+        .args(["-shared", "-fPIC", "-Wl,-z,defs"])
+        .args(sources)
         .arg(format!("-l{library}"));
     let output = command
         .arg("-o")
@@ -41,9 +45,9 @@ fn links(source: &str, library: &str) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-fn compiles(source: &str, peer: &str) -> bool {
+fn compiles(sources: &[String], peer: &str) -> bool {
     let mut build = cc::Build::new();
     // As fast as they can be, also in a debug build of ours.
-    build.file(source).opt_level(2).warnings(true);
+    build.files(sources).opt_level(2).warnings(true);
     build.try_compile(&format!("peer_{peer}")).is_ok()
 }

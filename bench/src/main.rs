@@ -1,9 +1,14 @@
 //! The project beside its peers, in one run.
 //!
 //! It measures and prints what it measured, a record a line; `cargo xtask bench` builds it, starts
-//! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind to count.
+//! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind or strace to
+//! count.
 
 mod clock;
+mod library;
+// Beside a bare epoll loop.
+#[cfg(target_os = "linux")]
+mod pollers;
 mod record;
 mod timers;
 mod watch;
@@ -14,12 +19,13 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        ["count", peer, ids, steps] => match (ids.parse(), steps.parse()) {
-            (Ok(ids), Ok(steps)) if timers::count(peer, ids, steps) => ExitCode::SUCCESS,
-            _ => usage(),
-        },
         ["timers"] => measured(timers::measure),
         ["clock"] => measured(clock::measure),
+        #[cfg(target_os = "linux")]
+        ["pollers"] => measured(pollers::measure),
+        ["count", "timers", ref words @ ..] if timers::count(words) => ExitCode::SUCCESS,
+        #[cfg(target_os = "linux")]
+        ["count", "pollers", ref words @ ..] if pollers::count(words) => ExitCode::SUCCESS,
         _ => usage(),
     }
 }
@@ -31,6 +37,6 @@ fn measured(part: fn()) -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("evcore-bench timers | clock | count PEER IDS STEPS; `cargo xtask bench` starts it");
+    eprintln!("evcore-bench timers | clock | pollers | count ...; `cargo xtask bench` starts it");
     ExitCode::FAILURE
 }

@@ -31,7 +31,7 @@ xflags::xflags! {
 
         /// The parts beside their peers, in one run, into `docs/`. No names: all that there are.
         cmd bench {
-            /// `timers`, `clock`.
+            /// `timers`, `clock`, `pollers`.
             repeated part: String
         }
     }

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use super::queue::Contestant;
 use super::script::Step;
 
-/// As `struct peer` in `c/peer.h`, where the functions are described.
+/// As `struct peer` in `c/timers/peer.h`, where the functions are described.
 #[repr(C)]
 pub(super) struct Functions {
     version: unsafe extern "C" fn() -> *const c_char,

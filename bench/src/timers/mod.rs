@@ -19,6 +19,7 @@ mod tests;
 use self::queue::Contestant;
 use self::roster::Peer;
 use self::script::Script;
+use crate::library;
 use crate::record;
 use crate::watch::{ROUNDS, ns_each};
 
@@ -36,10 +37,15 @@ pub(crate) fn measure() {
 
 /// Arms, and re-arms at random: nothing else, and asks nobody for the time.
 ///
-/// Returns whether there is such a peer.
-pub(crate) fn count(name: &str, ids: usize, steps: usize) -> bool {
+/// The words are a peer, how many timers it has, and how often one is armed again. Returns whether
+/// there is such a peer.
+pub(crate) fn count(words: &[&str]) -> bool {
+    let [name, ids, steps] = words[..] else {
+        return false;
+    };
     let peers = roster::peers();
-    let Some(peer) = peers.iter().find(|peer| peer.name == name) else {
+    let peer = peers.iter().find(|peer| peer.name == name);
+    let (Some(peer), Ok(ids), Ok(steps)) = (peer, ids.parse(), steps.parse()) else {
         return false;
     };
     let script = Script::new(ids, steps);
@@ -49,15 +55,11 @@ pub(crate) fn count(name: &str, ids: usize, steps: usize) -> bool {
 }
 
 fn tell_versions(peers: &[Peer]) {
-    for peer in peers {
-        if let Some(version) = &peer.version {
-            record::version(peer.name, version);
-        }
-    }
-    let is_here = |name| peers.iter().any(|peer| peer.name == name);
-    for name in roster::IN_C.into_iter().filter(|name| !is_here(*name)) {
-        record::absent(name);
-    }
+    library::tell(
+        peers
+            .iter()
+            .filter_map(|peer| Some((peer.name, peer.version.as_deref()?))),
+    );
 }
 
 /// What the rounds gave for one peer.

@@ -17,10 +17,7 @@ const SLACK_MS: u64 = 300;
 /// The name under which the loop itself is measured.
 pub(super) const LOOP: &str = "loop";
 
-/// The libraries in C that this can be built with.
-pub(super) const IN_C: [&str; 3] = ["libev", "libevent", "libuv"];
-
-/// Makes an empty queue for so many ids; `due` is as in `c/peer.h`.
+/// Makes an empty queue for so many ids; `due` is as in `c/timers/peer.h`.
 type Create = Box<dyn Fn(usize, bool) -> Box<dyn Contestant>>;
 
 /// One who takes part.

@@ -13,7 +13,7 @@ const SERVED_PER_MS: usize = 20;
 /// Timers that come and go beside those that are armed.
 const SPARE: usize = 64;
 
-/// One operation: the timer, and the deadline that it gets. As `struct step` in `c/peer.h`.
+/// One operation: the timer, and the deadline that it gets. As `struct step` in `c/timers/peer.h`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Step {

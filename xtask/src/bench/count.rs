@@ -1,133 +1,119 @@
-//! Instructions and cache misses, by callgrind: the difference of two run lengths, so that neither
-//! the start nor the first arming is in it.
+//! What of a run is counted, and not only timed.
 
+use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use super::results::{Count, LOOP, Results};
+use super::callgrind::Callgrind;
+use super::results::{LOOP, Results};
+use super::strace::{Calls, Strace};
 use crate::Result;
 use crate::workspace::Workspace;
 
-/// Timers that are armed.
+/// Timers that are armed while re-arming is counted.
 pub(super) const IDS: u64 = 100_000;
 
-const FEW_STEPS: u32 = 50_000;
-const MANY_STEPS: u32 = 150_000;
+/// How many operations the two runs of each count have.
+const REARMS: [u32; 2] = [50_000, 150_000];
+const EVENTS: [u32; 2] = [20_000, 120_000];
+const TOGGLES: [u32; 2] = [100, 1_100];
+const WAITS: [u32; 2] = [20, 120];
 
-/// What callgrind counts that is told.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Events {
-    instructions: f64,
-    first_level_misses: f64,
-    last_level_misses: f64,
+/// Who waits with each timeout: those whose one wait can be told from the next.
+const WAITERS: &[&str] = &[
+    "bare epoll",
+    "Poller",
+    "Poller, poll",
+    "Poller, select",
+    "mio",
+    "polling",
+];
+
+/// The timeouts: the workload, and the word for `evcore-bench`.
+pub(super) const TIMEOUTS: [(&str, &str); 3] = [
+    ("pollers/wait/none", "none"),
+    ("pollers/wait/zero", "zero"),
+    ("pollers/wait/short", "short"),
+];
+
+/// Counts what the part's tables say.
+pub(super) fn part(
+    part: &str,
+    workspace: &Workspace,
+    program: &Path,
+    results: &mut Results,
+) -> Result {
+    let folder = workspace.target_dir.join("xtask");
+    fs::create_dir_all(&folder)?;
+    let callgrind = Callgrind::new(program, &folder);
+    if callgrind.is_none() {
+        results.counted.no_events = Some("valgrind is not installed here".to_owned());
+    }
+    let strace = Strace::new(program, &folder);
+    if strace.is_none() {
+        results.counted.no_calls = Some("strace is not installed here".to_owned());
+    }
+    match (part, callgrind, strace) {
+        ("timers", Some(callgrind), _) => rearming(&callgrind, results),
+        ("pollers", callgrind, strace) => {
+            callgrind.map_or(Ok(()), |callgrind| events(&callgrind, results))?;
+            strace.map_or(Ok(()), |strace| calls(&strace, results))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Counts what re-arming takes, for all who did it.
-pub(super) fn timers(workspace: &Workspace, program: &Path, results: &mut Results) -> Result {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        results.uncounted = Some("valgrind is not installed here".to_owned());
-        return Ok(());
-    }
-    let out = workspace.target_dir.join("xtask/callgrind.out");
-    std::fs::create_dir_all(workspace.target_dir.join("xtask"))?;
-    let each = |peer: &str| -> Result<Events> {
-        let few = events(program, &out, peer, FEW_STEPS)?;
-        let many = events(program, &out, peer, MANY_STEPS)?;
-        Ok(many.less(few).each(f64::from(MANY_STEPS - FEW_STEPS)))
-    };
+/// What re-arming takes, for all who did it; the loop's own share is taken off.
+fn rearming(callgrind: &Callgrind<'_>, results: &mut Results) -> Result {
+    let workload = "timers/rearm";
+    let each = |peer: &str| callgrind.each(&["timers", peer, &IDS.to_string()], REARMS);
     let own = each(LOOP)?;
-    let peers: Vec<String> = results
-        .peers("timers/rearm")
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    for peer in peers {
-        eprintln!("timers: counting {peer}");
+    for peer in results.owned_peers(workload) {
+        eprintln!("timers: counting instructions of {peer}");
         let events = each(&peer)?.less(own);
-        results.counts.push(Count {
-            peer,
-            instructions: events.instructions,
-            first_level_misses: events.first_level_misses,
-            last_level_misses: events.last_level_misses,
-        });
+        results.counted.add_events(workload, &peer, events);
     }
     Ok(())
 }
 
-fn events(program: &Path, out: &Path, peer: &str, steps: u32) -> Result<Events> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--cache-sim=yes"])
-        .arg(format!("--callgrind-out-file={}", out.display()))
-        .arg(program)
-        .args(["count", peer, &IDS.to_string(), &steps.to_string()])
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let events = parse(&text).filter(|_| output.status.success());
-    events.ok_or_else(|| format!("callgrind with {peer}: {text}").into())
-}
-
-/// What callgrind says at its end: a line of names, a line of numbers.
-fn parse(text: &str) -> Option<Events> {
-    let line = |word: &str| {
-        let line = text.lines().find_map(|line| line.split_once(word));
-        line.map(|(_, rest)| rest.split_whitespace().skip(1))
-    };
-    let mut events = Events::default();
-    for (name, count) in line("Events ")?.zip(line("Collected ")?) {
-        let count: f64 = count.parse().ok()?;
-        match name {
-            "Ir" => events.instructions += count,
-            "D1mr" | "D1mw" => events.first_level_misses += count,
-            "DLmr" | "DLmw" => events.last_level_misses += count,
-            _ => {}
+/// What an event of libevent's benchmark takes, for all who did it with a hundred active pairs.
+fn events(callgrind: &Callgrind<'_>, results: &mut Results) -> Result {
+    for (workload, kind) in [
+        ("pollers/pipes/100", "plain"),
+        ("pollers/timers/100", "timers"),
+    ] {
+        for peer in results.owned_peers(workload) {
+            eprintln!("pollers: counting instructions of {peer}, {kind}");
+            let events = callgrind.each(&["pollers", "pipes", kind, &peer], EVENTS)?;
+            results.counted.add_events(workload, &peer, events);
         }
     }
-    Some(events)
+    Ok(())
 }
 
-impl Events {
-    fn less(self, other: Events) -> Events {
-        Events {
-            instructions: self.instructions - other.instructions,
-            first_level_misses: self.first_level_misses - other.first_level_misses,
-            last_level_misses: self.last_level_misses - other.last_level_misses,
+/// What a wait, and what a stop and a start, ask of the kernel.
+fn calls(strace: &Strace<'_>, results: &mut Results) -> Result {
+    let workload = "pollers/toggle";
+    for peer in results.owned_peers(workload) {
+        eprintln!("pollers: counting system calls of {peer}, stop and start");
+        let calls = strace.each(&["pollers", "toggle", "one", &peer], TOGGLES)?;
+        results.counted.add_calls(workload, &peer, calls);
+    }
+    for (workload, timeout) in TIMEOUTS {
+        for peer in WAITERS {
+            eprintln!("pollers: counting system calls of {peer}, timeout {timeout}");
+            let calls = strace.each(&["pollers", "wait", timeout, peer], WAITS)?;
+            let calls = calls.less(&beside_the_wait(timeout));
+            results.counted.add_calls(workload, peer, calls);
         }
     }
-
-    fn each(self, operations: f64) -> Events {
-        Events {
-            instructions: self.instructions / operations,
-            first_level_misses: self.first_level_misses / operations,
-            last_level_misses: self.last_level_misses / operations,
-        }
-    }
+    Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_lines_of_callgrind_are_read() {
-        let text = "==7== Events    : Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw\n\
-                    ==7== Collected : 900 300 200 9 30 20 9 3 2\n==7== \n";
-        let expected = Events {
-            instructions: 900.0,
-            first_level_misses: 50.0,
-            last_level_misses: 5.0,
-        };
-        assert_eq!(parse(text), Some(expected));
-        assert_eq!(parse("Segmentation fault"), None);
-    }
-
-    #[test]
-    fn the_difference_of_two_runs_is_told_an_operation() {
-        let run = |n: f64| Events {
-            instructions: 1_000.0 + 7.0 * n,
-            first_level_misses: 10.0 + n,
-            last_level_misses: 5.0,
-        };
-        let each = run(300.0).less(run(100.0)).each(200.0);
-        assert_eq!((each.instructions, each.first_level_misses), (7.0, 1.0));
+/// A wait without a timeout ends by a byte, which is written before and read after it.
+fn beside_the_wait(timeout: &str) -> Calls {
+    if timeout == "none" {
+        Calls::once(&["read", "write"])
+    } else {
+        Calls::default()
     }
 }

@@ -11,6 +11,8 @@ const CRATES: &[&str] = &[
     "coarsetime",
     "hierarchical_hash_wheel_timer",
     "httpdate",
+    "mio",
+    "polling",
     "quanta",
     "tokio",
     "tokio-util",

@@ -3,12 +3,15 @@
 //! One run makes the page and the plot; nobody writes a figure by hand. What is not measured in a
 //! run is not in its page.
 
+mod callgrind;
 mod count;
+mod counted;
 mod machine;
 mod page;
 mod plot;
 mod results;
 mod statistics;
+mod strace;
 mod targets;
 
 use std::fs;
@@ -21,7 +24,7 @@ use crate::Result;
 use crate::workspace::Workspace;
 
 /// All parts, in the order of the page.
-const PARTS: &[&str] = &["timers", "clock"];
+const PARTS: &[&str] = &["timers", "clock", "pollers"];
 
 /// Where the page and the plot go, from the root.
 const PAGE: &str = "docs/performance.md";
@@ -37,8 +40,10 @@ pub(crate) fn run(workspace: &Workspace, parts: &[String]) -> Result {
         results.read(&measured(&program, part)?)?;
     }
     machine.load_after = machine::load();
+    for part in &parts {
+        count::part(part, workspace, &program, &mut results)?;
+    }
     if parts.contains(&"timers") {
-        count::timers(workspace, &program, &mut results)?;
         fs::write(workspace.root.join(PLOT), plot::timers(&results))?;
     }
     let page = page::written(&parts, &results, &machine);
@@ -92,7 +97,7 @@ mod tests {
             chosen(&names)
         };
         assert_eq!(named(&[]).unwrap(), PARTS);
-        assert_eq!(named(&["clock", "timers"]).unwrap(), PARTS);
+        assert_eq!(named(&["pollers", "clock", "timers"]).unwrap(), PARTS);
         assert_eq!(named(&["clock"]).unwrap(), ["clock"]);
         assert!(named(&["cloc"]).is_err());
     }

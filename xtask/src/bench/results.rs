@@ -1,5 +1,6 @@
 //! What a run measured, as `evcore-bench` wrote it: a record a line, its fields between tabs.
 
+use super::counted::Counted;
 use super::statistics::Spread;
 use crate::Result;
 
@@ -14,9 +15,7 @@ pub(super) struct Results {
     pub(super) absent: Vec<String>,
     times: Vec<Times>,
     longest: Vec<(Key, f64)>,
-    pub(super) counts: Vec<Count>,
-    /// Why there are no counts.
-    pub(super) uncounted: Option<String>,
+    pub(super) counted: Counted,
 }
 
 /// Who did what, and to how many.
@@ -31,15 +30,6 @@ struct Key {
 struct Times {
     key: Key,
     rounds: Vec<f64>,
-}
-
-/// What callgrind counted, an operation.
-#[derive(Debug)]
-pub(super) struct Count {
-    pub(super) peer: String,
-    pub(super) instructions: f64,
-    pub(super) first_level_misses: f64,
-    pub(super) last_level_misses: f64,
 }
 
 /// Nanoseconds an operation without the loop, and the ratio to the baseline, round by round.
@@ -69,9 +59,12 @@ impl Results {
             // The parts of a run begin together: the first date is the run's.
             ["date", date] if self.date.is_empty() => date.clone_into(&mut self.date),
             ["date", _] => {}
+            // Each part says it of the libraries in C.
+            ["version", peer, _] if self.versions.iter().any(|(name, _)| name == peer) => {}
             ["version", peer, version] => {
                 self.versions.push((peer.to_owned(), version.to_owned()));
             }
+            ["absent", peer] if self.absent.iter().any(|name| name == peer) => {}
             ["absent", peer] => self.absent.push(peer.to_owned()),
             ["time", workload, size, peer, rounds] => {
                 let rounds: Option<Vec<f64>> =
@@ -108,6 +101,12 @@ impl Results {
             }
         }
         peers
+    }
+
+    /// As [`peers`](Self::peers), for whoever adds to the results meanwhile.
+    pub(super) fn owned_peers(&self, workload: &str) -> Vec<String> {
+        let peers = self.peers(workload).into_iter();
+        peers.map(str::to_owned).collect()
     }
 
     /// What a peer took; `None` if it was not measured.
@@ -155,10 +154,10 @@ impl Key {
 
 /// The peer that the others of a workload are compared with.
 pub(super) fn baseline(workload: &str) -> &'static str {
-    if workload.starts_with("timers/") {
-        "BTreeSet"
-    } else {
-        "Instant::now"
+    match workload.split('/').next() {
+        Some("timers") => "BTreeSet",
+        Some("pollers") => "bare epoll",
+        _ => "Instant::now",
     }
 }
 
@@ -199,6 +198,15 @@ mod tests {
         assert!(results.longest("timers/expire", 1_000, "libev").is_none());
         assert_eq!(results.peers("timers/rearm"), ["BTreeSet", "TimerWheel"]);
         assert_eq!(results.sizes("timers/rearm"), [1_000, 100_000]);
+    }
+
+    #[test]
+    fn a_version_that_two_parts_tell_is_told_once() {
+        let mut results = Results::made_up();
+        results
+            .read("version\tlibev\t4.33\nabsent\tlibuv\n")
+            .unwrap();
+        assert_eq!((results.versions.len(), results.absent.len()), (1, 1));
     }
 
     #[test]

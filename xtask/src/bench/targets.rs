@@ -1,7 +1,9 @@
 //! What the project set out to reach, beside what a run reached.
 
+use super::count::TIMEOUTS;
 use super::results::Results;
 use super::statistics::shown;
+use super::strace::Calls;
 
 /// A figure of a run, and the most that it should be.
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub(super) struct Target {
     of: fn(&Results) -> Option<f64>,
 }
 
-/// Of timers and clock. A ratio is better than a time, where one machine is not like another.
+/// In the order of the page. A ratio is better than a time, where one machine is not like another.
 const TARGETS: &[Target] = &[
     Target {
         what: "re-arm, 10^5 armed, `TimerWheel`",
@@ -68,6 +70,61 @@ const TARGETS: &[Target] = &[
         unit: "ns",
         of: |run| ns(run, "clock/read", 1, "SharedClock::snapshot"),
     },
+    Target {
+        what: "instructions an event, 200 pairs, 100 active, `Poller`",
+        most: 90.0,
+        unit: "",
+        of: |run| instructions(run, "pollers/pipes/100", "Poller"),
+    },
+    Target {
+        what: "instructions an event, 200 pairs, 100 active, `EventLoop`",
+        most: 90.0,
+        unit: "",
+        of: |run| instructions(run, "pollers/pipes/100", "EventLoop"),
+    },
+    Target {
+        what: "instructions an event with a timer re-armed, `EventLoop`",
+        most: 200.0,
+        unit: "",
+        of: |run| instructions(run, "pollers/timers/100", "EventLoop"),
+    },
+    Target {
+        what: "stop and start of a descriptor, `Poller`",
+        most: 15.0,
+        unit: "ns",
+        of: |run| ns(run, "pollers/toggle", 1, "Poller"),
+    },
+    Target {
+        what: "system calls a stop and start, `Poller`",
+        most: 0.0,
+        unit: "",
+        of: |run| calls(run, "pollers/toggle", "Poller"),
+    },
+    Target {
+        what: "system calls a wait, whatever the timeout, `Poller` over epoll",
+        most: 1.0,
+        unit: "",
+        of: |run| calls_a_wait(run, "Poller"),
+    },
+    Target {
+        what: "system calls a wait, whatever the timeout, `Poller` over poll",
+        most: 1.0,
+        unit: "",
+        of: |run| calls_a_wait(run, "Poller, poll"),
+    },
+    Target {
+        what: "system calls a wait, whatever the timeout, `Poller` over select",
+        most: 1.0,
+        unit: "",
+        of: |run| calls_a_wait(run, "Poller, select"),
+    },
+    Target {
+        what: "a wait among as many descriptors as there can be, to one among ten, `Poller`",
+        // As much, but for what two measurements of the same differ by.
+        most: 1.1,
+        unit: "of it",
+        of: |run| many_to_few(run, "Poller"),
+    },
 ];
 
 impl Target {
@@ -75,10 +132,19 @@ impl Target {
     pub(super) fn cells(&self, reached: f64) -> [String; 3] {
         let verdict = if reached <= self.most {
             "met".to_owned()
-        } else {
+        } else if self.most > 0.0 {
             format!("missed: {} times as much", shown(reached / self.most))
+        } else {
+            "missed".to_owned()
         };
-        let with_unit = |value| format!("{} {}", shown(value), self.unit);
+        let with_unit = |value: f64| {
+            let number = if value == 0.0 {
+                "0".to_owned()
+            } else {
+                shown(value)
+            };
+            format!("{number} {}", self.unit).trim_end().to_owned()
+        };
         [with_unit(self.most), with_unit(reached), verdict]
     }
 }
@@ -102,6 +168,28 @@ fn wheel_to_tree(run: &Results, size: u64) -> Option<f64> {
     Some(rearm("TimerWheel")? / rearm("TimerTree")?)
 }
 
+fn instructions(run: &Results, workload: &str, peer: &str) -> Option<f64> {
+    run.counted.instructions(workload, peer)
+}
+
+fn calls(run: &Results, workload: &str, peer: &str) -> Option<f64> {
+    run.counted.calls(workload, peer).map(Calls::in_all)
+}
+
+/// With the timeout that takes the most.
+fn calls_a_wait(run: &Results, peer: &str) -> Option<f64> {
+    let calls = TIMEOUTS.map(|(workload, _)| calls(run, workload, peer));
+    calls.into_iter().flatten().reduce(f64::max)
+}
+
+/// Of the medians, of the most descriptors and the fewest.
+fn many_to_few(run: &Results, peer: &str) -> Option<f64> {
+    let workload = "pollers/watched";
+    let sizes = run.sizes(workload);
+    let (few, many) = (sizes.first()?, sizes.last()?);
+    Some(ns(run, workload, *many, peer)? / ns(run, workload, *few, peer)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +202,22 @@ mod tests {
         assert_eq!(reached.len(), 1);
         assert_eq!(wheel.cells(*ns), ["10.0 ns", "8.0 ns", "met"]);
         assert_eq!(wheel.cells(20.0)[2], "missed: 2.0 times as much");
+    }
+
+    #[test]
+    fn of_the_timeouts_the_dearest_is_judged_and_nothing_has_no_multiple() {
+        let mut run = Results::default();
+        for (workload, name) in [("pollers/wait/none", "a"), ("pollers/wait/zero", "b")] {
+            let calls = Calls::once(&[name]);
+            run.counted.add_calls(workload, "Poller", calls);
+        }
+        let two = Calls::once(&["a", "b"]);
+        run.counted
+            .add_calls("pollers/wait/short", "Poller", two.clone());
+        run.counted.add_calls("pollers/toggle", "Poller", two);
+        let cells = reached(&run).into_iter().map(|(target, n)| target.cells(n));
+        let cells: Vec<[String; 3]> = cells.collect();
+        assert_eq!(cells[0], ["0", "2.0", "missed"]);
+        assert_eq!(cells[1], ["1.0", "2.0", "missed: 2.0 times as much"]);
     }
 }

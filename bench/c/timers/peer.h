@@ -1,4 +1,4 @@
-/* What each peer in C can be asked; `src/timers/foreign.rs` has the same in Rust.
+/* What each timer queue in C can be asked; `src/timers/foreign.rs` has the same in Rust.
  *
  * A call does a whole script, so that the way from Rust to C is paid once and
  * the loop stands where the calls are. Times are in milliseconds of a virtual

@@ -1,0 +1,18 @@
+//! The libraries in C that this can be built with, each of which may be absent.
+
+use crate::record;
+
+/// Their names.
+pub(crate) const NAMES: [&str; 3] = ["libev", "libevent", "libuv"];
+
+/// Tells the versions of those that are here, and who is not.
+pub(crate) fn tell<'a>(here: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    let here: Vec<(&str, &str)> = here.into_iter().collect();
+    for (name, version) in &here {
+        record::version(name, version);
+    }
+    let is_here = |name: &str| here.iter().any(|(other, _)| *other == name);
+    for name in NAMES.into_iter().filter(|name| !is_here(name)) {
+        record::absent(name);
+    }
+}

@@ -1,0 +1,75 @@
+//! A loop over epoll and nothing else: the baseline.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+
+use super::contestant::{BATCH, Contestant};
+use super::ring::Ring;
+
+/// The set, and what the last wait brought.
+pub(super) struct Bare<'a> {
+    watched: &'a [OwnedFd],
+    set: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl<'a> Bare<'a> {
+    pub(super) fn new(watched: &'a [OwnedFd]) -> Bare<'a> {
+        let set = epoll::create(CreateFlags::CLOEXEC).expect("there is a descriptor left");
+        let bare = Bare {
+            watched,
+            set,
+            events: Vec::with_capacity(BATCH),
+        };
+        for index in 0..watched.len() {
+            bare.watch(index);
+        }
+        bare
+    }
+
+    fn watch(&self, index: usize) {
+        let (fd, data) = (&self.watched[index], EventData::new_u64(index as u64));
+        epoll::add(&self.set, fd, data, EventFlags::IN).expect("it is not watched yet");
+    }
+
+    fn fill(&mut self, timeout: Option<Duration>) {
+        self.events.clear();
+        let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("it is short"));
+        let places = spare_capacity(&mut self.events);
+        epoll::wait(&self.set, places, timeout.as_ref()).expect("no signal comes");
+    }
+}
+
+impl Contestant for Bare<'_> {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            self.fill(None);
+            for event in &self.events {
+                ring.serve(index(event.data.u64()));
+            }
+        }
+    }
+
+    /// Removed and added: what epoll watches for nothing would still report hang-ups.
+    fn toggle(&mut self, times: usize) {
+        for _ in 0..times {
+            epoll::delete(&self.set, &self.watched[0]).expect("it is watched");
+            self.watch(0);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
+        self.fill(timeout);
+        Some(self.events.len())
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "it was an index before")]
+fn index(key: u64) -> usize {
+    key as usize
+}

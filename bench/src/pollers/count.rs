@@ -1,0 +1,76 @@
+//! One thing only, so many times, for callgrind or strace to count.
+
+use std::time::Duration;
+
+use super::contestant::Setup;
+use super::pairs::{self, Pairs};
+use super::ring::{self, Ring};
+use super::roster::{self, Peer};
+
+/// The benchmark whose instructions are counted.
+const PAIRS: usize = 200;
+const ACTIVE: usize = 100;
+
+/// A timeout that is no whole number of milliseconds.
+const SHORT: Duration = Duration::from_nanos(1_000_001);
+
+/// Does what the words say, and returns whether they say something that can be done.
+pub(crate) fn count(words: &[&str]) -> bool {
+    let [what, kind, name, times] = words[..] else {
+        return false;
+    };
+    pairs::most_descriptors();
+    let peers = roster::peers();
+    let peer = peers.iter().find(|peer| peer.name == name);
+    let (Some(peer), Ok(times)) = (peer, times.parse()) else {
+        return false;
+    };
+    match (what, kind) {
+        ("pipes", "plain") => pipes(peer, false, times),
+        ("pipes", "timers") => pipes(peer, true, times),
+        ("toggle", "one") => toggle(peer, times),
+        ("wait", "none") => waits_for_a_byte(peer, times),
+        ("wait", "zero") => waits(peer, Duration::ZERO, times),
+        ("wait", "short") => waits(peer, SHORT, times),
+        _ => false,
+    }
+}
+
+fn pipes(peer: &Peer, timers: bool, events: usize) -> bool {
+    if !peer.takes_part(1, timers) || events < ACTIVE {
+        return false;
+    }
+    let pairs = Pairs::open(PAIRS);
+    let setup = Setup {
+        timers,
+        under_valgrind: true,
+    };
+    let mut contestant = (peer.create)(&pairs.near, setup);
+    contestant.run(&mut Ring::start(&pairs, ACTIVE, events));
+    true
+}
+
+fn toggle(peer: &Peer, times: usize) -> bool {
+    let pairs = Pairs::open(1);
+    (peer.create)(&pairs.near, Setup::default()).toggle(times);
+    true
+}
+
+/// Waits without limit, each time for a byte that was just written, and reads it.
+fn waits_for_a_byte(peer: &Peer, times: usize) -> bool {
+    let pairs = Pairs::open(1);
+    let mut contestant = (peer.create)(&pairs.near, Setup::default());
+    (0..times).all(|_| {
+        ring::write_byte(&pairs.far[0]);
+        let events = contestant.wait(None);
+        ring::read_byte(&pairs.near[0]);
+        events == Some(1)
+    })
+}
+
+/// Waits where nothing comes.
+fn waits(peer: &Peer, timeout: Duration, times: usize) -> bool {
+    let pairs = Pairs::open(1);
+    let mut contestant = (peer.create)(&pairs.near, Setup::default());
+    (0..times).all(|_| contestant.wait(Some(timeout)) == Some(0))
+}

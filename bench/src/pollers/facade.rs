@@ -1,0 +1,97 @@
+//! `evcore`: the whole turn, with its timers.
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant, SystemTime};
+
+use evcore::clock::{Clock, Reading, Source};
+use evcore::{Budgets, EventLoop, Interest, Mode, Side, Step, Token};
+
+use super::contestant::{BATCH, Contestant, Setup};
+use super::ring::Ring;
+
+/// A loop, and whether each pair has a timer.
+#[derive(Debug)]
+pub(super) struct Facade {
+    ev: EventLoop,
+    timers: bool,
+}
+
+impl Facade {
+    pub(super) fn new(watched: &[OwnedFd], setup: Setup) -> Facade {
+        let mut builder = EventLoop::builder().budgets(Budgets {
+            batch: BATCH,
+            ..Budgets::default()
+        });
+        if setup.under_valgrind {
+            builder = builder.clock(Clock::with_source(StandardLibrary::new()));
+        }
+        let mut ev = builder.build().expect("there is a descriptor left");
+        for (index, fd) in (0..).zip(watched) {
+            let added = ev.add(token(index), fd, Interest::READ, Mode::Level);
+            added.expect("it is not watched yet");
+            if setup.timers {
+                ev.arm(token(index), Side::Read, Duration::from_secs(10));
+            }
+        }
+        let timers = setup.timers;
+        Facade { ev, timers }
+    }
+}
+
+impl Contestant for Facade {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            self.ev.wait().expect("no listener fails");
+            while let Some(step) = self.ev.next_step() {
+                if let Step::Ready(token, _) = step {
+                    ring.serve(token.index() as usize);
+                    if self.timers {
+                        self.ev.arm(token, Side::Read, ring.delay());
+                    }
+                }
+            }
+        }
+    }
+
+    fn toggle(&mut self, times: usize) {
+        for _ in 0..times {
+            for interest in [Interest::NONE, Interest::READ] {
+                // Seen through `black_box`, or the first change could be left out.
+                let modified = self.ev.modify(black_box(token(0)), black_box(interest));
+                modified.expect("it is watched");
+            }
+        }
+    }
+}
+
+fn token(index: u32) -> Token {
+    Token::new(index, NonZeroU32::MIN)
+}
+
+/// The standard library's clocks, which are the C library's: valgrind can run them.
+struct StandardLibrary {
+    start: Instant,
+}
+
+impl StandardLibrary {
+    fn new() -> StandardLibrary {
+        StandardLibrary {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Source for StandardLibrary {
+    fn read(&self) -> Reading {
+        let monotonic = self.start.elapsed();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let wall = wall.unwrap_or_default();
+        Reading {
+            monotonic_ns: u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX),
+            unix_seconds: i64::try_from(wall.as_secs()).unwrap_or(i64::MAX),
+            subsecond_ns: wall.subsec_nanos(),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! mio: always edge-triggered, and without timers.
+//!
+//! It asks that a socket be read until there is no more. Here each write is an edge of its own and
+//! brings one byte, so one read a report is enough.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::contestant::{BATCH, Contestant};
+use super::ring::Ring;
+
+/// mio's poller, and what its last wait brought.
+#[derive(Debug)]
+pub(super) struct Mio<'a> {
+    watched: &'a [OwnedFd],
+    poll: Poll,
+    events: Events,
+}
+
+impl<'a> Mio<'a> {
+    pub(super) fn new(watched: &'a [OwnedFd]) -> Mio<'a> {
+        let mio = Mio {
+            watched,
+            poll: Poll::new().expect("there is a descriptor left"),
+            events: Events::with_capacity(BATCH),
+        };
+        for index in 0..watched.len() {
+            mio.watch(index);
+        }
+        mio
+    }
+
+    fn watch(&self, index: usize) {
+        let number = self.watched[index].as_raw_fd();
+        let registry = self.poll.registry();
+        let added = registry.register(&mut SourceFd(&number), Token(index), Interest::READABLE);
+        added.expect("it is not watched yet");
+    }
+
+    fn fill(&mut self, timeout: Option<Duration>) {
+        let waited = self.poll.poll(&mut self.events, timeout);
+        waited.expect("no signal comes");
+    }
+}
+
+impl Contestant for Mio<'_> {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            self.fill(None);
+            for event in &self.events {
+                ring.serve(event.token().0);
+            }
+        }
+    }
+
+    /// Removed and added: it cannot watch for nothing.
+    fn toggle(&mut self, times: usize) {
+        let number = self.watched[0].as_raw_fd();
+        for _ in 0..times {
+            let removed = self.poll.registry().deregister(&mut SourceFd(&number));
+            removed.expect("it is watched");
+            self.watch(0);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
+        self.fill(timeout);
+        Some(self.events.iter().count())
+    }
+}

@@ -1,0 +1,40 @@
+//! Pollers: libevent's benchmark, stopping and starting, and a wait among many descriptors.
+//!
+//! All who take part serve the same bytes in the same pairs of sockets, one after the other.
+
+mod bare;
+mod contestant;
+mod count;
+mod facade;
+#[cfg(any(peer_libev, peer_libevent, peer_libuv))]
+mod foreign;
+mod mio;
+mod ours;
+mod pairs;
+mod pipes;
+mod polling;
+mod ring;
+mod roster;
+mod toggle;
+mod watched;
+
+#[cfg(test)]
+mod tests;
+
+use crate::library;
+
+pub(crate) use self::count::count;
+
+/// Measures all peers, and prints the records.
+pub(crate) fn measure() {
+    let most = pairs::most_descriptors();
+    let peers = roster::peers();
+    library::tell(
+        peers
+            .iter()
+            .filter_map(|peer| Some((peer.name, peer.version.as_deref()?))),
+    );
+    pipes::measure(&peers, most);
+    toggle::measure(&peers);
+    watched::measure(&peers, most);
+}

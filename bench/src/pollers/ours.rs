@@ -1,0 +1,70 @@
+//! `evcore-poller`, by itself: it has no timers.
+
+use std::hint::black_box;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use evcore_poller::{Events, Interest, Kind, Mode, Poller};
+
+use super::contestant::{BATCH, Contestant};
+use super::ring::Ring;
+
+/// A poller, and what its last wait brought.
+#[derive(Debug)]
+pub(super) struct Ours {
+    poller: Poller,
+    events: Events,
+    mode: Mode,
+}
+
+impl Ours {
+    pub(super) fn new(watched: &[OwnedFd], kind: Kind, mode: Mode) -> Ours {
+        let mut poller = Poller::with(kind).expect("there is a descriptor left");
+        for (key, fd) in (0..).zip(watched) {
+            let added = poller.add(fd, key, Interest::READ, mode);
+            added.expect("it is not watched yet");
+        }
+        Ours {
+            poller,
+            events: Events::with_capacity(BATCH),
+            mode,
+        }
+    }
+}
+
+impl Contestant for Ours {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            let waited = self.poller.wait(&mut self.events, None);
+            waited.expect("no signal comes");
+            for event in &self.events {
+                ring.serve(index(event.key));
+                if self.mode == Mode::Edge {
+                    let rearmed = self.poller.rearm(event.key, Interest::READ);
+                    rearmed.expect("it is watched");
+                }
+            }
+        }
+    }
+
+    fn toggle(&mut self, times: usize) {
+        for _ in 0..times {
+            for interest in [Interest::NONE, Interest::READ] {
+                // Seen through `black_box`, or the first change could be left out.
+                let modified = self.poller.modify(black_box(0), black_box(interest));
+                modified.expect("it is watched");
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
+        let waited = self.poller.wait(&mut self.events, timeout);
+        Some(waited.expect("no signal comes"))
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "it was an index before")]
+fn index(key: u64) -> usize {
+    key as usize
+}

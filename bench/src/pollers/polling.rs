@@ -1,0 +1,70 @@
+//! The crate `polling`, level-triggered as the others are; it has no timers.
+
+#![allow(unsafe_code, reason = "its caller answers for the descriptors")]
+
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use polling::{Event, Events, PollMode, Poller};
+
+use super::contestant::{BATCH, Contestant};
+use super::ring::Ring;
+
+/// Its poller, and what its last wait brought.
+#[derive(Debug)]
+pub(super) struct Polling<'a> {
+    watched: &'a [OwnedFd],
+    poller: Poller,
+    events: Events,
+}
+
+impl<'a> Polling<'a> {
+    pub(super) fn new(watched: &'a [OwnedFd]) -> Polling<'a> {
+        let poller = Poller::new().expect("there is a descriptor left");
+        for (key, fd) in watched.iter().enumerate() {
+            let (fd, interest) = (fd.as_raw_fd(), Event::readable(key));
+            // SAFETY: they are borrowed for longer than the poller lives, so they stay open.
+            let added = unsafe { poller.add_with_mode(fd, interest, PollMode::Level) };
+            added.expect("it is not watched yet");
+        }
+        let batch = NonZeroUsize::new(BATCH).expect("it is not zero");
+        Polling {
+            watched,
+            poller,
+            events: Events::with_capacity(batch),
+        }
+    }
+
+    fn fill(&mut self, timeout: Option<Duration>) {
+        self.events.clear();
+        let waited = self.poller.wait(&mut self.events, timeout);
+        waited.expect("no signal comes");
+    }
+}
+
+impl Contestant for Polling<'_> {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            self.fill(None);
+            for event in self.events.iter() {
+                ring.serve(event.key);
+            }
+        }
+    }
+
+    fn toggle(&mut self, times: usize) {
+        for _ in 0..times {
+            for interest in [Event::none(0), Event::readable(0)] {
+                let fd = &self.watched[0];
+                let modified = self.poller.modify_with_mode(fd, interest, PollMode::Level);
+                modified.expect("it is watched");
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
+        self.fill(timeout);
+        Some(self.events.len())
+    }
+}

@@ -1,0 +1,88 @@
+//! libevent's benchmark: bytes that go round a ring of pairs.
+//!
+//! Each event is one byte, which is read and, as long as there are writes left, passed on to the
+//! next pair. All who take part do it so, those in C by `serve` of `c/pollers/peer.h`, with the C
+//! library's `read` and `write`: they count among an event's instructions.
+
+#![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use super::pairs::Pairs;
+
+/// One run of the benchmark.
+#[derive(Debug)]
+pub(super) struct Ring<'a> {
+    pub(super) pairs: &'a Pairs,
+    /// Bytes that are still to be passed on.
+    pub(super) writes: usize,
+    /// Events that are still to come.
+    pub(super) left: usize,
+}
+
+impl<'a> Ring<'a> {
+    /// Writes the first bytes, to `active` pairs at equal distances; so many `events` will come,
+    /// which are at least as many.
+    pub(super) fn start(pairs: &'a Pairs, active: usize, events: usize) -> Ring<'a> {
+        let distance = pairs.far.len() / active;
+        for far in pairs.far.iter().step_by(distance).take(active) {
+            write_byte(far);
+        }
+        Ring {
+            pairs,
+            writes: events - active,
+            left: events,
+        }
+    }
+
+    /// Reads the byte of a pair, and passes one on to the next.
+    ///
+    /// Inlined, as handlers are in a loop that pulls what is to be done. In C it is inlined into the
+    /// callback.
+    #[inline]
+    pub(super) fn serve(&mut self, index: usize) {
+        let next = if index + 1 == self.pairs.near.len() {
+            0
+        } else {
+            index + 1
+        };
+        self.left -= 1;
+        read_byte(&self.pairs.near[index]);
+        if self.writes > 0 {
+            self.writes -= 1;
+            write_byte(&self.pairs.far[next]);
+        }
+    }
+
+    /// From now to the deadline that a timer gets: 10 to 11 seconds.
+    #[inline]
+    pub(super) fn delay(&self) -> Duration {
+        let ms = 10_000 + self.left * 7_919 % 1_000;
+        Duration::from_millis(ms as u64)
+    }
+
+    /// Whether no events are left.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// Reads the byte that is there.
+#[inline]
+pub(super) fn read_byte(fd: &OwnedFd) {
+    let mut byte = 0u8;
+    let place = std::ptr::from_mut(&mut byte).cast();
+    // SAFETY: there is a place for one byte.
+    let read = unsafe { libc::read(fd.as_raw_fd(), place, 1) };
+    assert_eq!(read, 1, "it was no event");
+}
+
+/// Writes a byte.
+#[inline]
+pub(super) fn write_byte(fd: &OwnedFd) {
+    // SAFETY: there is one byte.
+    let written = unsafe { libc::write(fd.as_raw_fd(), [0u8].as_ptr().cast(), 1) };
+    assert_eq!(written, 1, "a byte fits");
+}

@@ -1,0 +1,81 @@
+//! That each peer does the work that it is measured by.
+
+use std::time::{Duration, Instant};
+
+use super::contestant::{Contestant, Setup};
+use super::count::count;
+use super::pairs::Pairs;
+use super::ring::Ring;
+use super::roster::peers;
+
+/// Has so many events served, and returns how many bytes lie about afterwards.
+fn left_over(contestant: &mut dyn Contestant, pairs: &Pairs, active: usize) -> usize {
+    let mut ring = Ring::start(pairs, active, 5_000);
+    contestant.run(&mut ring);
+    assert!(ring.is_over());
+    let can_be_read = |fd| rustix::io::read(fd, &mut [0]).is_ok();
+    pairs.near.iter().filter(|fd| can_be_read(*fd)).count()
+}
+
+#[test]
+fn each_byte_is_served_once_and_passed_on() {
+    let pairs = Pairs::open(20);
+    for timers in [false, true] {
+        for peer in peers().iter().filter(|peer| peer.takes_part(20, timers)) {
+            let setup = Setup {
+                timers,
+                ..Setup::default()
+            };
+            let mut contestant = (peer.create)(&pairs.near, setup);
+            for active in [1, 7, 20] {
+                let left = left_over(contestant.as_mut(), &pairs, active);
+                assert_eq!(left, 0, "{}, {active} active", peer.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_stopped_and_started_is_still_watched() {
+    let pairs = Pairs::open(3);
+    for peer in peers() {
+        let mut contestant = (peer.create)(&pairs.near, Setup::default());
+        contestant.toggle(3);
+        let left = left_over(contestant.as_mut(), &pairs, 1);
+        assert_eq!(left, 0, "{}", peer.name);
+    }
+}
+
+const WAITERS: [&str; 6] = [
+    "bare epoll",
+    "Poller",
+    "Poller, poll",
+    "Poller, select",
+    "mio",
+    "polling",
+];
+
+#[test]
+fn a_wait_that_is_counted_lasts_as_long_as_it_says() {
+    for name in WAITERS {
+        let start = Instant::now();
+        assert!(count(&["wait", "short", name, "3"]), "{name}");
+        assert!(start.elapsed() > Duration::from_millis(3), "{name}");
+        assert!(count(&["wait", "none", name, "3"]), "{name}");
+    }
+}
+
+#[test]
+fn the_clock_for_valgrind_runs_the_loop_too() {
+    for kind in ["plain", "timers"] {
+        assert!(count(&["pipes", kind, "EventLoop", "1000"]));
+    }
+}
+
+#[test]
+fn what_nobody_can_do_is_not_done() {
+    assert!(!count(&["pipes", "timers", "mio", "1000"]));
+    assert!(!count(&["pipes", "plain", "nobody", "1000"]));
+    assert!(!count(&["wait", "zero", "EventLoop", "10"]));
+    assert!(!count(&["wait", "long", "Poller", "10"]));
+}

@@ -1,0 +1,70 @@
+//! What was counted in a run, and who did it.
+
+use super::callgrind::Events;
+use super::strace::Calls;
+
+/// All counts, in the order in which they were made.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    events: Vec<(Who, Events)>,
+    calls: Vec<(Who, Calls)>,
+    /// Why nothing was counted by callgrind, or by strace.
+    pub(super) no_events: Option<String>,
+    pub(super) no_calls: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Who {
+    workload: &'static str,
+    peer: String,
+}
+
+impl Counted {
+    pub(super) fn add_events(&mut self, workload: &'static str, peer: &str, events: Events) {
+        self.events.push((Who::new(workload, peer), events));
+    }
+
+    pub(super) fn add_calls(&mut self, workload: &'static str, peer: &str, calls: Calls) {
+        self.calls.push((Who::new(workload, peer), calls));
+    }
+
+    /// Instructions and misses of all who did a workload.
+    pub(super) fn events_of(&self, workload: &str) -> impl Iterator<Item = (&str, Events)> {
+        let of_workload = self
+            .events
+            .iter()
+            .filter(move |(w, _)| w.workload == workload);
+        of_workload.map(|(who, events)| (who.peer.as_str(), *events))
+    }
+
+    /// Instructions of one; `None` if they were not counted.
+    pub(super) fn instructions(&self, workload: &str, peer: &str) -> Option<f64> {
+        let mut events = self.events_of(workload);
+        events
+            .find(|(name, _)| *name == peer)
+            .map(|(_, events)| events.instructions)
+    }
+
+    /// Who had the system calls of a workload counted.
+    pub(super) fn callers(&self, workload: &str) -> impl Iterator<Item = &str> {
+        let of_workload = self
+            .calls
+            .iter()
+            .filter(move |(w, _)| w.workload == workload);
+        of_workload.map(|(who, _)| who.peer.as_str())
+    }
+
+    /// System calls of one; `None` if they were not counted.
+    pub(super) fn calls(&self, workload: &str, peer: &str) -> Option<&Calls> {
+        let is_theirs = |who: &Who| who.workload == workload && who.peer == peer;
+        let found = self.calls.iter().find(|(who, _)| is_theirs(who));
+        found.map(|(_, calls)| calls)
+    }
+}
+
+impl Who {
+    fn new(workload: &'static str, peer: &str) -> Who {
+        let peer = peer.to_owned();
+        Who { workload, peer }
+    }
+}
