@@ -54,7 +54,7 @@ impl Epoll {
 
     /// One system call; its events are in `buffer`.
     fn wait_once(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize> {
-        if self.has_pwait2 {
+        if self.has_pwait2 && !is_whole_ms(timeout) {
             match self.pwait2(limit, timeout) {
                 // A sandbox may answer EPERM to a call that it does not know.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_pwait2 = false,
@@ -225,6 +225,13 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
+/// Whether the older call can be told it. That is the quicker one (by a tenth of a microsecond, for
+/// no wait at all): it has no structure to copy and to check.
+fn is_whole_ms(timeout: Option<Duration>) -> bool {
+    timeout
+        .is_none_or(|timeout| timeout <= LONGEST_IN_MS && timeout.subsec_nanos() % 1_000_000 == 0)
+}
+
 /// Rounded up, so that no wait is early; -1 is without limit. `timeout` is at most
 /// [`LONGEST_IN_MS`].
 fn in_ms(timeout: Option<Duration>) -> i32 {
@@ -289,6 +296,22 @@ mod tests {
         let in_ms_of = |ns| in_ms(Some(Duration::from_nanos(ns)));
         assert_eq!(nanoseconds.map(in_ms_of), [0, 1, 1, 1, 2]);
         assert_eq!(in_ms(Some(LONGEST_IN_MS)), i32::MAX);
+    }
+
+    #[test]
+    fn what_milliseconds_tell_exactly_is_told_in_milliseconds() {
+        for whole in [None, Some(Duration::ZERO), Some(LONGEST_IN_MS)] {
+            assert!(is_whole_ms(whole), "{whole:?}");
+        }
+        let ns = Duration::from_nanos;
+        for not in [
+            ns(1),
+            ns(1_000_001),
+            LONGEST_IN_MS + ns(1),
+            LONGEST_IN_MS + ns(1_000_000),
+        ] {
+            assert!(!is_whole_ms(Some(not)), "{not:?}");
+        }
     }
 
     #[test]
