@@ -76,7 +76,11 @@ fn priority_data_is_told_apart(stage: &mut Stage) {
 
     if stage.poller.name() == "kqueue" {
         let refused = stage.poller.add(&far, 1, Interest::PRIORITY, Mode::Level);
-        assert!(matches!(refused, Err(Error::NoPriority { .. })), "{}", stage.name);
+        assert!(
+            matches!(refused, Err(Error::NoPriority { .. })),
+            "{}",
+            stage.name
+        );
         return;
     }
     stage.add(&far, 1, Interest::PRIORITY, Mode::Level);
