@@ -4,10 +4,11 @@
 
 use evcore_poller::{Error, Interest, Mode, Poller};
 
-use crate::stage::{Stage, WRITABLE, pair};
+use crate::stage::{PATIENCE, Stage, WRITABLE, pair};
 
 crate::scenarios! {
     a_forked_child_is_refused_and_the_parent_goes_on,
+    a_child_wakes_its_parent_by_the_descriptor_of_a_waker,
 }
 
 fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
@@ -18,6 +19,7 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
         Err(Error::Forked { process }) => process == parent,
         _ => false,
     };
+    let alone = stage.alone();
     let of_child = in_a_child(|| {
         let poller: &mut Poller = &mut stage.poller;
         let waited = poller.wait(&mut stage.events, None).map(drop);
@@ -27,9 +29,23 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
         let exclusive = !poller.abilities().exclusive || is_refused(exclusive);
         is_refused(waited) && is_refused(added) && is_refused(poller.remove(1)) && exclusive
     });
+    drop(alone);
     assert!(of_child, "{}: the child was not refused", stage.name);
     stage.expect(&[(1, WRITABLE)]);
     stage.remove(1);
+}
+
+fn a_child_wakes_its_parent_by_the_descriptor_of_a_waker(stage: &mut Stage) {
+    let waker = stage.poller.waker();
+    let write = || rustix::io::write(&waker, &1u64.to_ne_bytes()) == Ok(8);
+    for _ in 0..2 {
+        let alone = stage.alone();
+        let written = in_a_child(write);
+        drop(alone);
+        assert!(written, "{}", stage.name);
+        assert_eq!(stage.wait(Some(PATIENCE)), [], "{}", stage.name);
+        assert!(stage.events.woken(), "{}", stage.name);
+    }
 }
 
 /// Runs `claim` in a forked child, and returns what it did.

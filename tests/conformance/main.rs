@@ -4,6 +4,7 @@
 //! A failure names the backend and the scenario by the path of the test: `edge::poll::...`.
 //! Where backends may differ, the scenario says so in as many words.
 
+mod company;
 mod stage;
 
 mod level;

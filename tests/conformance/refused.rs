@@ -94,3 +94,16 @@ fn a_sandbox_that_knows_no_epoll_pwait2_waits_all_the_same() {
         });
     }
 }
+
+#[test]
+fn for_want_of_descriptors_no_worse_backend_is_taken() {
+    for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
+        without(libc::SYS_epoll_create1, errno, || {
+            let refused = Poller::new().map(|poller| poller.name());
+            assert!(
+                matches!(&refused, Err(Error::Os { source, .. }) if source.raw_os_error() == Some(errno)),
+                "{refused:?}"
+            );
+        });
+    }
+}

@@ -6,12 +6,14 @@ use std::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::Once,
+    sync::{MutexGuard, Once},
     time::Duration,
 };
 
 use evcore_poller::{Events, Interest, Kind, Mode, Poller, Ready};
 use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::company::{Present, alone};
 
 pub(crate) const READABLE: Ready = Ready::READABLE;
 pub(crate) const WRITABLE: Ready = Ready::WRITABLE;
@@ -29,6 +31,7 @@ pub(crate) struct Stage {
     pub(crate) events: Events,
     /// Backend and scenario, for what panics.
     pub(crate) name: String,
+    present: Option<Present>,
 }
 
 /// What a wait brought, by rising keys.
@@ -42,7 +45,14 @@ impl Stage {
             poller: Poller::with(kind).expect("the system has this backend"),
             events: Events::with_capacity(64),
             name: format!("{kind}, {scenario}"),
+            present: Some(Present::enter()),
         }
+    }
+
+    /// Waits until the other scenarios are over: for who forks. None begins while the guard lives.
+    pub(crate) fn alone(&mut self) -> MutexGuard<'static, usize> {
+        self.present = None;
+        alone()
     }
 
     #[track_caller]

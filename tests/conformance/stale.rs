@@ -18,6 +18,7 @@ crate::scenarios! {
     what_was_closed_and_removed_is_silent_although_a_duplicate_lives,
     the_others_are_heard_after_the_silence,
     a_one_shot_that_reported_is_silent_after_the_silence,
+    what_was_forgotten_and_lives_on_under_its_number_is_added_again,
 }
 
 /// Replaces `fd`, which is registered, by another file under the same number.
@@ -136,4 +137,28 @@ fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
     stage.modify(2, Interest::READ);
     stage.expect(&[(2, READABLE)]);
     stage.expect_nothing();
+}
+
+/// Closed, and opened again as a duplicate of itself: number and file are those of before.
+fn what_was_forgotten_and_lives_on_under_its_number_is_added_again(stage: &mut Stage) {
+    let (near, far) = pair();
+    let mut fd = OwnedFd::from(far);
+    let duplicate = fd.try_clone().expect("a duplicate");
+    for (key, interest, ready) in [
+        (1, Interest::READ, READABLE),
+        (2, Interest::WRITE, WRITABLE),
+        (3, Interest::READ, READABLE),
+    ] {
+        (&near).write_all(b"a").expect("write");
+        if key == 3 && stage.poller.abilities().exclusive {
+            stage.add_exclusive(&fd, key, interest, Mode::Level);
+        } else {
+            stage.add(&fd, key, interest, Mode::Level);
+        }
+        stage.expect(&[(key, ready)]);
+        stage.poller.forget(key).expect("registered");
+        rustix::io::dup2(&duplicate, &mut fd).expect("the number is taken over");
+    }
+    stage.add(&fd, 4, Interest::WRITE, Mode::Level);
+    stage.expect(&[(4, WRITABLE)]);
 }

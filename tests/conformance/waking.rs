@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use evcore_poller::{Events, Interest, Mode};
+use evcore_poller::{Error, Events, Interest, Mode};
 
 use crate::stage::{PATIENCE, Stage, WRITABLE, pair};
 
@@ -16,6 +16,7 @@ crate::scenarios! {
     eight_bytes_written_by_hand_wake_too,
     a_million_wakes_from_four_threads,
     a_waker_outlives_its_poller,
+    a_pollers_own_waker_cannot_be_registered,
 }
 
 fn a_wake_before_the_wait_is_kept(stage: &mut Stage) {
@@ -121,4 +122,21 @@ fn a_waker_outlives_its_poller(stage: &mut Stage) {
     waker.wake();
     stage.now();
     assert!(!stage.events.woken(), "{}: it was another's", stage.name);
+}
+
+/// Where it is one descriptor. (Where it is a pair of sockets, the end that is had here is not the
+/// one that is watched, and can be as any other.)
+fn a_pollers_own_waker_cannot_be_registered(stage: &mut Stage) {
+    let waker = stage.poller.waker();
+    if cfg!(any(target_os = "linux", target_os = "android")) {
+        let refused = stage.poller.add(&waker, 1, Interest::WRITE, Mode::Level);
+        assert!(
+            matches!(refused, Err(Error::AlreadyWatched { .. })),
+            "{}: {refused:?}",
+            stage.name
+        );
+    }
+    waker.wake();
+    stage.expect_nothing();
+    assert!(stage.events.woken(), "{}: it is not deaf", stage.name);
 }

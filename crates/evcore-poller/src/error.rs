@@ -150,6 +150,15 @@ impl Error {
         }
     }
 
+    /// Whether there are too few descriptors, or too little memory, for now.
+    pub(crate) fn is_exhaustion(&self) -> bool {
+        let Self::Os { source, .. } = self else {
+            return false;
+        };
+        let errno = source.raw_os_error();
+        errno.is_some_and(|errno| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&errno))
+    }
+
     /// The error of a system call by its name.
     pub(crate) fn os(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Os {

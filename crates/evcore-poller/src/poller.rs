@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Kind, Mode, Registration, Result, Waker,
+    Abilities, Backend, Error, Event, Events, Interest, Kind, Mode, Registration, Result, Waker,
     registry::{Change, Registry},
     sys::{self, Birthplace},
 };
@@ -26,7 +26,9 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 /// taken until the key is removed. Nothing is reported under a key that was removed, unless the
 /// same key, all 64 bits of it, is in use again.
 ///
-/// In a forked child, it refuses to work ([`Error::Forked`]); its wakers still wake the parent.
+/// In a forked child, it refuses to work ([`Error::Forked`]). Its wakers there are not to be relied
+/// upon: each process merges its own wakes, and what acknowledges them is in the parent. A child
+/// wakes the parent by the [descriptor](Waker#impl-AsFd-for-Waker) of a waker.
 ///
 /// All of it takes `&mut self`, so nothing can be registered while another thread waits: send
 /// that thread the work, and [wake](Self::waker) it.
@@ -61,13 +63,19 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// The last backend's refusal: out of descriptors, most likely.
+    /// Out of descriptors or memory: that passes, so no worse backend is taken for it. Else the
+    /// last backend's refusal.
     pub fn new() -> Result<Self> {
         let (last, better) = Kind::available()
             .split_last()
             .expect("every system has a backend");
-        let found = better.iter().find_map(|kind| Self::with(*kind).ok());
-        found.map_or_else(|| Self::with(*last), Ok)
+        for kind in better {
+            match Self::with(*kind) {
+                Err(error) if !error.is_exhaustion() => {}
+                result => return result,
+            }
+        }
+        Self::with(*last)
     }
 
     /// A named backend.
@@ -208,7 +216,8 @@ impl Poller {
     ///
     /// Where another descriptor of the same file stays open (a duplicate, or one in a child), use
     /// [`remove`](Self::remove): else epoll goes on to report it, which is dropped here, and costs
-    /// registering everything anew when such reports come alone.
+    /// registering everything anew when such reports come alone (an `Edge` may then repeat what
+    /// holds).
     ///
     /// # Errors
     ///
@@ -225,8 +234,9 @@ impl Poller {
     /// and fills `events`, which is emptied first. Returns how many there are.
     ///
     /// One system call, plus one for each registration that was changed. A signal does not end it
-    /// (see [`see_signals`](Self::see_signals)). It never ends before its timeout, and nothing
-    /// that does not fit into `events` is lost.
+    /// (see [`see_signals`](Self::see_signals)). It never ends before its timeout (but where
+    /// something [forgotten](Self::forget) lives on, and there is no descriptor left to be rid of
+    /// it), and nothing that does not fit into `events` is lost.
     ///
     /// # Errors
     ///
@@ -294,6 +304,10 @@ impl Poller {
     /// Brings the backend up to date.
     fn tell_changes(&mut self) {
         while let Some(change) = self.registry.next_change() {
+            if !self.refused.is_empty() {
+                // What was refused before, and not told yet, is out of date.
+                self.refused.retain(|refused| *refused != change.key());
+            }
             let (told, registration) = match change {
                 Change::Add(new) => (self.backend.add(&new), new),
                 Change::Modify(new) => (self.backend.modify(&new), new),
@@ -320,7 +334,7 @@ impl Poller {
     fn report_refused(&mut self, events: &mut Events) {
         let count = events.room().min(self.refused.len());
         for key in self.refused.drain(..count) {
-            if let Ok(ready) = self.registry.refusal(key) {
+            if let Some(ready) = self.registry.refusal(key) {
                 events.push(key, ready);
             }
         }
@@ -364,8 +378,11 @@ impl Poller {
     /// Completes all events but the first `from`, and drops those that are nobody's. Returns how
     /// many these were.
     fn complete(&mut self, events: &mut Events, from: usize) -> usize {
-        // The usual batch on epoll needs nothing, and is not looked at.
-        if !events.has_exceptional() && !self.registry.looks() {
+        // The usual batch needs nothing, and on epoll is not even looked at before anything was
+        // forgotten.
+        let registry = &self.registry;
+        let is_plain = |event: &Event| registry.is_plain(event.key);
+        if !events.has_exceptional() && (!registry.looks() || events.iter().all(is_plain)) {
             return 0;
         }
         let before = events.len();

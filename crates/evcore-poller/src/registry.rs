@@ -19,6 +19,15 @@ pub(crate) enum Change {
     Remove(Registration),
 }
 
+impl Change {
+    /// Whom it is about.
+    pub(crate) fn key(&self) -> u64 {
+        let (Self::Add(registration) | Self::Modify(registration) | Self::Remove(registration)) =
+            self;
+        registration.key
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Registry {
     native: Abilities,
@@ -179,10 +188,11 @@ impl Registry {
         }
     }
 
-    /// What is reported of a registration whose change the backend refused.
-    pub(crate) fn refusal(&mut self, key: u64) -> Result<Ready> {
-        let row = self.row(key)?;
-        Ok(Ready::ERROR | Ready::answering(row.wanted))
+    /// What is reported of a registration whose change the backend refused; nothing where nothing
+    /// is asked any more.
+    pub(crate) fn refusal(&mut self, key: u64) -> Option<Ready> {
+        let wanted = self.row(key).ok()?.wanted;
+        (!wanted.is_empty()).then_some(Ready::ERROR | Ready::answering(wanted))
     }
 
     /// The backend has forgotten everything: what it is to be told again, less the one-shots that
@@ -196,6 +206,20 @@ impl Registry {
                 (!known.interest.is_empty()).then_some(known)
             })
             .collect()
+    }
+
+    /// Whether an event of `key` is somebody's, and needs nothing if it is not exceptional.
+    #[inline]
+    pub(crate) fn is_plain(&self, key: u64) -> bool {
+        let (id, tag) = split(key);
+        self.rows.get(id as usize).is_some_and(|row| {
+            let kept_by_kernel = match row.mode {
+                Mode::Level => true,
+                Mode::Edge => self.native.edge,
+                Mode::Oneshot => false,
+            };
+            row.tag == tag && row.is_live() && !row.known.is_empty() && kept_by_kernel
+        })
     }
 
     /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up

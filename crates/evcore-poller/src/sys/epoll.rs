@@ -8,7 +8,7 @@
 
 use std::{
     fmt,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     time::Duration,
 };
 
@@ -50,6 +50,24 @@ impl Epoll {
             buffer: Vec::new(),
             has_pwait2: true,
         })
+    }
+
+    fn tell(&self, registration: &Registration) -> Result<(), Errno> {
+        let data = EventData::new_u64(registration.key);
+        epoll::add(&self.fd, borrow(registration.fd), data, flags(registration))
+    }
+
+    /// Adds what the set has already.
+    ///
+    /// The front lets no descriptor have two keys. So it is what a registration that was forgotten
+    /// has left behind, whose file lives on under the number; or the waker, which stays.
+    fn replace(&self, registration: &Registration) -> Result<(), Errno> {
+        if registration.fd == self.wake.as_fd().as_raw_fd() {
+            return Err(Errno::EXIST);
+        }
+        // No `MOD`: the kernel modifies no exclusive registration.
+        epoll::delete(&self.fd, borrow(registration.fd))?;
+        self.tell(registration)
     }
 
     /// One system call; its events are in `buffer`.
@@ -117,8 +135,11 @@ impl Backend for Epoll {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        let data = EventData::new_u64(registration.key);
-        epoll::add(&self.fd, borrow(registration.fd), data, flags(registration)).map_err(|errno| {
+        let told = match self.tell(registration) {
+            Err(Errno::EXIST) => self.replace(registration),
+            told => told,
+        };
+        told.map_err(|errno| {
             let fd = registration.fd;
             match errno {
                 Errno::EXIST => Error::AlreadyWatched { fd },

@@ -121,6 +121,12 @@ impl Backend for Poll {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
+        if registration.fd == self.wake.as_fd().as_raw_fd() {
+            // As on the other backends, where it would make the waker deaf.
+            return Err(Error::AlreadyWatched {
+                fd: registration.fd,
+            });
+        }
         // poll itself would find a closed descriptor only in the wait, too late to tell the caller.
         number::is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.push(registration);

@@ -155,7 +155,13 @@ impl Backend for Select {
     fn add(&mut self, registration: &Registration) -> Result<()> {
         // select itself would find a closed descriptor only in the wait, too late to tell the
         // caller. One that is out of range is refused first: nothing is asked of it.
-        place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
+        let place = place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
+        if place == self.wake_fd {
+            // The sets hold a number once: the waker would be deaf.
+            return Err(Error::AlreadyWatched {
+                fd: registration.fd,
+            });
+        }
         number::is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.enter(registration)
     }

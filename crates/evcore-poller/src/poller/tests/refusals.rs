@@ -93,3 +93,39 @@ fn a_refusal_is_not_lost_when_the_wait_beside_it_fails() {
         assert_eq!(stage.wait(failure), [(3, Ready::ERROR | Ready::WRITABLE)]);
     }
 }
+
+/// A stage in which the refusals of two keys are known and one was reported; and the other key.
+fn with_a_refusal_to_come() -> (Stage, u64) {
+    let mut stage = Stage::new(ALL);
+    stage.events = Events::with_capacity(1);
+    for key in [1, 2] {
+        stage.add(key, Interest::READ, Mode::Level).expect("add");
+        stage.script().refuses.push(key);
+        stage.modify(key, Interest::BOTH);
+    }
+    let told = stage.idle();
+    (stage, 3 - told[0].0)
+}
+
+#[test]
+fn a_refusal_that_was_repaired_before_it_was_told_is_not_told() {
+    let (mut stage, key) = with_a_refusal_to_come();
+    stage.script().refuses.clear();
+    stage.modify(key, Interest::WRITE);
+    assert_eq!(stage.idle(), []);
+}
+
+#[test]
+fn a_change_refused_twice_before_it_was_told_is_told_once() {
+    let (mut stage, key) = with_a_refusal_to_come();
+    stage.modify(key, Interest::WRITE);
+    assert_eq!(stage.idle(), [(key, Ready::ERROR | Ready::WRITABLE)]);
+    assert_eq!(stage.idle(), []);
+}
+
+#[test]
+fn a_refusal_is_not_told_to_who_asks_for_nothing_any_more() {
+    let (mut stage, key) = with_a_refusal_to_come();
+    stage.modify(key, Interest::NONE);
+    assert_eq!(stage.idle(), []);
+}
