@@ -63,7 +63,7 @@ macro_rules! scenarios {
             crate::scenarios!(@tests Kqueue: $($scenario),+);
         }
         #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-        mod eventport {
+        mod port {
             crate::scenarios!(@tests EventPorts: $($scenario),+);
         }
         mod poll {
@@ -85,7 +85,7 @@ fn every_backend_of_this_system_has_its_tests() {
     let tested: &[&str] = if linux {
         &["epoll", "poll", "select"]
     } else if illumos {
-        &["eventport", "poll"]
+        &["port", "poll"]
     } else {
         &["kqueue", "poll", "select"]
     };

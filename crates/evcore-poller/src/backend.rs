@@ -64,6 +64,10 @@ pub struct Abilities {
     /// A registration can be exclusive: see
     /// [`Poller::add_exclusive`](crate::Poller::add_exclusive). Nobody keeps this for the kernel.
     pub exclusive: bool,
+    /// What `modify` is told is passed on in the wait, and a refusal comes as an event with
+    /// [`Ready::ERROR`](crate::Ready::ERROR). After such an event the next `modify` is told even
+    /// where it changes nothing.
+    pub defers: bool,
 }
 
 /// One kernel interface (or a model of one).

@@ -44,7 +44,7 @@ impl Kind {
         match self {
             Self::Epoll => "epoll",
             Self::Kqueue => "kqueue",
-            Self::EventPorts => "eventport",
+            Self::EventPorts => "port",
             Self::Poll => "poll",
             Self::Select => "select",
         }

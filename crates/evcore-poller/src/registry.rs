@@ -62,7 +62,8 @@ struct Row {
     masked: Interest,
     mode: Mode,
     dirty: bool,
-    /// The kernel is to arm its one-shot again, whether the interest has changed or not.
+    /// The backend is to be told again, whether the interest has changed or not: its one-shot has
+    /// fired, or an error may have been its word that it was refused.
     disarmed: bool,
     exclusive: bool,
 }
@@ -237,6 +238,7 @@ impl Registry {
         }
         if event.ready.is_exceptional() {
             event.ready |= Ready::answering(row.wanted);
+            row.disarmed |= native.defers && event.ready.is_error();
         }
         let reported = match row.mode {
             Mode::Edge if !native.edge => event.ready.answered(),
@@ -317,7 +319,7 @@ impl Row {
             // As where the kernel keeps the mode: a change of interest looks at everything afresh.
             self.masked = Interest::NONE;
         }
-        let arm_again = std::mem::take(&mut self.disarmed) && native.oneshot;
+        let arm_again = std::mem::take(&mut self.disarmed) && (native.oneshot || native.defers);
         let before = std::mem::replace(&mut self.known, self.wanted - self.masked);
         self.settled = self.wanted;
 

@@ -23,12 +23,14 @@ const ALL: Abilities = Abilities {
     edge: true,
     oneshot: true,
     exclusive: true,
+    defers: false,
 };
 /// As poll.
 const NOTHING: Abilities = Abilities {
     edge: false,
     oneshot: false,
     exclusive: false,
+    defers: false,
 };
 
 #[derive(Debug, Default)]

@@ -131,6 +131,7 @@ impl Backend for Epoll {
             edge: true,
             oneshot: true,
             exclusive: true,
+            defers: false,
         }
     }
 

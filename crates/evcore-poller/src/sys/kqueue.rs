@@ -168,6 +168,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
     fn abilities(&self) -> Abilities {
         let mut abilities = Abilities::default();
         (abilities.edge, abilities.oneshot) = (true, true);
+        abilities.defers = true;
         abilities
     }
 

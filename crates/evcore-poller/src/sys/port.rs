@@ -191,7 +191,7 @@ impl<K: Kernel> EventPorts<K> {
 
 impl<K: Kernel> Backend for EventPorts<K> {
     fn name(&self) -> &'static str {
-        "eventport"
+        "port"
     }
 
     fn abilities(&self) -> Abilities {

@@ -16,7 +16,7 @@ Usage: httpd [OPTIONS]
   --accept-delay MS        how long a worker without the lock waits      [500]
   --multi-accept N         accepts a turn at most                        [64]
   --poller NAME            auto, or one that this system has: epoll, kqueue,
-                           eventport, poll, select                       [auto]
+                           port, poll, select                            [auto]
   --timers NAME            wheel, tree or heap                           [wheel]
   --timer-resolution MS    update the clock this often, not every turn   [every turn]
   --connections N          per worker                                    [10240]

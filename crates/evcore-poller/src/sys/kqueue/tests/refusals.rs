@@ -66,19 +66,23 @@ fn a_bad_change_hides_neither_changes_nor_events() {
 
 #[test]
 fn a_registration_that_was_refused_is_silent_until_it_is_modified() {
-    let mut stage = Stage::new();
-    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-    stage.modify(7, Interest::BOTH);
-    stage.kernel().refuses.push(refusal(A, Filter::Write));
-    assert_eq!(stage.wait().len(), 1);
-    stage.kernel().arrive(A, 1);
-    assert_eq!(stage.wait(), []);
-    assert_eq!(stage.kernel().knotes(), []);
+    // To what it was before, to what was refused, and to something else.
+    for next in [Interest::READ, Interest::BOTH, Interest::WRITE] {
+        let mut stage = Stage::new();
+        stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
+        stage.modify(7, Interest::BOTH);
+        stage.kernel().refuses.push(refusal(A, Filter::Write));
+        assert_eq!(stage.wait().len(), 1);
+        stage.kernel().arrive(A, 1);
+        stage.kernel().make_room(A, 1);
+        assert_eq!(stage.wait(), []);
+        assert_eq!(stage.kernel().knotes(), []);
 
-    stage.kernel().refuses.clear();
-    stage.modify(7, Interest::READ);
-    assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
-    stage.poller.remove(7).expect("remove");
+        stage.kernel().refuses.clear();
+        stage.modify(7, next);
+        assert_eq!(stage.wait(), [(7, Ready::answering(next))]);
+        stage.poller.remove(7).expect("remove");
+    }
 }
 
 #[test]

@@ -122,8 +122,6 @@ fn exclusive_is_refused_by_name() {
         .add_exclusive(borrow(A), 1, Interest::READ, Mode::Level);
     assert!(matches!(
         refused,
-        Err(Error::NoExclusive {
-            backend: "eventport"
-        })
+        Err(Error::NoExclusive { backend: "port" })
     ));
 }
