@@ -7,7 +7,7 @@
 //!
 //! - The order is total, by deadline and then by arming; [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
 //! - `arm`: at most log₄ n steps up or down, and none for a deadline later than those below it, as most are. `disarm` and a timer that fires: at most log₄ n steps.
-//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call that ends the phase files all of these anew.
+//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call that ends the phase, or begins another, files all of these anew, however many they are.
 
 mod piles;
 
@@ -30,10 +30,15 @@ use crate::queue::{self, TimerQueue};
 ///
 /// `arm`, `refile` and `disarm` end the periods; `clear` ends those of all timers.
 ///
+/// # Cost
+///
+/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires are at most log₄ n steps.
+/// One call takes more: what was armed during a phase for a tick at or before its `now` is filed again, all of it, by the [`pop_expired`](TimerQueue::pop_expired) that ends the phase or begins another.
+///
 /// # Memory
 ///
 /// 24 bytes for each armed timer, and 4 for each id up to the highest that was armed; 8 more for each id up to the highest that was ever periodic.
-/// The tables grow and do not shrink.
+/// The tables grow and do not shrink; the `arm` that makes one grow copies it, unless there was [room](Self::with_capacity).
 ///
 /// # Example
 ///

@@ -374,7 +374,7 @@ fn tick() -> impl Strategy<Value = Tick> {
     let border = (0..8_u32, 0..258_u64, -1..=1_i64);
     prop_oneof![
         1 => any::<u64>().prop_map(Tick::Absolute),
-        1 => prop::sample::select(&[0, 1, 63, 64, u64::MAX - 1, u64::MAX][..]).prop_map(Tick::Absolute),
+        1 => prop::sample::select(&[0, 1, 255, 256, u64::MAX - 1, u64::MAX][..]).prop_map(Tick::Absolute),
         4 => (0..200_u64).prop_map(Tick::Ahead),
         2 => (0..200_000_u64).prop_map(Tick::Ahead),
         2 => (0..200_u64).prop_map(Tick::Behind),

@@ -14,7 +14,8 @@
 //! - `arm` and `disarm`: an unlink and a link, whatever is armed. The exception is an `arm` whose deadline is not after the latest `now`: such timers are kept sorted, and the call steps over those that are due later than the new one.
 //! - `next_deadline`: a look at two words of a bitmap and the fronts of two lists.
 //! - `pop_expired`: a timer is moved at most seven times in its life, by the calls that reach its slots; with ticks of a millisecond and deadlines within a minute, once or twice. One call moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::is_paused), and others go on with it.
-//! - A `now` that goes back: some list operations at once, and the moves that were already done once more.
+//! - The call that begins a phase: nothing to speak of, unless the phase before was left early with overdue timers: then the two sorted lists are merged.
+//! - A `now` that goes back: an append for each slot, a link for each overdue timer that is not due any more, and the moves that were already done once more.
 
 mod lists;
 mod slots;
@@ -41,14 +42,21 @@ const _: () = assert!(
 
 /// A hierarchical timing wheel: the timer queue for deadlines that mostly move on and rarely come.
 ///
-/// Arming, re-arming and disarming take the same few nanoseconds with a thousand timers and with a million.
 /// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of seven levels, never late.
+///
+/// # Cost
+///
+/// Arming, re-arming and disarming are an unlink and a link, with a thousand timers as with a million: what grows is the share of them that no cache holds.
 /// A call of [`pop_expired`](TimerQueue::pop_expired) sorts 64 timers at most, and then [pauses](TimerQueue::is_paused).
+///
+/// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, for they are few where deadlines lie ahead.
+/// To arm one is a step for each of them that is due after it.
+/// A phase that begins before the last one had ended takes a step for each that is left of them and due after the earliest new one, and a `now` that goes back for each that is not due any more.
 ///
 /// # Memory
 ///
 /// 16 bytes for each id up to the highest that was armed, and 33 KiB beside: ids must be dense.
-/// The table grows and does not shrink.
+/// The table grows and does not shrink; the `arm` that makes it grow copies it, unless there was [room](Self::with_capacity).
 ///
 /// # Example
 ///

@@ -96,6 +96,16 @@ fn earlier_than_wanted_and_later_than_filed_is_a_store_too() {
 }
 
 #[test]
+fn armed_again_with_the_same_deadline_it_keeps_its_place_among_equals() {
+    let mut timers = NeverEarly::new(TimerTree::new());
+    for (id, deadline) in [(0, 10), (1, 10), (0, 20), (0, 10)] {
+        timers.arm(id, deadline);
+    }
+    let fired: Vec<_> = std::iter::from_fn(|| timers.pop_expired(10)).collect();
+    assert_eq!(fired, [(0, 10), (1, 10)], "a queue of its own says 1 and 0");
+}
+
+#[test]
 fn a_moved_timer_fires_among_the_others_in_its_order_and_in_its_phase() {
     let mut timers = NeverEarly::new(TimerWheel::new());
     for (id, deadline) in [(0, 10), (1, 15), (2, 25), (0, 20)] {
