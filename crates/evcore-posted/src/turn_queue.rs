@@ -101,6 +101,10 @@ impl TurnQueue {
     /// O(1) if nothing was left, otherwise O(ids that waited).
     #[inline]
     pub fn begin_turn(&mut self) {
+        if self.next.is_empty() {
+            // Else both tables would grow to what one of them needs.
+            return;
+        }
         if self.due.is_empty() {
             std::mem::swap(&mut self.due, &mut self.next);
         } else {

@@ -43,6 +43,11 @@ impl Batch {
         self.events.iter().any(|event| event.key == key)
     }
 
+    /// Whether there may be more ready than the wait brought. (A wake-up may have taken a place.)
+    pub(crate) fn is_full(&self) -> bool {
+        self.events.room() <= usize::from(self.events.woken())
+    }
+
     /// How many events the wait brought.
     pub(crate) fn len(&self) -> usize {
         self.events.len()

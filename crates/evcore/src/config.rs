@@ -30,7 +30,8 @@ pub struct Budgets {
     /// Timers fired. Default 1,024; 0 is taken for 1. A piece of a queue's
     /// [sorting](evcore_timer::TimerQueue::is_paused) counts as 16.
     pub expired: usize,
-    /// Posted steps. Default 1,024; 0 is taken for 1.
+    /// Posted steps, and posts that are taken in from other threads. Default 1,024; 0 is taken for
+    /// 1.
     pub posted: usize,
 }
 

@@ -9,7 +9,7 @@ use evcore_token::Token;
 
 use crate::{
     Budgets, Builder, Error, Handle, Result, Side, Stats, accepting::Accepting, batch::Batch,
-    naming::Naming, pace::Pace, slots::Slots, timers::Timers, turn::Phase,
+    naming::Naming, outside::Outside, pace::Pace, slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -49,8 +49,7 @@ pub struct EventLoop {
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
-    /// A wake-up that is not yet delivered.
-    pub(crate) woken: bool,
+    pub(crate) outside: Outside,
     pub(crate) budgets: Budgets,
     /// What is left of the budgets in this turn.
     pub(crate) left: Budgets,
@@ -75,17 +74,17 @@ impl EventLoop {
         let budgets = builder.budgets.at_least_one();
         let balancer = Balancer::new(builder.policy);
         Ok(Self {
-            clock,
+            outside: Outside::new(poller.waker()),
             poller,
             naming: Naming::behind(builder.listeners.len()),
-            slots: Slots::default(),
-            timers: Timers::new(builder.timers, pace.behind_ns()),
+            slots: Slots::expecting(builder.connections),
+            timers: Timers::new(builder.timers, clock.monotonic_ms(), pace.behind_ns()),
+            clock,
             pace,
             accepting: Accepting::new(builder.listeners, balancer, builder.lock),
             capacity: builder.connections,
             phase: Phase::Over,
             batch: Batch::with_capacity(budgets.batch),
-            woken: false,
             budgets,
             left: budgets,
             stats: Stats::default(),
@@ -179,15 +178,43 @@ impl EventLoop {
         self.slots.post(token, ready)
     }
 
-    /// Takes back what was posted for this token, and says what it was.
+    /// Yields [`Step::Ready`](crate::Step::Ready) for this token in the next turn, which then does
+    /// not wait: for one that has had its share and would go on, after a look at what else there is.
+    ///
+    /// Posting again merges readiness. If something is posted for this turn already, or comes to be,
+    /// all of it comes in this turn. `false`: the token is stale.
+    ///
+    /// ```
+    /// # use evcore::{EventLoop, Ready, Step, Token};
+    /// # let mut ev = EventLoop::builder().build()?;
+    /// # let token = Token::new(0, std::num::NonZeroU32::MIN);
+    /// # ev.begin(token)?;
+    /// # ev.post(token, Ready::READABLE);
+    /// ev.wait()?;
+    /// while let Some(step) = ev.next_step() {
+    ///     // Once in this turn, though it always wants more.
+    ///     assert!(matches!(step, Step::Ready(ready, _) if ready == token));
+    ///     ev.post_next(token, Ready::READABLE);
+    /// }
+    /// ev.wait()?; // does not wait
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[inline]
+    pub fn post_next(&mut self, token: Token, ready: Ready) -> bool {
+        self.slots.post_next(token, ready)
+    }
+
+    /// Takes back what was posted for this token, for this turn or the next, and says what it was.
+    /// What another thread has posted is taken back only once it has come in.
     pub fn cancel(&mut self, token: Token) -> Ready {
         self.slots.cancel(token)
     }
 
-    /// A handle that wakes this loop from another thread or a signal handler.
+    /// A handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(self.poller.waker())
+        self.outside.handle(self.poller.waker())
     }
 
     /// The time of this turn, and its strings.

@@ -11,8 +11,9 @@
 //!    places, and from one listener after the other; then the accept lock is released;
 //! 3. [`Step::Woken`], if a [`Handle`] woke the loop;
 //! 4. timers that have expired, as [`Step::Expired`];
-//! 5. what was posted, as [`Step::Ready`]: by you, by the lock's hurry, or because the turn before
-//!    was left early.
+//! 5. what was posted, as [`Step::Ready`]: what was left over, what was
+//!    [put off](EventLoop::post_next) to this turn, what [other threads](Handle::post) posted, what
+//!    the lock's hurry put off to here, and what the steps of this turn posted, in this order.
 //!
 //! Each phase has a [budget](Budgets); what is over it comes in the next turn, which does not wait.
 //!
@@ -38,6 +39,7 @@ mod turn;
 mod accepting;
 mod batch;
 mod naming;
+mod outside;
 mod pace;
 mod slots;
 mod timers;
@@ -45,7 +47,7 @@ mod timers;
 pub use config::{Budgets, Builder};
 pub use error::{Error, Result};
 pub use event_loop::EventLoop;
-pub use handle::Handle;
+pub use handle::{Handle, LoopGone};
 pub use stats::Stats;
 pub use step::{Accepted, Side, Step};
 

@@ -107,7 +107,10 @@ impl Pace {
                 clock.update();
                 return Ok(false);
             }
-            Self::Ticker(ticker) => batch.has(TICKER_KEY) && ticker.acknowledge()? > 0,
+            // A full batch may have left the ticker out: then it is asked.
+            Self::Ticker(ticker) => {
+                (batch.is_full() || batch.has(TICKER_KEY)) && ticker.acknowledge()? > 0
+            }
             Self::Source {
                 period_ns,
                 asked_ns,

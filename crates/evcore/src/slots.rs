@@ -7,7 +7,7 @@
 use std::{mem, num::NonZeroU32};
 
 use evcore_poller::Ready;
-use evcore_posted::PostedQueue;
+use evcore_posted::TurnQueue;
 use evcore_token::Token;
 
 use crate::{Error, Result};
@@ -16,8 +16,10 @@ use crate::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     list: Vec<Slot>,
-    // Invariant: the indices for which something is posted; each of them lives.
-    posted: PostedQueue,
+    /// How many there will mostly be at most.
+    expected: usize,
+    // Invariant: the indices for which something is posted, for this turn or the next; each lives.
+    posted: TurnQueue,
     // Invariant: how many slots are watched.
     watched: u32,
 }
@@ -30,11 +32,19 @@ struct Slot {
     lives: bool,
     // Invariant: only of one that lives.
     watched: bool,
-    /// Merged readiness; delivered when the queue comes to this index.
+    /// Merged readiness; delivered when the queue comes to this index, in whichever turn.
     posted: Ready,
 }
 
 impl Slots {
+    /// For so many lives; there may be more. Commits no memory to them yet.
+    pub(crate) fn expecting(lives: u32) -> Self {
+        Self {
+            expected: lives as usize,
+            ..Self::default()
+        }
+    }
+
     /// Whether a life can begin under this token.
     pub(crate) fn check_free(&self, token: Token) -> Result<()> {
         match self.list.get(token.index() as usize) {
@@ -82,6 +92,24 @@ impl Slots {
         true
     }
 
+    /// Merges readiness into what is posted for a token, which waits for the next turn if nothing
+    /// was. `false` if the token is stale.
+    #[inline]
+    pub(crate) fn post_next(&mut self, token: Token, ready: Ready) -> bool {
+        let Some(slot) = self.of(token) else {
+            return false;
+        };
+        slot.posted |= ready;
+        self.posted.post_next(token.index());
+        true
+    }
+
+    /// What waited for the next turn is due, behind what is due already.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self) {
+        self.posted.begin_turn();
+    }
+
     /// Takes back what is posted for a token.
     pub(crate) fn cancel(&mut self, token: Token) -> Ready {
         let Some(slot) = self.of(token) else {
@@ -92,7 +120,7 @@ impl Slots {
         ready
     }
 
-    /// Takes what has been posted the longest.
+    /// Takes what has been due the longest.
     #[inline]
     pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
         let index = self.posted.pop()?;
@@ -126,7 +154,7 @@ impl Slots {
         Token::new(index, generation)
     }
 
-    /// Whether anything is posted.
+    /// Whether anything is posted, for this turn or the next.
     #[inline]
     pub(crate) fn has_posted(&self) -> bool {
         !self.posted.is_empty()
@@ -142,12 +170,23 @@ impl Slots {
         debug_assert!(self.check_free(token).is_ok(), "{token} cannot begin");
         let index = token.index() as usize;
         if self.list.len() <= index {
-            self.list.resize(index + 1, Slot::default());
+            self.cover(index);
         }
         let slot = &mut self.list[index];
         slot.generation = token.generation().get();
         slot.lives = true;
         slot
+    }
+
+    /// Makes the list long enough for an index. It at least doubles, but for the last time before it
+    /// covers all that are expected: there is no use in room for more.
+    #[cold]
+    fn cover(&mut self, index: usize) {
+        let (len, held) = (index + 1, self.list.len());
+        if len > self.list.capacity() && (len..2 * len).contains(&self.expected) {
+            self.list.reserve_exact(self.expected - held);
+        }
+        self.list.resize(len, Slot::default());
     }
 
     #[inline]
@@ -184,6 +223,15 @@ mod tests {
     }
 
     #[test]
+    fn the_list_has_no_room_for_more_than_are_expected_unless_they_come() {
+        let mut slots = Slots::expecting(1000);
+        (0..1000).for_each(|index| slots.begin_unwatched(token(index, 1)));
+        assert_eq!(slots.list.capacity(), 1000);
+        slots.begin_unwatched(token(1000, 1));
+        assert!(slots.list.capacity() >= 2000, "from there on it doubles");
+    }
+
+    #[test]
     fn an_index_is_taken_until_its_life_ends() {
         let mut slots = Slots::default();
         slots.begin_watched(token(3, 5));
@@ -217,6 +265,20 @@ mod tests {
         assert!(!slots.has_posted());
         slots.begin_unwatched(token(0, 2));
         assert_eq!(slots.cancel(token(0, 2)), Ready::NONE);
+    }
+
+    #[test]
+    fn what_is_posted_for_the_next_turn_ends_with_the_life_too() {
+        let mut slots = Slots::default();
+        slots.begin_unwatched(token(0, 1));
+        assert!(slots.post_next(token(0, 1), Ready::READABLE));
+        assert!(slots.has_posted() && slots.pop_posted().is_none());
+        slots.end(token(0, 1));
+        assert!(!slots.has_posted());
+        slots.begin_unwatched(token(0, 2));
+        slots.begin_turn();
+        assert_eq!(slots.pop_posted(), None);
+        assert!(!slots.post_next(token(0, 1), Ready::READABLE));
     }
 
     #[test]

@@ -20,8 +20,11 @@ pub struct Stats {
     pub ticks: u64,
     /// Events that the kernel reported, listeners', ticks and stale ones included.
     pub events: u64,
-    /// Events dropped because their token (or listener) had been closed, mostly earlier in the same
-    /// batch. What was queued already is cancelled by closing, and not counted here.
+    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included.
+    pub received: u64,
+    /// Events, and posts from other threads, dropped because their token (or listener) had been
+    /// closed: events mostly earlier in the same batch. What was queued already is cancelled by
+    /// closing, and not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,

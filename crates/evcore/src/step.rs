@@ -35,11 +35,12 @@ pub enum Step {
     /// A client has come. It is not yet watched: put it into a table, and
     /// [`add`](crate::EventLoop::add) it.
     Accepted(Accepted),
-    /// A descriptor is ready, or something was [posted](crate::EventLoop::post).
+    /// A descriptor is ready, or something was posted, by [`post`](crate::EventLoop::post),
+    /// [`post_next`](crate::EventLoop::post_next) or [from another thread](crate::Handle::post).
     Ready(Token, Ready),
     /// The timer of this side has expired, and is no longer armed.
     Expired(Token, Side),
-    /// A [`Handle`](crate::Handle) woke the loop, once or many times.
+    /// Somebody [woke](crate::Handle::wake) the loop, once or many times.
     Woken,
 }
 

@@ -22,7 +22,10 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// Over an empty queue, by a clock that may be so much behind.
-    pub(crate) fn new(queue: Box<dyn TimerQueue>, behind_ns: u64) -> Self {
+    pub(crate) fn new(mut queue: Box<dyn TimerQueue>, now_ms: u64, behind_ns: u64) -> Self {
+        // A wheel that is not told the time counts from 0, and would ask to be woken on its way.
+        let expired = queue.pop_expired(now_ms);
+        debug_assert!(expired.is_none(), "the queue is to be empty");
         Self {
             queue,
             added_ns: behind_ns.saturating_add(ROUNDS_UP_NS),
@@ -76,8 +79,8 @@ impl Timers {
     }
 }
 
-/// What a pause of the queue takes of the budget of timers: it has moved some hundred list nodes,
-/// which is as long as a few handlers take.
+/// What a pause of the queue takes of the budget of timers: it has moved some dozens of list nodes,
+/// or filed sixteen timers again, which is as long as a few handlers take.
 const PAUSE_COST: usize = 16;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -132,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_deadline_is_later_by_what_the_clock_is_behind() {
-        let added_ns = |behind_ns| Timers::new(Box::new(TimerWheel::new()), behind_ns).added_ns;
+        let added_ns = |behind_ns| Timers::new(Box::new(TimerWheel::new()), 0, behind_ns).added_ns;
         let after = Duration::from_millis(5);
         assert_eq!(tick_after(10_000_000, after, added_ns(0)), 15);
         assert_eq!(tick_after(10_000_000, after, added_ns(100_000_000)), 115);
@@ -149,6 +152,15 @@ mod tests {
         assert_eq!(until_tick(11_000_000, 11), Duration::ZERO);
         assert_eq!(until_tick(12_000_000, 11), Duration::ZERO);
         assert_eq!(until_tick(0, u64::MAX), Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn a_loop_that_begins_late_in_the_life_of_its_clock_is_not_woken_for_that() {
+        let now_ms = 1 << 40;
+        let mut timers = Timers::new(Box::new(TimerWheel::new()), now_ms, 0);
+        let after = Duration::from_millis(30);
+        timers.arm(0, Side::Read, now_ms * NS_PER_MS, after);
+        assert_eq!(timers.wait(now_ms * NS_PER_MS), Some(after));
     }
 
     #[test]

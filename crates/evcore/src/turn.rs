@@ -80,9 +80,10 @@ impl EventLoop {
         };
     }
 
-    /// Leaves nothing of the turn before but what is queued.
+    /// Leaves nothing of the turn before but what is queued; what waited for the next turn is due.
     fn finish_turn(&mut self) {
         self.post_rest_of_batch();
+        self.slots.begin_turn();
         self.accepting.release_lock();
         self.phase = Phase::Over;
     }
@@ -101,14 +102,16 @@ impl EventLoop {
     }
 
     fn has_work(&self) -> bool {
-        self.woken || self.slots.has_posted() || self.accepting.has_queued()
+        self.outside.has_work() || self.slots.has_posted() || self.accepting.has_queued()
     }
 
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let waited = self
-            .batch
-            .wait(&mut self.poller, timeout)
-            .and_then(|()| self.pace.update(&mut self.clock, &self.batch));
+        let waited = self.batch.wait(&mut self.poller, timeout);
+        // Even of a wait that failed: no other will tell of this.
+        if self.batch.woken() {
+            self.outside.wait_was_ended();
+        }
+        let waited = waited.and_then(|()| self.pace.update(&mut self.clock, &self.batch));
         match waited {
             Ok(ticked) => self.stats.ticks += u64::from(ticked),
             Err(_) => self.accepting.release_lock(),
@@ -119,11 +122,22 @@ impl EventLoop {
     fn begin_turn(&mut self, plan: &Plan) {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
-        self.woken |= self.batch.woken();
         self.left = self.budgets;
         self.phase = Phase::Batch;
+        if self.outside.has_posts() {
+            self.take_in_posts();
+        }
         if plan.holds_lock {
             self.post_rest_of_batch();
+        }
+    }
+
+    /// Queues what other threads have posted, as if it were posted here.
+    fn take_in_posts(&mut self) {
+        for (token, ready) in self.outside.posts(self.budgets.posted) {
+            let known = self.slots.post(token, ready);
+            self.stats.received += 1;
+            self.stats.stale += u64::from(!known);
         }
     }
 
@@ -164,7 +178,7 @@ impl EventLoop {
     }
 
     fn next_wake(&mut self) -> Option<Step> {
-        std::mem::take(&mut self.woken).then_some(Step::Woken)
+        self.outside.take_wake().then_some(Step::Woken)
     }
 
     fn next_expired(&mut self) -> Option<Step> {

@@ -60,6 +60,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// A backend that reports a hundred after the other, whoever they are, and allocates nothing for it.
+/// It takes every wait for one that a waker has ended.
 #[derive(Debug)]
 struct RoundRobin {
     waker: WakeChannel,
@@ -105,6 +106,8 @@ impl Backend for RoundRobin {
     }
 
     fn wait(&mut self, events: &mut Events, _: Option<Duration>) -> Result<()> {
+        self.waker.drain();
+        events.set_woken();
         for _ in 0..100 {
             self.next = (self.next + 1) % self.keys.len();
             events.push(self.keys[self.next], Ready::READABLE);
@@ -126,7 +129,8 @@ fn number_for(token: Token) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
-/// The loop and its table, full, with both timers of every connection armed.
+/// The loop and its table, full, with both timers of every connection armed, and with room in every
+/// queue.
 fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
     let mut conns = Table::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS {
@@ -135,6 +139,10 @@ fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
             .unwrap();
         ev.arm(token, Side::Read, IDLE);
         ev.arm(token, Side::Write, IDLE);
+        ev.post(token, Ready::PRIORITY);
+        ev.cancel(token);
+        ev.post_next(token, Ready::PRIORITY);
+        ev.cancel(token);
     }
     (ev, conns)
 }
@@ -151,8 +159,8 @@ fn an_idle_connection_takes_no_more_than_its_share_of_the_tables() {
     println!("{each} bytes a connection, of {TARGET} at most");
     assert!(each <= TARGET, "{each} bytes");
     assert!(
-        each >= 8 + 32,
-        "{each} bytes are not even a slot and two timers"
+        each >= 8 + 32 + 16,
+        "{each} bytes are not even a slot, two timers and two places in queues"
     );
     drop((ev, conns));
 }
@@ -196,7 +204,34 @@ fn turns_allocate_nothing() {
         "{:?}",
         ev.stats()
     );
+    assert!(ev.stats().received > u64::from(CONNECTIONS));
     assert_eq!(ALLOCATIONS.get(), 0);
+}
+
+#[test]
+fn a_loop_in_which_nobody_waits_for_the_next_turn_keeps_one_queue() {
+    let backend = RoundRobin::new();
+    let mut ev = EventLoop::builder().backend(backend).build().unwrap();
+    let mut conns = Table::with_capacity(100);
+    let tokens = [(); 100].map(|()| conns.insert(()).unwrap());
+    for token in tokens {
+        ev.add(token, number_for(token), Interest::READ, Mode::Level)
+            .unwrap();
+    }
+    for round in 0..3 {
+        if round == 1 {
+            ALLOCATIONS.set(0);
+        }
+        for token in tokens {
+            ev.post(token, Ready::PRIORITY);
+        }
+        // A turn that delivers them, and one that begins with nothing posted.
+        for _ in 0..2 {
+            ev.wait().unwrap();
+            while ev.next_step().is_some() {}
+        }
+    }
+    assert_eq!(ALLOCATIONS.get(), 0, "posts went into another table");
 }
 
 /// All that may be done for a connection that stays.
@@ -209,7 +244,11 @@ fn read(ev: &mut EventLoop, token: Token) {
     ev.rearm(token, Interest::READ);
     ev.post(token, Ready::PRIORITY);
     ev.cancel(token);
-    ev.post(token, Ready::WRITABLE);
+    match token.index() % 4 {
+        0 => assert!(ev.post_next(token, Ready::WRITABLE)),
+        1 => ev.handle().post(token, Ready::WRITABLE).unwrap(),
+        _ => assert!(ev.post(token, Ready::WRITABLE)),
+    }
 }
 
 /// Some of them end, and others come in their places.

@@ -14,8 +14,8 @@ use std::{
 };
 
 use evcore::{
-    Budgets, Builder, EventLoop, Handle, Interest, Listener, Mode, Side, Step, Stream, Table,
-    Token,
+    Budgets, Builder, EventLoop, Handle, Interest, Listener, Mode, Ready, Side, Step, Stream,
+    Table, Token,
     balancer::{AcceptMutex, Policy},
     clock::Ticker,
     poller::Kind,
@@ -147,6 +147,117 @@ fn no_wake_from_another_thread_is_lost() {
                 }
             }
         });
+    }
+}
+
+#[test]
+fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it() {
+    const THREADS: usize = 3;
+    const EACH: usize = 400;
+    for kind in Kind::available() {
+        let budgets = Budgets {
+            posted: 5, // so that some are left over
+            ..Budgets::default()
+        };
+        let mut ev = guarded(EventLoop::builder().poller(*kind).budgets(budgets));
+        let mut jobs = Table::with_capacity(1000);
+        // Each thread has its own token: its posts merge, but none is the last in vain.
+        let done = [const { AtomicUsize::new(0) }; THREADS];
+        thread::scope(|scope| {
+            for done in &done {
+                let token = jobs.insert(done).unwrap();
+                ev.begin(token).unwrap();
+                let handle = ev.handle();
+                scope.spawn(move || {
+                    for _ in 0..EACH {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        handle.post(token, Ready::READABLE).unwrap();
+                    }
+                });
+            }
+            let mut seen = [0; THREADS];
+            while seen != [EACH; THREADS] {
+                ev.wait().unwrap();
+                while let Some(step) = ev.next_step() {
+                    let Step::Ready(token, Ready::READABLE) = step else {
+                        panic!("{step:?}");
+                    };
+                    let done = jobs.get(token).unwrap().load(Ordering::Relaxed);
+                    seen[token.index() as usize] = done;
+                }
+            }
+        });
+        ev.handle().wake();
+        while ev.stats().received < (THREADS * EACH) as u64 {
+            ev.wait().unwrap();
+        }
+        let stats = ev.stats();
+        assert_eq!((stats.received, stats.stale), (1200, 0), "{kind}");
+        assert!(stats.posted <= stats.received);
+    }
+}
+
+#[test]
+fn tokens_that_are_posted_once_each_are_delivered_once_each() {
+    const THREADS: usize = 4;
+    const EACH: usize = 200;
+    for kind in Kind::available() {
+        let mut ev = guarded(EventLoop::builder().poller(*kind));
+        let mut jobs = Table::with_capacity(1000);
+        let tokens: Vec<_> = (0..THREADS * EACH)
+            .map(|_| jobs.insert(()).unwrap())
+            .collect();
+        for token in &tokens {
+            ev.begin(*token).unwrap();
+        }
+        thread::scope(|scope| {
+            for tokens in tokens.chunks(EACH) {
+                let handle = ev.handle();
+                scope.spawn(move || {
+                    for token in tokens {
+                        handle.post(*token, Ready::READABLE).unwrap();
+                    }
+                });
+            }
+            while !jobs.is_empty() {
+                ev.wait().unwrap();
+                while let Some(step) = ev.next_step() {
+                    let Step::Ready(token, _) = step else {
+                        panic!("{step:?}");
+                    };
+                    assert!(ev.close(token));
+                    jobs.remove(token).expect("it comes once");
+                }
+            }
+        });
+        let stats = ev.stats();
+        assert_eq!(stats.received, (THREADS * EACH) as u64, "{kind}");
+        assert_eq!((stats.posted, stats.stale), (stats.received, 0));
+    }
+}
+
+#[test]
+fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
+    for kind in Kind::available() {
+        let mut ev = guarded(EventLoop::builder().poller(*kind));
+        let token = Token::new(0, NonZeroU32::MIN);
+        ev.begin(token).unwrap();
+        let handle = ev.handle();
+        let poster = thread::spawn(move || {
+            loop {
+                if let Err(gone) = handle.post(token, Ready::READABLE) {
+                    return gone;
+                }
+            }
+        });
+        let steps = std::iter::repeat_with(|| {
+            ev.wait().unwrap();
+            ev.next_step()
+        });
+        let step = steps.flatten().next();
+        assert!(matches!(step, Some(Step::Ready(..))), "{step:?}");
+        drop(ev);
+        assert_eq!(poster.join().unwrap().token, token, "{kind}");
     }
 }
 
@@ -374,6 +485,37 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
                 .expect("it does expire");
             let passed = before.elapsed();
             assert!(passed >= after, "{kind}: {passed:?} for {after:?}");
+        }
+    }
+}
+
+#[test]
+fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
+    let resolution = Duration::from_millis(2);
+    for kind in Kind::available() {
+        let budgets = Budgets {
+            batch: 2,
+            ..Budgets::default()
+        };
+        let mut ev = EventLoop::builder()
+            .poller(*kind)
+            .budgets(budgets)
+            .timer_resolution(resolution)
+            .build()
+            .unwrap();
+        let (mut near, far) = UnixStream::pair().unwrap();
+        near.write_all(b"never read").unwrap();
+        let copies: Vec<_> = (0..100).map(|_| far.try_clone().unwrap()).collect();
+        for (index, copy) in (0..).zip(&copies) {
+            let token = Token::new(index, NonZeroU32::MIN);
+            ev.add(token, copy, Interest::READ, Mode::Level).unwrap();
+        }
+        for ticks in 1..=10 {
+            let begun = Instant::now();
+            while begun.elapsed() < 2 * resolution {}
+            ev.wait().unwrap();
+            assert_eq!(ev.stats().ticks, ticks, "{kind}");
+            while ev.next_step().is_some() {}
         }
     }
 }

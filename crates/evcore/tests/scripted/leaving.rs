@@ -12,19 +12,27 @@ use crate::{
 /// Two of everything: what the turns yield in all, in no particular order.
 fn two_of_everything(stage: &mut Stage) -> Vec<Did> {
     let tokens @ [a, b] = [stage.join(), stage.join()];
+    let put_off = [stage.join(), stage.join()];
+    let from_outside = [stage.join(), stage.join()];
+    for token in put_off {
+        stage.ev.post_next(token, Ready::PRIORITY);
+    }
+    for token in from_outside {
+        stage.ev.handle().post(token, Ready::PRIORITY).unwrap();
+    }
     for token in tokens {
         stage.arm_ms(token, Side::Read, 5);
         stage.ev.post(token, Ready::PRIORITY);
     }
     stage.pass_ms(5);
     stage.connect(0, 2);
-    stage.script.wake();
+    stage.ev.handle().wake();
     stage.script.report(vec![
         (stage.fd(a), Ready::READABLE),
         (stage.listener_fd(0), Ready::READABLE),
         (stage.fd(b), Ready::READABLE),
     ]);
-    vec![
+    let mut expected = vec![
         Did::Accepted(0),
         Did::Accepted(0),
         Did::Woken,
@@ -34,8 +42,14 @@ fn two_of_everything(stage: &mut Stage) -> Vec<Did> {
         Did::Ready(b, Ready::READABLE),
         Did::Ready(a, Ready::PRIORITY),
         Did::Ready(b, Ready::PRIORITY),
-    ]
+    ];
+    let posted = [put_off, from_outside].concat().into_iter();
+    expected.extend(posted.map(|token| Did::Ready(token, Ready::PRIORITY)));
+    assert_eq!(expected.len(), STEPS);
+    expected
 }
+
+const STEPS: usize = 13;
 
 /// The readiness of a token may come in one step or in two: here each bit counts for itself.
 fn bit_by_bit(steps: Vec<Did>) -> Vec<String> {
@@ -58,7 +72,7 @@ fn bit_by_bit(steps: Vec<Did>) -> Vec<String> {
 
 #[test]
 fn whichever_step_a_turn_is_left_at_the_next_does_not_wait_and_nothing_is_lost() {
-    for leave_after in 0..=9 {
+    for leave_after in 0..=STEPS {
         for mut stage in [Stage::listening(1), Stage::locking(1)] {
             let expected = bit_by_bit(two_of_everything(&mut stage));
             stage.wait();
@@ -82,7 +96,7 @@ fn leaving_at_every_step_comes_to_an_end() {
     for mut stage in [Stage::listening(1), Stage::locking(1)] {
         let expected = bit_by_bit(two_of_everything(&mut stage));
         let mut seen = Vec::new();
-        while seen.len() < 9 {
+        while seen.len() < STEPS {
             stage.wait();
             match stage.step() {
                 Some(did) => seen.push(did),
@@ -91,6 +105,49 @@ fn leaving_at_every_step_comes_to_an_end() {
         }
         assert_eq!(bit_by_bit(seen), expected);
     }
+}
+
+#[test]
+fn what_a_turn_puts_off_before_it_is_left_comes_in_the_next_behind_what_was_left() {
+    for leave_after in 0..=STEPS {
+        for mut stage in [Stage::listening(1), Stage::locking(1)] {
+            two_of_everything(&mut stage);
+            let token = stage.join();
+            stage.wait();
+            for _ in 0..leave_after {
+                stage.step();
+            }
+            stage.ev.post_next(token, Ready::WRITABLE);
+            stage.script.record();
+
+            let last = stage.turn().pop();
+            assert_eq!(last, Some(Did::Ready(token, Ready::WRITABLE)));
+            assert_eq!(stage.script.timeouts(), [Some(Duration::ZERO)]);
+            assert_eq!(stage.turn(), []);
+            assert_eq!(stage.script.timeouts(), [None], "it hurries no more");
+        }
+    }
+}
+
+#[test]
+fn events_that_a_turn_leaves_go_before_what_it_had_put_off() {
+    let mut stage = Stage::new();
+    let [a, b, put_off] = [(); 3].map(|()| stage.join());
+    stage.report_readable(&[a, b]);
+    stage.wait();
+    assert_eq!(stage.step(), Some(readable(a)));
+    stage.ev.post_next(put_off, Ready::READABLE);
+    assert_eq!(stage.turn(), [readable(b), readable(put_off)]);
+}
+
+#[test]
+fn a_wake_that_a_turn_leaves_is_not_lost_to_the_post_that_ends_the_next_wait() {
+    let mut stage = Stage::new();
+    let (token, handle) = (stage.join(), stage.ev.handle());
+    handle.wake();
+    stage.wait();
+    handle.post(token, Ready::READABLE).unwrap();
+    assert_eq!(stage.turn(), [Did::Woken, readable(token)]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn everything_at_once(stage: &mut Stage) -> [evcore::Token; 3] {
     stage.ev.post(post, Ready::WRITABLE);
     stage.pass_ms(5);
     stage.connect(0, 1);
-    stage.script.wake();
+    stage.ev.handle().wake();
     stage.script.report(vec![
         (stage.listener_fd(0), Ready::READABLE),
         (stage.fd(event), Ready::READABLE),

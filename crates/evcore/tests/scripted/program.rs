@@ -1,7 +1,10 @@
 //! Random programs against an oracle: whatever the user does between which steps, no step is stale,
 //! and everything that was reported, posted or armed is delivered exactly once or taken back.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use evcore::{Budgets, Ready, Side, Token, balancer::Policy, clock::Source};
 use proptest::prelude::*;
@@ -14,6 +17,9 @@ enum Deed {
     Join,
     Close(usize),
     Post(usize, bool),
+    PostNext(usize, bool),
+    /// By a handle, as another thread would.
+    PostFromOutside(usize, bool),
     Cancel(usize),
     Arm(usize, Side, Duration),
     Disarm(usize, Side),
@@ -40,13 +46,17 @@ fn deed() -> impl Strategy<Value = Deed> {
         (0..4_000_000_u64).prop_map(Duration::from_nanos),
         (0..200_u64).prop_map(Duration::from_millis),
     ];
-    let post = (who, any::<bool>()).prop_map(|(who, bit)| Deed::Post(who, bit));
+    let post = prop_oneof![
+        (who, any::<bool>()).prop_map(|(who, bit)| Deed::Post(who, bit)),
+        (who, any::<bool>()).prop_map(|(who, bit)| Deed::PostNext(who, bit)),
+        (who, any::<bool>()).prop_map(|(who, bit)| Deed::PostFromOutside(who, bit)),
+    ];
     let arm = (who, side.clone(), after).prop_map(|(who, side, after)| Deed::Arm(who, side, after));
     let disarm = (who, side).prop_map(|(who, side)| Deed::Disarm(who, side));
     prop_oneof![
         3 => Just(Deed::Join),
         2 => who.prop_map(Deed::Close),
-        3 => post,
+        6 => post,
         1 => who.prop_map(Deed::Cancel),
         3 => arm,
         1 => disarm,
@@ -94,13 +104,33 @@ struct Owed {
     batch: HashMap<Token, Ready>,
     /// To be delivered as posted: reported under the lock, left over, or posted by the user.
     posted: HashMap<Token, Ready>,
+    /// To be delivered as posted, in the next turn at the earliest.
+    next: HashMap<Token, Ready>,
+    /// Posted from outside, and not yet taken in.
+    outside: VecDeque<(Token, Ready)>,
+    /// Whether some of it was left there by a turn.
+    outside_left_over: bool,
     /// When each timer may fire, in nanoseconds of the true time, whatever the clock shows.
     armed: HashMap<(Token, Side), u64>,
 }
 
 impl Owed {
     fn post(&mut self, token: Token, ready: Ready) {
-        *self.posted.entry(token).or_default() |= ready;
+        let waited = self.next.remove(&token).unwrap_or_default();
+        *self.posted.entry(token).or_default() |= ready | waited;
+    }
+
+    fn post_next(&mut self, token: Token, ready: Ready) {
+        match self.posted.get_mut(&token) {
+            Some(posted) => *posted |= ready,
+            None => *self.next.entry(token).or_default() |= ready,
+        }
+    }
+
+    fn cancel(&mut self, token: Token) -> Ready {
+        let owed = self.posted.remove(&token);
+        owed.or_else(|| self.next.remove(&token))
+            .unwrap_or_default()
     }
 
     fn post_rest_of_batch(&mut self) {
@@ -109,19 +139,25 @@ impl Owed {
         }
     }
 
+    fn begin_turn(&mut self) {
+        self.post_rest_of_batch();
+        self.posted.extend(self.next.drain());
+    }
+
     fn close(&mut self, token: Token) {
         self.batch.remove(&token);
-        self.posted.remove(&token);
+        self.cancel(token);
         self.armed.retain(|(owner, _), _| *owner != token);
     }
 
     /// Whether the next wait must not wait.
     fn is_urgent(&self) -> bool {
-        !self.posted.is_empty() || !self.batch.is_empty()
+        let within = [&self.posted, &self.next, &self.batch];
+        self.outside_left_over || within.iter().any(|owed| !owed.is_empty())
     }
 
     fn is_nothing(&self) -> bool {
-        !self.is_urgent() && self.armed.is_empty()
+        !self.is_urgent() && self.outside.is_empty() && self.armed.is_empty()
     }
 }
 
@@ -132,9 +168,12 @@ struct Run {
     owed: Owed,
     /// Everybody who ever was there, and whether they still are.
     tokens: Vec<(Token, bool)>,
-    /// Steps that came as posted, and timers that fired.
+    /// Steps that came as posted, timers that fired, and posts from outside that came in, with how
+    /// many of them were stale.
     posted: u64,
     expired: u64,
+    received: u64,
+    received_stale: u64,
 }
 
 impl Run {
@@ -157,6 +196,8 @@ impl Run {
             tokens: Vec::new(),
             posted: 0,
             expired: 0,
+            received: 0,
+            received_stale: 0,
         }
     }
 
@@ -193,22 +234,35 @@ impl Run {
                 let Some((_, token, lives)) = self.chosen(who) else {
                     return;
                 };
-                let ready = if bit {
-                    Ready::WRITABLE
-                } else {
-                    Ready::PRIORITY
-                };
+                let ready = one_of_two(bit);
                 assert_eq!(self.stage.ev.post(token, ready), lives);
                 if lives {
                     self.owed.post(token, ready);
                 }
             }
+            Deed::PostNext(who, bit) => {
+                let Some((_, token, lives)) = self.chosen(who) else {
+                    return;
+                };
+                let ready = one_of_two(bit);
+                assert_eq!(self.stage.ev.post_next(token, ready), lives);
+                if lives {
+                    self.owed.post_next(token, ready);
+                }
+            }
+            Deed::PostFromOutside(who, bit) => {
+                let Some((_, token, _)) = self.chosen(who) else {
+                    return;
+                };
+                let ready = one_of_two(bit);
+                self.stage.ev.handle().post(token, ready).unwrap();
+                self.owed.outside.push_back((token, ready));
+            }
             Deed::Cancel(who) => {
                 let Some((_, token, _)) = self.chosen(who) else {
                     return;
                 };
-                let owed = self.owed.posted.remove(&token).unwrap_or_default();
-                assert_eq!(self.stage.ev.cancel(token), owed);
+                assert_eq!(self.stage.ev.cancel(token), self.owed.cancel(token));
             }
             Deed::Arm(who, side, after) => {
                 let Some((_, token, lives)) = self.chosen(who) else {
@@ -259,16 +313,31 @@ impl Run {
         events
     }
 
-    fn waits(&mut self, turn: &Turn, batch: usize) {
-        let events = self.reports(turn, batch);
+    /// What the wait finds posted from outside comes in, as far as the budget goes.
+    fn takes_in_posts(&mut self, budget: usize) {
+        let comes_in = self.owed.outside.len().min(budget);
+        for (token, ready) in self.owed.outside.drain(..comes_in).collect::<Vec<_>>() {
+            self.received += 1;
+            if self.tokens.contains(&(token, true)) {
+                self.owed.post(token, ready);
+            } else {
+                self.received_stale += 1;
+            }
+        }
+        self.owed.outside_left_over = !self.owed.outside.is_empty();
+    }
+
+    fn waits(&mut self, turn: &Turn, budgets: Budgets) {
+        let events = self.reports(turn, budgets.batch);
         let before_ns = self.now_ns();
         self.stage.time.advance(turn.time_passes);
         self.stage.script.set_lock_free(turn.lock_is_free);
-        self.owed.post_rest_of_batch();
+        self.owed.begin_turn();
         self.stage.script.record();
         self.stage.wait();
         let timeout = self.stage.script.timeouts()[0];
         self.check_timeout(before_ns, timeout);
+        self.takes_in_posts(budgets.posted);
         self.owed.batch = events;
         if self.stage.script.holds_lock() {
             self.owed.post_rest_of_batch();
@@ -310,9 +379,9 @@ impl Run {
         true
     }
 
-    fn takes(&mut self, turn: &Turn, batch: usize) {
+    fn takes(&mut self, turn: &Turn, budgets: Budgets) {
         turn.before.iter().for_each(|deed| self.does(deed));
-        self.waits(turn, batch);
+        self.waits(turn, budgets);
         for deeds in &turn.after_each {
             if !self.steps() {
                 break;
@@ -322,7 +391,7 @@ impl Run {
     }
 
     /// With time enough and nothing new, all that is owed is delivered.
-    fn settles(&mut self) {
+    fn settles(&mut self, budgets: Budgets) {
         let quiet = Turn {
             time_passes: Duration::from_millis(100),
             reported: Vec::new(),
@@ -333,10 +402,18 @@ impl Run {
         };
         let mut turns = 0;
         while !self.owed.is_nothing() {
-            self.takes(&quiet, 1);
+            self.takes(&quiet, budgets);
             turns += 1;
             assert!(turns < 1000, "some of it never comes");
         }
+    }
+}
+
+fn one_of_two(bit: bool) -> Ready {
+    if bit {
+        Ready::WRITABLE
+    } else {
+        Ready::PRIORITY
     }
 }
 
@@ -350,13 +427,15 @@ proptest! {
     ) {
         let mut run = Run::new(budgets, locks, resolution);
         for turn in &turns {
-            run.takes(turn, budgets.batch);
+            run.takes(turn, budgets);
         }
-        run.settles();
+        run.settles(budgets);
         let stats = *run.stage.ev.stats();
         prop_assert_eq!((stats.posted, stats.expired), (run.posted, run.expired));
         prop_assert!(stats.turns >= turns.len() as u64);
-        prop_assert!(stats.stale <= stats.events);
+        prop_assert_eq!(stats.received, run.received);
+        prop_assert!(stats.stale >= run.received_stale);
+        prop_assert!(stats.stale <= stats.events + run.received_stale);
         let live = run.tokens.iter().filter(|(_, lives)| *lives).count();
         prop_assert_eq!(run.stage.ev.active() as usize, live);
     }

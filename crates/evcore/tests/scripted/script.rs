@@ -50,7 +50,6 @@ struct Shared {
     /// What the poller has registered: keys by descriptor.
     keys: HashMap<RawFd, u64>,
     outcomes: VecDeque<Outcome>,
-    woken: bool,
     /// How many more registrations succeed before one fails.
     adds_until_failure: Option<usize>,
     removals_fail: bool,
@@ -65,7 +64,6 @@ impl Script {
             waker: WakeChannel::new().unwrap(),
             keys: HashMap::new(),
             outcomes: VecDeque::new(),
-            woken: false,
             adds_until_failure: None,
             removals_fail: false,
             lock_is_free: true,
@@ -87,11 +85,6 @@ impl Script {
     /// The next wait fails.
     pub(crate) fn fail_wait(&self) {
         self.shared().outcomes.push_back(Outcome::Failed);
-    }
-
-    /// The next wait is ended by a waker, whatever else it brings.
-    pub(crate) fn wake(&self) {
-        self.shared().woken = true;
     }
 
     /// The registration after the next `successes` fails, once.
@@ -159,8 +152,15 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether anybody has woken the poller since the last wait.
+    fn is_woken(&self) -> bool {
+        let woken = rustix::io::read(&self.waker, &mut [0; 8]).is_ok();
+        self.waker.drain();
+        woken
+    }
+
     fn wait(&mut self, events: &mut Events) -> Result<()> {
-        if std::mem::take(&mut self.woken) {
+        if self.is_woken() {
             events.set_woken();
         }
         match self.outcomes.pop_front() {

@@ -156,7 +156,7 @@ fn carried_work_outweighs_every_limit() {
 #[test]
 fn a_wake_up_that_is_not_delivered_yet_is_not_waited_for() {
     let mut stage = Stage::new();
-    stage.script.wake();
+    stage.ev.handle().wake();
     stage.wait();
     stage.script.record();
     stage.wait();
