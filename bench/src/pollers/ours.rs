@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore_poller::{Events, Interest, Kind, Mode, Poller};
@@ -29,6 +30,18 @@ impl Ours {
             events: Events::with_capacity(BATCH),
             mode,
         }
+    }
+
+    /// As a server that has closed a connection, and left it to the kernel to forget it: from then
+    /// on the poller looks at each event, whether it is of somebody who is gone.
+    pub(super) fn after_a_close(watched: &[OwnedFd]) -> Ours {
+        let mut ours = Ours::new(watched, Kind::Epoll, Mode::Level);
+        let key = u64::try_from(watched.len()).expect("it is a count");
+        let (gone, _peer) = UnixStream::pair().expect("there are descriptors left");
+        let added = ours.poller.add(&gone, key, Interest::READ, Mode::Level);
+        added.expect("it is not watched yet");
+        ours.poller.forget(key).expect("it is watched");
+        ours
     }
 }
 

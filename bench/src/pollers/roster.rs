@@ -89,6 +89,10 @@ pub(super) fn peers() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(BARE, Box::new(|watched, _| Box::new(Bare::new(watched)))),
         Peer::ours("Poller", Kind::Epoll, Mode::Level),
+        Peer::new(
+            "Poller, after a close",
+            Box::new(|watched, _| Box::new(Ours::after_a_close(watched))),
+        ),
         Peer::ours("Poller, edge", Kind::Epoll, Mode::Edge),
         Peer::ours("Poller, poll", Kind::Poll, Mode::Level),
         Peer::ours("Poller, select", Kind::Select, Mode::Level),

@@ -4,7 +4,7 @@
 //! begins. Where the kernel has no `Edge` or `Oneshot`, what was reported is masked, and the
 //! backend is asked for the rest. No system call is made from this file.
 
-use std::os::fd::RawFd;
+use std::{mem, os::fd::RawFd};
 
 use crate::{
     Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result,
@@ -37,6 +37,8 @@ pub(crate) struct Registry {
     /// Whether events are to be looked at one by one: there are modes that are kept here, one-shots
     /// whose end is to be noted, or registrations that have left without the kernel's word for it.
     looks: bool,
+    /// The modes that need nothing here when they report.
+    plain: [Mode; 2],
     /// Ids of which the backend may have to be told something.
     // Invariant: an id is here exactly if its row says `dirty`, so each is here at most once.
     dirty: Vec<u32>,
@@ -53,7 +55,7 @@ struct Row {
     wanted: Interest,
     /// What the caller asked when the backend was last told.
     settled: Interest,
-    /// What the backend was told.
+    /// What the backend was told; nothing where nobody is registered.
     // Invariant: `settled - masked` as it was when the backend was last told, or nothing, where
     // the backend refused.
     known: Interest,
@@ -78,6 +80,10 @@ impl Registry {
             rows: Vec::new(),
             descriptors: Descriptors::default(),
             looks: !(native.edge && native.oneshot),
+            plain: [
+                Mode::Level,
+                if native.edge { Mode::Edge } else { Mode::Level },
+            ],
             dirty: Vec::new(),
         }
     }
@@ -138,7 +144,8 @@ impl Registry {
     /// Ends a registration. Returns what the backend knows of it, if anything.
     pub(crate) fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
         let row = self.row(key)?;
-        let known = row.registration(key, row.known);
+        let known = mem::take(&mut row.known);
+        let known = row.registration(key, known);
         row.fd = VACANT;
         self.descriptors.remove(known.fd);
         Ok((!known.interest.is_empty()).then_some(known))
@@ -213,13 +220,10 @@ impl Registry {
     #[inline]
     pub(crate) fn is_plain(&self, key: u64) -> bool {
         let (id, tag) = split(key);
+        // Every server asks this of every event, once it has closed a connection.
         self.rows.get(id as usize).is_some_and(|row| {
-            let kept_by_kernel = match row.mode {
-                Mode::Level => true,
-                Mode::Edge => self.native.edge,
-                Mode::Oneshot => false,
-            };
-            row.tag == tag && row.is_live() && !row.known.is_empty() && kept_by_kernel
+            let is_known = row.tag == tag && !row.known.is_empty();
+            is_known && self.plain.contains(&row.mode)
         })
     }
 
@@ -281,6 +285,7 @@ impl Registry {
         for (id, row) in self.rows.iter().enumerate() {
             assert_eq!(listed[id], usize::from(row.dirty), "id {id}: {row:?}");
             if !row.is_live() {
+                assert!(row.known.is_empty(), "id {id}: {row:?}");
                 continue;
             }
             assert!(row.settled.contains(row.known), "id {id}: {row:?}");
@@ -319,8 +324,8 @@ impl Row {
             // As where the kernel keeps the mode: a change of interest looks at everything afresh.
             self.masked = Interest::NONE;
         }
-        let arm_again = std::mem::take(&mut self.disarmed) && (native.oneshot || native.defers);
-        let before = std::mem::replace(&mut self.known, self.wanted - self.masked);
+        let arm_again = mem::take(&mut self.disarmed) && (native.oneshot || native.defers);
+        let before = mem::replace(&mut self.known, self.wanted - self.masked);
         self.settled = self.wanted;
 
         let key = self.key(id);
