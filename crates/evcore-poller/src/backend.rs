@@ -4,9 +4,9 @@
 //! of interest, keeps `Edge` and `Oneshot` where the kernel has neither, and puts interrupted
 //! waits on again. What is left to a backend is to pass registrations on and to wait:
 //!
-//! - it is never given a descriptor that has another key already, nor an empty interest: a
-//!   registration whose interest becomes empty is removed, and added again when it asks for
-//!   something;
+//! - it is never given a descriptor that has another key already, nor (unless it
+//!   [defers](Abilities::defers)) an empty interest: a registration whose interest becomes empty is
+//!   removed, and added again when it asks for something;
 //! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
 //! - a wait reports at most as many events as there is room, each key at most once, and what did
 //!   not fit in a later wait, so that none starves;
@@ -66,7 +66,8 @@ pub struct Abilities {
     pub exclusive: bool,
     /// What `modify` is told is passed on in the wait, and a refusal comes as an event with
     /// [`Ready::ERROR`](crate::Ready::ERROR). After such an event the next `modify` is told even
-    /// where it changes nothing.
+    /// where it changes nothing. And it is told of changes from and to an empty interest too, so
+    /// that these go with the wait.
     pub defers: bool,
 }
 

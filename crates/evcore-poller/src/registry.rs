@@ -331,10 +331,14 @@ impl Row {
         let key = self.key(id);
         match (before.is_empty(), self.known.is_empty()) {
             (true, true) => None,
-            (true, false) => Some(Change::Add(self.registration(key, self.known))),
-            (false, true) => Some(Change::Remove(self.registration(key, before))),
             (false, false) if self.known == before && !arm_again => None,
-            (false, false) => Some(Change::Modify(self.registration(key, self.known))),
+            (true, false) if !native.defers => {
+                Some(Change::Add(self.registration(key, self.known)))
+            }
+            (false, true) if !native.defers => {
+                Some(Change::Remove(self.registration(key, before)))
+            }
+            _ => Some(Change::Modify(self.registration(key, self.known))),
         }
     }
 

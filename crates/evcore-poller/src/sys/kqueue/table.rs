@@ -46,28 +46,41 @@ const VACANT: RawFd = -1;
 impl Table {
     /// Enters what the kernel has just been told.
     pub(super) fn enter(&mut self, new: &Registration) {
+        self.begin(new).known = new.interest;
+    }
+
+    /// Wants something else, and a one-shot again; or something for the first time.
+    pub(super) fn modify(&mut self, new: &Registration) {
+        let row = self.rows.get_mut(new.id());
+        match row.filter(|row| row.key == new.key && row.fd == new.fd) {
+            Some(row) => row.wanted = new.interest,
+            None => self.begin(new).known = Interest::NONE,
+        }
+        self.touch(id_of(new));
+    }
+
+    /// A row for a registration. There may be that of one which wanted nothing in the end: of its
+    /// end the front says nothing. (A knote that a failed call has left of it is a stray then.)
+    fn begin(&mut self, new: &Registration) -> &mut Row {
         let id = new.id();
         if self.rows.len() <= id {
             self.rows.resize(id + 1, Row::VACANT);
         }
         let row = &mut self.rows[id];
-        debug_assert!(row.fd == VACANT, "the front adds an id once");
+        debug_assert!(row.wanted.is_empty(), "the front adds an id once");
+        if !row.found.is_empty() {
+            self.news.retain(|other| *other != id_of(new));
+        }
         *row = Row {
             key: new.key,
             fd: new.fd,
             wanted: new.interest,
-            known: new.interest,
             mode: new.mode,
             // An id may still be in the list of the registration before.
             dirty: row.dirty,
             ..Row::VACANT
         };
-    }
-
-    /// Wants something else, and a one-shot again.
-    pub(super) fn modify(&mut self, new: &Registration) {
-        self.rows[new.id()].wanted = new.interest;
-        self.touch(id_of(new));
+        row
     }
 
     /// Ends a registration. Returns what the kernel has of it.

@@ -48,6 +48,29 @@ fn forgetting_costs_no_call() {
 }
 
 #[test]
+fn stopping_and_starting_go_with_the_wait_too() {
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let mut stage = Stage::new();
+        stage.add(A, 7, Interest::NONE, mode).expect("add");
+        stage.kernel().arrive(A, 1);
+        assert_eq!(stage.changes(), [], "nothing is asked");
+        stage.modify(7, Interest::READ);
+        assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
+        assert_eq!(stage.changes(), [1], "{mode:?}: started");
+        stage.modify(7, Interest::NONE);
+        assert_eq!(stage.wait(), []);
+        let stops = usize::from(mode != Mode::Oneshot);
+        assert_eq!(stage.changes(), [stops], "{mode:?}: stopped");
+        stage.poller.remove(7).expect("remove");
+        assert_eq!(stage.changes(), [], "nothing was left of it");
+        assert_eq!(stage.kernel().knotes(), []);
+        // The id and the descriptor begin anew.
+        stage.add(A, 7, Interest::READ, mode).expect("add");
+        assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
+    }
+}
+
+#[test]
 fn changes_go_with_the_wait() {
     let mut stage = Stage::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
