@@ -335,9 +335,7 @@ impl Row {
             (true, false) if !native.defers => {
                 Some(Change::Add(self.registration(key, self.known)))
             }
-            (false, true) if !native.defers => {
-                Some(Change::Remove(self.registration(key, before)))
-            }
+            (false, true) if !native.defers => Some(Change::Remove(self.registration(key, before))),
             _ => Some(Change::Modify(self.registration(key, self.known))),
         }
     }
