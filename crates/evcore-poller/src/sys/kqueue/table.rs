@@ -52,7 +52,9 @@ impl Table {
     /// Wants something else, and a one-shot again; or something for the first time.
     pub(super) fn modify(&mut self, new: &Registration) {
         let row = self.rows.get_mut(new.id());
-        match row.filter(|row| row.key == new.key && row.fd == new.fd) {
+        // One that wanted nothing may have ended, and another begun, without a word of the front's.
+        let is_same = |row: &&mut Row| (row.key, row.fd, row.mode) == (new.key, new.fd, new.mode);
+        match row.filter(is_same) {
             Some(row) => row.wanted = new.interest,
             None => self.begin(new).known = Interest::NONE,
         }

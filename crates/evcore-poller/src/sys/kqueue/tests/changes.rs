@@ -71,6 +71,21 @@ fn stopping_and_starting_go_with_the_wait_too() {
 }
 
 #[test]
+fn one_that_ended_while_it_wanted_nothing_leaves_nothing_behind() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    stage.modify(7, Interest::NONE);
+    assert_eq!(stage.wait(), []);
+    stage.poller.forget(7).expect("forget");
+    // The same key and the same number, but it is another registration.
+    stage.add(A, 7, Interest::NONE, Mode::Edge).expect("add");
+    stage.kernel().arrive(A, 1);
+    stage.modify(7, Interest::READ);
+    assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
+    assert_eq!(stage.wait(), [], "once");
+}
+
+#[test]
 fn changes_go_with_the_wait() {
     let mut stage = Stage::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
