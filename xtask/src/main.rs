@@ -12,6 +12,7 @@ mod cli;
 mod command;
 mod fault;
 mod part;
+mod strace;
 mod tree;
 mod workspace;
 

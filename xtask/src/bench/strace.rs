@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Result;
+use crate::{Result, strace};
 
 /// How often each call is made, an operation; in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,15 +51,10 @@ impl<'a> Strace<'a> {
     }
 }
 
-/// The rows of strace's table: share, seconds, microseconds, calls, perhaps errors, name.
-fn parse(text: &str) -> Calls {
-    let row = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        words.first()?.parse::<f64>().ok()?;
-        let (name, calls) = (*words.last()?, words.get(3)?.parse().ok()?);
-        (name != "total").then(|| (name.to_owned(), calls))
-    };
-    Calls(text.lines().filter_map(row).collect())
+fn parse(table: &str) -> Calls {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let calls = strace::calls(table).map(|(name, calls)| (name, calls as f64));
+    Calls(calls.collect())
 }
 
 impl Calls {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{serving::Serving, wrk};
-use crate::Result;
+use crate::{Result, strace};
 
 const CONNECTIONS: u32 = 64;
 
@@ -25,8 +25,8 @@ pub(super) fn run(httpd: &Path) -> Result {
 
 /// How often a process makes each call, in three seconds.
 fn trace(pid: u32) -> Result<Vec<(String, u64)>> {
-    let mut strace = Command::new("timeout");
-    strace.args([
+    let mut tracing = Command::new("timeout");
+    tracing.args([
         "-s",
         "INT",
         "3",
@@ -36,25 +36,13 @@ fn trace(pid: u32) -> Result<Vec<(String, u64)>> {
         "-p",
         &pid.to_string(),
     ]);
-    let output = strace.output()?;
+    let output = tracing.output()?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let calls = parse(&text);
+    let calls: Vec<_> = strace::calls(&text).collect();
     if calls.is_empty() {
         return Err(format!("strace counted nothing: {text}").into());
     }
     Ok(calls)
-}
-
-/// The rows of strace's table: share, seconds, microseconds, calls, perhaps errors, name.
-fn parse(text: &str) -> Vec<(String, u64)> {
-    let rows = text.lines().filter_map(|line| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let name = *words.last()?;
-        let calls = words.get(3)?.parse().ok()?;
-        let is_row = words.len() >= 5 && words[0].parse::<f64>().is_ok() && name != "total";
-        is_row.then(|| (name.to_owned(), calls))
-    });
-    rows.collect()
 }
 
 fn print(poller: &str, calls: &[(String, u64)]) -> Result {
@@ -67,27 +55,4 @@ fn print(poller: &str, calls: &[(String, u64)]) -> Result {
         println!("    {name:<16}{count:>8}  {each:.3} an answer");
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_of_strace_is_read() {
-        let text = "\
-strace: Process 1 attached
-% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 57.55    0.149118          45      3256           sendto
- 41.23    0.106842          32      3257         1 recvfrom
------- ----------- ----------- --------- --------- ----------------
-100.00    0.259118          39      6564         1 total
-";
-        let calls = parse(text);
-        assert_eq!(
-            calls,
-            [("sendto".to_owned(), 3256), ("recvfrom".to_owned(), 3257)]
-        );
-    }
 }
