@@ -91,7 +91,7 @@ pub struct TimerWheel {
     armed: usize,
 }
 
-/// With a million timers armed each move is a few cache misses, so this is some 20 µs.
+/// With a million timers armed each move is a few cache misses, so this is some 10 µs (docs/performance.md, the longest call).
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
