@@ -102,7 +102,7 @@ fn a_number_without_a_file_is_refused(stage: &mut Stage) {
     for number in [-100, RawFd::MAX] {
         // SAFETY: nothing is done with it but to be refused.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
-        let refused = stage.poller.add(fd, 1, Interest::READ, Mode::Level);
+        let refused = stage.poller.add(&fd, 1, Interest::READ, Mode::Level);
         let expected = match refused {
             Err(Error::BeyondSets { fd, .. }) => stage.is_select() && fd == number,
             Err(Error::NotOpen { fd }) => fd == number,

@@ -57,7 +57,7 @@ impl Stage {
 
     #[track_caller]
     pub(crate) fn add(&mut self, fd: impl AsFd, key: u64, interest: Interest, mode: Mode) {
-        let added = self.poller.add(fd, key, interest, mode);
+        let added = self.poller.add(&fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
@@ -69,7 +69,7 @@ impl Stage {
         interest: Interest,
         mode: Mode,
     ) {
-        let added = self.poller.add_exclusive(fd, key, interest, mode);
+        let added = self.poller.add_exclusive(&fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 

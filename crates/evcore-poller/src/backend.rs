@@ -105,7 +105,7 @@ pub struct Abilities {
 ///
 /// let mut poller = Poller::from_backend(Box::new(Eager(Vec::new(), WakeChannel::new()?)));
 /// let mut events = Events::with_capacity(4);
-/// poller.add(std::io::stdin(), 5, Interest::READ, Mode::Oneshot)?;
+/// poller.add(&std::io::stdin(), 5, Interest::READ, Mode::Oneshot)?;
 /// assert_eq!(poller.wait(&mut events, None)?, 1);
 /// assert_eq!(poller.wait(&mut events, None)?, 0, "once is once");
 /// # Ok::<(), evcore_poller::Error>(())

@@ -9,6 +9,7 @@
 mod event;
 mod interest;
 mod kind;
+mod pollable;
 mod ready;
 
 mod error;
@@ -28,6 +29,7 @@ pub use error::{Error, Result};
 pub use event::{Event, Events};
 pub use interest::{Interest, Mode};
 pub use kind::{Kind, UnknownKind};
+pub use pollable::Pollable;
 pub use poller::{MAX_ID, Poller};
 pub use ready::Ready;
 pub use waker::{WakeChannel, Waker};

@@ -4,13 +4,11 @@
 //! the order in which table and backend are asked. There is no buffer of the user's, no callback
 //! and no clock but the one that a signal makes necessary.
 
-use std::{
-    os::fd::{AsFd, AsRawFd},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::{
-    Abilities, Backend, Error, Event, Events, Interest, Kind, Mode, Registration, Result, Waker,
+    Abilities, Backend, Error, Event, Events, Interest, Kind, Mode, Pollable, Registration, Result,
+    Waker,
     registry::{Change, Registry},
     sys::{self, Birthplace},
 };
@@ -112,9 +110,15 @@ impl Poller {
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
     /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
     /// [`Error::Forked`], [`Error::Os`]; nothing is registered then.
-    pub fn add(&mut self, fd: impl AsFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
+    pub fn add(
+        &mut self,
+        fd: &(impl Pollable + ?Sized),
+        key: u64,
+        interest: Interest,
+        mode: Mode,
+    ) -> Result<()> {
         self.register(&Registration {
-            fd: fd.as_fd().as_raw_fd(),
+            fd: fd.raw_fd(),
             key,
             interest,
             mode,
@@ -139,7 +143,7 @@ impl Poller {
     /// [`modify`](Self::modify) to priority data is refused by the kernel: an error event.)
     pub fn add_exclusive(
         &mut self,
-        fd: impl AsFd,
+        fd: &(impl Pollable + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
@@ -153,7 +157,7 @@ impl Poller {
             return Err(Error::NotExclusive { interest, mode });
         }
         self.register(&Registration {
-            fd: fd.as_fd().as_raw_fd(),
+            fd: fd.raw_fd(),
             key,
             interest,
             mode,

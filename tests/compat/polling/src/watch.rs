@@ -108,7 +108,7 @@ impl Watch {
     fn insert(&mut self, fd: BorrowedFd<'_>, interest: Event, mode: Mode) -> io::Result<()> {
         self.generation = self.generation.wrapping_add(1);
         let ours = (u64::from(self.generation) << 32) | u64::from(id(fd.as_raw_fd()));
-        self.poller.add(fd, ours, interest.interest(), mode)?;
+        self.poller.add(&fd, ours, interest.interest(), mode)?;
         let row = Row {
             ours,
             theirs: interest.key,

@@ -54,7 +54,7 @@ impl Stage {
     }
 
     fn add(&mut self, fd: RawFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        self.poller.add(borrow(fd), key, interest, mode)
+        self.poller.add(&borrow(fd), key, interest, mode)
     }
 
     fn modify(&mut self, key: u64, interest: Interest) {

@@ -62,7 +62,7 @@ impl Stage {
     }
 
     fn try_add(&mut self, fd: RawFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        self.poller.add(borrow(fd), key, interest, mode)
+        self.poller.add(&borrow(fd), key, interest, mode)
     }
 
     fn modify(&mut self, key: u64, interest: Interest) {

@@ -119,7 +119,7 @@ fn exclusive_is_refused_by_name() {
     let mut stage = Stage::new();
     let refused = stage
         .poller
-        .add_exclusive(borrow(A), 1, Interest::READ, Mode::Level);
+        .add_exclusive(&borrow(A), 1, Interest::READ, Mode::Level);
     assert!(matches!(
         refused,
         Err(Error::NoExclusive { backend: "port" })
