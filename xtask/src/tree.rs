@@ -76,10 +76,13 @@ impl Tree {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
-            if !entry.file_type()?.is_dir() {
-                self.read_file(&entry.path(), path)?;
-            } else if !is_output(&name) {
+            if is_output(&name) {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
                 self.read_dir(&entry.path(), &format!("{path}/"))?;
+            } else {
+                self.read_file(&entry.path(), path)?;
             }
         }
         Ok(())
@@ -94,7 +97,7 @@ impl Tree {
     }
 }
 
-/// Directories that hold nothing anybody wrote.
+/// What nobody wrote. (In a second work tree, `.git` is a file.)
 fn is_output(name: &str) -> bool {
     name == "target"
         || name.starts_with("target-")
