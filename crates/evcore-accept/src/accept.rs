@@ -13,6 +13,8 @@ use crate::Stream;
 
 /// What came of one call to [`Listener::accept`](crate::Listener::accept).
 ///
+/// `S` is the connection: a [`Stream`], but for those who simulate one.
+///
 /// There is no variant to come: four outcomes call for four ways to go on, and a `match` should
 /// name them all.
 ///
@@ -27,9 +29,9 @@ use crate::Stream;
 /// ```
 #[derive(Debug)]
 #[must_use = "a connection that is dropped is closed"]
-pub enum Accept {
+pub enum Accept<S = Stream> {
     /// A connection, and the address of its peer.
-    Connection(Stream, SocketAddr),
+    Connection(S, SocketAddr),
 
     /// Nobody is waiting: go back to the poller.
     Drained,

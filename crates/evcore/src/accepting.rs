@@ -5,17 +5,17 @@
 
 use std::{mem, time::Duration};
 
-use evcore_accept::{Accept, Backoff, Listener};
+use evcore_accept::{Accept, Backoff};
 use evcore_balancer::{Balancer, Load, Lock, Plan};
 use evcore_poller::{Interest, Mode, Poller};
 use evcore_posted::PostedQueue;
 
-use crate::{Accepted, Error, Result, Stats, naming::listener_key};
+use crate::{Accepted, Error, Listen, Result, Stats, naming::listener_key};
 
 /// The listeners of one worker, and all that decides whether they are watched.
 #[derive(Debug)]
-pub(crate) struct Accepting {
-    listeners: Vec<Listener>,
+pub(crate) struct Accepting<L> {
+    listeners: Vec<L>,
     balancer: Balancer,
     lock: Option<Box<dyn Lock>>,
     // Invariant: only from a plan to the end of that turn's accepts.
@@ -31,12 +31,8 @@ pub(crate) struct Accepting {
     failure: Option<Error>,
 }
 
-impl Accepting {
-    pub(crate) fn new(
-        listeners: Vec<Listener>,
-        balancer: Balancer,
-        lock: Option<Box<dyn Lock>>,
-    ) -> Self {
+impl<L: Listen> Accepting<L> {
+    pub(crate) fn new(listeners: Vec<L>, balancer: Balancer, lock: Option<Box<dyn Lock>>) -> Self {
         Self {
             listeners,
             balancer,
@@ -106,7 +102,7 @@ impl Accepting {
         left: &mut usize,
         now_ms: u64,
         stats: &mut Stats,
-    ) -> Option<Accepted> {
+    ) -> Option<Accepted<L::Stream>> {
         while *left > 0 {
             let id = self.queue.pop()?;
             let listener = id as usize;
@@ -150,6 +146,11 @@ impl Accepting {
     /// Tells what accepting met in the turn before.
     pub(crate) fn report_failure(&mut self) -> Result<()> {
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Whether this turn holds the accept lock.
+    pub(crate) fn holds_lock(&self) -> bool {
+        self.holds_lock
     }
 
     /// Gives the accept lock back, if this turn holds it.

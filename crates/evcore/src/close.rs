@@ -1,13 +1,11 @@
 //! The one way to forget a token.
 
-use std::os::fd::OwnedFd;
-
 use evcore_poller::Poller;
 use evcore_token::Token;
 
-use crate::{EventLoop, Result};
+use crate::{EventLoop, Listen, Result};
 
-impl EventLoop {
+impl<L: Listen> EventLoop<L> {
     /// Forgets a token: disarms its timers, cancels what was posted for it, removes its descriptor
     /// from the poller, and ends its generation.
     ///
@@ -21,16 +19,16 @@ impl EventLoop {
         })
     }
 
-    /// Forgets a token as [`close`](Self::close) does, and closes its descriptor: on epoll with no
-    /// system call beyond the closing itself.
+    /// Forgets a token as [`close`](Self::close) does, and closes its descriptor by dropping its
+    /// `owner`: on epoll with no system call beyond the closing itself.
     ///
-    /// The descriptor must be the only one of its file (not one that was duplicated). It is closed
-    /// whether or not the token was in the loop.
-    pub fn close_fd(&mut self, token: Token, fd: impl Into<OwnedFd>) -> bool {
+    /// The descriptor must be the only one of its file (not one that was duplicated). Its owner is
+    /// dropped whether or not the token was in the loop.
+    pub fn close_fd<T>(&mut self, token: Token, owner: T) -> bool {
         let lived = self.end(token, |poller, key| {
             let _ = poller.forget(key);
         });
-        drop(fd.into());
+        drop(owner);
         lived
     }
 

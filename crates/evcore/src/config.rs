@@ -8,7 +8,7 @@ use evcore_clock::Clock;
 use evcore_poller::{Backend, Kind, Poller};
 use evcore_timer::{NeverEarly, TimerQueue, TimerWheel};
 
-use crate::{EventLoop, Result, pace::Pace};
+use crate::{EventLoop, Listen, Result, pace::Pace};
 
 /// How much of each kind a turn does at most; what is over comes in the next turn, which then does
 /// not wait.
@@ -60,6 +60,9 @@ impl Budgets {
 
 /// Builds an [`EventLoop`]; from [`EventLoop::builder`].
 ///
+/// `L` is what it accepts from: a [`Listener`], but for simulators, who begin with
+/// [`Builder::new`].
+///
 /// ```
 /// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::Kind};
 ///
@@ -75,8 +78,8 @@ impl Budgets {
 /// ```
 #[derive(Debug)]
 #[must_use]
-pub struct Builder {
-    pub(crate) listeners: Vec<Listener>,
+pub struct Builder<L = Listener> {
+    pub(crate) listeners: Vec<L>,
     pub(crate) connections: u32,
     pub(crate) policy: Policy,
     pub(crate) lock: Option<Box<dyn Lock>>,
@@ -95,8 +98,9 @@ enum Polling {
     Backend(Box<dyn Backend>),
 }
 
-impl Builder {
-    pub(crate) fn new() -> Self {
+impl<L: Listen> Builder<L> {
+    /// A loop of the defaults, that listens nowhere.
+    pub fn new() -> Self {
         Self {
             listeners: Vec::new(),
             connections: 1024,
@@ -112,7 +116,7 @@ impl Builder {
 
     /// Accepts from this listener too; [`Accepted::listener`](crate::Accepted::listener) counts
     /// them from 0 in the order of these calls.
-    pub fn listener(mut self, listener: Listener) -> Self {
+    pub fn listener(mut self, listener: L) -> Self {
         self.listeners.push(listener);
         self
     }
@@ -211,7 +215,7 @@ impl Builder {
     ///
     /// [`Error::NoLock`](crate::Error::NoLock), [`Error::Resolution`](crate::Error::Resolution), and
     /// the poller's and the ticker's refusal.
-    pub fn build(mut self) -> Result<EventLoop> {
+    pub fn build(mut self) -> Result<EventLoop<L>> {
         let pace = Pace::new(self.resolution, matches!(self.polling, Polling::Backend(_)))?;
         let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
             Polling::Best => Poller::new()?,
@@ -219,5 +223,11 @@ impl Builder {
             Polling::Backend(backend) => Poller::from_backend(backend),
         };
         EventLoop::from_parts(self, poller, pace)
+    }
+}
+
+impl<L: Listen> Default for Builder<L> {
+    fn default() -> Self {
+        Self::new()
     }
 }

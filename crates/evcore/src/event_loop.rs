@@ -1,18 +1,22 @@
 //! The loop's state, and what its user asks of it between steps.
 
-use std::{fmt, os::fd::AsFd, time::Duration};
+use std::{fmt, time::Duration};
 
+use evcore_accept::Listener;
 use evcore_balancer::{Balancer, Load, Policy};
 use evcore_clock::Clock;
-use evcore_poller::{Interest, Mode, Poller, Ready};
+use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Result, Side, Stats, accepting::Accepting, batch::Batch,
-    naming::Naming, outside::Outside, pace::Pace, slots::Slots, timers::Timers, turn::Phase,
+    Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, accepting::Accepting,
+    batch::Batch, naming::Naming, outside::Outside, pace::Pace, slots::Slots, timers::Timers,
+    turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
+///
+/// `L` is what it accepts from: a [`Listener`], but for [simulators](Listen).
 ///
 /// You own the connections, the loop owns the order. It belongs to one thread; others reach it by a
 /// [`Handle`].
@@ -36,14 +40,14 @@ use crate::{
 /// assert!(ev.next_step().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct EventLoop {
+pub struct EventLoop<L = Listener> {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) poller: Poller,
     pub(crate) naming: Naming,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
-    pub(crate) accepting: Accepting,
+    pub(crate) accepting: Accepting<L>,
     /// Descriptors that are enough.
     capacity: u32,
 
@@ -61,8 +65,14 @@ impl EventLoop {
     pub fn builder() -> Builder {
         Builder::new()
     }
+}
 
-    pub(crate) fn from_parts(builder: Builder, mut poller: Poller, mut pace: Pace) -> Result<Self> {
+impl<L: Listen> EventLoop<L> {
+    pub(crate) fn from_parts(
+        builder: Builder<L>,
+        mut poller: Poller,
+        mut pace: Pace,
+    ) -> Result<Self> {
         if matches!(builder.policy, Policy::Mutex { .. }) && builder.lock.is_none() {
             return Err(Error::NoLock);
         }
@@ -103,7 +113,7 @@ impl EventLoop {
     pub fn add(
         &mut self,
         token: Token,
-        fd: impl AsFd,
+        fd: &(impl Pollable + ?Sized),
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
@@ -272,7 +282,7 @@ impl EventLoop {
 }
 
 /// What it is, where it stands and what it has done; not its tables, which may be long.
-impl fmt::Debug for EventLoop {
+impl<L: Listen> fmt::Debug for EventLoop<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLoop")
             .field("poller", &self.poller_name())

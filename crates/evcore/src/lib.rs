@@ -30,6 +30,7 @@ mod config;
 mod error;
 mod event_loop;
 mod handle;
+mod listen;
 mod stats;
 mod step;
 
@@ -48,6 +49,7 @@ pub use config::{Budgets, Builder};
 pub use error::{Error, Result};
 pub use event_loop::EventLoop;
 pub use handle::{Handle, LoopGone};
+pub use listen::Listen;
 pub use stats::Stats;
 pub use step::{Accepted, Side, Step};
 

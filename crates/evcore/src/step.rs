@@ -31,10 +31,10 @@ use evcore_token::Token;
 /// # Ok::<(), evcore::Error>(())
 /// ```
 #[derive(Debug)]
-pub enum Step {
+pub enum Step<S = Stream> {
     /// A client has come. It is not yet watched: put it into a table, and
     /// [`add`](crate::EventLoop::add) it.
-    Accepted(Accepted),
+    Accepted(Accepted<S>),
     /// A descriptor is ready, or something was posted, by [`post`](crate::EventLoop::post),
     /// [`post_next`](crate::EventLoop::post_next) or [from another thread](crate::Handle::post).
     Ready(Token, Ready),
@@ -60,9 +60,9 @@ pub enum Step {
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Accepted {
+pub struct Accepted<S = Stream> {
     /// The connection: non-blocking, closed on exec.
-    pub stream: Stream,
+    pub stream: S,
     /// Who it is.
     pub peer: SocketAddr,
     /// Which listener it came by, in the order in which the builder was given them.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use evcore_balancer::Plan;
 use evcore_poller::Event;
 
-use crate::{EventLoop, Result, Step, naming::Named};
+use crate::{EventLoop, Listen, Result, Step, naming::Named};
 
 /// Where a turn is. The order of the variants is the order of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum Phase {
     Over,
 }
 
-impl EventLoop {
+impl<L: Listen> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (unless there is
     /// a [`timer_resolution`](crate::Builder::timer_resolution), and it is not time to).
     ///
@@ -37,20 +37,63 @@ impl EventLoop {
     /// The poller's, or a listener's that the turn before met. Nothing is lost, the accept lock is
     /// not held, and the loop can go on: a listener that failed is left alone for half a second.
     pub fn wait(&mut self) -> Result<()> {
+        let timeout = self.prepare()?;
+        self.collect(timeout)
+    }
+
+    /// The first half of [`wait`](Self::wait), up to the wait itself: finishes the turn before, asks
+    /// the balancer, starts or stops listening, and says how long to wait at most (`None`: without
+    /// limit).
+    ///
+    /// With [`collect`](Self::collect), for who drives more than one loop from one thread: a
+    /// simulator of many workers, or another loop that this one is a part of. From here to the end
+    /// of the accepts this worker may hold the accept lock, so do not put the other half off for
+    /// longer than you would wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait) but the poller's wait.
+    ///
+    /// ```
+    /// # use evcore::EventLoop;
+    /// use std::time::Duration;
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let timeout = ev.prepare()?;
+    /// assert_eq!(timeout, None, "there is nothing to wait for");
+    /// // ... whatever else there is to do, for no longer than the timeout ...
+    /// ev.collect(Some(Duration::ZERO))?;
+    /// assert!(ev.next_step().is_none());
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn prepare(&mut self) -> Result<Option<Duration>> {
         self.finish_turn();
         self.accepting.report_failure()?;
         let now_ms = self.clock.monotonic_ms();
         let plan = self.accepting.plan(now_ms, self.load());
         self.accepting.follow(&plan, now_ms, &mut self.poller)?;
-        let timeout = self.timeout(&plan);
+        Ok(self.timeout(&plan))
+    }
+
+    /// The second half of [`wait`](Self::wait): waits for so long at most, updates the clock, and
+    /// begins the turn. What became due since [`prepare`](Self::prepare) does not end the wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait) that are the poller's.
+    pub fn collect(&mut self, timeout: Option<Duration>) -> Result<()> {
+        if self.phase != Phase::Over {
+            // Not prepared: at least nothing is lost.
+            self.finish_turn();
+        }
         self.wait_for_events(timeout)?;
-        self.begin_turn(&plan);
+        self.begin_turn();
         Ok(())
     }
 
     /// The next thing to do in this turn; `None` ends the turn.
     #[inline]
-    pub fn next_step(&mut self) -> Option<Step> {
+    pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let step = match self.phase {
                 Phase::Batch => self.next_reported(),
@@ -119,7 +162,7 @@ impl EventLoop {
         waited.map(drop)
     }
 
-    fn begin_turn(&mut self, plan: &Plan) {
+    fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
         self.left = self.budgets;
@@ -127,7 +170,7 @@ impl EventLoop {
         if self.outside.has_posts() {
             self.take_in_posts();
         }
-        if plan.holds_lock {
+        if self.accepting.holds_lock() {
             self.post_rest_of_batch();
         }
     }
@@ -154,7 +197,7 @@ impl EventLoop {
     }
 
     #[inline]
-    fn next_reported(&mut self) -> Option<Step> {
+    fn next_reported(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
             match self.naming.named(key) {
                 Named::Token(token) if self.slots.has(token) => {
@@ -168,7 +211,7 @@ impl EventLoop {
         None
     }
 
-    fn next_accepted(&mut self) -> Option<Step> {
+    fn next_accepted(&mut self) -> Option<Step<L::Stream>> {
         if self.load().is_full() {
             return None;
         }
@@ -177,18 +220,18 @@ impl EventLoop {
         Some(Step::Accepted(client))
     }
 
-    fn next_wake(&mut self) -> Option<Step> {
+    fn next_wake(&mut self) -> Option<Step<L::Stream>> {
         self.outside.take_wake().then_some(Step::Woken)
     }
 
-    fn next_expired(&mut self) -> Option<Step> {
+    fn next_expired(&mut self) -> Option<Step<L::Stream>> {
         let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
         let (index, side) = self.timers.pop_expired(now_ms, left)?;
         self.stats.expired += 1;
         Some(Step::Expired(self.slots.living(index), side))
     }
 
-    fn next_posted(&mut self) -> Option<Step> {
+    fn next_posted(&mut self) -> Option<Step<L::Stream>> {
         self.left.posted = self.left.posted.checked_sub(1)?;
         let (token, ready) = self.slots.pop_posted()?;
         self.stats.posted += 1;

@@ -6,7 +6,7 @@ use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
     num::NonZeroU32,
-    os::fd::{BorrowedFd, RawFd},
+    os::fd::RawFd,
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use evcore::{
     EventLoop, Interest, Listener, Mode, Ready, Side, Step, Table, Token,
     balancer::{AcceptMutex, Policy},
     clock::{Clock, ManualSource},
-    poller::{Abilities, Backend, Events, Registration, Result, WakeChannel, Waker},
+    poller::{Abilities, Backend, Events, Pollable, Registration, Result, WakeChannel, Waker},
 };
 
 const CONNECTIONS: u32 = 10_000;
@@ -123,10 +123,18 @@ impl Backend for RoundRobin {
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A descriptor of its own for each connection: to this backend a mere number.
-fn number_for(token: Token) -> BorrowedFd<'static> {
-    let number = RawFd::try_from(1000 + token.index()).unwrap();
-    // SAFETY: no system call is made with it.
-    unsafe { BorrowedFd::borrow_raw(number) }
+struct Number(RawFd);
+
+impl Number {
+    fn of(token: Token) -> Self {
+        Self(RawFd::try_from(1000 + token.index()).unwrap())
+    }
+}
+
+impl Pollable for Number {
+    fn raw_fd(&self) -> RawFd {
+        self.0
+    }
 }
 
 /// The loop and its table, full, with both timers of every connection armed, and with room in every
@@ -135,7 +143,7 @@ fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
     let mut conns = Table::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS {
         let token = conns.insert(()).unwrap();
-        ev.add(token, number_for(token), Interest::READ, Mode::Edge)
+        ev.add(token, &Number::of(token), Interest::READ, Mode::Edge)
             .unwrap();
         ev.arm(token, Side::Read, IDLE);
         ev.arm(token, Side::Write, IDLE);
@@ -215,7 +223,7 @@ fn a_loop_in_which_nobody_waits_for_the_next_turn_keeps_one_queue() {
     let mut conns = Table::with_capacity(100);
     let tokens = [(); 100].map(|()| conns.insert(()).unwrap());
     for token in tokens {
-        ev.add(token, number_for(token), Interest::READ, Mode::Level)
+        ev.add(token, &Number::of(token), Interest::READ, Mode::Level)
             .unwrap();
     }
     for round in 0..3 {
@@ -257,7 +265,7 @@ fn written(ev: &mut EventLoop, conns: &mut Table<()>, token: Token) {
         ev.close(token);
         conns.remove(token);
         let token = conns.insert(()).unwrap();
-        ev.add(token, number_for(token), Interest::READ, Mode::Edge)
+        ev.add(token, &Number::of(token), Interest::READ, Mode::Edge)
             .unwrap();
         ev.arm(token, Side::Read, IDLE);
     }

@@ -1,0 +1,79 @@
+//! What a loop accepts from.
+
+use std::fmt;
+
+use evcore_accept::{Accept, Error, Listener, Stream};
+use evcore_poller::Pollable;
+
+/// Something that clients come by.
+///
+/// A [`Listener`] is one, and what an [`EventLoop`](crate::EventLoop) accepts from unless it is told
+/// otherwise. A simulator has its own, so that a server runs there with the loop that it runs with on
+/// sockets.
+///
+/// ```
+/// use evcore::{Builder, Listen, Step, accept::{self, Accept}, poller::Pollable};
+/// use std::{cell::Cell, os::fd::RawFd};
+///
+/// /// One client, whose connection is a word.
+/// #[derive(Debug)]
+/// struct Door(Cell<Option<&'static str>>);
+///
+/// impl Pollable for Door {
+///     fn raw_fd(&self) -> RawFd {
+///         0 // of whatever is readable at once
+///     }
+/// }
+///
+/// impl Listen for Door {
+///     type Stream = &'static str;
+///
+///     fn accept(&self) -> Result<Accept<&'static str>, accept::Error> {
+///         let peer = ([127, 0, 0, 1], 1).into();
+///         Ok(self.0.take().map_or(Accept::Drained, |word| Accept::Connection(word, peer)))
+///     }
+/// }
+///
+/// # #[derive(Debug)]
+/// # struct Eager(Option<u64>, evcore::poller::WakeChannel);
+/// # use evcore::poller::*;
+/// # impl Backend for Eager {
+/// #     fn name(&self) -> &'static str { "eager" }
+/// #     fn abilities(&self) -> Abilities { Abilities::default() }
+/// #     fn add(&mut self, new: &Registration) -> Result<()> { self.0 = Some(new.key); Ok(()) }
+/// #     fn modify(&mut self, _: &Registration) -> Result<()> { Ok(()) }
+/// #     fn remove(&mut self, _: &Registration) -> Result<()> { self.0 = None; Ok(()) }
+/// #     fn forget(&mut self, _: &Registration) {}
+/// #     fn wait(&mut self, events: &mut Events, _: Option<std::time::Duration>) -> Result<()> {
+/// #         self.0.map(|key| events.push(key, Ready::READABLE));
+/// #         Ok(())
+/// #     }
+/// #     fn waker(&self) -> Waker { self.1.waker() }
+/// # }
+/// # let simulator = Eager(None, WakeChannel::new()?);
+/// let door = Door(Cell::new(Some("knock")));
+/// let mut ev = Builder::new().listener(door).backend(simulator).build()?;
+/// ev.wait()?;
+/// assert!(matches!(ev.next_step(), Some(Step::Accepted(new)) if new.stream == "knock"));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+pub trait Listen: Pollable + fmt::Debug {
+    /// A client's connection.
+    type Stream;
+
+    /// Accepts one connection, if one is waiting; never blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Listener::accept`]: the listener itself is broken.
+    fn accept(&self) -> Result<Accept<Self::Stream>, Error>;
+}
+
+impl Listen for Listener {
+    type Stream = Stream;
+
+    #[inline]
+    fn accept(&self) -> Result<Accept, Error> {
+        Self::accept(self)
+    }
+}
