@@ -4,6 +4,8 @@
 mod posted;
 mod turn_queue;
 
+mod links;
+
 mod inbox;
 mod mailbox;
 mod send_error;

@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use crate::links::{self, Links, List};
+
 /// A first-in first-out queue of dense ids, each queued at most once.
 ///
 /// The table of links takes 8 bytes for each id up to the highest ever posted, whether the ids
@@ -28,47 +30,20 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct PostedQueue {
-    // Invariant: `links[id]` is `Link::ABSENT` for exactly the ids that are not queued.
-    links: Vec<Link>,
-    // Invariant: both `END` when the queue is empty, both ids when it is not.
-    front: u32,
-    back: u32,
-    // Invariant: the number of ids between `front` and `back`, both included.
-    len: u32,
-}
-
-/// The neighbours of one id, or `END` where there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Link {
-    previous: u32,
-    next: u32,
-}
-
-/// No neighbour on this side.
-const END: u32 = u32::MAX;
-
-/// Not an id either: marks those that are not queued.
-const UNQUEUED: u32 = u32::MAX - 1;
-
-impl Link {
-    const ABSENT: Self = Self {
-        previous: UNQUEUED,
-        next: UNQUEUED,
-    };
+    links: Links,
+    list: List,
 }
 
 impl PostedQueue {
-    /// The highest id that can be posted: two numbers are needed as marks.
-    pub const MAX_ID: u32 = u32::MAX - 2;
+    /// The highest id that can be posted, 2,147,483,645: higher numbers are needed as marks.
+    pub const MAX_ID: u32 = links::MAX_ID;
 
     /// Makes an empty queue. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            links: Vec::new(),
-            front: END,
-            back: END,
-            len: 0,
+            links: Links::new(),
+            list: List::new(),
         }
     }
 
@@ -77,8 +52,8 @@ impl PostedQueue {
     #[must_use]
     pub fn with_capacity(ids: u32) -> Self {
         Self {
-            links: vec![Link::ABSENT; ids as usize],
-            ..Self::new()
+            links: Links::covering(ids),
+            list: List::new(),
         }
     }
 
@@ -92,43 +67,13 @@ impl PostedQueue {
     /// If `id` is above [`MAX_ID`](Self::MAX_ID).
     #[inline]
     pub fn post(&mut self, id: u32) -> bool {
-        if self.contains(id) {
-            return false;
-        }
-        if id as usize >= self.links.len() {
-            self.cover(id);
-        }
-        self.links[id as usize] = Link {
-            previous: self.back,
-            next: END,
-        };
-        match self.back {
-            END => self.front = id,
-            back => self.links[back as usize].next = id,
-        }
-        self.back = id;
-        self.len += 1;
-        true
+        self.links.push(&mut self.list, id)
     }
 
     /// Takes `id` out, wherever in the queue it is, and returns whether it was queued. O(1).
     #[inline]
     pub fn cancel(&mut self, id: u32) -> bool {
-        if !self.contains(id) {
-            return false;
-        }
-        let Link { previous, next } = self.links[id as usize];
-        match previous {
-            END => self.front = next,
-            previous => self.links[previous as usize].next = next,
-        }
-        match next {
-            END => self.back = previous,
-            next => self.links[next as usize].previous = previous,
-        }
-        self.links[id as usize] = Link::ABSENT;
-        self.len -= 1;
-        true
+        self.links.remove(&mut self.list, id)
     }
 
     /// Takes out the id that has waited the longest; `None` if the queue is empty. O(1).
@@ -137,9 +82,7 @@ impl PostedQueue {
     /// `None` may never end, so give it a budget.
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
-        let id = self.front()?;
-        self.cancel(id);
-        Some(id)
+        self.links.pop(&mut self.list)
     }
 
     /// Moves all of `other` behind this queue, in its order, and leaves `other` empty.
@@ -155,45 +98,40 @@ impl PostedQueue {
 
     /// Takes out all ids, and keeps the table. Costs O(queued ids).
     pub fn clear(&mut self) {
-        while self.pop().is_some() {}
+        self.links.clear(&mut self.list);
     }
 
     /// The id that has waited the longest, left where it is; `None` if the queue is empty.
     #[inline]
     #[must_use]
     pub fn front(&self) -> Option<u32> {
-        (self.front != END).then_some(self.front)
+        self.list.front()
     }
 
     /// Whether `id` is queued.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
-        self.links
-            .get(id as usize)
-            .is_some_and(|link| *link != Link::ABSENT)
+        self.links.has(&self.list, id)
     }
 
     /// The number of queued ids.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
-        self.len
+        self.list.len()
     }
 
     /// Whether no id is queued.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.list.is_empty()
     }
 
     /// Walks the queued ids, the one that has waited the longest first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        std::iter::successors(self.front(), |&id| {
-            let next = self.links[id as usize].next;
-            (next != END).then_some(next)
-        })
+        self.links.iter(&self.list)
     }
 
     /// Checks every invariant, for tests; only in builds with debug assertions.
@@ -205,25 +143,7 @@ impl PostedQueue {
     /// If the queue is broken, which no sequence of calls should achieve.
     #[cfg(any(test, debug_assertions))]
     pub fn verify(&self) {
-        let (mut previous, mut id, mut walked) = (END, self.front, 0);
-        while id != END {
-            assert!(walked < self.len, "more ids are linked than counted");
-            let link = self.links[id as usize];
-            assert_ne!(link, Link::ABSENT);
-            assert_eq!(link.previous, previous, "{id} is linked one way only");
-            (previous, id, walked) = (id, link.next, walked + 1);
-        }
-        assert_eq!(self.back, previous);
-        assert_eq!(self.len, walked);
-        let queued = self.links.iter().filter(|link| **link != Link::ABSENT);
-        assert_eq!(queued.count(), self.len as usize);
-    }
-
-    /// Grows the table until it covers `id`; it at least doubles, so that rising ids cost O(1).
-    #[cold]
-    fn cover(&mut self, id: u32) {
-        assert!(id <= Self::MAX_ID, "id {id} is above {}", Self::MAX_ID);
-        self.links.resize(id as usize + 1, Link::ABSENT);
+        self.links.verify(&[&self.list]);
     }
 }
 
@@ -319,22 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_table_does_not_grow() {
-        let mut queue = PostedQueue::with_capacity(100);
-        let before = queue.links.capacity();
-        (0..100).for_each(|id| assert!(queue.post(id)));
-        assert_eq!(queue.links.capacity(), before);
-    }
-
-    #[test]
-    fn the_table_covers_the_highest_id_and_no_more() {
-        assert_eq!(queue_of([999]).links.len(), 1000);
-        assert_eq!(size_of::<Link>(), 8);
-    }
-
-    #[test]
     #[should_panic(expected = "is above")]
-    fn the_marks_are_not_ids() {
+    fn an_id_above_the_highest_is_refused() {
         PostedQueue::new().post(PostedQueue::MAX_ID + 1);
     }
 

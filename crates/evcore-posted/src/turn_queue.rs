@@ -5,7 +5,9 @@
 //!
 //! Deliberately absent: the wait. Whoever waits asks [`TurnQueue::is_empty`] how long it may.
 
-use crate::PostedQueue;
+use std::fmt;
+
+use crate::links::{self, Links, List};
 
 /// A queue of ids that are due in this turn, and of those that are due in the next.
 ///
@@ -16,7 +18,8 @@ use crate::PostedQueue;
 /// What is over the budget is still due when the next turn begins, and goes before what waited for
 /// that turn.
 ///
-/// Each id up to the highest ever posted takes 8 bytes, or 16 once ids wait for the next turn.
+/// The table of links takes 8 bytes for each id up to the highest ever posted, for whichever turn.
+/// It never shrinks.
 ///
 /// Source: nginx's `ngx_posted_events` and `ngx_posted_next_events`. There an event that waits for
 /// the next turn stays there when it is posted for this one; here it moves up.
@@ -36,30 +39,34 @@ use crate::PostedQueue;
 /// queue.begin_turn();
 /// assert_eq!(queue.pop(), Some(2));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct TurnQueue {
-    // Invariant: no id is in both.
-    due: PostedQueue,
-    next: PostedQueue,
+    links: Links,
+    due: List,
+    next: List,
 }
 
 impl TurnQueue {
+    /// The highest id that can be posted, 2,147,483,645: higher numbers are needed as marks.
+    pub const MAX_ID: u32 = links::MAX_ID;
+
     /// Makes an empty queue. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            due: PostedQueue::new(),
-            next: PostedQueue::new(),
+            links: Links::new(),
+            due: List::new(),
+            next: List::second(),
         }
     }
 
-    /// Makes an empty queue whose tables cover the ids below `ids`, so that posting them allocates
+    /// Makes an empty queue whose table covers the ids below `ids`, so that posting them allocates
     /// nothing.
     #[must_use]
     pub fn with_capacity(ids: u32) -> Self {
         Self {
-            due: PostedQueue::with_capacity(ids),
-            next: PostedQueue::with_capacity(ids),
+            links: Links::covering(ids),
+            ..Self::new()
         }
     }
 
@@ -70,11 +77,11 @@ impl TurnQueue {
     ///
     /// # Panics
     ///
-    /// If `id` is above [`PostedQueue::MAX_ID`].
+    /// If `id` is above [`MAX_ID`](Self::MAX_ID).
     #[inline]
     pub fn post(&mut self, id: u32) -> bool {
-        self.next.cancel(id);
-        self.due.post(id)
+        self.links.remove(&mut self.next, id);
+        self.links.push(&mut self.due, id)
     }
 
     /// Queues `id` for the next turn, and returns true; or false if it is queued already, for this
@@ -84,16 +91,16 @@ impl TurnQueue {
     ///
     /// # Panics
     ///
-    /// If `id` is above [`PostedQueue::MAX_ID`].
+    /// If `id` is above [`MAX_ID`](Self::MAX_ID).
     #[inline]
     pub fn post_next(&mut self, id: u32) -> bool {
-        !self.due.contains(id) && self.next.post(id)
+        self.links.push(&mut self.next, id)
     }
 
-    /// Takes `id` out of both, and returns whether it was queued. O(1).
+    /// Takes `id` out, whichever turn it is queued for, and returns whether it was. O(1).
     #[inline]
     pub fn cancel(&mut self, id: u32) -> bool {
-        self.due.cancel(id) || self.next.cancel(id)
+        self.links.remove(&mut self.due, id) || self.links.remove(&mut self.next, id)
     }
 
     /// Begins a turn: what waited for it is due, behind what the turn before has left.
@@ -101,41 +108,40 @@ impl TurnQueue {
     /// O(1) if nothing was left, otherwise O(ids that waited).
     #[inline]
     pub fn begin_turn(&mut self) {
-        if self.next.is_empty() {
-            // Else both tables would grow to what one of them needs.
-            return;
-        }
         if self.due.is_empty() {
             std::mem::swap(&mut self.due, &mut self.next);
         } else {
-            self.due.append(&mut self.next);
+            self.links.append(&mut self.due, &mut self.next);
         }
     }
 
     /// Takes out the id that has been due the longest; `None` if none is due in this turn. O(1).
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
-        self.due.pop()
+        self.links.pop(&mut self.due)
     }
 
-    /// Takes out all ids, and keeps the tables. Costs O(queued ids).
+    /// Takes out all ids, and keeps the table. Costs O(queued ids).
     pub fn clear(&mut self) {
-        self.due.clear();
-        self.next.clear();
+        self.links.clear(&mut self.due);
+        self.links.clear(&mut self.next);
     }
 
-    /// What is due in this turn.
-    #[inline]
-    #[must_use]
-    pub const fn due(&self) -> &PostedQueue {
-        &self.due
+    /// Walks the ids that are due in this turn, the one that has been due the longest first.
+    pub fn due(&self) -> impl Iterator<Item = u32> {
+        self.links.iter(&self.due)
     }
 
-    /// What waits for the next turn.
+    /// Walks the ids that wait for the next turn, the one that has waited the longest first.
+    pub fn due_next(&self) -> impl Iterator<Item = u32> {
+        self.links.iter(&self.next)
+    }
+
+    /// The number of ids that are queued, for this turn and the next.
     #[inline]
     #[must_use]
-    pub const fn due_next(&self) -> &PostedQueue {
-        &self.next
+    pub const fn len(&self) -> u32 {
+        self.due.len() + self.next.len()
     }
 
     /// Whether nothing is queued, neither for this turn nor for the next. If not, a loop must not
@@ -155,11 +161,24 @@ impl TurnQueue {
     /// If the queue is broken, which no sequence of calls should achieve.
     #[cfg(any(test, debug_assertions))]
     pub fn verify(&self) {
-        self.due.verify();
-        self.next.verify();
-        for id in self.next.iter() {
-            assert!(!self.due.contains(id), "{id} is queued twice");
-        }
+        self.links.verify(&[&self.due, &self.next]);
+    }
+}
+
+impl Default for TurnQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for TurnQueue {
+    /// The ids, those that have waited the longest first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |ids: &List| self.links.iter(ids).collect::<Vec<_>>();
+        f.debug_struct("TurnQueue")
+            .field("due", &list(&self.due))
+            .field("next", &list(&self.next))
+            .finish()
     }
 }
 
@@ -198,7 +217,7 @@ mod tests {
         queue.post_next(1);
         queue.post(2);
         queue.begin_turn();
-        assert!(queue.due().iter().eq([2, 1]));
+        assert!(queue.due().eq([2, 1]));
     }
 
     #[test]
@@ -206,7 +225,7 @@ mod tests {
         let mut queue = TurnQueue::new();
         queue.post_next(1);
         assert!(queue.post(1));
-        assert!(queue.due_next().is_empty());
+        assert_eq!(queue.due_next().count(), 0);
         assert_eq!(queue.pop(), Some(1));
         queue.begin_turn();
         assert_eq!(queue.pop(), None, "posted for both turns, it was due once");
@@ -217,7 +236,7 @@ mod tests {
         let mut queue = TurnQueue::new();
         queue.post(1);
         assert!(!queue.post_next(1));
-        assert!(queue.due().contains(1) && queue.due_next().is_empty());
+        assert!(queue.due().eq([1]) && queue.due_next().eq([]));
     }
 
     #[test]
@@ -228,6 +247,14 @@ mod tests {
         assert!(queue.cancel(1) && queue.cancel(2));
         assert!(!queue.cancel(1) && !queue.cancel(3));
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn debug_lists_the_ids_of_both_turns() {
+        let mut queue = TurnQueue::new();
+        queue.post(7);
+        queue.post_next(3);
+        assert_eq!(format!("{queue:?}"), "TurnQueue { due: [7], next: [3] }");
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -310,10 +337,11 @@ mod tests {
                     }
                 }
                 queue.verify();
-                prop_assert!(queue.due().iter().eq(oracle.due.iter().copied()));
-                prop_assert!(queue.due_next().iter().eq(oracle.next.iter().copied()));
-                let empty = oracle.due.is_empty() && oracle.next.is_empty();
-                prop_assert_eq!(queue.is_empty(), empty);
+                prop_assert!(queue.due().eq(oracle.due.iter().copied()));
+                prop_assert!(queue.due_next().eq(oracle.next.iter().copied()));
+                let len = oracle.due.len() + oracle.next.len();
+                prop_assert_eq!(queue.len() as usize, len);
+                prop_assert_eq!(queue.is_empty(), len == 0);
             }
         }
     }

@@ -216,32 +216,6 @@ fn turns_allocate_nothing() {
     assert_eq!(ALLOCATIONS.get(), 0);
 }
 
-#[test]
-fn a_loop_in_which_nobody_waits_for_the_next_turn_keeps_one_queue() {
-    let backend = RoundRobin::new();
-    let mut ev = EventLoop::builder().backend(backend).build().unwrap();
-    let mut conns = Table::with_capacity(100);
-    let tokens = [(); 100].map(|()| conns.insert(()).unwrap());
-    for token in tokens {
-        ev.add(token, &Number::of(token), Interest::READ, Mode::Level)
-            .unwrap();
-    }
-    for round in 0..3 {
-        if round == 1 {
-            ALLOCATIONS.set(0);
-        }
-        for token in tokens {
-            ev.post(token, Ready::PRIORITY);
-        }
-        // A turn that delivers them, and one that begins with nothing posted.
-        for _ in 0..2 {
-            ev.wait().unwrap();
-            while ev.next_step().is_some() {}
-        }
-    }
-    assert_eq!(ALLOCATIONS.get(), 0, "posts went into another table");
-}
-
 /// All that may be done for a connection that stays.
 fn read(ev: &mut EventLoop, token: Token) {
     ev.arm(token, Side::Read, IDLE);

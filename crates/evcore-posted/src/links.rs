@@ -1,0 +1,260 @@
+//! Two lists of ids through one table of links.
+//!
+//! An id is in one of the lists at most, so its links need one place in the table whichever list
+//! that is. One bit of the place says which: so finding out, linking and unlinking are all O(1).
+
+/// The links of every id, whichever list it is in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    // Invariant: `table[id]` is `Link::ABSENT` for exactly the ids that are in no list.
+    table: Vec<Link>,
+}
+
+/// One of the lists: where it begins and ends. Its links are in the table.
+#[derive(Clone, Debug)]
+pub(crate) struct List {
+    // Invariant: both `END` when the list is empty, both ids when it is not.
+    front: u32,
+    back: u32,
+    // Invariant: the number of ids between `front` and `back`, both included.
+    len: u32,
+    /// `MARK` or 0: what the links of its ids carry.
+    mark: u32,
+}
+
+/// The neighbours of one id, or `END` where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    /// With the mark of the list.
+    previous: u32,
+    next: u32,
+}
+
+/// The highest id: one bit is the mark, and two numbers mean something else.
+pub(crate) const MAX_ID: u32 = UNLINKED - 1;
+
+/// What tells the one list from the other.
+const MARK: u32 = 1 << 31;
+
+/// No neighbour on this side.
+const END: u32 = MARK - 1;
+
+/// Not an id either: marks those that are in no list.
+const UNLINKED: u32 = END - 1;
+
+impl Links {
+    pub(crate) const fn new() -> Self {
+        Self { table: Vec::new() }
+    }
+
+    /// A table that covers the ids below `ids`.
+    pub(crate) fn covering(ids: u32) -> Self {
+        Self {
+            table: vec![Link::ABSENT; ids as usize],
+        }
+    }
+
+    /// Whether `id` is in this list.
+    #[inline]
+    pub(crate) fn has(&self, list: &List, id: u32) -> bool {
+        self.linked(id)
+            .is_some_and(|link| link.previous & MARK == list.mark)
+    }
+
+    /// Puts `id` at the back of a list, and returns true; or false if it is in a list already, and
+    /// stays where it is.
+    ///
+    /// # Panics
+    ///
+    /// If `id` is above [`MAX_ID`].
+    #[inline]
+    pub(crate) fn push(&mut self, list: &mut List, id: u32) -> bool {
+        if self.linked(id).is_some() {
+            return false;
+        }
+        if id as usize >= self.table.len() {
+            self.cover(id);
+        }
+        self.table[id as usize] = Link {
+            previous: list.back | list.mark,
+            next: END,
+        };
+        match list.back {
+            END => list.front = id,
+            back => self.table[back as usize].next = id,
+        }
+        list.back = id;
+        list.len += 1;
+        true
+    }
+
+    /// Takes `id` out of a list, wherever in it it is, and returns whether it was there.
+    #[inline]
+    pub(crate) fn remove(&mut self, list: &mut List, id: u32) -> bool {
+        if !self.has(list, id) {
+            return false;
+        }
+        let Link { previous, next } = self.table[id as usize];
+        match previous & !MARK {
+            END => list.front = next,
+            previous => self.table[previous as usize].next = next,
+        }
+        match next {
+            END => list.back = previous & !MARK,
+            // The neighbour is of the same list, so the mark is right as it is.
+            next => self.table[next as usize].previous = previous,
+        }
+        self.table[id as usize] = Link::ABSENT;
+        list.len -= 1;
+        true
+    }
+
+    /// Takes out the front of a list.
+    #[inline]
+    pub(crate) fn pop(&mut self, list: &mut List) -> Option<u32> {
+        let id = list.front()?;
+        self.remove(list, id);
+        Some(id)
+    }
+
+    /// Moves all of `other` behind `list`, in its order. Costs O(ids moved): each gets another mark.
+    pub(crate) fn append(&mut self, list: &mut List, other: &mut List) {
+        while let Some(id) = self.pop(other) {
+            self.push(list, id);
+        }
+    }
+
+    /// Takes out all ids of a list. Costs O(ids taken out).
+    pub(crate) fn clear(&mut self, list: &mut List) {
+        while self.pop(list).is_some() {}
+    }
+
+    /// Walks a list from its front.
+    pub(crate) fn iter(&self, list: &List) -> impl Iterator<Item = u32> {
+        std::iter::successors(list.front(), |&id| {
+            let next = self.table[id as usize].next;
+            (next != END).then_some(next)
+        })
+    }
+
+    /// Panics where an invariant does not hold; `lists` are all that use this table.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn verify(&self, lists: &[&List]) {
+        let mut in_lists = 0;
+        for list in lists {
+            self.verify_list(list);
+            in_lists += list.len as usize;
+        }
+        let linked = self.table.iter().filter(|link| **link != Link::ABSENT);
+        assert_eq!(linked.count(), in_lists);
+    }
+
+    #[cfg(any(test, debug_assertions))]
+    fn verify_list(&self, list: &List) {
+        let (mut previous, mut id, mut walked) = (END, list.front, 0);
+        while id != END {
+            assert!(walked < list.len, "more ids are linked than counted");
+            let link = self.table[id as usize];
+            assert_eq!(link.previous & !MARK, previous, "{id}: linked one way only");
+            assert_eq!(link.previous & MARK, list.mark, "{id} is of the other list");
+            (previous, id, walked) = (id, link.next, walked + 1);
+        }
+        assert_eq!(list.back, previous);
+        assert_eq!(list.len, walked);
+    }
+
+    #[inline]
+    fn linked(&self, id: u32) -> Option<&Link> {
+        let link = self.table.get(id as usize)?;
+        (*link != Link::ABSENT).then_some(link)
+    }
+
+    /// Grows the table until it covers `id`; it at least doubles, so that rising ids cost O(1).
+    #[cold]
+    fn cover(&mut self, id: u32) {
+        assert!(id <= MAX_ID, "id {id} is above {MAX_ID}");
+        self.table.resize(id as usize + 1, Link::ABSENT);
+    }
+}
+
+impl List {
+    /// An empty list: the one of its table, or the first of two.
+    pub(crate) const fn new() -> Self {
+        Self {
+            front: END,
+            back: END,
+            len: 0,
+            mark: 0,
+        }
+    }
+
+    /// An empty list: the second of its table.
+    pub(crate) const fn second() -> Self {
+        Self {
+            mark: MARK,
+            ..Self::new()
+        }
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u32> {
+        (self.front != END).then_some(self.front)
+    }
+
+    #[inline]
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Link {
+    const ABSENT: Self = Self {
+        previous: UNLINKED,
+        next: UNLINKED,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_takes_eight_bytes_and_the_table_covers_no_more_than_the_highest() {
+        let (mut links, mut list) = (Links::new(), List::new());
+        assert!(links.push(&mut list, 999));
+        assert_eq!(links.table.len(), 1000);
+        assert_eq!(size_of::<Link>(), 8);
+    }
+
+    #[test]
+    fn a_table_that_was_prepared_does_not_grow() {
+        let (mut links, mut list) = (Links::covering(100), List::new());
+        let before = links.table.capacity();
+        (0..100).for_each(|id| assert!(links.push(&mut list, id)));
+        assert_eq!(links.table.capacity(), before);
+    }
+
+    #[test]
+    fn an_id_of_one_list_is_not_in_the_other() {
+        let (mut links, mut first, mut second) = (Links::new(), List::new(), List::second());
+        assert!(links.push(&mut first, 1) && links.push(&mut second, 2));
+        assert!(!links.push(&mut second, 1), "it is in a list");
+        assert!(links.has(&first, 1) && !links.has(&second, 1));
+        assert!(!links.remove(&mut second, 1) && links.remove(&mut first, 1));
+        assert!(links.has(&second, 2) && !links.has(&first, 2));
+        links.verify(&[&first, &second]);
+    }
+
+    #[test]
+    fn the_marks_are_not_ids() {
+        let (links, first, second) = (Links::covering(1), List::new(), List::second());
+        for id in [0, MAX_ID, UNLINKED, END, MARK, u32::MAX] {
+            assert!(!links.has(&first, id) && !links.has(&second, id), "{id}");
+        }
+    }
+}
