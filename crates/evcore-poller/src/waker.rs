@@ -4,6 +4,7 @@
 //! There is no message: what is to be done is told elsewhere, before the wake.
 
 use std::{
+    fmt,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, atomic::AtomicBool},
 };
@@ -32,24 +33,77 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Waker {
-    alarm: Arc<Alarm<AtomicBool, Descriptor>>,
+    by: By,
 }
 
 impl Waker {
+    /// A waker that calls a function, for a [`Backend`](crate::Backend) with no kernel behind it.
+    ///
+    /// The function is called for every wake, from any thread: merging wakes, and whether a signal
+    /// handler may wake, is its own affair. Such a waker has no descriptor to lend.
+    ///
+    /// ```
+    /// use evcore_poller::Waker;
+    /// use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    ///
+    /// let woken = Arc::new(AtomicBool::new(false));
+    /// let flag = Arc::clone(&woken);
+    /// let waker = Waker::from_fn(move || flag.store(true, Ordering::Release));
+    /// waker.wake();
+    /// assert!(woken.load(Ordering::Acquire));
+    /// ```
+    #[must_use]
+    pub fn from_fn(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            by: By::Call(Arc::new(wake)),
+        }
+    }
+
     /// Ends the present wait or, if nobody waits, the next one.
     ///
     /// Costs one `write`, or a few nanoseconds where a wake is pending already. It takes no lock
     /// and allocates nothing, so a signal handler may call it (outside Linux it may set `errno`).
     pub fn wake(&self) {
-        self.alarm.wake();
+        match &self.by {
+            By::Alarm(alarm) => alarm.wake(),
+            By::Call(wake) => wake(),
+        }
     }
 }
 
 /// The descriptor itself: eight bytes written to it, the number 1 in native order, wake the poller
 /// too, for code that can write and no more.
+///
+/// # Panics
+///
+/// If the waker is one [of a function](Waker::from_fn), which no descriptor stands for.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.alarm.bell().write.as_fd()
+        match &self.by {
+            By::Alarm(alarm) => alarm.bell().write.as_fd(),
+            By::Call(_) => panic!(
+                "this waker calls a function and has no descriptor: its backend has no kernel \
+                 behind it; call `wake`"
+            ),
+        }
+    }
+}
+
+/// What a wake does.
+#[derive(Clone)]
+enum By {
+    /// Rings a descriptor that the kernel watches.
+    Alarm(Arc<Alarm<AtomicBool, Descriptor>>),
+    /// Calls, and no more.
+    Call(Arc<dyn Fn() + Send + Sync>),
+}
+
+impl fmt::Debug for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alarm(alarm) => alarm.fmt(f),
+            Self::Call(_) => f.write_str("a function"),
+        }
     }
 }
 
@@ -86,7 +140,7 @@ impl WakeChannel {
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker {
-            alarm: Arc::clone(&self.alarm),
+            by: By::Alarm(Arc::clone(&self.alarm)),
         }
     }
 
@@ -237,5 +291,24 @@ mod tests {
         let waker = WakeChannel::new().expect("a channel").waker();
         waker.wake();
         waker.wake();
+    }
+
+    #[test]
+    fn a_waker_of_a_function_calls_it_every_time() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let calls = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&calls);
+        let waker = Waker::from_fn(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        waker.wake();
+        waker.clone().wake();
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "has no descriptor")]
+    fn a_waker_of_a_function_has_no_descriptor_to_lend() {
+        let _ = Waker::from_fn(|| {}).as_fd();
     }
 }

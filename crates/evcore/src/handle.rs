@@ -100,6 +100,10 @@ impl Handle {
 }
 
 /// Whoever has this may write to it at any time, and a write cannot be told from a post's.
+///
+/// # Panics
+///
+/// If the loop's backend has no kernel behind it: then there is no descriptor.
 impl AsFd for Handle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.calls.lend();
