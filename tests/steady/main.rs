@@ -31,6 +31,8 @@ mod sending;
 mod server;
 #[path = "../../crates/evcore/examples/httpd/site.rs"]
 mod site;
+#[path = "../../crates/evcore/examples/httpd/worker.rs"]
+mod worker;
 
 mod counting;
 
@@ -45,7 +47,7 @@ use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
 use options::{Asked, Options};
-use server::{Server, Shared};
+use worker::Shared;
 
 fn options(poller: &str) -> Options {
     let words = ["--workers", "0", "--poller", poller].map(Into::into);
@@ -102,10 +104,8 @@ fn serve_and_count() {
     let serving = std::thread::spawn(move || {
         counting::count_this_thread();
         let worker = Worker::solo().expect("signals can be handled");
-        Server::new(worker, shared)
-            .expect("it starts")
-            .run()
-            .expect("it serves");
+        let server = worker::server(&worker, shared).expect("it starts");
+        worker::run(server, &worker).expect("it serves");
     });
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();

@@ -15,22 +15,27 @@ use evcore_poller::Pollable;
 /// use evcore::{Builder, Listen, Step, accept::{self, Accept}, poller::Pollable};
 /// use std::{cell::Cell, os::fd::RawFd};
 ///
-/// /// One client, whose connection is a word.
+/// /// One client.
 /// #[derive(Debug)]
-/// struct Door(Cell<Option<&'static str>>);
+/// struct Door(Cell<Option<Client>>);
 ///
+/// #[derive(Clone, Copy, Debug)]
+/// struct Client;
+///
+/// // Numbers that only the simulator's backend hears of.
 /// impl Pollable for Door {
-///     fn raw_fd(&self) -> RawFd {
-///         0 // of whatever is readable at once
-///     }
+///     fn raw_fd(&self) -> RawFd { 0x4000_0000 }
+/// }
+/// impl Pollable for Client {
+///     fn raw_fd(&self) -> RawFd { 0x4000_0001 }
 /// }
 ///
 /// impl Listen for Door {
-///     type Stream = &'static str;
+///     type Stream = Client;
 ///
-///     fn accept(&self) -> Result<Accept<&'static str>, accept::Error> {
+///     fn accept(&self) -> Result<Accept<Client>, accept::Error> {
 ///         let peer = ([127, 0, 0, 1], 1).into();
-///         Ok(self.0.take().map_or(Accept::Drained, |word| Accept::Connection(word, peer)))
+///         Ok(self.0.take().map_or(Accept::Drained, |client| Accept::Connection(client, peer)))
 ///     }
 /// }
 ///
@@ -51,15 +56,15 @@ use evcore_poller::Pollable;
 /// #     fn waker(&self) -> Waker { self.1.waker() }
 /// # }
 /// # let simulator = Eager(None, WakeChannel::new()?);
-/// let door = Door(Cell::new(Some("knock")));
+/// let door = Door(Cell::new(Some(Client)));
 /// let mut ev = Builder::new().listener(door).backend(simulator).build()?;
 /// ev.wait()?;
-/// assert!(matches!(ev.next_step(), Some(Step::Accepted(new)) if new.stream == "knock"));
+/// assert!(matches!(ev.next_step(), Some(Step::Accepted(_))));
 /// # Ok::<(), evcore::Error>(())
 /// ```
 pub trait Listen: Pollable + fmt::Debug {
-    /// A client's connection.
-    type Stream;
+    /// A client's connection, which the loop can watch.
+    type Stream: Pollable;
 
     /// Accepts one connection, if one is waiting; never blocks.
     ///

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{EventLoop, Ready, Side, Stream, Token};
+use evcore::{EventLoop, Listen, Listener, Ready, Side, Stream, Token};
 
 use crate::{body::BodyReader, counts::Doing, request::Request, response::Status, site::Site};
 
@@ -21,7 +21,7 @@ const VISIT_BUDGET: u32 = 16;
 /// would destroy the refusal on its way (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What a connection needs of its stream: so that it can be tested on any other.
+/// What a connection needs of its stream: so that it can also be served in a simulator.
 pub trait Wire: Read + Write {
     /// Tells the peer that nothing more comes.
     fn shutdown_write(&self) -> io::Result<()>;
@@ -108,15 +108,15 @@ pub enum Fate {
 
 /// One visit of the loop to a connection: what it may touch.
 #[derive(Debug)]
-pub struct Visit<'a> {
-    pub ev: &'a mut EventLoop,
+pub struct Visit<'a, L: Listen = Listener> {
+    pub ev: &'a mut EventLoop<L>,
     pub site: &'a mut Site,
     pub token: Token,
 }
 
 impl<S: Wire> Connection<S> {
     /// A client that has just come; arms the timer of its first head.
-    pub fn new(stream: S, visit: &mut Visit<'_>) -> Self {
+    pub fn new(stream: S, visit: &mut Visit<'_, impl Listen>) -> Self {
         visit
             .ev
             .arm(visit.token, Side::Read, visit.site.limits.header);
@@ -141,7 +141,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The kernel has reported something, or the connection has posted itself.
-    pub fn ready(&mut self, ready: Ready, visit: &mut Visit<'_>) -> Fate {
+    pub fn ready(&mut self, ready: Ready, visit: &mut Visit<'_, impl Listen>) -> Fate {
         if ready.is_error() || ready.is_write_closed() {
             // Nothing that is sent would arrive.
             return Fate::Ends;
@@ -152,7 +152,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// A timer has expired.
-    pub fn expired(&mut self, side: Side, visit: &mut Visit<'_>) -> Fate {
+    pub fn expired(&mut self, side: Side, visit: &mut Visit<'_, impl Listen>) -> Fate {
         match (side, &self.state, self.read_timer) {
             // Only one that has begun: before, the same timer watches over what is sent first.
             (
@@ -177,7 +177,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The worker is to stop: an idle connection ends, unless a request has just come.
-    pub fn worker_stops(&mut self, visit: &mut Visit<'_>) -> Fate {
+    pub fn worker_stops(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         self.readable = true;
         self.go_on(visit)
     }
@@ -189,7 +189,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Sends, serves and reads for as long as there is something to do, and leaves all in order.
-    fn go_on(&mut self, visit: &mut Visit<'_>) -> Fate {
+    fn go_on(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         let fate = self.work(visit);
         // The buffer is everybody's: what is in it must never reach the next connection.
         match fate {
@@ -202,7 +202,7 @@ impl<S: Wire> Connection<S> {
         fate
     }
 
-    fn work(&mut self, visit: &mut Visit<'_>) -> Fate {
+    fn work(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         for _ in 0..VISIT_BUDGET {
             match self.step(visit) {
                 Ok(Progress::More) => {}
@@ -216,7 +216,7 @@ impl<S: Wire> Connection<S> {
         Fate::Stays
     }
 
-    fn step(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    fn step(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
         if visit.site.output.len() + self.output.len() > 0 || self.filling > 0 {
             return self.send(visit);
         }
@@ -242,7 +242,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Puts everything in order for the time until the next visit: timers and counts.
-    fn settle(&mut self, visit: &mut Visit<'_>) {
+    fn settle(&mut self, visit: &mut Visit<'_, impl Listen>) {
         let (doing, timer) = match &self.state {
             State::Lingering { .. } => (Doing::Writing, ReadTimer::Linger),
             State::Sleeping { .. } => (Doing::Writing, ReadTimer::None),
@@ -263,7 +263,7 @@ impl<S: Wire> Connection<S> {
         self.fresh = false;
     }
 
-    fn arm_read_timer(&self, visit: &mut Visit<'_>) {
+    fn arm_read_timer(&self, visit: &mut Visit<'_, impl Listen>) {
         let limits = &visit.site.limits;
         let time = match self.read_timer {
             ReadTimer::None => {

@@ -3,7 +3,8 @@
 //! One file, one idea:
 //!
 //! - `options`: what the command line may say;
-//! - `server`: one worker: the loop, and the table of connections;
+//! - `worker`: one worker on sockets: its loop, and what signals do to it;
+//! - `server`: what it serves: the loop, and the table of connections;
 //! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
 //!   `sending` are its two halves;
 //! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
@@ -29,6 +30,7 @@ mod scripted;
 mod sending;
 mod server;
 mod site;
+mod worker;
 
 use std::{io, process::ExitCode};
 
@@ -41,7 +43,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use log::log;
 use options::{Asked, Options};
-use server::{Server, Shared};
+use worker::Shared;
 
 fn main() -> ExitCode {
     match options::parse(std::env::args_os().skip(1)) {
@@ -83,7 +85,8 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
 
 /// No master: this process serves.
 fn serve_here(shared: Shared) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    Server::new(Worker::solo()?, shared)?.run()?;
+    let worker = Worker::solo()?;
+    worker::run(worker::server(&worker, shared)?, &worker)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,14 +119,14 @@ fn report(dead: &WorkerExit) {
 /// A worker's life; its exit status. What cannot begin would not begin the next time either; what
 /// has served is worth replacing.
 fn work(worker: Worker, shared: Shared) -> i32 {
-    let server = match Server::new(worker, shared) {
+    let server = match worker::server(&worker, shared) {
         Ok(server) => server,
         Err(error) => {
             log(format_args!("httpd: worker cannot serve: {error}"));
             return DO_NOT_RESTART;
         }
     };
-    match server.run() {
+    match worker::run(server, &worker) {
         Ok(()) => 0,
         Err(error) => {
             log(format_args!("httpd: worker cannot go on: {error}"));

@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use evcore::Interest;
+use evcore::{Interest, Listen};
 
 use crate::{
     body::BodyReader,
@@ -21,7 +21,7 @@ const MOST_OUTPUT_BYTES: usize = 64 * 1024;
 
 impl<S: Wire> Connection<S> {
     /// Serves what was kept from earlier reads; whether that led anywhere.
-    pub fn serve_kept(&mut self, visit: &mut Visit<'_>) -> bool {
+    pub fn serve_kept(&mut self, visit: &mut Visit<'_, impl Listen>) -> bool {
         if self.input.is_empty() || self.partial {
             return false;
         }
@@ -30,7 +30,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Reads once, and serves what came.
-    pub fn receive(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    pub fn receive(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
         if !self.readable {
             return Ok(Progress::Waits);
         }
@@ -48,7 +48,11 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Reads once; `None` where the socket is empty.
-    pub fn read(&mut self, buffer: &mut [u8], visit: &mut Visit<'_>) -> io::Result<Option<usize>> {
+    pub fn read(
+        &mut self,
+        buffer: &mut [u8],
+        visit: &mut Visit<'_, impl Listen>,
+    ) -> io::Result<Option<usize>> {
         match self.stream.read(buffer) {
             Ok(n) => {
                 // A short read has emptied the socket, unless an end stands behind it.
@@ -66,13 +70,13 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The socket is empty: tell whoever keeps edge triggering for a kernel that has none.
-    fn drained(&mut self, visit: &mut Visit<'_>) {
+    fn drained(&mut self, visit: &mut Visit<'_, impl Listen>) {
         self.readable = false;
         visit.ev.rearm(visit.token, Interest::READ);
     }
 
     /// Serves new bytes, straight from the shared buffer where nothing was kept before.
-    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_>) {
+    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Listen>) {
         if self.input.is_empty() {
             let used = self.serve(bytes, 0, visit);
             self.input.extend_from_slice(&bytes[used..]);
@@ -84,7 +88,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Serves what is in `input`, of which `known` bytes were looked at before.
-    fn serve_input(&mut self, known: usize, visit: &mut Visit<'_>) {
+    fn serve_input(&mut self, known: usize, visit: &mut Visit<'_, impl Listen>) {
         let mut input = mem::take(&mut self.input);
         let used = self.serve(&input, known, visit);
         if used < input.len() {
@@ -95,7 +99,7 @@ impl<S: Wire> Connection<S> {
 
     /// Serves requests from `bytes` until they end in the middle of one, or until an answer has to
     /// be sent first; how many bytes that took.
-    fn serve(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_>) -> usize {
+    fn serve(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_, impl Listen>) -> usize {
         let mut used = 0;
         self.partial = false;
         while used < bytes.len() && self.may_serve(visit) {
@@ -115,14 +119,19 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Whether what comes next can be looked at now.
-    fn may_serve(&self, visit: &Visit<'_>) -> bool {
+    fn may_serve(&self, visit: &Visit<'_, impl Listen>) -> bool {
         let at_request = matches!(self.state, State::Head | State::Body(_));
         let room = self.filling == 0 && visit.site.output.len() < MOST_OUTPUT_BYTES;
         at_request && room && !self.last && !self.partial
     }
 
     /// Serves a head; its length, or 0 where it is not whole.
-    fn serve_head(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_>) -> usize {
+    fn serve_head(
+        &mut self,
+        bytes: &[u8],
+        known: usize,
+        visit: &mut Visit<'_, impl Listen>,
+    ) -> usize {
         // A head ends with a line: until another has ended, parsing again would find nothing new.
         // So a client that sends a byte at a time does not make us parse at every byte.
         if !bytes[known..].contains(&b'\n') && bytes.len() < MOST_HEAD_BYTES {
@@ -141,7 +150,7 @@ impl<S: Wire> Connection<S> {
         }
     }
 
-    fn begin(&mut self, request: Request, more_is_here: bool, visit: &mut Visit<'_>) {
+    fn begin(&mut self, request: Request, more_is_here: bool, visit: &mut Visit<'_, impl Listen>) {
         if request.framing.is_empty() {
             return self.answer(&request, &[], visit);
         }
@@ -159,7 +168,7 @@ impl<S: Wire> Connection<S> {
 
     /// Answers a client that asks before it sends its body, and need not send it. It may do so all
     /// the same (RFC 9110, section 10.1.1): so nothing behind this answer can be told from a body.
-    fn refuse_body(&mut self, request: Request, visit: &mut Visit<'_>) {
+    fn refuse_body(&mut self, request: Request, visit: &mut Visit<'_, impl Listen>) {
         let last = Request {
             keep_alive: false,
             ..request
@@ -169,7 +178,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Serves a piece of a body; how long it was.
-    fn serve_body(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> usize {
+    fn serve_body(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Listen>) -> usize {
         let State::Body(body) = &mut self.state else {
             return 0;
         };
@@ -189,7 +198,7 @@ impl<S: Wire> Connection<S> {
         }
     }
 
-    fn answer(&mut self, request: &Request, body: &[u8], visit: &mut Visit<'_>) {
+    fn answer(&mut self, request: &Request, body: &[u8], visit: &mut Visit<'_, impl Listen>) {
         let clock = visit.ev.clock();
         match visit.site.answer(request, body, &mut self.doing, clock) {
             Rest::Sleep(time) => {
@@ -205,14 +214,14 @@ impl<S: Wire> Connection<S> {
         self.answered(request, visit);
     }
 
-    pub fn answered(&mut self, request: &Request, visit: &mut Visit<'_>) {
+    pub fn answered(&mut self, request: &Request, visit: &mut Visit<'_, impl Listen>) {
         self.state = State::Head;
         self.last = !visit.site.keeps(request);
         self.fresh = true;
     }
 
     /// Says why, and ends the connection once that is said.
-    pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_>) {
+    pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_, impl Listen>) {
         visit.site.refuse(status, visit.ev.clock());
         self.state = State::Head;
         self.input = Vec::new();

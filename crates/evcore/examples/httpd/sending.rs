@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use evcore::{Interest, Side};
+use evcore::{Interest, Listen, Side};
 
 use crate::{
     connection::{Connection, Progress, State, Visit, Wire},
@@ -19,7 +19,7 @@ static FILLINGS: [u8; 64 * 1024] = [FILLING; 64 * 1024];
 
 impl<S: Wire> Connection<S> {
     /// Sends once.
-    pub fn send(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    pub fn send(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
         let sent = if !self.output.is_empty() {
             // In the order in which they were made.
             self.output.append(&mut visit.site.output);
@@ -46,7 +46,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// So many bytes were taken by the socket.
-    fn advance(&mut self, n: usize, visit: &mut Visit<'_>) {
+    fn advance(&mut self, n: usize, visit: &mut Visit<'_, impl Listen>) {
         if !self.output.is_empty() {
             self.sent += n;
             if self.sent == self.output.len() {
@@ -65,7 +65,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The socket is full: the client has until the write timer expires to take something.
-    fn blocked(&mut self, visit: &mut Visit<'_>) {
+    fn blocked(&mut self, visit: &mut Visit<'_, impl Listen>) {
         visit.ev.rearm(visit.token, Interest::WRITE);
         if !self.send_timed {
             self.send_timed = true;
@@ -76,7 +76,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The last answer is sent.
-    pub fn finish(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    pub fn finish(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
         // What the socket may still hold would turn the closing into a reset, too (nginx).
         if !self.lingers && !self.readable {
             return Ok(Progress::Over);
@@ -91,7 +91,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Reads once, and throws it away.
-    pub fn linger(&mut self, visit: &mut Visit<'_>) -> io::Result<Progress> {
+    pub fn linger(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
         if !self.readable {
             return Ok(Progress::Waits);
         }

@@ -1,114 +1,66 @@
-//! One worker: the loop, and the table of connections.
+//! What a worker serves: the loop, and the table of connections.
 
 use std::io;
 
 use evcore::{
-    Accepted, Budgets, Error, EventLoop, Interest, Listener, Mode, Side, Step, Stream, Table,
-    Token,
-    balancer::{AcceptMutex, Board, Policy, this_process},
-    timer::{NeverEarly, TimerHeap, TimerTree},
+    Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Side, Step, Table, Token,
 };
-use evcore_prefork::{Stop, Worker};
 
 use crate::{
-    connection::{Connection, Fate, Visit},
+    connection::{Connection, Fate, Visit, Wire},
     counts::Counts,
     log::log,
-    options::{Options, Timers},
+    options::Options,
     site::Site,
 };
 
-/// What workers share: made before they are forked.
+/// A worker's loop and its connections; over sockets, or over those of a simulator.
 #[derive(Debug)]
-pub struct Shared {
-    pub listeners: Vec<Listener>,
-    pub board: Board,
-    pub mutex: AcceptMutex,
-    pub options: Options,
-}
-
-/// A worker.
-#[derive(Debug)]
-pub struct Server {
-    ev: EventLoop,
-    connections: Table<Connection<Stream>>,
+pub struct Server<L: Listen<Stream: Wire> = Listener> {
+    ev: EventLoop<L>,
+    connections: Table<Connection<L::Stream>>,
     site: Site,
-    worker: Worker,
     options: Options,
     /// Names the timer that ends an orderly stop. Its index is behind those of the connections.
     stop_timer: Token,
     last_complaint: i64,
 }
 
-impl Server {
-    /// A worker's loop over the listeners it shares; to be made in the worker's process.
-    pub fn new(worker: Worker, shared: Shared) -> Result<Self, Box<dyn std::error::Error>> {
-        let Shared {
-            listeners,
-            board,
-            mutex,
-            options,
-        } = shared;
-        let mut builder = EventLoop::builder()
-            .connections(options.connections)
-            .policy(options.policy)
-            .budgets(Budgets {
-                accepts: options.multi_accept,
-                ..Budgets::default()
-            });
-        for listener in listeners {
-            builder = builder.listener(listener);
-        }
-        if matches!(options.policy, Policy::Mutex { .. }) {
-            builder = builder.lock(mutex.handle(this_process()));
-        }
-        builder = match options.timers {
-            // Over a wheel: what the loop does by itself.
-            Timers::Wheel => builder,
-            Timers::Tree => builder.timers(NeverEarly::new(TimerTree::new())),
-            Timers::Heap => builder.timers(NeverEarly::new(TimerHeap::new())),
-        };
-        if let Some(kind) = options.poller {
-            builder = builder.poller(kind);
-        }
-        if let Some(resolution) = options.timer_resolution {
-            builder = builder.timer_resolution(resolution);
-        }
-        let ev = builder.build()?;
-        worker.wake_fd(ev.handle())?;
-        Ok(Self {
+impl<L: Listen<Stream: Wire>> Server<L> {
+    /// Over a loop, as the worker of this index.
+    pub fn new(ev: EventLoop<L>, index: usize, counts: Counts, options: Options) -> Self {
+        let mut server = Self {
             connections: Table::with_capacity(options.connections),
-            site: Site::new(&options, worker.index(), Counts::new(board, worker.index())),
+            site: Site::new(&options, index, counts),
             stop_timer: Token::new(options.connections, std::num::NonZeroU32::MIN),
             last_complaint: i64::MIN,
             ev,
-            worker,
             options,
-        })
+        };
+        server.publish();
+        server
     }
 
-    /// Serves until a signal says stop.
-    pub fn run(mut self) -> io::Result<()> {
-        self.site.counts.publish(self.ev.clock().monotonic_ms());
-        while !self.is_done() {
-            match self.ev.wait() {
-                // Of a listener, which then pauses: no reason to leave those who are served.
-                Err(error @ Error::Accept(_)) => log(format_args!("httpd: {error}")),
-                waited => waited?,
-            }
-            let pauses = self.ev.stats().accept_pauses;
-            while let Some(step) = self.ev.next_step() {
-                self.take(step);
-            }
-            if self.ev.stats().accept_pauses > pauses {
-                self.complain();
-            }
-            self.site.counts.publish(self.ev.clock().monotonic_ms());
+    /// Waits, and takes the steps of one turn.
+    pub fn turn(&mut self) -> io::Result<()> {
+        match self.ev.wait() {
+            // Of a listener, which then pauses: no reason to leave those who are served.
+            Err(error @ Error::Accept(_)) => log(format_args!("httpd: {error}")),
+            waited => waited?,
         }
+        let pauses = self.ev.stats().accept_pauses;
+        while let Some(step) = self.ev.next_step() {
+            self.take(step);
+        }
+        if self.ev.stats().accept_pauses > pauses {
+            self.complain();
+        }
+        self.publish();
         Ok(())
     }
 
-    fn take(&mut self, step: Step) {
+    /// Does one thing that there is to do.
+    pub fn take(&mut self, step: Step<L::Stream>) {
         match step {
             Step::Ready(token, ready) => {
                 self.visit(token, |connection, visit| connection.ready(ready, visit));
@@ -121,16 +73,21 @@ impl Server {
             Step::Expired(token, side) => {
                 self.visit(token, |connection, visit| connection.expired(side, visit));
             }
-            Step::Woken if self.worker.stop() == Some(Stop::Graceful) => self.stop(),
+            // A signal, which is looked at before every turn.
             Step::Woken => {}
         }
+    }
+
+    /// Shows to all what this worker is doing.
+    pub fn publish(&mut self) {
+        self.site.counts.publish(self.ev.clock().monotonic_ms());
     }
 
     /// Calls on a connection, and ends it if that is what comes of it.
     fn visit(
         &mut self,
         token: Token,
-        call: impl FnOnce(&mut Connection<Stream>, &mut Visit<'_>) -> Fate,
+        call: impl FnOnce(&mut Connection<L::Stream>, &mut Visit<'_, L>) -> Fate,
     ) {
         let Some(connection) = self.connections.get_mut(token) else {
             return;
@@ -151,7 +108,7 @@ impl Server {
         }
     }
 
-    fn welcome(&mut self, new: Accepted) {
+    fn welcome(&mut self, new: Accepted<L::Stream>) {
         // The loop accepts no more than there are places for.
         let Some(place) = self.connections.vacant_entry() else {
             return self.site.counts.connection_refused();
@@ -178,7 +135,7 @@ impl Server {
     }
 
     /// An orderly stop: no new clients, no idle ones, the others for as long as they may take.
-    fn stop(&mut self) {
+    pub fn stop(&mut self) {
         if std::mem::replace(&mut self.site.stopping, true) {
             return;
         }
@@ -195,12 +152,9 @@ impl Server {
         }
     }
 
-    fn is_done(&self) -> bool {
-        match self.worker.stop() {
-            Some(Stop::Fast) => true,
-            Some(Stop::Graceful) => self.site.stopping && self.connections.is_empty(),
-            None => false,
-        }
+    /// Whether nobody is served.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
     }
 
     /// At most once a second, since this happens when there is too much of everything.
