@@ -6,16 +6,16 @@ use std::process::Command;
 
 use crate::Result;
 
-/// The crates that are peers.
-const CRATES: &[&str] = &[
-    "coarsetime",
-    "hierarchical_hash_wheel_timer",
-    "httpdate",
-    "mio",
-    "polling",
-    "quanta",
-    "tokio",
-    "tokio-util",
+/// The crates that are peers, and of which part.
+const CRATES: &[(&str, &str)] = &[
+    ("clock", "coarsetime"),
+    ("timers", "hierarchical_hash_wheel_timer"),
+    ("clock", "httpdate"),
+    ("pollers", "mio"),
+    ("pollers", "polling"),
+    ("clock", "quanta"),
+    ("timers", "tokio"),
+    ("timers", "tokio-util"),
 ];
 
 /// Where a run was made.
@@ -25,15 +25,15 @@ pub(super) struct Machine {
     pub(super) cpus: usize,
     pub(super) kernel: String,
     pub(super) rustc: String,
-    /// The crates that are peers, with their versions.
+    /// The crates that are peers of the part, with their versions.
     pub(super) crates: Vec<(String, String)>,
     pub(super) load_before: String,
     pub(super) load_after: String,
 }
 
 impl Machine {
-    /// Looks at this machine, and at the lock file in `root`.
-    pub(super) fn look(root: &Path) -> Result<Machine> {
+    /// Looks at this machine, and at the lock file in `root` for the peers of a part.
+    pub(super) fn look(root: &Path, part: &str) -> Result<Machine> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let load = load();
         Ok(Machine {
@@ -41,7 +41,7 @@ impl Machine {
             cpus: std::thread::available_parallelism()?.get(),
             kernel: printed("uname", &["-sr"]),
             rustc: printed("rustc", &["--version"]),
-            crates: versions(&fs::read_to_string(root.join("Cargo.lock"))?),
+            crates: versions(part, &fs::read_to_string(root.join("Cargo.lock"))?),
             load_before: load.clone(),
             load_after: load,
         })
@@ -61,13 +61,13 @@ fn cpu_model(cpuinfo: &str) -> String {
     model.map_or_else(|| "unknown".to_owned(), |(_, model)| model.to_owned())
 }
 
-/// The versions of the peers in the text of a lock file.
-fn versions(lock: &str) -> Vec<(String, String)> {
+/// The versions of a part's peers in the text of a lock file.
+fn versions(part: &str, lock: &str) -> Vec<(String, String)> {
     let packages = lock.split("[[package]]").skip(1);
     let named = packages.filter_map(|package| {
         let (name, version) = (field(package, "name")?, field(package, "version")?);
         CRATES
-            .contains(&name)
+            .contains(&(part, name))
             .then(|| (name.to_owned(), version.to_owned()))
     });
     named.collect()
@@ -95,7 +95,8 @@ mod tests {
         let lock = "version = 4\n\n[[package]]\nname = \"quanta\"\nversion = \"0.12.6\"\n\n\
                     [[package]]\nname = \"slab\"\nversion = \"0.4.12\"\n";
         let expected = [("quanta".to_owned(), "0.12.6".to_owned())];
-        assert_eq!(versions(lock), expected);
+        assert_eq!(versions("clock", lock), expected);
+        assert_eq!(versions("timers", lock), []);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The parts beside their peers: measured by `evcore-bench`, told here.
 //!
-//! One run makes the page and the plot; nobody writes a figure by hand. What is not measured in a
-//! run is not in its page.
+//! Nobody writes a figure by hand. A part that is measured gets its section of the page anew; the
+//! sections of the others stay as they were.
 
 mod callgrind;
 mod count;
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use self::machine::Machine;
+use self::page::Page;
 use self::results::Results;
 use crate::Result;
 use crate::workspace::Workspace;
@@ -30,26 +31,32 @@ const PARTS: &[&str] = &["timers", "clock", "pollers"];
 const PAGE: &str = "docs/performance.md";
 const PLOT: &str = "docs/timers.svg";
 
-/// Measures the parts, all if none is named, prints the page and writes it.
+/// Measures the parts, all if none is named; prints and writes the page of each as it is done.
 pub(crate) fn run(workspace: &Workspace, parts: &[String]) -> Result {
     let parts = chosen(parts)?;
     let program = build(workspace)?;
-    let mut machine = Machine::look(&workspace.root)?;
-    let mut results = Results::default();
-    for part in &parts {
+    for part in parts {
+        let mut machine = Machine::look(&workspace.root, part)?;
+        let mut results = Results::default();
         results.read(&measured(&program, part)?)?;
-    }
-    machine.load_after = machine::load();
-    for part in &parts {
+        machine.load_after = machine::load();
         count::part(part, workspace, &program, &mut results)?;
+        if part == "timers" {
+            fs::write(workspace.root.join(PLOT), plot::timers(&results))?;
+        }
+        let section = page::section(part, &results, &machine);
+        print!("{section}");
+        rewrite(&workspace.root.join(PAGE), part, section)?;
     }
-    if parts.contains(&"timers") {
-        fs::write(workspace.root.join(PLOT), plot::timers(&results))?;
-    }
-    let page = page::written(&parts, &results, &machine);
-    print!("{page}");
-    fs::write(workspace.root.join(PAGE), page)?;
     Ok(())
+}
+
+/// Puts a part's section in its place.
+fn rewrite(path: &Path, part: &'static str, section: String) -> Result {
+    // The first run of all finds no page.
+    let mut page = Page::read(&fs::read_to_string(path).unwrap_or_default());
+    page.put(part, section);
+    Ok(fs::write(path, page.text())?)
 }
 
 /// The named parts in the order of the page.

@@ -7,7 +7,7 @@ use crate::Result;
 /// The name of the loop itself, which is measured like a peer and taken off.
 pub(super) const LOOP: &str = "loop";
 
-/// All records of a run.
+/// All records of a part's run.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) date: String,
@@ -40,7 +40,7 @@ pub(super) struct Figure {
 }
 
 impl Results {
-    /// Takes in the records of one part.
+    /// Takes in the records, as they were written.
     ///
     /// # Errors
     ///
@@ -56,15 +56,10 @@ impl Results {
     fn read_record(&mut self, line: &str) -> Option<()> {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields[..] {
-            // The parts of a run begin together: the first date is the run's.
-            ["date", date] if self.date.is_empty() => date.clone_into(&mut self.date),
-            ["date", _] => {}
-            // Each part says it of the libraries in C.
-            ["version", peer, _] if self.versions.iter().any(|(name, _)| name == peer) => {}
+            ["date", date] => date.clone_into(&mut self.date),
             ["version", peer, version] => {
                 self.versions.push((peer.to_owned(), version.to_owned()));
             }
-            ["absent", peer] if self.absent.iter().any(|name| name == peer) => {}
             ["absent", peer] => self.absent.push(peer.to_owned()),
             ["time", workload, size, peer, rounds] => {
                 let rounds: Option<Vec<f64>> =
@@ -198,15 +193,6 @@ mod tests {
         assert!(results.longest("timers/expire", 1_000, "libev").is_none());
         assert_eq!(results.peers("timers/rearm"), ["BTreeSet", "TimerWheel"]);
         assert_eq!(results.sizes("timers/rearm"), [1_000, 100_000]);
-    }
-
-    #[test]
-    fn a_version_that_two_parts_tell_is_told_once() {
-        let mut results = Results::made_up();
-        results
-            .read("version\tlibev\t4.33\nabsent\tlibuv\n")
-            .unwrap();
-        assert_eq!((results.versions.len(), results.absent.len()), (1, 1));
     }
 
     #[test]

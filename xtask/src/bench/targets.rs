@@ -1,127 +1,134 @@
 //! What the project set out to reach, beside what a run reached.
 
+use self::Bound::AtMost;
 use super::count::TIMEOUTS;
 use super::results::Results;
 use super::statistics::shown;
 use super::strace::Calls;
 
-/// A figure of a run, and the most that it should be.
+/// A figure of a run, and what it should be.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) what: &'static str,
-    most: f64,
+    bound: Bound,
     unit: &'static str,
     of: fn(&Results) -> Option<f64>,
+}
+
+/// The most, or the least, that a figure should be.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    AtMost(f64),
 }
 
 /// In the order of the page. A ratio is better than a time, where one machine is not like another.
 const TARGETS: &[Target] = &[
     Target {
         what: "re-arm, 10^5 armed, `TimerWheel`",
-        most: 10.0,
+        bound: AtMost(10.0),
         unit: "ns",
         of: |run| ns(run, "timers/rearm", 100_000, "TimerWheel"),
     },
     Target {
         what: "re-arm, 10^5 armed, `NeverEarly<TimerWheel>`",
-        most: 4.0,
+        bound: AtMost(4.0),
         unit: "ns",
         of: |run| ns(run, "timers/rearm", 100_000, "NeverEarly<TimerWheel>"),
     },
     Target {
         what: "re-arm, 10^5 armed, `TimerWheel` to `TimerTree`",
-        most: 1.0 / 15.0,
+        bound: AtMost(1.0 / 15.0),
         unit: "of it",
         of: |run| wheel_to_tree(run, 100_000),
     },
     Target {
         what: "re-arm, 10^6 armed, `TimerWheel`",
-        most: 25.0,
+        bound: AtMost(25.0),
         unit: "ns",
         of: |run| ns(run, "timers/rearm", 1_000_000, "TimerWheel"),
     },
     Target {
         what: "re-arm, 10^6 armed, `TimerWheel` to `TimerTree`",
-        most: 1.0 / 25.0,
+        bound: AtMost(1.0 / 25.0),
         unit: "of it",
         of: |run| wheel_to_tree(run, 1_000_000),
     },
     Target {
         what: "expire, 10^5 armed, a timer, `TimerWheel`",
-        most: 35.0,
+        bound: AtMost(35.0),
         unit: "ns",
         of: |run| ns(run, "timers/expire", 100_000, "TimerWheel"),
     },
     Target {
         what: "longest call, 10^6 armed, `TimerWheel`",
-        most: 50_000.0,
+        bound: AtMost(50_000.0),
         unit: "ns",
         of: |run| run.longest("timers/expire", 1_000_000, "TimerWheel"),
     },
     Target {
         what: "read of the cached time, `Clock`",
-        most: 1.5,
+        bound: AtMost(1.5),
         unit: "ns",
         of: |run| ns(run, "clock/read", 1, "Clock::monotonic_ms"),
     },
     Target {
         what: "snapshot with the HTTP date, updated by another thread, `SharedClock`",
-        most: 15.0,
+        bound: AtMost(15.0),
         unit: "ns",
         of: |run| ns(run, "clock/read", 1, "SharedClock::snapshot"),
     },
     Target {
         what: "instructions an event, 200 pairs, 100 active, `Poller`",
-        most: 90.0,
+        bound: AtMost(90.0),
         unit: "",
         of: |run| instructions(run, "pollers/pipes/100", "Poller"),
     },
     Target {
         what: "instructions an event, 200 pairs, 100 active, `EventLoop`",
-        most: 90.0,
+        bound: AtMost(90.0),
         unit: "",
         of: |run| instructions(run, "pollers/pipes/100", "EventLoop"),
     },
     Target {
         what: "instructions an event with a timer re-armed, `EventLoop`",
-        most: 200.0,
+        bound: AtMost(200.0),
         unit: "",
         of: |run| instructions(run, "pollers/timers/100", "EventLoop"),
     },
     Target {
         what: "stop and start of a descriptor, `Poller`",
-        most: 15.0,
+        bound: AtMost(15.0),
         unit: "ns",
         of: |run| ns(run, "pollers/toggle", 1, "Poller"),
     },
     Target {
         what: "system calls a stop and start, `Poller`",
-        most: 0.0,
+        bound: AtMost(0.0),
         unit: "",
         of: |run| calls(run, "pollers/toggle", "Poller"),
     },
     Target {
         what: "system calls a wait, whatever the timeout, `Poller` over epoll",
-        most: 1.0,
+        bound: AtMost(1.0),
         unit: "",
         of: |run| calls_a_wait(run, "Poller"),
     },
     Target {
         what: "system calls a wait, whatever the timeout, `Poller` over poll",
-        most: 1.0,
+        bound: AtMost(1.0),
         unit: "",
         of: |run| calls_a_wait(run, "Poller, poll"),
     },
     Target {
         what: "system calls a wait, whatever the timeout, `Poller` over select",
-        most: 1.0,
+        bound: AtMost(1.0),
         unit: "",
         of: |run| calls_a_wait(run, "Poller, select"),
     },
     Target {
         what: "a wait among as many descriptors as there can be, to one among ten, `Poller`",
         // As much, but for what two measurements of the same differ by.
-        most: 1.1,
+        bound: AtMost(1.1),
         unit: "of it",
         of: |run| many_to_few(run, "Poller"),
     },
@@ -130,13 +137,6 @@ const TARGETS: &[Target] = &[
 impl Target {
     /// The cells of its row: target, reached, verdict.
     pub(super) fn cells(&self, reached: f64) -> [String; 3] {
-        let verdict = if reached <= self.most {
-            "met".to_owned()
-        } else if self.most > 0.0 {
-            format!("missed: {} times as much", shown(reached / self.most))
-        } else {
-            "missed".to_owned()
-        };
         let with_unit = |value: f64| {
             let number = if value == 0.0 {
                 "0".to_owned()
@@ -145,7 +145,21 @@ impl Target {
             };
             format!("{number} {}", self.unit).trim_end().to_owned()
         };
-        [with_unit(self.most), with_unit(reached), verdict]
+        let AtMost(most) = self.bound;
+        let target = format!("at most {}", with_unit(most));
+        [target, with_unit(reached), self.bound.verdict(reached)]
+    }
+}
+
+impl Bound {
+    fn verdict(self, reached: f64) -> String {
+        match self {
+            AtMost(most) if reached <= most => "met".to_owned(),
+            AtMost(most) if most > 0.0 => {
+                format!("missed: {} times as much", shown(reached / most))
+            }
+            AtMost(_) => "missed".to_owned(),
+        }
     }
 }
 
@@ -200,7 +214,7 @@ mod tests {
         let reached = reached(&run);
         let (wheel, ns) = &reached[0];
         assert_eq!(reached.len(), 1);
-        assert_eq!(wheel.cells(*ns), ["10.0 ns", "8.0 ns", "met"]);
+        assert_eq!(wheel.cells(*ns), ["at most 10.0 ns", "8.0 ns", "met"]);
         assert_eq!(wheel.cells(20.0)[2], "missed: 2.0 times as much");
     }
 
@@ -217,7 +231,10 @@ mod tests {
         run.counted.add_calls("pollers/toggle", "Poller", two);
         let cells = reached(&run).into_iter().map(|(target, n)| target.cells(n));
         let cells: Vec<[String; 3]> = cells.collect();
-        assert_eq!(cells[0], ["0", "2.0", "missed"]);
-        assert_eq!(cells[1], ["1.0", "2.0", "missed: 2.0 times as much"]);
+        assert_eq!(cells[0], ["at most 0", "2.0", "missed"]);
+        assert_eq!(
+            cells[1],
+            ["at most 1.0", "2.0", "missed: 2.0 times as much"]
+        );
     }
 }

@@ -1,36 +1,61 @@
-//! `docs/performance.md`.
+//! `docs/performance.md`: a section a part, each of the part's last run.
 
 mod pollers;
 mod table;
 mod timers;
 mod workload;
 
+use super::PARTS;
 use super::machine::Machine;
 use super::results::Results;
 use super::targets;
 
-/// The page of a run.
-pub(super) fn written(parts: &[&str], results: &Results, machine: &Machine) -> String {
-    let mut page = format!(
-        "# Performance\n\n\
-         Written by `cargo xtask bench {}`: do not edit. How it measures: \
-         [bench](../bench/README.md).\n\n",
-        parts.join(" ")
-    );
-    page.push_str(&about(results, machine));
-    page.push_str(&targets_reached(results));
-    page.push_str(HOW_TO_READ);
-    for part in parts {
-        page.push_str(&section(part, results));
-    }
-    page.truncate(page.trim_end().len());
-    page.push('\n');
-    page
+/// The sections there are, by their parts.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    sections: Vec<(&'static str, String)>,
 }
 
-const HOW_TO_READ: &str = "\
-## How to read the tables
+impl Page {
+    /// Of the text of a page: the sections of parts; what else there is comes anew.
+    pub(super) fn read(text: &str) -> Page {
+        let mut page = Page::default();
+        for section in text.split("\n## ").skip(1) {
+            let of = |part: &&&str| section.lines().next() == Some(heading(part).as_str());
+            if let Some(part) = PARTS.iter().find(of) {
+                page.put(part, format!("## {section}"));
+            }
+        }
+        page
+    }
 
+    /// Puts a part's section in the place of an older one.
+    pub(super) fn put(&mut self, part: &'static str, section: String) {
+        self.sections.retain(|(other, _)| *other != part);
+        self.sections.push((part, section));
+    }
+
+    /// As it is written, in the order of the parts.
+    pub(super) fn text(&self) -> String {
+        let of = |part: &&'static str| self.sections.iter().find(|(other, _)| other == part);
+        let sections = PARTS.iter().filter_map(of);
+        let sections = sections.map(|(_, section)| format!("{}\n", section.trim_end()));
+        std::iter::once(BEGINNING.to_owned())
+            .chain(sections)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+const BEGINNING: &str = "\
+# Performance
+
+Written by `cargo xtask bench`: do not edit. Each section is of its part's last run, whose date and \
+machine stand at its head. How it measures: [bench](../bench/README.md).
+";
+
+/// Of the parts that are compared with a baseline.
+const HOW_TO_READ: &str = "\
 A cell is the ratio to the baseline of its table, then nanoseconds an operation with their spread: \
 **0.05** · 8.1 (7.9 to 9.0) is a twentieth of what the baseline took beside it. Both are medians of \
 the rounds, in which all take turns; less is better. Nanoseconds are of the thread's CPU time and \
@@ -38,6 +63,19 @@ belong to this machine; ratios travel better. Of timers and clocks, the loop of 
 taken off: what takes less than it is lost in it.
 
 ";
+
+/// A part's section.
+pub(super) fn section(part: &str, results: &Results, machine: &Machine) -> String {
+    let mut text = format!("## {}\n\n", heading(part));
+    text.push_str(&about(results, machine));
+    text.push_str(&targets_reached(results));
+    text.push_str(&figures(part, results));
+    text
+}
+
+fn heading(part: &str) -> String {
+    part[..1].to_uppercase() + &part[1..]
+}
 
 fn about(results: &Results, machine: &Machine) -> String {
     let listed = |versions: &[(String, String)]| -> Vec<String> {
@@ -67,7 +105,7 @@ fn targets_reached(results: &Results) -> String {
     if reached.is_empty() {
         return String::new();
     }
-    let mut text = "## Targets\n\n| what | at most | here | |\n|---|---|---|---|\n".to_owned();
+    let mut text = "### Targets\n\n| what | target | here | |\n|---|---|---|---|\n".to_owned();
     for (target, value) in reached {
         let cells = target.cells(value).join(" | ");
         text.push_str(&format!("| {} | {cells} |\n", target.what));
@@ -75,13 +113,11 @@ fn targets_reached(results: &Results) -> String {
     text + "\n"
 }
 
-fn section(part: &str, results: &Results) -> String {
-    let mut text = match part {
-        "timers" => timers::BEGINNING,
-        "pollers" => pollers::BEGINNING,
-        _ => "## Clock\n\n",
+fn figures(part: &str, results: &Results) -> String {
+    let mut text = HOW_TO_READ.to_owned();
+    if part == "timers" {
+        text.push_str(timers::BEGINNING);
     }
-    .to_owned();
     for workload in workload::of(part) {
         text.push_str(&format!(
             "### {}\n\n{}\n\n",
@@ -101,32 +137,58 @@ fn section(part: &str, results: &Results) -> String {
 mod tests {
     use super::*;
 
-    fn page() -> String {
+    fn timers() -> String {
         let mut results = Results::made_up();
         results.counted.no_events = Some("no valgrind".to_owned());
-        written(&["timers"], &results, &Machine::default())
+        section("timers", &results, &Machine::default())
     }
 
     #[test]
     fn a_row_has_ratio_median_and_spread() {
-        let page = page();
-        assert!(page.contains("| `TimerWheel` | **0.10** · 20.0 (10.0 to 30.0) | **0.020** · 8.0"));
-        assert!(page.contains("| to `BTreeSet` | 10^3 armed | 10^5 armed |"));
-        assert!(page.contains("Taken off for the loop: "));
+        let section = timers();
+        assert!(
+            section.contains("| `TimerWheel` | **0.10** · 20.0 (10.0 to 30.0) | **0.020** · 8.0")
+        );
+        assert!(section.contains("| to `BTreeSet` | 10^3 armed | 10^5 armed |"));
+        assert!(section.contains("Taken off for the loop: "));
     }
 
     #[test]
     fn what_is_missing_is_said() {
-        let page = page();
-        assert!(page.contains("libev 4.33, libuv not here"));
-        assert!(page.contains("Not counted: no valgrind."));
-        assert!(!page.contains("## Clock"));
+        let section = timers();
+        assert!(section.contains("libev 4.33, libuv not here"));
+        assert!(section.contains("Not counted: no valgrind."));
+    }
+
+    #[test]
+    fn the_sections_of_other_parts_stay_as_they_were() {
+        let mut page = Page::default();
+        page.put(
+            "pollers",
+            "## Pollers\n\nold\n\n### Calls\n\n1\n".to_owned(),
+        );
+        page.put("timers", "## Timers\n\nold\n".to_owned());
+        let mut page = Page::read(&page.text());
+        page.put("timers", "## Timers\n\nnew\n\n".to_owned());
+        let expected = "## Timers\n\nnew\n\n## Pollers\n\nold\n\n### Calls\n\n1\n";
+        assert_eq!(page.text().split_once("\n## ").unwrap().1, &expected[3..]);
+        assert_eq!(Page::read(&page.text()).text(), page.text());
+    }
+
+    #[test]
+    fn what_is_no_part_is_not_kept() {
+        let page = Page::read("# Performance\n\n## Targets\n\n1\n\n## Clock\n\n2\n");
+        assert!(page.text().ends_with("## Clock\n\n2\n"));
+        assert!(!page.text().contains("Targets"));
     }
 
     #[test]
     fn the_page_keeps_the_rules_of_documents() {
-        let page = page();
-        assert!(page.lines().all(|line| line.trim_end() == line), "{page}");
-        assert!(page.ends_with('\n') && !page.ends_with("\n\n"));
+        let mut page = Page::default();
+        page.put("timers", timers());
+        let text = page.text();
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"));
+        assert!(text.starts_with("# Performance\n\n"));
     }
 }

@@ -5,10 +5,7 @@ use crate::bench::count::TIMEOUTS;
 use crate::bench::results::Results;
 use crate::bench::strace::Calls;
 
-/// Before the tables of times.
-pub(super) const BEGINNING: &str = "## Pollers\n\n";
-
-/// After them.
+/// After the tables of times.
 pub(super) fn end(results: &Results) -> String {
     instructions(results) + &calls(results)
 }

@@ -9,7 +9,7 @@ use crate::bench::statistics::shown;
 
 /// Before the tables of times.
 pub(super) const BEGINNING: &str =
-    "## Timers\n\n![Nanoseconds a re-arm against the number of timers](timers.svg)\n\n";
+    "![Nanoseconds a re-arm against the number of timers](timers.svg)\n\n";
 
 /// After them.
 pub(super) fn end(results: &Results) -> String {
