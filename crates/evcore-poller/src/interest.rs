@@ -50,8 +50,8 @@ impl Interest {
     }
 
     /// The interest that the three low bits of a readiness answer.
-    pub(crate) const fn from_ready_bits(bits: u8) -> Self {
-        Self(bits & 0b111)
+    pub(crate) const fn from_ready_bits(bits: u16) -> Self {
+        Self((bits & 0b111) as u8)
     }
 }
 

@@ -18,27 +18,31 @@ use crate::Interest;
 /// assert!(!ready.is_writable());
 /// ```
 //
-// The low five bits are those of `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR` and `EPOLLHUP`,
+// The bits are those of `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR`, `EPOLLHUP` and `EPOLLRDHUP`,
 // which are also those of `poll` on Linux: so the most travelled conversion is a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Ready(u8);
+pub struct Ready(u16);
 
 impl Ready {
     /// Nothing.
     pub const NONE: Self = Self(0);
     /// A read, or an accept, will not block.
-    pub const READABLE: Self = Self(0x01);
+    pub const READABLE: Self = Self(0x0001);
     /// Priority data is there.
-    pub const PRIORITY: Self = Self(0x02);
+    pub const PRIORITY: Self = Self(0x0002);
     /// A write will not block.
-    pub const WRITABLE: Self = Self(0x04);
+    pub const WRITABLE: Self = Self(0x0004);
     /// The descriptor has an error: read or write to learn which, or ask `SO_ERROR`.
-    pub const ERROR: Self = Self(0x08);
+    pub const ERROR: Self = Self(0x0008);
     /// Hung up: nothing that is written will arrive.
-    pub const WRITE_CLOSED: Self = Self(0x10);
+    pub const WRITE_CLOSED: Self = Self(0x0010);
     /// The peer sends no more; what it has sent before can still be read, and then nothing (a
     /// read of 0 bytes, which tells it too where a backend does not).
-    pub const READ_CLOSED: Self = Self(0x20);
+    pub const READ_CLOSED: Self = Self(0x2000);
+
+    /// Every bit that has a meaning.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const ALL: u32 = 0x201f;
 
     /// Whether a read will not block.
     #[must_use]
@@ -98,7 +102,7 @@ impl Ready {
     /// The readiness that answers all of `interest`.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
-        Self(interest.bits())
+        Self(interest.bits() as u16)
     }
 
     /// The interest that this answers.
@@ -111,9 +115,7 @@ impl Ready {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) const fn from_linux(flags: u32) -> Self {
-        const RDHUP: u32 = 0x2000;
-        #[expect(clippy::cast_possible_truncation, reason = "masked to six bits")]
-        Self(((flags & 0x1f) | ((flags & RDHUP) >> 8)) as u8)
+        Self((flags & Self::ALL) as u16)
     }
 }
 

@@ -22,12 +22,18 @@ use super::{
     pieces::{LONGEST_IN_MS, wait_in_pieces},
 };
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Kind, Mode, Ready, Registration, Result,
+    Abilities, Backend, Error, Events, Interest, Kind, MAX_ID, Mode, Ready, Registration, Result,
     WakeChannel, Waker,
 };
 
 /// What the waker's events carry. Its low half is no id, since those end at `MAX_ID`.
 const WAKE_KEY: u64 = u64::MAX;
+
+/// The half of a key that is its id.
+const ID_BITS: u64 = u32::MAX as u64;
+
+// Ids together have no bit that not one of them has.
+const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 
 /// What the kernel takes in one call; it refuses a greater number.
 const LONGEST_BATCH: usize = i32::MAX as usize / size_of::<libc::epoll_event>();
@@ -179,14 +185,15 @@ impl Backend for Epoll {
                 .resize(limit, libc::epoll_event { events: 0, u64: 0 });
         }
         let n = self.wait_once(limit, timeout)?;
-        let mut woken = false;
+        // All of them together: the waker's are bits that no id has.
+        let mut keys = 0;
         events.extend(self.buffer[..n].iter().map(|event| {
             // The entry is packed: its fields are copied, never borrowed.
             let (key, flags) = (event.u64, event.events);
-            woken |= key == WAKE_KEY;
+            keys |= key;
             (key, Ready::from_linux(flags))
         }));
-        if woken {
+        if keys & ID_BITS > u64::from(MAX_ID) {
             events.drop_key(WAKE_KEY);
             self.wake.acknowledge();
             events.set_woken();
