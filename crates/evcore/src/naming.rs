@@ -6,12 +6,13 @@
 use evcore_poller::MAX_ID;
 use evcore_token::Token;
 
-/// Whom an event of the poller means.
-#[derive(Debug)]
-pub(crate) enum Named {
-    Token(Token),
+/// Whom an event of the poller means, if not a token that lives.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Other {
     Listener(u32),
     Ticker,
+    /// A token that was closed.
+    Gone,
 }
 
 /// The names of one loop: they depend on how many listeners it was built with.
@@ -22,7 +23,8 @@ pub(crate) struct Naming {
 }
 
 /// The poller's key of the ticker.
-pub(crate) const TICKER_KEY: u64 = 0;
+pub(crate) const TICKER_KEY: u64 = TICKER_ID as u64;
+const TICKER_ID: u32 = 0;
 
 /// How many ids come before the listeners'.
 const BEFORE_LISTENERS: u32 = 1;
@@ -46,17 +48,22 @@ impl Naming {
         token.to_bits() + u64::from(self.before)
     }
 
-    /// Whom a key names. One that was never given out names a token that does not live.
+    /// The token of a key. Of a key that is no token's: none, or one whose index is above
+    /// [`index_max`](Self::index_max), so that it does not live.
+    ///
+    /// For each event, before anything else is asked of its key.
     #[inline]
-    pub(crate) fn named(self, key: u64) -> Named {
-        match Token::from_bits(key) {
-            Some(behind) => {
-                let index = behind.index().wrapping_sub(self.before);
-                Named::Token(Token::new(index, behind.generation()))
-            }
-            None if key == TICKER_KEY => Named::Ticker,
-            #[expect(clippy::cast_possible_truncation, reason = "the high half is zero")]
-            None => Named::Listener(key as u32 - BEFORE_LISTENERS),
+    pub(crate) fn token(self, key: u64) -> Option<Token> {
+        // What is less than the first token's key wraps around.
+        Token::from_bits(key.wrapping_sub(u64::from(self.before)))
+    }
+
+    /// Whom a key names that is not the key of a token that lives.
+    pub(crate) fn other(key: u64) -> Other {
+        match u32::try_from(key) {
+            Ok(TICKER_ID) => Other::Ticker,
+            Ok(id) => Other::Listener(id - BEFORE_LISTENERS),
+            Err(_) => Other::Gone,
         }
     }
 }
@@ -80,22 +87,22 @@ mod tests {
     fn a_key_names_whom_it_was_made_from() {
         for (index, generation, listeners) in [(0, 1, 0), (0, 1, 3), (77, u32::MAX, 1)] {
             let (token, naming) = (token(index, generation), Naming::behind(listeners));
-            match naming.named(naming.key(token)) {
-                Named::Token(found) => assert_eq!(found, token),
-                other => panic!("{token} became {other:?}"),
-            }
+            let key = naming.key(token);
+            assert_eq!(naming.token(key), Some(token));
+            assert_eq!(Naming::other(key), Other::Gone, "should it not live");
         }
-        let naming = Naming::behind(3);
-        assert!(matches!(naming.named(listener_key(2)), Named::Listener(2)));
-        assert!(matches!(naming.named(TICKER_KEY), Named::Ticker));
+        assert_eq!(Naming::other(listener_key(2)), Other::Listener(2));
+        assert_eq!(Naming::other(TICKER_KEY), Other::Ticker);
     }
 
     #[test]
-    fn a_key_that_was_never_given_out_names_nobody_who_lives() {
+    fn a_key_that_is_no_tokens_or_was_never_given_out_is_of_none_that_can_live() {
         let naming = Naming::behind(3);
-        match naming.named((7 << 32) | 2) {
-            Named::Token(token) => assert!(token.index() > naming.index_max()),
-            other => panic!("{other:?}"),
+        let no_tokens = (0..=3).chain([(1 << 32) | 2, (7 << 32) | 2]);
+        for key in no_tokens {
+            let token = naming.token(key);
+            let cannot_live = token.is_none_or(|token| token.index() > naming.index_max());
+            assert!(cannot_live, "{key:#x} is {token:?}");
         }
     }
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use evcore_balancer::Plan;
 use evcore_poller::Event;
 
-use crate::{EventLoop, Listen, Result, Step, naming::Named};
+use crate::{
+    EventLoop, Listen, Result, Step,
+    naming::{Naming, Other},
+};
 
 /// Where a turn is. The order of the variants is the order of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +97,20 @@ impl<L: Listen> EventLoop<L> {
     /// The next thing to do in this turn; `None` ends the turn.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
+        // Mostly it is this; and in the later phases nothing is left of the batch, so which phase it
+        // is need not be asked for each event.
+        match self.next_reported() {
+            None => self.next_of_later_phases(),
+            step => step,
+        }
+    }
+
+    /// Not inlined, so that what is inlined into the caller's loop is short.
+    #[inline(never)]
+    fn next_of_later_phases(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let step = match self.phase {
-                Phase::Batch => self.next_reported(),
+                Phase::Batch => None,
                 Phase::Accepts => self.next_accepted(),
                 Phase::Woken => self.next_wake(),
                 Phase::Expired => self.next_expired(),
@@ -187,28 +201,34 @@ impl<L: Listen> EventLoop<L> {
     /// Queues what is left of the batch: to be accepted from, or to be delivered as posted.
     fn post_rest_of_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            let known = match self.naming.named(key) {
-                Named::Token(token) => self.slots.post(token, ready),
-                Named::Listener(id) => self.accepting.note(id),
-                Named::Ticker => true,
-            };
-            self.stats.stale += u64::from(!known);
+            match self.naming.token(key) {
+                Some(token) if self.slots.post(token, ready) => {}
+                _ => self.note(key),
+            }
         }
     }
 
     #[inline]
     fn next_reported(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.naming.named(key) {
-                Named::Token(token) if self.slots.has(token) => {
-                    return Some(Step::Ready(token, ready));
-                }
-                Named::Listener(id) if self.accepting.note(id) => {}
-                Named::Ticker => {}
-                Named::Token(_) | Named::Listener(_) => self.stats.stale += 1,
+            match self.naming.token(key) {
+                Some(token) if self.slots.has(token) => return Some(Step::Ready(token, ready)),
+                _ => self.note(key),
             }
         }
         None
+    }
+
+    /// Takes in an event that is no token's, or of a token that does not live any more.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, key: u64) {
+        let known = match Naming::other(key) {
+            Other::Listener(id) => self.accepting.note(id),
+            Other::Ticker => true,
+            Other::Gone => false,
+        };
+        self.stats.stale += u64::from(!known);
     }
 
     fn next_accepted(&mut self) -> Option<Step<L::Stream>> {
