@@ -60,7 +60,7 @@ fn options(poller: &str) -> Options {
 fn shared(options: Options) -> Shared {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Shared {
-        listeners: vec![Listener::bind(any).expect("a free port")],
+        listeners: vec![Listener::bind(any.into()).expect("a free port")],
         board: Board::shared(1).expect("a page"),
         mutex: AcceptMutex::local(),
         options,
@@ -100,7 +100,7 @@ fn serve_and_count() {
         return;
     };
     let shared = shared(options(&poller));
-    let address = shared.listeners[0].local_addr();
+    let address = shared.listeners[0].local_addr().tcp().unwrap();
     let serving = std::thread::spawn(move || {
         counting::count_this_thread();
         let worker = Worker::solo().expect("signals can be handled");

@@ -5,11 +5,10 @@
 //! something else, so each is told apart here, in one function over the number alone.
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use rustix::io::Errno;
 
-use crate::Stream;
+use crate::{Address, Stream};
 
 /// What came of one call to [`Listener::accept`](crate::Listener::accept).
 ///
@@ -31,7 +30,7 @@ use crate::Stream;
 #[must_use = "a connection that is dropped is closed"]
 pub enum Accept<S = Stream> {
     /// A connection, and the address of its peer.
-    Connection(S, SocketAddr),
+    Connection(S, Address),
 
     /// Nobody is waiting: go back to the poller.
     Drained,

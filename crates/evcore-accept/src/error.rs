@@ -1,10 +1,12 @@
 //! What can go wrong with a listener, and what to do about it.
 
+use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use rustix::io::Errno;
+
+use crate::Address;
 
 /// An error of a listener.
 ///
@@ -16,7 +18,7 @@ use rustix::io::Errno;
 /// use evcore_accept::{Error, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
-/// let second = Listener::bind(listener.local_addr());
+/// let second = Listener::bind(listener.local_addr().clone());
 /// assert!(matches!(second, Err(Error::AddressInUse { .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -26,11 +28,12 @@ pub enum Error {
     /// Somebody listens there already.
     #[error(
         "cannot listen on {address}: address in use; \
-         stop the program that listens there, choose another port, or ask for a retry"
+         stop the program that listens there, choose another {}, or ask for a retry",
+        if address.is_unix() { "path" } else { "port" }
     )]
     AddressInUse {
         /// Where the listener was to be.
-        address: SocketAddr,
+        address: Address,
     },
 
     /// The address is not one of this machine.
@@ -40,24 +43,48 @@ pub enum Error {
     )]
     AddressNotAvailable {
         /// Where the listener was to be.
-        address: SocketAddr,
+        address: Address,
     },
 
     /// The process may not listen there.
     #[error(
-        "cannot listen on {address}: permission denied; \
-         choose a port above 1023, or give the program the right to bind lower ones"
+        "cannot listen on {address}: permission denied; {}",
+        if address.is_unix() {
+            "choose a directory that this user may write to"
+        } else {
+            "choose a port above 1023, or give the program the right to bind lower ones"
+        }
     )]
     PermissionDenied {
         /// Where the listener was to be.
-        address: SocketAddr,
+        address: Address,
+    },
+
+    /// There can be no socket at this path.
+    #[error("cannot listen on {address}: {problem}")]
+    UnusablePath {
+        /// Where the listener was to be.
+        address: Address,
+        /// Why not.
+        problem: PathProblem,
+    },
+
+    /// An option was asked for that there is not, here or for such an address.
+    #[error("cannot listen on {address}: {option} is not there {place}; leave it out")]
+    Unsupported {
+        /// Where the listener was to be.
+        address: Address,
+        /// The option, by the name of its method.
+        option: &'static str,
+        /// Where it is not: `for Unix sockets`, say.
+        place: &'static str,
     },
 
     /// The operating system refused to make the listener, for another reason.
     #[error("cannot listen on {address}: {call} failed: {source}")]
     Listen {
         /// Where the listener was to be.
-        address: SocketAddr,
+        address: Address,
         /// The system call that failed.
         call: &'static str,
         /// Why.
@@ -66,7 +93,7 @@ pub enum Error {
 
     /// A descriptor that was to become a listener is none.
     #[error(
-        "cannot take over descriptor {fd}: it is not a listening TCP socket; \
+        "cannot take over descriptor {fd}: it is not a listening TCP or Unix socket; \
          check the number that the parent process passed on"
     )]
     NotListening {
@@ -89,7 +116,7 @@ pub enum Error {
     #[error("cannot accept on {address}: {source}; close the listener and bind it anew")]
     Accept {
         /// Where the listener is.
-        address: SocketAddr,
+        address: Address,
         /// Why.
         source: io::Error,
     },
@@ -97,11 +124,16 @@ pub enum Error {
 
 impl Error {
     /// What it means for a listener to be at `address` that `call` failed with `errno`.
-    pub(crate) fn listen(address: SocketAddr, call: &'static str, errno: Errno) -> Self {
+    pub(crate) fn listen(address: &Address, call: &'static str, errno: Errno) -> Self {
+        let address = address.clone();
         match errno {
             Errno::ADDRINUSE => Self::AddressInUse { address },
             Errno::ADDRNOTAVAIL => Self::AddressNotAvailable { address },
             Errno::ACCESS => Self::PermissionDenied { address },
+            Errno::NOENT | Errno::NOTDIR if address.is_unix() => Self::UnusablePath {
+                address,
+                problem: PathProblem::NoDirectory,
+            },
             errno => Self::Listen {
                 address,
                 call,
@@ -116,7 +148,8 @@ impl Error {
             Self::AddressInUse { .. } => io::ErrorKind::AddrInUse,
             Self::AddressNotAvailable { .. } => io::ErrorKind::AddrNotAvailable,
             Self::PermissionDenied { .. } => io::ErrorKind::PermissionDenied,
-            Self::NotListening { .. } => io::ErrorKind::InvalidInput,
+            Self::UnusablePath { .. } | Self::NotListening { .. } => io::ErrorKind::InvalidInput,
+            Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             Self::Listen { source, .. }
             | Self::Inherit { source, .. }
             | Self::Accept { source, .. } => source.kind(),
@@ -131,12 +164,69 @@ impl From<Error> for io::Error {
     }
 }
 
+/// Why there can be no socket at a path.
+///
+/// # Examples
+///
+/// ```
+/// use evcore_accept::{Address, Error, Listener, PathProblem};
+///
+/// let refused = Listener::bind(Address::Unix("/".into()));
+/// assert!(matches!(
+///     refused,
+///     Err(Error::UnusablePath { problem: PathProblem::Taken { by: "a directory" }, .. }),
+/// ));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathProblem {
+    /// There is none.
+    Empty,
+    /// It holds a zero byte, which ends a path.
+    ZeroByte,
+    /// The address of a socket has no room for it.
+    TooLong {
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many it may have on this system.
+        bytes_max: usize,
+    },
+    /// Something else than a socket is there, and stays.
+    Taken {
+        /// What it is: `a directory`, say.
+        by: &'static str,
+    },
+    /// The directory in which it is to be does not exist.
+    NoDirectory,
+}
+
+impl fmt::Display for PathProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a listener needs a path; write unix:PATH"),
+            Self::ZeroByte => f.write_str("the path holds a zero byte; choose another"),
+            Self::TooLong { bytes, bytes_max } => write!(
+                f,
+                "the path has {bytes} bytes, and the address of a socket takes {bytes_max}; \
+                 choose a shorter one"
+            ),
+            Self::Taken { by } => write!(
+                f,
+                "{by} is there, which is not removed; choose another path"
+            ),
+            Self::NoDirectory => f.write_str("its directory does not exist; make it first"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     fn listening_fails_with(errno: Errno) -> Error {
-        Error::listen(SocketAddr::from(([127, 0, 0, 1], 8080)), "bind", errno)
+        let address = SocketAddr::from(([127, 0, 0, 1], 8080)).into();
+        Error::listen(&address, "bind", errno)
     }
 
     #[test]
@@ -146,6 +236,22 @@ mod tests {
             "cannot listen on 127.0.0.1:8080: address in use; \
              stop the program that listens there, choose another port, or ask for a retry",
         );
+    }
+
+    #[test]
+    fn advice_fits_the_family() {
+        let unix = Address::Unix("/run/a.sock".into());
+        for (errno, for_tcp, for_unix) in [
+            (Errno::ADDRINUSE, "another port", "another path"),
+            (Errno::ACCESS, "above 1023", "may write to"),
+            (Errno::NOENT, "bind failed", "directory does not exist"),
+        ] {
+            let tcp = listening_fails_with(errno).to_string();
+            assert!(tcp.contains(for_tcp), "{tcp}");
+            let unix = Error::listen(&unix, "bind", errno).to_string();
+            assert!(unix.contains(for_unix), "{unix}");
+            assert!(unix.starts_with("cannot listen on unix:/run/a.sock: "));
+        }
     }
 
     #[test]

@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
-#![forbid(unsafe_code)]
 
+mod address;
 mod listener;
 
+mod opening;
 mod options;
+mod retry;
+mod socket_file;
 
 mod accept;
 
@@ -14,13 +17,16 @@ mod backoff;
 mod error;
 
 mod sys;
+mod tcp_option;
 
 #[cfg(test)]
 mod loopback;
 
 pub use accept::{Accept, Shortage};
+pub use address::{Address, AddressError};
 pub use backoff::Backoff;
-pub use error::Error;
+pub use error::{Error, PathProblem};
 pub use listener::Listener;
 pub use options::ListenerOptions;
+pub use socket_file::SocketFile;
 pub use stream::Stream;

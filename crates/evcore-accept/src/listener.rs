@@ -1,18 +1,21 @@
-//! A TCP socket that others connect to.
+//! A socket that others connect to.
 //!
 //! A listener is made by binding, or taken over from a process that bound it; after that the two
 //! are the same. It neither waits nor watches: when its descriptor is readable, accept until it
 //! is drained, or as often as others can bear to wait.
 
-use std::net::SocketAddr;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio, retry_on_intr};
 use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
 
-use crate::{Accept, Error, ListenerOptions, Stream, sys};
+use crate::socket_file::{AtPath, SocketFile};
+use crate::{Accept, Address, Error, ListenerOptions, Stream, sys};
 
-/// A listening TCP socket, non-blocking and close-on-exec.
+/// A listening TCP or Unix socket, non-blocking and close-on-exec.
+///
+/// Dropping it closes this descriptor; the file of a Unix listener [stays](SocketFile).
 ///
 /// # Examples
 ///
@@ -28,11 +31,13 @@ use crate::{Accept, Error, ListenerOptions, Stream, sys};
 /// ```
 #[derive(Debug)]
 pub struct Listener {
-    // Invariant: a TCP socket that listens, non-blocking.
+    // Invariant: a TCP or Unix stream socket that listens, non-blocking.
     fd: OwnedFd,
-    address: SocketAddr,
+    address: Address,
     /// Whether connections are to have `TCP_NODELAY`, as the listener has.
     nodelay: bool,
+    /// Of a Unix socket with a path.
+    file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -41,7 +46,7 @@ impl Listener {
     /// # Errors
     ///
     /// As [`ListenerOptions::bind`].
-    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+    pub fn bind(address: Address) -> Result<Self, Error> {
         Self::builder().bind(address)
     }
 
@@ -53,13 +58,14 @@ impl Listener {
     /// Takes over a listener that another process, or other code, has bound.
     ///
     /// Makes it non-blocking, for all who share it, and close-on-exec, for this descriptor.
-    /// Everything else stays as it is; connections get `TCP_NODELAY` if the listener has it.
+    /// Everything else stays as it is: its address and, if it is a Unix listener, its file are asked
+    /// of the system, and connections get `TCP_NODELAY` if the listener has it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotListening`] if it is not a TCP socket that listens, [`Error::Inherit`] if the
+    /// [`Error::NotListening`] if it is not a TCP or Unix socket that listens, [`Error::Inherit`] if the
     /// system refuses. The descriptor is closed then.
-    /// On Apple's systems a TCP socket that does not listen is only found out by
+    /// On Apple's systems a socket that does not listen is only found out by
     /// [`accept`](Self::accept).
     ///
     /// # Examples
@@ -71,7 +77,7 @@ impl Listener {
     /// let inherited = TcpListener::bind("127.0.0.1:0")?;
     /// let address = inherited.local_addr()?;
     /// let listener = Listener::from_fd(inherited.into())?;
-    /// assert_eq!(listener.local_addr(), address);
+    /// assert_eq!(*listener.local_addr(), address);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_fd(fd: OwnedFd) -> Result<Self, Error> {
@@ -94,23 +100,46 @@ impl Listener {
         }
         fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(failed("fcntl(F_SETFD)"))?;
         ioctl_fionbio(&fd, true).map_err(failed("ioctl(FIONBIO)"))?;
-        Self::ready(fd).map_err(|errno| match errno {
-            // Of another family, such as Unix: its address is none of ours.
+        Self::inherited(fd).map_err(|errno| match errno {
             Errno::AFNOSUPPORT => Error::NotListening { fd: number },
             errno => failed("getsockname")(errno),
         })
     }
 
-    /// A listener around a socket that is prepared already.
-    ///
-    /// Fails with `AFNOSUPPORT` if it is not of an Internet family.
+    /// A listener around a TCP socket that is prepared already.
     pub(crate) fn ready(fd: OwnedFd) -> rustix::io::Result<Self> {
-        let address = SocketAddr::try_from(getsockname(&fd)?)?;
         let nodelay = sockopt::tcp_nodelay(&fd)?;
         Ok(Self {
+            address: sys::address(getsockname(&fd)?)?,
+            fd,
+            nodelay,
+            file: None,
+        })
+    }
+
+    /// A listener around a Unix socket that is prepared already, and its file.
+    pub(crate) const fn at_file(fd: OwnedFd, address: Address, file: SocketFile) -> Self {
+        Self {
             fd,
             address,
-            nodelay,
+            nodelay: false,
+            file: Some(file),
+        }
+    }
+
+    /// A listener around a socket that another has prepared; `AFNOSUPPORT` if it is of a family
+    /// that is not ours.
+    fn inherited(fd: OwnedFd) -> rustix::io::Result<Self> {
+        let address = sys::address(getsockname(&fd)?)?;
+        let file = match address.path().map(SocketFile::at) {
+            Some(Ok(AtPath::Socket(file))) => Some(file),
+            _ => None,
+        };
+        Ok(Self {
+            nodelay: !address.is_unix() && sockopt::tcp_nodelay(&fd)?,
+            fd,
+            address,
+            file,
         })
     }
 
@@ -128,7 +157,7 @@ impl Listener {
         match retry_on_intr(|| sys::accept(&self.fd)) {
             Ok((fd, peer)) => Ok(self.admit(fd, peer)),
             Err(errno) => Accept::from_errno(errno).ok_or_else(|| Error::Accept {
-                address: self.address,
+                address: self.address.clone(),
                 source: errno.into(),
             }),
         }
@@ -137,16 +166,62 @@ impl Listener {
     /// Where it listens, with the real port if 0 was asked for. No system call.
     #[inline]
     #[must_use]
-    pub const fn local_addr(&self) -> SocketAddr {
-        self.address
+    pub const fn local_addr(&self) -> &Address {
+        &self.address
+    }
+
+    /// The file of a Unix listener, to be removed when the last who serves it has ended.
+    ///
+    /// `None` for TCP, for a name that is no path, and if what was taken over has no file any more.
+    #[must_use]
+    pub const fn file(&self) -> Option<&SocketFile> {
+        self.file.as_ref()
+    }
+
+    /// Whether a program that this process becomes, by exec, still has the descriptor: it does not,
+    /// unless this says so.
+    ///
+    /// For a server that replaces its binary: keep the listeners, tell the new program their
+    /// numbers, and take them over there by [`from_fd`](Self::from_fd), which turns it off again.
+    /// A program that another thread starts meanwhile inherits the descriptor too.
+    ///
+    /// # Errors
+    ///
+    /// The system's, which has no reason to refuse.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_accept::Listener;
+    /// use std::{os::fd::{AsFd, AsRawFd}, process::Command};
+    ///
+    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+    /// listener.keep_across_exec(true)?;
+    /// let number = listener.as_fd().as_raw_fd();
+    /// let mut new_binary = Command::new("true");
+    /// new_binary.env("LISTENERS", number.to_string());
+    /// assert!(new_binary.status()?.success());
+    /// listener.keep_across_exec(false)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keep_across_exec(&self, keep: bool) -> io::Result<()> {
+        let flags = if keep {
+            FdFlags::empty()
+        } else {
+            FdFlags::CLOEXEC
+        };
+        Ok(fcntl_setfd(&self.fd, flags)?)
     }
 
     /// Makes what the kernel accepted what the caller expects.
     #[inline]
     fn admit(&self, fd: OwnedFd, peer: Option<SocketAddrAny>) -> Accept {
-        // The systems descended from BSD have no address to report if the peer has left meanwhile.
-        let Some(Ok(peer)) = peer.map(SocketAddr::try_from) else {
-            return Accept::Aborted;
+        let peer = match peer.map(sys::address) {
+            Some(Ok(peer)) => peer,
+            // Some systems have nothing to say of a peer without a name.
+            _ if self.address.is_unix() => Address::Unnamed,
+            // The systems descended from BSD have none to report if the peer has left meanwhile.
+            _ => return Accept::Aborted,
         };
         if self.nodelay && !sys::NODELAY_IS_INHERITED {
             // Refused only if the connection was reset, which reading from it will tell.
@@ -175,7 +250,6 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::net::{TcpListener, TcpStream, UdpSocket};
-    use std::os::unix::net::UnixListener;
 
     use crate::loopback::{LOCALHOST, accept_one};
 
@@ -185,13 +259,13 @@ mod tests {
 
     #[test]
     fn nobody_waiting_is_drained() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
         assert!(matches!(listener.accept().unwrap(), Accept::Drained));
     }
 
     #[test]
     fn a_connection_comes_with_the_address_of_its_peer() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
         let client = TcpStream::connect(listener.local_addr()).unwrap();
         let (_stream, peer) = accept_one(&listener);
         assert_eq!(peer, client.local_addr().unwrap());
@@ -199,7 +273,7 @@ mod tests {
 
     #[test]
     fn accepting_goes_on_until_drained() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
         let _clients = [(); 3].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
         let _streams = [(); 3].map(|()| accept_one(&listener));
         assert!(matches!(listener.accept().unwrap(), Accept::Drained));
@@ -207,7 +281,7 @@ mod tests {
 
     #[test]
     fn listener_and_connection_are_close_on_exec() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
         let _client = TcpStream::connect(listener.local_addr()).unwrap();
         let (stream, _) = accept_one(&listener);
         for fd in [listener.as_fd(), stream.as_fd()] {
@@ -218,7 +292,10 @@ mod tests {
     #[test]
     fn connections_have_the_nodelay_that_was_asked_for() {
         for on in [true, false] {
-            let listener = Listener::builder().nodelay(on).bind(LOCALHOST).unwrap();
+            let listener = Listener::builder()
+                .nodelay(on)
+                .bind(LOCALHOST.into())
+                .unwrap();
             let _client = TcpStream::connect(listener.local_addr()).unwrap();
             let (stream, _) = accept_one(&listener);
             assert_eq!(sockopt::tcp_nodelay(&stream).unwrap(), on);
@@ -246,10 +323,10 @@ mod tests {
 
     #[test]
     fn a_listener_survives_the_way_through_a_descriptor() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
-        let address = listener.local_addr();
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let address = listener.local_addr().clone();
         let again = Listener::from_fd(listener.into()).unwrap();
-        assert_eq!(again.local_addr(), address);
+        assert_eq!(*again.local_addr(), address);
     }
 
     #[test]
@@ -267,17 +344,23 @@ mod tests {
     #[cfg(not(target_vendor = "apple"))]
     #[test]
     fn a_connection_is_not_a_listener() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
         let error = refusal(TcpStream::connect(listener.local_addr()).unwrap());
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
     }
 
     #[test]
-    fn a_unix_listener_is_not_ours() {
-        let path = std::env::temp_dir().join(format!("evcore-accept-{}", std::process::id()));
-        let unix = UnixListener::bind(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let error = refusal(unix);
+    fn a_pair_of_sockets_is_not_a_listener() {
+        let error = refusal(std::os::unix::net::UnixStream::pair().unwrap().0);
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_descriptor_is_kept_across_exec_while_it_is_to_be() {
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        for (keep, flags) in [(true, FdFlags::empty()), (false, FdFlags::CLOEXEC)] {
+            listener.keep_across_exec(keep).unwrap();
+            assert_eq!(rustix::io::fcntl_getfd(&listener).unwrap(), flags);
+        }
     }
 }

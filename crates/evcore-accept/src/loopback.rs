@@ -8,20 +8,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 
-use crate::{Accept, Listener, Stream};
+use crate::{Accept, Address, Listener, Stream};
 
 /// Any free port of the loopback interface.
 pub(crate) const LOCALHOST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
 /// A connection, seen from the server and from the client.
 pub(crate) fn connected_pair() -> (Stream, TcpStream) {
-    let listener = Listener::bind(LOCALHOST).unwrap();
+    let listener = Listener::bind(LOCALHOST.into()).unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();
     (accept_one(&listener).0, client)
 }
 
 /// Accepts a client that has connected; its connection may reach the queue a moment later.
-pub(crate) fn accept_one(listener: &Listener) -> (Stream, SocketAddr) {
+pub(crate) fn accept_one(listener: &Listener) -> (Stream, Address) {
     wait_readable(listener);
     match listener.accept().unwrap() {
         Accept::Connection(stream, peer) => (stream, peer),

@@ -1,13 +1,10 @@
 //! How a listener is to be made.
 
-use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::net::{bind, listen, sockopt};
-
-use crate::{Error, Listener, sys};
+use crate::{Address, Error, Listener, opening, retry};
 
 /// Options for a [`Listener`] that is about to be made.
 ///
@@ -18,7 +15,13 @@ use crate::{Error, Listener, sys};
 /// | [`reuse_port`](Self::reuse_port) | off |
 /// | [`v6_only`](Self::v6_only) | on |
 /// | [`nodelay`](Self::nodelay) | on |
+/// | [`defer_accept`](Self::defer_accept) | off |
+/// | [`fast_open`](Self::fast_open) | off |
+/// | [`mode`](Self::mode) | as the umask says |
 /// | [`retry_in_use`](Self::retry_in_use) | off |
+///
+/// An option that is not there, on this system or for this kind of address, is an error before
+/// anything is made: it is never ignored.
 ///
 /// # Examples
 ///
@@ -29,25 +32,25 @@ use crate::{Error, Listener, sys};
 ///     .backlog(4096)
 ///     .nodelay(false)
 ///     .bind("127.0.0.1:0".parse()?)?;
-/// assert_ne!(listener.local_addr().port(), 0);
+/// assert_ne!(listener.local_addr().tcp().unwrap().port(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "options listen nowhere until `bind`"]
 pub struct ListenerOptions {
-    backlog: u32,
-    reuse_address: bool,
-    reuse_port: bool,
-    v6_only: bool,
-    nodelay: bool,
+    pub(crate) backlog: u32,
+    pub(crate) reuse_address: bool,
+    pub(crate) reuse_port: bool,
+    pub(crate) v6_only: bool,
+    pub(crate) nodelay: bool,
+    /// Zero: connections are reported at once.
+    pub(crate) defer_accept: Duration,
+    /// How many may be pending; 0: none may.
+    pub(crate) fast_open: u32,
+    /// Of the socket's file.
+    pub(crate) mode: Option<u32>,
     retry_in_use: bool,
 }
-
-/// How often an address in use is tried again (nginx).
-const BIND_RETRIES: u32 = 5;
-
-/// The pause before each retry (nginx).
-const BIND_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 impl ListenerOptions {
     /// The defaults, as in the table above.
@@ -58,6 +61,9 @@ impl ListenerOptions {
             reuse_port: false,
             v6_only: true,
             nodelay: true,
+            defer_accept: Duration::ZERO,
+            fast_open: 0,
+            mode: None,
             retry_in_use: false,
         }
     }
@@ -86,7 +92,7 @@ impl ListenerOptions {
     ///
     /// Linux (`SO_REUSEPORT`) and FreeBSD (`SO_REUSEPORT_LB`) spread the connections over them.
     /// NetBSD and macOS let them bind, and promise nothing about who gets a connection.
-    /// On illumos it is not available here, and [`bind`](Self::bind) fails.
+    /// It is not there on illumos, nor for Unix sockets.
     pub const fn reuse_port(mut self, on: bool) -> Self {
         self.reuse_port = on;
         self
@@ -95,7 +101,7 @@ impl ListenerOptions {
     /// Whether an IPv6 address takes IPv6 connections only: on by default.
     ///
     /// If off, `[::]` takes IPv4 connections too, under mapped addresses such as
-    /// `::ffff:192.0.2.1`. No effect on an IPv4 address.
+    /// `::ffff:192.0.2.1`; for an IPv4 address that cannot be had. OpenBSD has it on always.
     pub const fn v6_only(mut self, on: bool) -> Self {
         self.v6_only = on;
         self
@@ -104,9 +110,42 @@ impl ListenerOptions {
     /// Whether what is accepted sends small segments at once (`TCP_NODELAY`): on by default.
     ///
     /// On Linux connections inherit it from the listener, so it costs no system call for each;
-    /// elsewhere it costs one.
+    /// elsewhere it costs one. Unix sockets send at once in any case.
     pub const fn nodelay(mut self, on: bool) -> Self {
         self.nodelay = on;
+        self
+    }
+
+    /// How long a connection may be kept back until its first bytes have come, rounded up to whole
+    /// seconds (`TCP_DEFER_ACCEPT`): [`Duration::ZERO`], which is not at all, by default.
+    ///
+    /// The server is then not woken for clients that have nothing to say. When the time is over the
+    /// kernel reports the connection all the same, or drops it, as it sees fit.
+    /// Linux alone has it; for protocols in which the client speaks first.
+    pub const fn defer_accept(mut self, at_most: Duration) -> Self {
+        self.defer_accept = at_most;
+        self
+    }
+
+    /// How many connections may be pending whose request came with their first segment (TCP Fast
+    /// Open, RFC 7413): 0, which is none, by default.
+    ///
+    /// A request may then arrive twice, so it is for requests that may be repeated.
+    /// On Linux and FreeBSD. The administrator has a say as well, and the kernel tells nobody: on
+    /// Linux bit 2 of `net.ipv4.tcp_fastopen` has to be set, on FreeBSD
+    /// `net.inet.tcp.fastopen.server_enable`.
+    pub const fn fast_open(mut self, pending_max: u32) -> Self {
+        self.fast_open = pending_max;
+        self
+    }
+
+    /// The permissions of the file of a Unix socket, such as `0o660`: what the umask leaves, by
+    /// default.
+    ///
+    /// On Linux, who may write to it may connect; others look at the permissions of the directory
+    /// alone. The file has these permissions before anybody can connect. Not for TCP.
+    pub const fn mode(mut self, permissions: u32) -> Self {
+        self.mode = Some(permissions);
         self
     }
 
@@ -114,7 +153,8 @@ impl ListenerOptions {
     /// default.
     ///
     /// For a server that starts while its predecessor is still leaving, as nginx does it.
-    /// While it retries, [`bind`](Self::bind) blocks the thread, for 2.5 s at most.
+    /// While it retries, [`bind`](Self::bind) blocks the thread, for 2.5 s at most, signals
+    /// notwithstanding; who has to be able to stop it takes [`bind_with`](Self::bind_with).
     pub const fn retry_in_use(mut self, on: bool) -> Self {
         self.retry_in_use = on;
         self
@@ -122,36 +162,60 @@ impl ListenerOptions {
 
     /// Makes a listener at `address`; port 0 asks for any that is free.
     ///
+    /// In place of a Unix socket behind which nobody listens any more, the new one is made; to find
+    /// that out it is connected to. Two servers that begin at the same path in the same instant may
+    /// each take the other's for such a one: to keep them apart is their master's task.
+    ///
     /// # Errors
     ///
-    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::PermissionDenied`], or
-    /// [`Error::Listen`] for whatever else the system has to say.
-    pub fn bind(&self, address: SocketAddr) -> Result<Listener, Error> {
-        if self.retry_in_use {
-            retry_in_use(|| self.open(address), || thread::sleep(BIND_RETRY_PAUSE))
-        } else {
-            self.open(address)
-        }
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::PermissionDenied`],
+    /// [`Error::UnusablePath`], [`Error::Unsupported`], or [`Error::Listen`] for whatever else the
+    /// system has to say. There is then neither a socket nor a new file.
+    pub fn bind(&self, address: Address) -> Result<Listener, Error> {
+        self.bind_with(address, |pause| {
+            thread::sleep(pause);
+            ControlFlow::Continue(())
+        })
     }
 
-    /// One attempt to make the listener.
-    fn open(&self, address: SocketAddr) -> Result<Listener, Error> {
-        let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
-
-        let fd = sys::tcp_socket(&address).map_err(failed("socket"))?;
-        sockopt::set_socket_reuseaddr(&fd, self.reuse_address)
-            .map_err(failed("setsockopt(SO_REUSEADDR)"))?;
-        if self.reuse_port {
-            sys::set_reuse_port(&fd).map_err(failed("setsockopt(SO_REUSEPORT)"))?;
+    /// Makes a listener as [`bind`](Self::bind) does, and leaves the pauses between attempts to
+    /// `pause`, which may also end them.
+    ///
+    /// It is called if [`retry_in_use`](Self::retry_in_use) is on and the address is in use, with
+    /// how long to pause. On [`ControlFlow::Break`] the error is returned at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_accept::{Error, Listener};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let there = Listener::bind("127.0.0.1:0".parse()?)?;
+    /// let mut pauses = 0;
+    /// let refused = Listener::builder()
+    ///     .retry_in_use(true)
+    ///     .bind_with(there.local_addr().clone(), |_pause| {
+    ///         pauses += 1;
+    ///         // Wait for the pause, or for a signal that says stop.
+    ///         if pauses == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    ///     });
+    /// assert!(matches!(refused, Err(Error::AddressInUse { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn bind_with(
+        &self,
+        address: Address,
+        pause: impl FnMut(Duration) -> ControlFlow<()>,
+    ) -> Result<Listener, Error> {
+        if self.retry_in_use {
+            retry::while_in_use(|| opening::open(self, &address), pause)
+        } else {
+            opening::open(self, &address)
         }
-        if address.is_ipv6() {
-            sockopt::set_ipv6_v6only(&fd, self.v6_only)
-                .map_err(failed("setsockopt(IPV6_V6ONLY)"))?;
-        }
-        sockopt::set_tcp_nodelay(&fd, self.nodelay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
-        bind(&fd, &address).map_err(failed("bind"))?;
-        listen(&fd, i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(failed("listen"))?;
-        Listener::ready(fd).map_err(failed("getsockname"))
     }
 }
 
@@ -161,81 +225,22 @@ impl Default for ListenerOptions {
     }
 }
 
-/// Repeats `attempt` while the address is in use, with a `pause` before each retry.
-///
-/// The whole attempt, since "address in use" can come from `listen` as well as from `bind`.
-fn retry_in_use<T>(
-    mut attempt: impl FnMut() -> Result<T, Error>,
-    mut pause: impl FnMut(),
-) -> Result<T, Error> {
-    for _ in 0..BIND_RETRIES {
-        match attempt() {
-            Err(Error::AddressInUse { .. }) => pause(),
-            done => return done,
-        }
-    }
-    attempt()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv6Addr, TcpListener};
+    use std::io::Write;
+    use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
-    use crate::loopback::LOCALHOST;
+    use rustix::net::sockopt;
 
-    fn in_use() -> Error {
-        Error::AddressInUse { address: LOCALHOST }
-    }
-
-    #[test]
-    fn an_address_in_use_is_retried_five_times() {
-        let (mut attempts, mut pauses) = (0, 0);
-        let result = retry_in_use::<()>(
-            || {
-                attempts += 1;
-                Err(in_use())
-            },
-            || pauses += 1,
-        );
-        assert!(matches!(result, Err(Error::AddressInUse { .. })));
-        assert_eq!((attempts, pauses), (6, 5));
-    }
-
-    #[test]
-    fn retrying_ends_when_the_address_is_free() {
-        let mut attempts = 0;
-        let mut pauses = 0;
-        let result = retry_in_use(
-            || {
-                attempts += 1;
-                if attempts == 3 {
-                    Ok("bound")
-                } else {
-                    Err(in_use())
-                }
-            },
-            || pauses += 1,
-        );
-        assert_eq!(result.unwrap(), "bound");
-        assert_eq!(pauses, 2);
-    }
-
-    #[test]
-    fn other_errors_are_not_retried() {
-        let mut pauses = 0;
-        let result = retry_in_use::<()>(
-            || Err(Error::PermissionDenied { address: LOCALHOST }),
-            || pauses += 1,
-        );
-        assert!(matches!(result, Err(Error::PermissionDenied { .. })));
-        assert_eq!(pauses, 0);
-    }
+    use crate::Accept;
+    use crate::loopback::{LOCALHOST, accept_one};
+    use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN};
 
     #[test]
     fn an_address_in_use_is_an_error_at_once_by_default() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
-        let second = Listener::bind(listener.local_addr());
+        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let second = Listener::bind(listener.local_addr().clone());
         assert!(
             matches!(second, Err(Error::AddressInUse { .. })),
             "{second:?}"
@@ -246,7 +251,7 @@ mod tests {
     fn an_address_of_another_machine_is_not_available() {
         // From the block that is reserved for documentation.
         let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
-        let result = Listener::bind(foreign);
+        let result = Listener::bind(foreign.into());
         assert!(
             matches!(result, Err(Error::AddressNotAvailable { .. })),
             "{result:?}"
@@ -257,8 +262,8 @@ mod tests {
     #[test]
     fn with_reuse_port_two_listeners_share_an_address() {
         let options = Listener::builder().reuse_port(true);
-        let first = options.bind(LOCALHOST).unwrap();
-        let second = options.bind(first.local_addr()).unwrap();
+        let first = options.bind(LOCALHOST.into()).unwrap();
+        let second = options.bind(first.local_addr().clone()).unwrap();
         assert_eq!(first.local_addr(), second.local_addr());
     }
 
@@ -270,7 +275,10 @@ mod tests {
             return; // this machine has no IPv6
         }
         for v6_only in [true, false] {
-            let listener = Listener::builder().v6_only(v6_only).bind(v6).unwrap();
+            let listener = Listener::builder()
+                .v6_only(v6_only)
+                .bind(v6.into())
+                .unwrap();
             assert_eq!(sockopt::ipv6_v6only(&listener).unwrap(), v6_only);
         }
     }
@@ -280,7 +288,7 @@ mod tests {
         for on in [true, false] {
             let listener = Listener::builder()
                 .reuse_address(on)
-                .bind(LOCALHOST)
+                .bind(LOCALHOST.into())
                 .unwrap();
             assert_eq!(sockopt::socket_reuseaddr(&listener).unwrap(), on);
         }
@@ -291,8 +299,92 @@ mod tests {
         assert!(
             Listener::builder()
                 .backlog(u32::MAX)
-                .bind(LOCALHOST)
+                .bind(LOCALHOST.into())
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn connections_wait_for_their_first_bytes_where_that_is_asked_for() {
+        let options = Listener::builder().defer_accept(Duration::from_millis(1_500));
+        let Some(option) = DEFER_ACCEPT else {
+            let refused = options.bind(LOCALHOST.into());
+            assert!(matches!(refused, Err(Error::Unsupported { .. })));
+            return;
+        };
+        let listener = options.bind(LOCALHOST.into()).unwrap();
+        // The kernel counts in retransmissions: of the first second, and two more.
+        assert!(option.value(&listener).unwrap() >= 2);
+        let mut client = TcpStream::connect(listener.local_addr()).unwrap();
+        assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+        client.write_all(b"hello").unwrap();
+        let (stream, _) = accept_one(&listener);
+        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 5, "they are there");
+    }
+
+    #[test]
+    fn fast_open_is_what_was_asked_for() {
+        let options = Listener::builder().fast_open(7);
+        match FAST_OPEN {
+            Some(option) => {
+                let listener = options.bind(LOCALHOST.into()).unwrap();
+                assert_ne!(option.value(&listener).unwrap(), 0);
+                let plain = Listener::bind(LOCALHOST.into()).unwrap();
+                assert_eq!(option.value(&plain).unwrap(), 0);
+            }
+            None => assert!(options.bind(LOCALHOST.into()).is_err()),
+        }
+    }
+
+    #[test]
+    fn what_an_address_cannot_have_is_refused_by_name() {
+        let unix = Address::Unix("/no/such/directory/a.sock".into());
+        let options = ListenerOptions::new();
+        for (options, address, option) in [
+            (options.clone().reuse_port(true), &unix, "reuse_port"),
+            (options.clone().fast_open(1), &unix, "fast_open"),
+            (
+                options.clone().defer_accept(Duration::from_nanos(1)),
+                &unix,
+                "defer_accept",
+            ),
+            (options.clone().mode(0o600), &LOCALHOST.into(), "mode"),
+            (options.clone().v6_only(false), &LOCALHOST.into(), "v6_only"),
+        ] {
+            let refused = options.bind(address.clone()).unwrap_err();
+            assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+            let message = refused.to_string();
+            assert!(message.contains(option), "{message}");
+            assert!(message.contains(&address.to_string()), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_longest_durations_and_counts_do_not_overflow() {
+        let options = Listener::builder().fast_open(u32::MAX);
+        if FAST_OPEN.is_some() {
+            assert!(options.bind(LOCALHOST.into()).is_ok());
+        }
+        let options = Listener::builder().defer_accept(Duration::MAX);
+        if DEFER_ACCEPT.is_some() {
+            assert!(options.bind(LOCALHOST.into()).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_address_in_use_is_retried_only_when_asked_to() {
+        let there = Listener::bind(LOCALHOST.into()).unwrap();
+        let address = there.local_addr();
+        let refused = Listener::builder().bind_with(address.clone(), |_| unreachable!());
+        assert!(matches!(refused, Err(Error::AddressInUse { .. })));
+
+        let (address, mut there) = (address.clone(), Some(there));
+        let bound = Listener::builder()
+            .retry_in_use(true)
+            .bind_with(address, |_| {
+                there = None;
+                ControlFlow::Continue(())
+            });
+        assert!(bound.is_ok());
     }
 }

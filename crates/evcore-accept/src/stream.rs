@@ -4,15 +4,14 @@
 //! What "would block" means for the poller is for the caller to draw.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 use rustix::net::{self, RecvFlags, getpeername, sockopt};
 
-use crate::sys;
+use crate::{Address, sys};
 
-/// A TCP connection, non-blocking and close-on-exec, closed when dropped.
+/// A TCP or Unix connection, non-blocking and close-on-exec, closed when dropped.
 ///
 /// It comes from [`Listener::accept`](crate::Listener::accept).
 /// Where a call would block it fails with [`io::ErrorKind::WouldBlock`].
@@ -102,9 +101,12 @@ impl Stream {
     /// # Errors
     ///
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let peer = getpeername(&self.fd)?.ok_or(Errno::NOTCONN)?;
-        Ok(SocketAddr::try_from(peer)?)
+    pub fn peer_addr(&self) -> io::Result<Address> {
+        match getpeername(&self.fd)? {
+            Some(peer) => Ok(sys::address(peer)?),
+            // As accept does, some systems have nothing to say of a peer without a name.
+            None => Ok(Address::Unnamed),
+        }
     }
 
     /// Takes the error that is pending on the connection (`SO_ERROR`), which clears it.

@@ -61,6 +61,6 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_accept::{Listener, Stream};
+pub use evcore_accept::{Address, Listener, Stream};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::{Table, Token};

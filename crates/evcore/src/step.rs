@@ -1,8 +1,6 @@
 //! What a turn yields.
 
-use std::net::SocketAddr;
-
-use evcore_accept::Stream;
+use evcore_accept::{Address, Stream};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
@@ -54,7 +52,7 @@ pub enum Step<S = Stream> {
 /// let mut ev = EventLoop::builder().listener(listener).build()?;
 /// ev.wait()?;
 /// let Some(Step::Accepted(new)) = ev.next_step() else { unreachable!() };
-/// assert_eq!((new.peer, new.listener), (client.local_addr()?, 0));
+/// assert_eq!((new.peer, new.listener), (client.local_addr()?.into(), 0));
 /// new.stream.send(b"welcome")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -64,7 +62,7 @@ pub struct Accepted<S = Stream> {
     /// The connection: non-blocking, closed on exec.
     pub stream: S,
     /// Who it is.
-    pub peer: SocketAddr,
+    pub peer: Address,
     /// Which listener it came by, in the order in which the builder was given them.
     pub listener: usize,
 }

@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 fn listener() -> (Listener, SocketAddr) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr();
+    let address = listener.local_addr().tcp().unwrap();
     (listener, address)
 }
 

@@ -89,6 +89,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-posted"), "parking_lot", "the inbox's mutex"),
     (Only("evcore-balancer"), "rustix", "shared memory, and the futex of the accept lock"),
     (Only("evcore-accept"), "rustix", "sockets and their options"),
+    (Only("evcore-accept"), "libc", "TCP_DEFER_ACCEPT and TCP_FASTOPEN, which rustix leaves out"),
     (Only("evcore-prefork"), "rustix", "waiting for processes, pipes and affinity"),
     (Only("evcore-prefork"), "signal-hook", "signals that arrive as bytes in a pipe"),
     (Only("evcore-prefork"), "libc", "fork and signal masks, which rustix leaves out"),

@@ -36,6 +36,7 @@ use std::{io, process::ExitCode};
 
 use evcore::{
     Listener,
+    accept::SocketFile,
     balancer::{AcceptMutex, Board},
 };
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
@@ -67,7 +68,8 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
         listeners: options
             .listen
             .iter()
-            .map(|&address| Listener::bind(address))
+            .cloned()
+            .map(Listener::bind)
             .collect::<Result<_, _>>()?,
         board: Board::shared(options.workers.max(1))?,
         mutex: AcceptMutex::shared()?,
@@ -77,9 +79,23 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     for listener in &shared.listeners {
         log(format_args!("listening on {}", listener.local_addr()));
     }
-    match shared.options.workers {
+    let listeners = shared.listeners.iter();
+    let files: Vec<_> = listeners.filter_map(Listener::file).cloned().collect();
+    let served = match shared.options.workers {
         0 => serve_here(shared),
         workers => serve_in_workers(workers, shared),
+    };
+    remove(&files);
+    served
+}
+
+/// Removes what Unix sockets leave behind: workers do not, since others share the listeners.
+fn remove(files: &[SocketFile]) {
+    for file in files {
+        if let Err(error) = file.remove() {
+            let path = file.path().display();
+            log(format_args!("httpd: cannot remove {path}: {error}"));
+        }
     }
 }
 

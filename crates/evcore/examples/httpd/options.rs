@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-use evcore::{balancer::Policy, poller::Kind};
+use evcore::{accept::Address, balancer::Policy, poller::Kind};
 use lexopt::{Arg, Parser, ValueExt};
 
 pub const HELP: &str = "\
@@ -10,7 +10,8 @@ An HTTP server on every part of evcore.
 
 Usage: httpd [OPTIONS]
 
-  --listen ADDR            address and port, [v6]:port; may be repeated  [127.0.0.1:8080]
+  --listen ADDR            address and port, [v6]:port, or unix:PATH;
+                           may be repeated                     [127.0.0.1:8080]
   --workers N | auto       worker processes; 0: serve in this process    [auto]
   --accept off | mutex     how workers share the listeners               [mutex]
   --accept-delay MS        how long a worker without the lock waits      [500]
@@ -56,7 +57,7 @@ pub enum Asked {
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<Address>,
     /// 0: no master, serve in this process.
     pub workers: usize,
     pub policy: Policy,
@@ -137,7 +138,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
     if options.listen.is_empty() {
         options
             .listen
-            .push(SocketAddr::from(([127, 0, 0, 1], 8080)));
+            .push(SocketAddr::from(([127, 0, 0, 1], 8080)).into());
     }
     options.policy = sharing.policy(delay, options.workers);
     Ok(Asked::Serve(options))
@@ -221,17 +222,10 @@ fn value(parser: &mut Parser) -> Result<String, BadOption> {
     Ok(parser.value()?.string()?)
 }
 
-fn address(value: &str) -> Result<SocketAddr, BadOption> {
-    if value.starts_with("unix:") {
-        return Err(BadOption(format!(
-            "--listen {value}: unix sockets are not built yet"
-        )));
-    }
-    value.parse().map_err(|_| {
-        BadOption(format!(
-            "--listen {value:?}: it is ADDRESS:PORT or [V6-ADDRESS]:PORT"
-        ))
-    })
+fn address(value: &str) -> Result<Address, BadOption> {
+    value
+        .parse()
+        .map_err(|error| BadOption(format!("--listen: {error}")))
 }
 
 fn workers(value: &str) -> Result<usize, BadOption> {

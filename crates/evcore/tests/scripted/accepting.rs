@@ -21,7 +21,7 @@ fn clients_of_several_listeners_say_by_which_they_came() {
     stage.report_listeners(&[2, 0]);
     assert_eq!(stage.turn(), [Did::Accepted(2), Did::Accepted(0)]);
     for new in &stage.accepted {
-        assert!(new.peer.ip().is_loopback());
+        assert!(new.peer.tcp().unwrap().ip().is_loopback());
     }
     assert_eq!(stage.ev.stats().accepted, 2);
 }

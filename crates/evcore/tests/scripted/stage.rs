@@ -59,7 +59,7 @@ impl Stage {
             known.push(Known {
                 number: listener.as_fd().as_raw_fd(),
                 duplicate: listener.as_fd().try_clone_to_owned().unwrap(),
-                address: listener.local_addr(),
+                address: listener.local_addr().tcp().unwrap(),
             });
             builder = builder.listener(listener);
         }

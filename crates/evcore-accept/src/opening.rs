@@ -1,0 +1,197 @@
+//! Making the socket of a listener, in the order that the kernel wants.
+//!
+//! What cannot be had is refused before there is a socket; what fails half-way leaves neither a
+//! socket nor a file behind.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
+
+use crate::socket_file::{AtPath, SocketFile, errno_of};
+use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN, TcpOption};
+use crate::{Address, Error, Listener, ListenerOptions, PathProblem, sys};
+
+/// One attempt to make a listener.
+pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
+    refuse_what_is_not_there(options, address)?;
+    match address {
+        Address::Tcp(_) => open_tcp(options, address),
+        Address::Unix(path) => open_unix(options, address, path),
+        Address::Unnamed => Err(unusable(address, PathProblem::Empty)),
+    }
+}
+
+fn refuse_what_is_not_there(options: &ListenerOptions, address: &Address) -> Result<(), Error> {
+    const HERE: &str = "on this system";
+    const FOR_UNIX: &str = "for Unix sockets";
+    const FOR_TCP: &str = "for TCP";
+
+    let is_unix = address.is_unix();
+    let is_v4 = address.tcp().is_some_and(|address| address.is_ipv4());
+    let defers = !options.defer_accept.is_zero();
+    let opens_fast = options.fast_open > 0;
+    let refusals = [
+        (defers && is_unix, "defer_accept", FOR_UNIX),
+        (defers && DEFER_ACCEPT.is_none(), "defer_accept", HERE),
+        (opens_fast && is_unix, "fast_open", FOR_UNIX),
+        (opens_fast && FAST_OPEN.is_none(), "fast_open", HERE),
+        (options.reuse_port && is_unix, "reuse_port", FOR_UNIX),
+        (
+            options.reuse_port && !sys::HAS_REUSE_PORT,
+            "reuse_port",
+            HERE,
+        ),
+        (!options.v6_only && is_v4, "v6_only(false)", "for IPv4"),
+        (options.mode.is_some() && !is_unix, "mode", FOR_TCP),
+    ];
+    match refusals.into_iter().find(|(refused, ..)| *refused) {
+        None => Ok(()),
+        Some((_, option, place)) => Err(Error::Unsupported {
+            address: address.clone(),
+            option,
+            place,
+        }),
+    }
+}
+
+fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
+    let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
+    let tcp = address.tcp().expect("the caller has looked");
+
+    let fd = sys::tcp_socket(&tcp).map_err(failed("socket"))?;
+    sockopt::set_socket_reuseaddr(&fd, options.reuse_address)
+        .map_err(failed("setsockopt(SO_REUSEADDR)"))?;
+    if options.reuse_port {
+        sys::set_reuse_port(&fd).map_err(failed("setsockopt(SO_REUSEPORT)"))?;
+    }
+    if tcp.is_ipv6() {
+        sockopt::set_ipv6_v6only(&fd, options.v6_only)
+            .map_err(failed("setsockopt(IPV6_V6ONLY)"))?;
+    }
+    sockopt::set_tcp_nodelay(&fd, options.nodelay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
+    let deferral = whole_seconds(options.defer_accept);
+    set_unless_zero(&fd, DEFER_ACCEPT, deferral).map_err(failed("setsockopt(TCP_DEFER_ACCEPT)"))?;
+    set_unless_zero(&fd, FAST_OPEN, as_c_int(options.fast_open))
+        .map_err(failed("setsockopt(TCP_FASTOPEN)"))?;
+    bind(&fd, &tcp).map_err(failed("bind"))?;
+    listen(&fd, as_c_int(options.backlog)).map_err(failed("listen"))?;
+    Listener::ready(fd).map_err(failed("getsockname"))
+}
+
+fn open_unix(options: &ListenerOptions, address: &Address, path: &Path) -> Result<Listener, Error> {
+    let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
+
+    check_path(path).map_err(|problem| unusable(address, problem))?;
+    let fd = sys::unix_socket().map_err(failed("socket"))?;
+    let file = bind_to_path(&fd, address, path)?;
+    let listening = finish_unix(options, &fd, path);
+    if let Err((call, errno)) = listening {
+        // Nobody has seen it yet.
+        let _ = file.remove();
+        return Err(Error::listen(address, call, errno));
+    }
+    Ok(Listener::at_file(fd, address.clone(), file))
+}
+
+/// Binds, in place of a stale socket if one is there.
+fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFile, Error> {
+    let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
+
+    let name = SocketAddrUnix::new(path).map_err(failed("bind"))?;
+    match bind(fd, &name) {
+        Err(Errno::ADDRINUSE) => {
+            remove_stale(address, path)?;
+            bind(fd, &name).map_err(failed("bind"))?;
+        }
+        bound => bound.map_err(failed("bind"))?,
+    }
+    match SocketFile::at(path).map_err(failed("lstat"))? {
+        AtPath::Socket(file) => Ok(file),
+        // Nobody listens yet, so another server has taken it for stale.
+        AtPath::Other(_) => Err(Error::listen(address, "bind", Errno::ADDRINUSE)),
+    }
+}
+
+/// Removes what is at `path` if it is a socket behind which nobody listens.
+fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
+    let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
+
+    let file = match SocketFile::at(path) {
+        Ok(AtPath::Socket(file)) => file,
+        Ok(AtPath::Other(by)) => return Err(unusable(address, PathProblem::Taken { by })),
+        // Gone meanwhile.
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(failed("lstat")(errno)),
+    };
+    match file.is_stale() {
+        Ok(true) => file
+            .remove()
+            .map(drop)
+            .map_err(|error| failed("unlink")(errno_of(&error))),
+        Ok(false) => Err(Error::listen(address, "bind", Errno::ADDRINUSE)),
+        Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(failed("connect")(errno)),
+    }
+}
+
+/// What is between binding and listening: until then nobody can connect.
+fn finish_unix(
+    options: &ListenerOptions,
+    fd: &OwnedFd,
+    path: &Path,
+) -> Result<(), (&'static str, Errno)> {
+    if let Some(mode) = options.mode {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map_err(|error| ("chmod", errno_of(&error)))?;
+    }
+    listen(fd, as_c_int(options.backlog)).map_err(|errno| ("listen", errno))
+}
+
+fn check_path(path: &Path) -> Result<(), PathProblem> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.is_empty() {
+        return Err(PathProblem::Empty);
+    }
+    if bytes.contains(&0) {
+        return Err(PathProblem::ZeroByte);
+    }
+    if bytes.len() > sys::UNIX_PATH_MAX {
+        return Err(PathProblem::TooLong {
+            bytes: bytes.len(),
+            bytes_max: sys::UNIX_PATH_MAX,
+        });
+    }
+    Ok(())
+}
+
+fn unusable(address: &Address, problem: PathProblem) -> Error {
+    Error::UnusablePath {
+        address: address.clone(),
+        problem,
+    }
+}
+
+fn set_unless_zero(fd: &OwnedFd, option: Option<TcpOption>, value: i32) -> rustix::io::Result<()> {
+    match option {
+        Some(option) if value != 0 => option.set(fd, value),
+        // That it is there was asked before.
+        _ => Ok(()),
+    }
+}
+
+/// Whole seconds, rounded up.
+fn whole_seconds(duration: Duration) -> i32 {
+    let begun = u64::from(duration.subsec_nanos() > 0);
+    let seconds = duration.as_secs().saturating_add(begun);
+    i32::try_from(seconds).unwrap_or(i32::MAX)
+}
+
+fn as_c_int(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,345 @@
+//! Listeners at a path: what they replace, what they leave alone, and what they leave behind.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileTypeExt, PermissionsExt, symlink},
+            net::{UnixDatagram, UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use evcore_accept::{Accept, Address, Error, Listener, PathProblem, Stream};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::retry_on_intr,
+    net::{AddressFamily, SocketAddrUnix, SocketType},
+};
+
+/// A directory of one test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("evcore-accept-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn listen_at(path: &Path) -> Result<Listener, Error> {
+    Listener::bind(Address::Unix(path.into()))
+}
+
+fn refusal(path: &Path) -> Error {
+    listen_at(path).expect_err("there can be no listener")
+}
+
+fn accept_one(listener: &Listener) -> (Stream, Address) {
+    wait_readable(listener);
+    match listener.accept().unwrap() {
+        Accept::Connection(stream, peer) => (stream, peer),
+        other => panic!("a client has connected, not {other:?}"),
+    }
+}
+
+fn wait_readable(fd: impl AsFd) {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let deadline = Timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+    let ready = retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap();
+    assert_eq!(ready, 1, "nothing has come within 10 s");
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+#[test]
+fn a_client_and_a_server_hear_each_other() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let listener = listen_at(&path).unwrap();
+    assert_eq!(listener.local_addr().path(), Some(path.as_path()));
+    assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(b"ping").unwrap();
+    let (mut stream, _) = accept_one(&listener);
+    wait_readable(&stream);
+    let mut heard = [0; 8];
+    assert_eq!(stream.recv(&mut heard).unwrap(), 4);
+    stream.write_all(&heard[..4]).unwrap();
+    drop(stream);
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "ping");
+}
+
+#[test]
+fn a_peer_is_named_by_its_path_if_it_has_one() {
+    let dir = Scratch::new();
+    let listener = listen_at(&dir.path("a.sock")).unwrap();
+    let _unnamed = UnixStream::connect(dir.path("a.sock")).unwrap();
+    let (stream, peer) = accept_one(&listener);
+    assert_eq!(peer, Address::Unnamed);
+    assert_eq!(stream.peer_addr().unwrap(), peer);
+
+    let path = dir.path("client.sock");
+    let _named = connect_from(path.as_os_str().as_bytes(), &dir.path("a.sock"));
+    let (stream, peer) = accept_one(&listener);
+    assert_eq!(peer, Address::Unix(path));
+    assert_eq!(stream.peer_addr().unwrap(), peer);
+}
+
+/// A client that is bound to a path of its own.
+fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
+    let client = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&client, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    rustix::net::connect(&client, &SocketAddrUnix::new(server).unwrap()).unwrap();
+    client
+}
+
+/// Linux then tells a length beyond the structure's, which has brought down servers.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_peer_whose_path_fills_its_address_to_the_last_byte_does_no_harm() {
+    let dir = Scratch::new();
+    let listener = listen_at(&dir.path("a.sock")).unwrap();
+    let mut path = dir.path("").into_os_string().into_encoded_bytes();
+    path.resize(108, b'x');
+    let _client = connect_from(&path, &dir.path("a.sock"));
+    let (stream, peer) = accept_one(&listener);
+    assert_eq!(peer, Address::Unnamed);
+    assert_eq!(stream.peer_addr().unwrap(), peer);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_name_that_is_no_path_counts_as_none() {
+    use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
+
+    let name = format!("evcore-accept-{}", std::process::id());
+    let name = SocketAddr::from_abstract_name(name).unwrap();
+    let inherited = UnixListener::bind_addr(&name).unwrap();
+    let listener = Listener::from_fd(inherited.into()).unwrap();
+    assert_eq!(*listener.local_addr(), Address::Unnamed);
+    assert!(listener.file().is_none());
+    let _client = UnixStream::connect_addr(&name).unwrap();
+    accept_one(&listener);
+}
+
+#[test]
+fn a_socket_behind_which_nobody_listens_is_replaced() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(is_socket(&path), "it outlives its server");
+
+    let listener = listen_at(&path).unwrap();
+    let _client = UnixStream::connect(&path).unwrap();
+    accept_one(&listener);
+}
+
+#[test]
+fn a_socket_behind_which_somebody_listens_is_an_address_in_use() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let there = listen_at(&path).unwrap();
+    let error = refusal(&path);
+    assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
+    assert!(error.to_string().contains("another path"), "{error}");
+
+    // It has seen the question, and listens on.
+    accept_one(&there);
+    let _client = UnixStream::connect(&path).unwrap();
+    accept_one(&there);
+}
+
+#[cfg(target_os = "linux")] // elsewhere a full backlog refuses
+#[test]
+fn a_server_with_a_full_backlog_is_not_taken_for_a_stale_one() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let _there = Listener::builder()
+        .backlog(0)
+        .bind(Address::Unix(path.clone()))
+        .unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    let error = refusal(&path);
+    assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
+    assert!(is_socket(&path));
+}
+
+#[test]
+fn a_datagram_socket_is_an_address_in_use() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let _there = UnixDatagram::bind(&path).unwrap();
+    let error = refusal(&path);
+    assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_socket_is_named_and_stays() {
+    let dir = Scratch::new();
+    let (directory, file, link) = (dir.path("dir"), dir.path("file"), dir.path("link"));
+    fs::create_dir(&directory).unwrap();
+    File::create(&file).unwrap();
+    symlink("nowhere", &link).unwrap();
+    for (path, name) in [
+        (directory, "a directory"),
+        (file, "a regular file"),
+        (link, "a symbolic link"),
+        ("/dev/null".into(), "a device"),
+    ] {
+        let error = refusal(&path);
+        match error {
+            Error::UnusablePath {
+                problem: PathProblem::Taken { by },
+                ..
+            } => assert_eq!(by, name),
+            other => panic!("{path:?}: {other}"),
+        }
+        assert!(fs::symlink_metadata(&path).is_ok(), "{path:?} is gone");
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_is_refused_with_the_reason() {
+    let long = format!("/{}", "x".repeat(200));
+    for (path, reason) in [
+        ("", "write unix:PATH"),
+        ("/zero\0byte", "zero byte"),
+        (long.as_str(), "201 bytes"),
+        ("/no/such/directory/a.sock", "does not exist"),
+        ("/dev/null/a.sock", "does not exist"),
+    ] {
+        let error = refusal(Path::new(path));
+        assert!(matches!(error, Error::UnusablePath { .. }), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    assert!(matches!(
+        Listener::bind(Address::Unnamed),
+        Err(Error::UnusablePath {
+            problem: PathProblem::Empty,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_path_may_be_as_long_as_it_is_said_and_no_longer() {
+    let dir = Scratch::new();
+    let refused = refusal(Path::new(&"x".repeat(500)));
+    let Error::UnusablePath {
+        problem: PathProblem::TooLong { bytes_max, .. },
+        ..
+    } = refused
+    else {
+        panic!("{refused}");
+    };
+    let padding = bytes_max - dir.path("").as_os_str().len();
+    let longest = dir.path(&"x".repeat(padding));
+    let listener = listen_at(&longest).unwrap();
+    let _client = UnixStream::connect(&longest).unwrap();
+    accept_one(&listener);
+    let inherited = Listener::from_fd(listener.into()).unwrap();
+    assert_eq!(inherited.local_addr().path(), Some(longest.as_path()));
+
+    let error = refusal(&dir.path(&"x".repeat(padding + 1)));
+    assert!(matches!(error, Error::UnusablePath { .. }), "{error}");
+}
+
+#[test]
+fn the_file_stays_until_it_is_removed() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let listener = listen_at(&path).unwrap();
+    let file = listener.file().unwrap().clone();
+    assert_eq!(file.path(), path);
+    drop(listener);
+    assert!(is_socket(&path), "others may serve it");
+    assert!(file.remove().unwrap());
+    assert!(!path.exists());
+    assert!(!file.remove().unwrap(), "there is nothing left to remove");
+}
+
+#[test]
+fn the_file_of_a_successor_is_not_removed() {
+    let dir = Scratch::new();
+    let (path, aside) = (dir.path("a.sock"), dir.path("b.sock"));
+    let old = listen_at(&path).unwrap();
+    let _new = listen_at(&aside).unwrap();
+    // Both exist at once, so the two files have two numbers.
+    fs::rename(&aside, &path).unwrap();
+    assert!(!old.file().unwrap().remove().unwrap());
+    assert!(is_socket(&path));
+}
+
+#[test]
+fn an_inherited_listener_knows_its_path_and_its_file() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let inherited = UnixListener::bind(&path).unwrap();
+    let listener = Listener::from_fd(inherited.into()).unwrap();
+    assert_eq!(listener.local_addr().path(), Some(path.as_path()));
+    assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+    let _client = UnixStream::connect(&path).unwrap();
+    accept_one(&listener);
+    assert!(listener.file().unwrap().remove().unwrap());
+
+    // From now on it is found by nobody, and has no file.
+    let again = Listener::from_fd(listener.into()).unwrap();
+    assert!(again.file().is_none());
+}
+
+#[test]
+fn the_file_has_the_mode_that_was_asked_for() {
+    let dir = Scratch::new();
+    for mode in [0o600, 0o660, 0o666] {
+        let path = dir.path(&format!("{mode:o}.sock"));
+        let options = Listener::builder().mode(mode);
+        let _listener = options.bind(Address::Unix(path.clone())).unwrap();
+        let permissions = fs::metadata(&path).unwrap().permissions();
+        assert_eq!(permissions.mode() & 0o777, mode);
+    }
+}
+
+#[test]
+fn an_address_in_use_is_free_again_within_the_retries() {
+    let dir = Scratch::new();
+    let path = dir.path("a.sock");
+    let mut there = Some(listen_at(&path).unwrap());
+    let listener =
+        Listener::builder()
+            .retry_in_use(true)
+            .bind_with(Address::Unix(path.clone()), |_pause| {
+                there = None;
+                std::ops::ControlFlow::Continue(())
+            });
+    let listener = listener.unwrap();
+    let _client = UnixStream::connect(&path).unwrap();
+    accept_one(&listener);
+}
