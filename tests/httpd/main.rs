@@ -1,5 +1,6 @@
 //! The example server's contract, over real sockets, on every poller that this system has.
 
+mod listening;
 mod options;
 mod refusals;
 mod requests;

@@ -294,7 +294,7 @@ fn every_listener_is_served_on_both_versions_of_ip() {
     ]);
     let server = Server::from_command(command, 3);
     for address in server.addresses() {
-        assert_hello(&Client::connect(*address).get("/"));
+        assert_hello(&Client::connect(address.parse().expect("an address")).get("/"));
     }
 }
 

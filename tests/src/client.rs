@@ -3,6 +3,8 @@
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::Path,
 };
 
 use crate::PATIENCE;
@@ -74,6 +76,21 @@ impl Client {
     pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
+        Self::patient(stream)
+    }
+
+    /// Connects to the Unix socket at a path, or not.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn try_connect_unix(path: &Path) -> io::Result<Self> {
+        // To reading, writing and shutting down, a stream is a stream.
+        let stream = OwnedFd::from(UnixStream::connect(path)?);
+        Self::patient(stream.into())
+    }
+
+    fn patient(stream: TcpStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Self {

@@ -16,7 +16,7 @@ use crate::{Client, Status, eventually, httpd};
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<String>,
     log: Arc<Mutex<String>>,
 }
 
@@ -72,7 +72,7 @@ impl Server {
             let n = stderr.read_line(&mut line).expect("its log can be read");
             assert!(n > 0, "the server ended: {}", server.log());
             if let Some(address) = line.trim_end().strip_prefix("listening on ") {
-                server.addresses.push(address.parse().expect("an address"));
+                server.addresses.push(address.to_owned());
             }
             server.log.lock().expect("nobody panicked").push_str(&line);
         }
@@ -91,15 +91,19 @@ impl Server {
         });
     }
 
-    /// Where it listens.
+    /// Where it listens, first of all.
+    ///
+    /// # Panics
+    ///
+    /// Where that is a path.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.addresses[0]
+        self.addresses[0].parse().expect("an address and port")
     }
 
-    /// Everywhere it listens.
+    /// Everywhere it listens, as it said.
     #[must_use]
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 

@@ -1,0 +1,152 @@
+//! Where the server listens: addresses of each kind, several at once, and the files of sockets.
+
+use std::{
+    fs,
+    net::{Ipv6Addr, SocketAddr, TcpListener},
+    os::unix::{fs::FileTypeExt, net::UnixListener},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use evcore_tests::{Client, Server, httpd};
+use rustix::process::Signal;
+
+/// A path for a socket, in a directory of its own.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Self {
+        let name = format!("evcore-httpd-{}-{test}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a place for files");
+        Self(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("httpd.sock")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn listening(addresses: &[String], workers: &str) -> Server {
+    let mut command = Command::new(httpd());
+    command.args(["--workers", workers]);
+    for address in addresses {
+        command.args(["--listen", address]);
+    }
+    Server::from_command(command, addresses.len())
+}
+
+fn unix(path: &Path) -> String {
+    format!("unix:{}", path.display())
+}
+
+fn ask_at(path: &Path) -> u16 {
+    let client = Client::try_connect_unix(path);
+    client.expect("somebody listens").get("/").status
+}
+
+#[test]
+fn each_address_is_said_and_served() {
+    let dir = Scratch::new("each");
+    let path = dir.socket();
+    let mut asked = vec!["127.0.0.1:0".to_owned(), unix(&path)];
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+        asked.push("[::1]:0".to_owned());
+    }
+    for workers in ["0", "2"] {
+        let server = listening(&asked, workers);
+        assert_eq!(server.addresses()[1], asked[1]);
+        assert_eq!(ask_at(&path), 200);
+        for said in [&server.addresses()[..1], &server.addresses()[2..]].concat() {
+            let address: SocketAddr = said.parse().expect("an address and port");
+            assert_ne!(address.port(), 0, "the real one");
+            assert_eq!(Client::connect(address).get("/").status, 200, "{address}");
+        }
+    }
+}
+
+#[test]
+fn pipelined_requests_and_large_answers_come_through_a_unix_socket() {
+    let dir = Scratch::new("large");
+    let path = dir.socket();
+    let _server = listening(&[unix(&path)], "1");
+    let mut client = Client::try_connect_unix(&path).expect("somebody listens");
+    client.send(
+        "GET /bytes/3000000 HTTP/1.1\r\nHost: test\r\n\r\n\
+         GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n",
+    );
+    assert_eq!(client.response().body.len(), 3_000_000);
+    let last = client.response();
+    assert_eq!(last.text(), "Hello, World!");
+    assert!(last.closes() && client.is_ended());
+}
+
+#[test]
+fn the_file_goes_with_the_server_that_ends_in_order() {
+    let dir = Scratch::new("goes");
+    let path = dir.socket();
+    for (workers, signal) in [
+        ("0", Signal::TERM),
+        ("0", Signal::QUIT),
+        ("2", Signal::TERM),
+        ("2", Signal::QUIT),
+    ] {
+        let mut server = listening(&[unix(&path)], workers);
+        assert_eq!(ask_at(&path), 200);
+        server.signal(signal);
+        assert!(server.wait().success());
+        assert!(!path.exists(), "{workers} workers, {signal:?}");
+    }
+}
+
+#[test]
+fn the_death_of_a_worker_leaves_the_file_alone() {
+    let dir = Scratch::new("worker");
+    let path = dir.socket();
+    let server = listening(&[unix(&path)], "2");
+    for pid in server.worker_pids() {
+        evcore_tests::signal_to(pid, Signal::KILL);
+    }
+    assert_eq!(ask_at(&path), 200);
+}
+
+#[test]
+fn the_file_of_a_server_that_was_killed_is_replaced() {
+    let dir = Scratch::new("killed");
+    let path = dir.socket();
+    let mut server = listening(&[unix(&path)], "0");
+    server.signal(Signal::KILL);
+    server.wait();
+    assert!(path.exists(), "it had no time to remove it");
+    let _next = listening(&[unix(&path)], "0");
+    assert_eq!(ask_at(&path), 200);
+}
+
+#[test]
+fn what_is_at_the_path_already_is_said_in_one_line() {
+    let dir = Scratch::new("taken");
+    let path = dir.socket();
+    let _there = UnixListener::bind(&path).expect("a socket");
+    let missing = dir.0.join("no/such.sock");
+    for (path, what) in [
+        (path.as_path(), "in use"),
+        (dir.0.as_path(), "a directory"),
+        (missing.as_path(), "does not exist"),
+    ] {
+        let mut command = Command::new(httpd());
+        let output = command.args(["--listen", &unix(path)]).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8(output.stderr).expect("a text");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains(what) && said.contains(&unix(path)), "{said}");
+    }
+    let found = fs::symlink_metadata(&path).expect("it is still there");
+    assert!(found.file_type().is_socket());
+}
