@@ -10,8 +10,8 @@ use evcore_token::Token;
 
 use crate::{
     Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, accepting::Accepting,
-    batch::Batch, naming::Naming, outside::Outside, pace::Pace, slots::Slots, timers::Timers,
-    turn::Phase,
+    batch::Batch, idle::Idle, naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown,
+    slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -48,6 +48,8 @@ pub struct EventLoop<L = Listener> {
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
+    pub(crate) idle: Idle,
+    pub(crate) shutdown: Shutdown,
     /// Descriptors that are enough.
     capacity: u32,
 
@@ -83,8 +85,9 @@ impl<L: Listen> EventLoop<L> {
         pace.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let balancer = Balancer::new(builder.policy);
+        let waker = poller.waker();
         Ok(Self {
-            outside: Outside::new(poller.waker()),
+            outside: Outside::new(move || waker.wake()),
             poller,
             naming: Naming::behind(builder.listeners.len()),
             slots: Slots::expecting(builder.connections),
@@ -92,6 +95,8 @@ impl<L: Listen> EventLoop<L> {
             clock,
             pace,
             accepting: Accepting::new(builder.listeners, balancer, builder.lock),
+            idle: Idle::default(),
+            shutdown: Shutdown::default(),
             capacity: builder.connections,
             phase: Phase::Over,
             batch: Batch::with_capacity(budgets.batch),
@@ -121,6 +126,7 @@ impl<L: Listen> EventLoop<L> {
         self.poller
             .add(fd, self.naming.key(token), interest, mode)?;
         self.slots.begin_watched(token);
+        self.idle.grow();
         Ok(())
     }
 
@@ -224,7 +230,11 @@ impl<L: Listen> EventLoop<L> {
     /// A handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        self.outside.handle(self.poller.waker())
+        Handle::new(
+            self.poller.waker(),
+            self.outside.calls(),
+            self.outside.sender(),
+        )
     }
 
     /// The time of this turn, and its strings.

@@ -32,6 +32,9 @@ struct Slot {
     lives: bool,
     // Invariant: only of one that lives.
     watched: bool,
+    /// Nobody need wait for its timers.
+    // Invariant: only of one that lives.
+    cancelable: bool,
     /// Merged readiness; delivered when the queue comes to this index, in whichever turn.
     posted: Ready,
 }
@@ -75,6 +78,7 @@ impl Slots {
         let slot = self.of(token)?;
         let watched = mem::take(&mut slot.watched);
         slot.lives = false;
+        slot.cancelable = false;
         slot.posted = Ready::NONE;
         self.posted.cancel(token.index());
         self.watched -= u32::from(watched);
@@ -129,6 +133,17 @@ impl Slots {
         Some((token, ready))
     }
 
+    /// Marks the timers of a token as such that nobody need wait for. `false` if the token is stale.
+    pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
+        self.of(token).map(|slot| slot.cancelable = true).is_some()
+    }
+
+    /// The indices whose timers nobody need wait for. Costs a look at all.
+    pub(crate) fn cancelable(&self) -> impl Iterator<Item = u32> {
+        let slots = (0..).zip(&self.list);
+        slots.filter_map(|(index, slot)| slot.cancelable.then_some(index))
+    }
+
     /// Whether a token lives.
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
@@ -158,6 +173,12 @@ impl Slots {
     #[inline]
     pub(crate) fn has_posted(&self) -> bool {
         !self.posted.is_empty()
+    }
+
+    /// Whether anything is posted for an index, for this turn or the next.
+    #[inline]
+    pub(crate) fn is_posted(&self, index: u32) -> bool {
+        self.posted.contains(index)
     }
 
     /// How many descriptors are watched.
