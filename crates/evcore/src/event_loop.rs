@@ -9,7 +9,7 @@ use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, accepting::Accepting,
+    Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, Step, accepting::Accepting,
     batch::Batch, idle::Idle, naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown,
     slots::Slots, timers::Timers, turn::Phase,
 };
@@ -40,7 +40,7 @@ use crate::{
 /// assert!(ev.next_step().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct EventLoop<L = Listener> {
+pub struct EventLoop<L: Listen = Listener> {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) poller: Poller,
@@ -55,6 +55,11 @@ pub struct EventLoop<L = Listener> {
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
+    /// The step of a later phase, on its way to the caller. Were it a return value, which takes
+    /// memory since a client's address is long, then every step would be put into that memory, also
+    /// those of the batch, whose two words else stay in registers.
+    // Invariant: nothing, but within `next_step`.
+    pub(crate) found: Option<Step<L::Stream>>,
     pub(crate) outside: Outside,
     pub(crate) budgets: Budgets,
     /// What is left of the budgets in this turn.
@@ -99,6 +104,7 @@ impl<L: Listen> EventLoop<L> {
             shutdown: Shutdown::default(),
             capacity: builder.connections,
             phase: Phase::Over,
+            found: None,
             batch: Batch::with_capacity(budgets.batch),
             budgets,
             left: budgets,

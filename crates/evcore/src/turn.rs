@@ -102,13 +102,21 @@ impl<L: Listen> EventLoop<L> {
         // Mostly it is this; and in the later phases nothing is left of the batch, so which phase it
         // is need not be asked for each event.
         match self.next_reported() {
-            None => self.next_of_later_phases(),
-            step => step,
+            Some(step) => Some(step),
+            None => {
+                self.find_later();
+                self.found.take()
+            }
         }
     }
 
-    /// Not inlined, so that what is inlined into the caller's loop is short.
+    /// Leaves in `found` what the later phases have next. Not inlined, so that what is inlined into
+    /// the caller's loop is short; and not returned, see there.
     #[inline(never)]
+    fn find_later(&mut self) {
+        self.found = self.next_of_later_phases();
+    }
+
     fn next_of_later_phases(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let step = match self.phase {
