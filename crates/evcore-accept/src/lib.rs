@@ -12,6 +12,8 @@ mod accept;
 
 mod stream;
 
+mod wire;
+
 mod backoff;
 
 mod error;
@@ -30,3 +32,4 @@ pub use listener::Listener;
 pub use options::ListenerOptions;
 pub use socket_file::SocketFile;
 pub use stream::Stream;
+pub use wire::Wire;

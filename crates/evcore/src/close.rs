@@ -32,8 +32,7 @@ impl<L: Listen> EventLoop<L> {
         lived
     }
 
-    /// Closes the listeners of this worker for good: the first step of an orderly end, which
-    /// [`shutdown`](Self::shutdown) takes by itself.
+    /// Closes the listeners of this worker for good: the first step of an orderly end.
     ///
     /// Clients that wait in the backlog are left to the other workers that share it.
     ///
@@ -51,7 +50,6 @@ impl<L: Listen> EventLoop<L> {
         self.timers.disarm_both(token.index());
         if watched {
             leave(&mut self.poller, self.naming.key(token));
-            self.idle.forget(token.index());
             self.accepting.descriptor_closed();
         }
         true

@@ -13,11 +13,7 @@
 //! 4. timers that have expired, as [`Step::Expired`];
 //! 5. what was posted, as [`Step::Ready`]: what was left over, what was
 //!    [put off](EventLoop::post_next) to this turn, what [other threads](Handle::post) posted, what
-//!    the lock's hurry put off to here, and what the steps of this turn posted, in this order;
-//! 6. the oldest of the [idle](EventLoop::set_idle), as [`Step::Closing`], if places are short or the
-//!    loop [shuts down](EventLoop::shutdown): last, when all that is known of them has been told, so
-//!    that nobody who has just asked for something is taken for idle; and right before the next
-//!    plan, which finds their places free.
+//!    the lock's hurry put off to here, and what the steps of this turn posted, in this order.
 //!
 //! Each phase has a [budget](Budgets); what is over it comes in the next turn, which does not wait.
 //!
@@ -38,20 +34,15 @@ mod listen;
 mod stats;
 mod step;
 
-mod turn;
-
 mod close;
-mod idle;
-mod shutdown;
+mod turn;
 
 mod accepting;
 mod batch;
-mod calls;
 mod naming;
 mod outside;
 mod pace;
 mod slots;
-mod sync;
 mod timers;
 
 pub use config::{Budgets, Builder};
@@ -70,6 +61,6 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_accept::{Address, Listener, Stream};
+pub use evcore_accept::{Address, Listener, Stream, Wire};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::{Table, Token};

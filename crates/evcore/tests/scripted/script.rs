@@ -30,7 +30,6 @@ pub(crate) enum Did {
     Ready(Token, Ready),
     Expired(Token, Side),
     Woken,
-    Closing(Token),
 }
 
 /// What a wait is to bring.
