@@ -1,0 +1,107 @@
+//! A poller's backend with no kernel behind it.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use evcore::poller::{Abilities, Backend, Events, Registration, Result, Waker};
+
+use crate::World;
+
+/// Watches the sockets of a [`Process`](crate::Process).
+///
+/// A wait lets simulated time pass: until something is ready, a waker wakes, or the timeout is over;
+/// whatever happens in the world happens meanwhile. It takes the
+/// [time of a turn](crate::Conditions::turn) at least. A wait that would never end, because nothing
+/// is left to happen, or that reaches [the end](World::set_end), fails with an
+/// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](std::io::ErrorKind::TimedOut).
+///
+/// Under a bare [`Poller`](evcore::poller::Poller) with
+/// [`Fault::InterruptedWait`](crate::Fault::InterruptedWait), ask for
+/// [`see_signals`](evcore::poller::Poller::see_signals), as the loop does: the poller would measure
+/// by the real clock how long is left to wait.
+///
+/// From [`Process::backend`](crate::Process::backend).
+///
+/// ```
+/// use evcore::{Interest, Mode, Ready, poller::{Events, Poller}};
+/// use evcore_sim::World;
+///
+/// let process = World::new(7).process();
+/// let mut poller = Poller::from_backend(Box::new(process.backend()));
+/// let (near, far) = process.pair();
+/// poller.add(&far, 1, Interest::READ, Mode::Edge)?;
+/// near.send(b"hello")?;
+///
+/// let mut events = Events::with_capacity(4);
+/// poller.wait(&mut events, None)?;
+/// assert_eq!(events.at(0).unwrap().ready, Ready::READABLE);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SimBackend {
+    world: World,
+    process: u32,
+    abilities: Abilities,
+    /// Its place in the world's table of pollers.
+    poller: u32,
+}
+
+impl SimBackend {
+    pub(crate) fn new(world: World, process: u32, abilities: Abilities) -> Self {
+        let poller = world.state().open_poller(process, abilities);
+        Self {
+            world,
+            process,
+            abilities,
+            poller,
+        }
+    }
+}
+
+impl Backend for SimBackend {
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn add(&mut self, registration: &Registration) -> Result<()> {
+        self.world.state().watch(self.poller, registration)
+    }
+
+    fn modify(&mut self, registration: &Registration) -> Result<()> {
+        self.world.state().rewatch(self.poller, registration)
+    }
+
+    fn remove(&mut self, registration: &Registration) -> Result<()> {
+        self.world.state().unwatch(self.poller, registration.id())
+    }
+
+    fn forget(&mut self, registration: &Registration) {
+        // Where the descriptor was closed before, the kernel has forgotten it.
+        let _ = self.remove(registration);
+    }
+
+    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+        let mut state = self.world.state();
+        if state.processes[self.process as usize].is_driven {
+            return state.look(self.poller, events);
+        }
+        state.wait(self.poller, events, timeout)
+    }
+
+    fn waker(&self) -> Waker {
+        let flag = self.world.state().pollers[self.poller as usize].flag();
+        Waker::from_fn(move || flag.store(true, Ordering::Release))
+    }
+}
+
+/// The kernel's side of it goes too.
+impl Drop for SimBackend {
+    fn drop(&mut self) {
+        if let Some(mut state) = self.world.try_state() {
+            state.close_poller(self.poller);
+        }
+    }
+}

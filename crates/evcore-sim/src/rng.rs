@@ -1,0 +1,161 @@
+//! The source of all that is left to chance.
+//!
+//! The sequence of a seed is part of the interface: it does not change with the version, the
+//! machine or the profile, so a seed that failed once fails again. Not for secrets.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use crate::Chance;
+
+/// A seeded generator: the same seed, the same numbers, everywhere and always.
+///
+/// `SplitMix64`, which has 64 bits of state and passes the usual tests (Steele, Lea and Flood:
+/// *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014).
+///
+/// ```
+/// use evcore_sim::Rng;
+///
+/// let (mut one, mut two) = (Rng::new(7), Rng::new(7));
+/// assert_eq!(one.next_u64(), two.next_u64());
+/// assert!(one.below(6) < 6);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rng {
+    state: u64,
+}
+
+impl Rng {
+    /// The generator of a seed. All seeds are good ones, 0 too.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// Another generator, whose numbers have nothing to do with those that come from this one.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Self::new(self.next_u64())
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 up to, and without, `bound`.
+    ///
+    /// # Panics
+    ///
+    /// If `bound` is 0: there is no such number.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        assert!(bound > 0, "no number is below 0");
+        // The high half of the product; how far it is from even is below 2^-32 for any bound
+        // below 2^32, which no simulation can tell.
+        let product = u128::from(self.next_u64()) * u128::from(bound);
+        u64::try_from(product >> 64).expect("the high half of 128 bits")
+    }
+
+    /// As [`below`](Self::below), for lengths and indices.
+    ///
+    /// # Panics
+    ///
+    /// If `bound` is 0.
+    pub fn index(&mut self, bound: usize) -> usize {
+        let number = self.below(bound as u64);
+        usize::try_from(number).expect("it is below a usize")
+    }
+
+    /// Whether it happens this time. What never happens takes nothing from the sequence.
+    pub fn happens(&mut self, chance: Chance) -> bool {
+        !chance.is_never() && chance.covers(self.next_u64())
+    }
+
+    /// A time within a range, to the nanosecond, both ends among them.
+    ///
+    /// A range of one time takes nothing from the sequence; an empty one is taken for its start.
+    pub fn time(&mut self, range: &RangeInclusive<Duration>) -> Duration {
+        let (least_ns, most_ns) = (whole_ns(*range.start()), whole_ns(*range.end()));
+        if most_ns <= least_ns {
+            return *range.start();
+        }
+        let width_ns = (most_ns - least_ns).saturating_add(1);
+        Duration::from_nanos(least_ns + self.below(width_ns))
+    }
+
+    /// One of a list; `None` if it is empty.
+    pub fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+        if list.is_empty() {
+            return None;
+        }
+        list.get(self.index(list.len()))
+    }
+
+    /// Puts a list into any order, each as likely as the others.
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for last in (1..list.len()).rev() {
+            list.swap(last, self.index(last + 1));
+        }
+    }
+}
+
+/// In whole nanoseconds; 584 years at most.
+pub(crate) fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_that_of_the_published_generator() {
+        let mut rng = Rng::new(1_234_567);
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        for number in published {
+            assert_eq!(rng.next_u64(), number);
+        }
+    }
+
+    #[test]
+    fn all_numbers_below_a_bound_come() {
+        let mut rng = Rng::new(1);
+        let mut seen = [0_u32; 6];
+        for _ in 0..6_000 {
+            seen[rng.index(6)] += 1;
+        }
+        assert!(
+            seen.iter().all(|count| (850..1_150).contains(count)),
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn a_time_lies_within_its_range_and_both_ends_come() {
+        let mut rng = Rng::new(1);
+        let ns = Duration::from_nanos;
+        let times: Vec<_> = (0..100).map(|_| rng.time(&(ns(3)..=ns(5)))).collect();
+        assert_eq!(times.iter().min(), Some(&ns(3)));
+        assert_eq!(times.iter().max(), Some(&ns(5)));
+        assert_eq!(rng.time(&(ns(7)..=ns(7))), ns(7));
+        let _ = rng.time(&(Duration::ZERO..=Duration::MAX));
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing_and_changes_the_order() {
+        let mut list: Vec<u32> = (0..50).collect();
+        Rng::new(1).shuffle(&mut list);
+        assert_ne!(list, (0..50).collect::<Vec<_>>());
+        list.sort_unstable();
+        assert_eq!(list, (0..50).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,135 @@
+//! Processes: what they hold, and what becomes of it when they are gone.
+
+use super::State;
+use crate::{
+    agenda::Happening, descriptors::Descriptors, net::EndId, poll::Object, rng::whole_ns,
+    trace::What,
+};
+
+/// A process.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    pub(crate) descriptors: Descriptors,
+    /// Its pollers, by their places.
+    pub(crate) pollers: Vec<u32>,
+    /// It was killed: nothing that its remains say is heard any more.
+    pub(crate) is_dead: bool,
+    /// Its death was noticed.
+    pub(crate) is_reaped: bool,
+    /// Its waits do not wait: somebody else lets time pass.
+    pub(crate) is_driven: bool,
+}
+
+impl State {
+    /// Begins a process.
+    pub(crate) fn begin_process(&mut self, is_driven: bool) -> u32 {
+        let id = u32::try_from(self.processes.len()).expect("there are fewer processes");
+        self.processes.push(Process {
+            is_driven,
+            ..Process::default()
+        });
+        self.note(What::Begin, u64::from(id), 0);
+        id
+    }
+
+    pub(crate) fn is_alive(&self, process: u32) -> bool {
+        !self.processes[process as usize].is_dead
+    }
+
+    /// Closes a descriptor of a process that lives.
+    pub(crate) fn close_descriptor(&mut self, process: u32, fd: i32) {
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        let Some(object) = descriptors.remove(fd) else {
+            return;
+        };
+        match object {
+            Object::End(id) => self.close(id),
+            Object::Listener(id) => {
+                // A listener's watches are each of one of its descriptors.
+                self.forget_watches_of(process, fd);
+                self.leave_listener(id);
+            }
+        }
+    }
+
+    /// Destroys the connection that a descriptor is of.
+    pub(crate) fn reset_descriptor(&mut self, process: u32, fd: i32, id: EndId) {
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        if descriptors.remove(fd).is_some() {
+            self.reset(id);
+        }
+    }
+
+    /// A process begins to sleep in its pollers' waits, or sleeps no more.
+    pub(crate) fn set_sleeping(&mut self, process: u32, sleeps: bool) {
+        for poller in &self.processes[process as usize].pollers {
+            self.pollers[*poller as usize].sleeps = sleeps;
+        }
+    }
+
+    /// Whether a wait of this process would end at once.
+    pub(crate) fn has_news(&mut self, process: u32) -> bool {
+        let pollers = self.processes[process as usize].pollers.len();
+        (0..pollers).any(|place| {
+            let poller = self.processes[process as usize].pollers[place];
+            self.would_report(poller)
+        })
+    }
+
+    /// Whether somebody has used a waker of this process.
+    pub(crate) fn is_woken(&self, process: u32) -> bool {
+        let pollers = &self.processes[process as usize].pollers;
+        pollers
+            .iter()
+            .any(|poller| self.pollers[*poller as usize].is_woken())
+    }
+
+    fn forget_watches_of(&mut self, process: u32, fd: i32) {
+        for poller in self.processes[process as usize].pollers.clone() {
+            let ids: Vec<_> = self.pollers[poller as usize].of_descriptor(fd).collect();
+            for id in ids {
+                let _ = self.unwatch(poller, id);
+            }
+        }
+    }
+
+    /// Kills a process: the kernel closes what it had. A lock that it held stays taken until
+    /// somebody notices.
+    pub(crate) fn kill(&mut self, process: u32) {
+        self.note(What::Die, u64::from(process), 0);
+        for fd in self.processes[process as usize].descriptors.numbers() {
+            self.close_descriptor(process, fd);
+        }
+        self.processes[process as usize].is_dead = true;
+        self.set_sleeping(process, false);
+        let after_ns = whole_ns(self.rng.time(&self.conditions.reap));
+        self.enter_after(after_ns, Happening::Reap(process));
+    }
+
+    /// The parent notices a death, and frees the locks.
+    pub(crate) fn reap(&mut self, process: u32) {
+        self.note(What::Reap, u64::from(process), 0);
+        for owner in &mut self.locks {
+            if *owner == Some(process) {
+                *owner = None;
+            }
+        }
+        self.processes[process as usize].is_reaped = true;
+    }
+
+    /// Tries to take a lock for a process.
+    pub(crate) fn try_lock(&mut self, lock: usize, process: u32) -> bool {
+        let owner = *self.locks[lock].get_or_insert(process);
+        let is_mine = owner == process;
+        self.note(What::Lock, u64::from(process), u64::from(is_mine));
+        is_mine
+    }
+
+    /// Gives a lock back that a process has, if it lives.
+    pub(crate) fn unlock(&mut self, lock: usize, process: u32) {
+        if self.locks[lock] == Some(process) && self.is_alive(process) {
+            self.locks[lock] = None;
+            self.note(What::Unlock, u64::from(process), 0);
+        }
+    }
+}
