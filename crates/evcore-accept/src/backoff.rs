@@ -4,6 +4,10 @@
 //! emptied: a loop that goes on watching it spins. So listening pauses, for a time or until a
 //! descriptor is closed, whichever is sooner.
 //!
+//! Meanwhile the clients wait in the backlog. One a pause may be turned away, to learn why: more
+//! would be turned away needlessly where descriptors are closed all the time, and each serves the
+//! next.
+//!
 //! There is no clock here, and no listener: the caller says what time it is, stops watching its
 //! listeners when the pause begins, and watches them again when it ends.
 
@@ -30,6 +34,8 @@ use std::time::Duration;
 pub struct Backoff {
     pause_ms: u64,
     resumes_at_ms: Option<u64>,
+    /// When another client may be turned away.
+    turns_away_at_ms: u64,
 }
 
 impl Backoff {
@@ -51,12 +57,36 @@ impl Backoff {
         Self {
             pause_ms: u64::try_from(pause_ms).unwrap_or(u64::MAX),
             resumes_at_ms: None,
+            turns_away_at_ms: 0,
         }
     }
 
     /// Begins a pause; one that is under way begins anew.
     pub fn pause(&mut self, now_ms: u64) {
         self.resumes_at_ms = Some(now_ms.saturating_add(self.pause_ms));
+    }
+
+    /// Whether it is time to turn a client away, by a [`Reserve`](crate::Reserve): true once in the
+    /// length of a pause, however many pauses begin in it.
+    ///
+    /// To be asked when there is no descriptor left, before the [`pause`](Self::pause).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_accept::Backoff;
+    ///
+    /// let mut backoff = Backoff::new();
+    /// assert!(backoff.turns_away(1_000));
+    /// assert!(!backoff.turns_away(1_499));
+    /// assert!(backoff.turns_away(1_500));
+    /// ```
+    pub fn turns_away(&mut self, now_ms: u64) -> bool {
+        let is_time = now_ms >= self.turns_away_at_ms;
+        if is_time {
+            self.turns_away_at_ms = now_ms.saturating_add(self.pause_ms);
+        }
+        is_time
     }
 
     /// Ends the pause because a descriptor was closed, and returns whether there was one to end.
@@ -141,6 +171,18 @@ mod tests {
         assert!(backoff.descriptor_closed());
         assert!(!backoff.is_paused(1));
         assert!(!backoff.descriptor_closed(), "there is none left to end");
+    }
+
+    #[test]
+    fn one_client_a_pause_is_turned_away_however_often_descriptors_are_closed() {
+        let mut backoff = Backoff::new();
+        let mut turned_away = 0;
+        for now_ms in 0..2_000 {
+            turned_away += u32::from(backoff.turns_away(now_ms));
+            backoff.pause(now_ms);
+            backoff.descriptor_closed();
+        }
+        assert_eq!(turned_away, 4);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod stream;
 mod wire;
 
 mod backoff;
+mod reserve;
 
 mod error;
 
@@ -30,6 +31,7 @@ pub use backoff::Backoff;
 pub use error::{Error, PathProblem};
 pub use listener::Listener;
 pub use options::ListenerOptions;
+pub use reserve::Reserve;
 pub use socket_file::SocketFile;
 pub use stream::Stream;
 pub use wire::Wire;
