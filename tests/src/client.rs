@@ -153,6 +153,17 @@ impl Client {
         self.response()
     }
 
+    /// A request without a body, and its answer, or how the connection ended before it.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_response`](Self::try_response), and the kernel's, which does not take the request.
+    pub fn try_get(&mut self, path: &str) -> io::Result<Response> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        self.stream.write_all(request.as_bytes())?;
+        self.try_response()
+    }
+
     /// The next answer.
     ///
     /// # Panics

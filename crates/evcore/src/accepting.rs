@@ -5,7 +5,7 @@
 
 use std::{mem, time::Duration};
 
-use evcore_accept::{Accept, Backoff};
+use evcore_accept::{Accept, Backoff, Reserve, Shortage};
 use evcore_balancer::{Balancer, Load, Lock, Plan};
 use evcore_poller::{Interest, Mode, Poller};
 use evcore_posted::PostedQueue;
@@ -27,12 +27,17 @@ pub(crate) struct Accepting<L> {
     // Invariant: empty while not listening.
     queue: PostedQueue,
     backoff: Backoff,
+    reserve: Reserve,
     /// What accepting met and a step could not tell: the next wait does.
     failure: Option<Error>,
 }
 
 impl<L: Listen> Accepting<L> {
     pub(crate) fn new(listeners: Vec<L>, balancer: Balancer, lock: Option<Box<dyn Lock>>) -> Self {
+        let mut reserve = Reserve::none();
+        if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
+            reserve.hold();
+        }
         Self {
             listeners,
             balancer,
@@ -41,6 +46,7 @@ impl<L: Listen> Accepting<L> {
             listening: false,
             queue: PostedQueue::new(),
             backoff: Backoff::new(),
+            reserve,
             failure: None,
         }
     }
@@ -121,10 +127,9 @@ impl<L: Listen> Accepting<L> {
                     *left -= 1;
                     self.queue.post(id);
                 }
-                Ok(Accept::Drained) => {}
-                Ok(Accept::OutOfDescriptors(_)) => {
-                    stats.accept_pauses += 1;
-                    self.backoff.pause(now_ms);
+                Ok(Accept::Drained) => self.refill_reserve(),
+                Ok(Accept::OutOfDescriptors(shortage)) => {
+                    self.run_out(listener, shortage, now_ms, stats);
                     return None;
                 }
                 Err(error) => {
@@ -172,12 +177,34 @@ impl<L: Listen> Accepting<L> {
     pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
         let stopped = self.stop_listening(poller);
         self.listeners.clear();
+        self.reserve = Reserve::none();
         self.release_lock();
         stopped
     }
 
     pub(crate) fn is_listening(&self) -> bool {
         self.listening
+    }
+
+    /// There is nothing left to accept with: all listeners pause, and one client learns of it.
+    fn run_out(&mut self, listener: usize, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
+        // Memory is not set aside.
+        let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();
+        if reserve_helps && self.backoff.turns_away(now_ms) {
+            let listener = &self.listeners[listener];
+            let has_come = || matches!(listener.accept(), Ok(Accept::Connection(..)));
+            stats.turned_away += u64::from(self.reserve.lend(has_come) == Some(true));
+        }
+        stats.accept_pauses += 1;
+        self.backoff.pause(now_ms);
+    }
+
+    /// Sets a descriptor aside again, if another has taken the one that was: not before everybody
+    /// who waits has one.
+    fn refill_reserve(&mut self) {
+        if L::TAKES_DESCRIPTORS {
+            self.reserve.hold();
+        }
     }
 
     fn listen(&mut self, poller: &mut Poller) -> Result<()> {

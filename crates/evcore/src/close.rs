@@ -32,6 +32,14 @@ impl<L: Listen> EventLoop<L> {
         lived
     }
 
+    /// Says that a descriptor was closed which the loop did not watch: a file, say.
+    ///
+    /// A loop that has run out of descriptors then listens again in the next turn. Without this it
+    /// does so half a second after it ran out; closing a token says it by itself.
+    pub fn descriptor_closed(&mut self) {
+        self.accepting.descriptor_closed();
+    }
+
     /// Closes the listeners of this worker for good: the first step of an orderly end.
     ///
     /// Clients that wait in the backlog are left to the other workers that share it.

@@ -66,6 +66,11 @@ pub trait Listen: Pollable + fmt::Debug {
     /// A client's connection, which the loop can watch.
     type Stream: Pollable;
 
+    /// Whether each connection takes a descriptor of this process, as sockets do.
+    ///
+    /// A loop then sets one aside, to turn clients away with when there is no other.
+    const TAKES_DESCRIPTORS: bool = false;
+
     /// Accepts one connection, if one is waiting; never blocks.
     ///
     /// # Errors
@@ -76,6 +81,8 @@ pub trait Listen: Pollable + fmt::Debug {
 
 impl Listen for Listener {
     type Stream = Stream;
+
+    const TAKES_DESCRIPTORS: bool = true;
 
     #[inline]
     fn accept(&self) -> Result<Accept, Error> {

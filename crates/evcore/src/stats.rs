@@ -30,6 +30,9 @@ pub struct Stats {
     pub accepted: u64,
     /// Times that accepting paused because descriptors or memory had run out.
     pub accept_pauses: u64,
+    /// Clients turned away because descriptors had run out: accepted, and closed at once. Not among
+    /// [`accepted`](Self::accepted).
+    pub turned_away: u64,
     /// Timers that fired.
     pub expired: u64,
     /// Steps delivered from the posted queue, whoever put them there.

@@ -1,0 +1,122 @@
+//! Clients that are told, by a reserve descriptor, that there is no other.
+//!
+//! The limit belongs to the whole process, so these tests are alone in their own, and one at a time.
+
+#![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    net::TcpStream,
+    sync::Mutex,
+    time::Duration,
+};
+
+use evcore::{
+    EventLoop, Listener, Step,
+    clock::{Clock, ManualSource},
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Held by the test that counts on the descriptors of this process.
+static DESCRIPTORS: Mutex<()> = Mutex::new(());
+
+/// Takes every descriptor that there is, under a limit that is soon reached.
+fn take_all_descriptors() -> Vec<File> {
+    let few = Rlimit {
+        current: Some(128),
+        ..getrlimit(Resource::Nofile)
+    };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let files: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    assert!(!files.is_empty());
+    files
+}
+
+/// A turn that a wake-up ends, if nothing else does; who came.
+fn accepted(ev: &mut EventLoop) -> Vec<evcore::Accepted> {
+    ev.handle().wake();
+    ev.wait().unwrap();
+    let steps = std::iter::from_fn(|| ev.next_step());
+    steps
+        .filter_map(|step| match step {
+            Step::Accepted(new) => Some(new),
+            _ => None,
+        })
+        .collect()
+}
+
+/// How many clients have been closed by the server.
+fn told(clients: &mut [TcpStream]) -> usize {
+    let ended = |client: &mut TcpStream| match client.read(&mut [0]) {
+        Ok(n) => n == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    };
+    clients
+        .iter_mut()
+        .filter_map(|client| ended(client).then_some(()))
+        .count()
+}
+
+#[test]
+fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
+    let _alone = DESCRIPTORS.lock().unwrap();
+    let time = ManualSource::new();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().clone();
+    let mut ev = EventLoop::builder()
+        .listener(listener)
+        .clock(Clock::with_source(time.clone()))
+        .build()
+        .unwrap();
+    let mut clients = [(); 5].map(|()| TcpStream::connect(&address).unwrap());
+    for client in &clients {
+        client.set_nonblocking(true).unwrap();
+    }
+    let mut files = take_all_descriptors();
+
+    assert_eq!(accepted(&mut ev).len(), 0);
+    assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+    assert!(
+        File::open("/dev/null").is_err(),
+        "the reserve is held again"
+    );
+
+    // A place for one, who is served; nobody else is turned away for that.
+    files.pop();
+    ev.descriptor_closed();
+    let served = accepted(&mut ev);
+    assert_eq!(served.len(), 1);
+    assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+    assert_eq!(ev.stats().accept_pauses, 2);
+
+    // Half a second later it is the next one's turn, and not earlier.
+    time.advance(Duration::from_millis(499));
+    assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
+    assert_eq!(told(&mut clients), 1);
+    time.advance(Duration::from_millis(1));
+    assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
+    assert_eq!((told(&mut clients), ev.stats().turned_away), (2, 2));
+
+    // Everybody who has waited is served in the end, and the listener is drained.
+    files.clear();
+    ev.descriptor_closed();
+    assert_eq!(accepted(&mut ev).len(), 2);
+    assert_eq!(ev.stats().accepted, 3);
+    drop(served);
+}
+
+#[test]
+fn a_loop_without_listeners_sets_nothing_aside() {
+    let _alone = DESCRIPTORS.lock().unwrap();
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    let ev = EventLoop::builder().build().unwrap();
+    let bare = open() - before;
+    drop(ev);
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut ev = EventLoop::builder().listener(listener).build().unwrap();
+    assert_eq!(open() - before, bare + 2, "the listener, and the reserve");
+    ev.close_listeners().unwrap();
+    assert_eq!(open() - before, bare, "neither is needed any more");
+}
