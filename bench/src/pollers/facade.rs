@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime};
 
 use evcore::clock::{Clock, Reading, Source};
@@ -37,6 +38,17 @@ impl Facade {
         }
         let timers = setup.timers;
         Facade { ev, timers }
+    }
+
+    /// As a server that has closed a connection, which the kernel was left to forget.
+    pub(super) fn after_a_close(watched: &[OwnedFd], setup: Setup) -> Facade {
+        let mut facade = Facade::new(watched, setup);
+        let token = token(u32::try_from(watched.len()).expect("it is a count"));
+        let (gone, _peer) = UnixStream::pair().expect("there are descriptors left");
+        let added = facade.ev.add(token, &gone, Interest::READ, Mode::Level);
+        added.expect("it is not watched yet");
+        assert!(facade.ev.close_fd(token, gone), "it is in the loop");
+        facade
     }
 }
 

@@ -103,6 +103,10 @@ pub(super) fn peers() -> Vec<Peer> {
                 Box::new(|watched, setup| Box::new(Facade::new(watched, setup))),
             )
         },
+        Peer::new(
+            "EventLoop, after a close",
+            Box::new(|watched, setup| Box::new(Facade::after_a_close(watched, setup))),
+        ),
         Peer::new("mio", Box::new(|watched, _| Box::new(Mio::new(watched)))),
         Peer::new(
             "polling",

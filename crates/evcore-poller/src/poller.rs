@@ -53,6 +53,7 @@ pub struct Poller {
     // Invariant: each is registered.
     refused: Vec<u64>,
     sees_signals: bool,
+    sees_gone: bool,
     made_in: Birthplace,
 }
 
@@ -95,6 +96,7 @@ impl Poller {
             registry,
             refused: Vec::new(),
             sees_signals: false,
+            sees_gone: false,
             made_in: Birthplace::here(),
         }
     }
@@ -274,6 +276,16 @@ impl Poller {
         self.sees_signals = yes;
     }
 
+    /// Whether a wait may report keys that were [forgotten](Self::forget) (`true`), or none of them
+    /// is (`false`, as it is at first).
+    ///
+    /// For a caller whose keys never come again, and who knows by itself which are in use: it saves
+    /// a look at each event, once a descriptor was forgotten. Where there is nothing else to report,
+    /// they are dealt with here all the same.
+    pub fn see_gone(&mut self, yes: bool) {
+        self.sees_gone = yes;
+    }
+
     /// A handle that ends a wait from another thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
@@ -318,7 +330,7 @@ impl Poller {
                 Change::Remove(old) => {
                     // Refused or not, it falls silent, which is all that was asked.
                     if self.backend.remove(&old).is_err() {
-                        self.registry.expect_ghosts();
+                        self.registry.expect_more_than_asked();
                     }
                     continue;
                 }
@@ -331,7 +343,7 @@ impl Poller {
 
     fn refuse(&mut self, key: u64) {
         self.registry.forget_known(key);
-        self.registry.expect_ghosts();
+        self.registry.expect_more_than_asked();
         self.refused.push(key);
     }
 
@@ -381,14 +393,18 @@ impl Poller {
 
     /// Completes all events but the first `from`, and drops those that are nobody's. Returns how
     /// many these were.
+    #[inline]
     fn complete(&mut self, events: &mut Events, from: usize) -> usize {
-        // The usual batch needs nothing, and on epoll is not even looked at before anything was
-        // forgotten.
-        let registry = &self.registry;
-        let is_plain = |event: &Event| registry.is_plain(event.key);
-        if !events.has_exceptional() && (!registry.looks() || events.iter().all(is_plain)) {
+        // The usual batch needs nothing, and on epoll is mostly not even looked at.
+        let suspects = self.registry.suspects(self.sees_gone);
+        let is_plain = |event: &Event| self.registry.is_plain(event.key);
+        if !events.has_exceptional() && events.iter().take(suspects).all(is_plain) {
             return 0;
         }
+        self.complete_each(events, from)
+    }
+
+    fn complete_each(&mut self, events: &mut Events, from: usize) -> usize {
         let before = events.len();
         events.retain_from(from, |event| self.registry.complete(event));
         before - events.len()

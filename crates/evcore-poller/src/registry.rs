@@ -35,8 +35,10 @@ pub(crate) struct Registry {
     // Invariant: those of the live rows, each of which has one of its own.
     descriptors: Descriptors,
     /// Whether events are to be looked at one by one: there are modes that are kept here, one-shots
-    /// whose end is to be noted, or registrations that have left without the kernel's word for it.
+    /// whose end is to be noted, or registrations that may report more than the backend was told.
     looks: bool,
+    /// Whether registrations have left without the kernel's word for it, so that it may report them.
+    haunted: bool,
     /// The modes that need nothing here when they report.
     plain: [Mode; 2],
     /// Ids of which the backend may have to be told something.
@@ -80,6 +82,7 @@ impl Registry {
             rows: Vec::new(),
             descriptors: Descriptors::default(),
             looks: !(native.edge && native.oneshot),
+            haunted: false,
             plain: [
                 Mode::Level,
                 if native.edge { Mode::Edge } else { Mode::Level },
@@ -92,13 +95,24 @@ impl Registry {
         self.native
     }
 
-    /// Whether [`complete`](Self::complete) has work beyond exceptional readiness.
-    pub(crate) fn looks(&self) -> bool {
-        self.looks
+    /// How many events of a wait, from the first, are to be looked at, whether they are
+    /// [plain](Self::is_plain); fewer where the caller sees those of who is gone.
+    pub(crate) fn suspects(&self, sees_gone: bool) -> usize {
+        match (self.looks, self.haunted) {
+            (false, false) => 0,
+            // Where the first is somebody's, the gone are not alone, and so no reason to act.
+            (false, true) if sees_gone => 1,
+            _ => usize::MAX,
+        }
     }
 
     /// From here on the kernel may report what is not registered any more.
     pub(crate) fn expect_ghosts(&mut self) {
+        self.haunted = true;
+    }
+
+    /// From here on the kernel may report of a registration what it is not asked any more.
+    pub(crate) fn expect_more_than_asked(&mut self) {
         self.looks = true;
     }
 
@@ -206,6 +220,7 @@ impl Registry {
     /// The backend has forgotten everything: what it is to be told again, less the one-shots that
     /// have reported.
     pub(crate) fn begin_anew(&mut self) -> Vec<Registration> {
+        self.haunted = false;
         let rows = self.rows.iter_mut().zip(0..);
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {
@@ -220,7 +235,6 @@ impl Registry {
     #[inline]
     pub(crate) fn is_plain(&self, key: u64) -> bool {
         let (id, tag) = split(key);
-        // Every server asks this of every event, once it has closed a connection.
         self.rows.get(id as usize).is_some_and(|row| {
             let is_known = row.tag == tag && !row.known.is_empty();
             is_known && self.plain.contains(&row.mode)

@@ -79,6 +79,8 @@ impl<L: Listen> EventLoop<L> {
         // A wait that a signal ends is a turn with no events: so no clock is read to put it on
         // again, and what the signal's handler did is seen at once.
         poller.see_signals(true);
+        // A token's generation does not come again, so the loop itself knows who is gone.
+        poller.see_gone(true);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         pace.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();

@@ -68,6 +68,43 @@ fn a_wait_that_sees_signals_is_interrupted_by_a_ghost() {
 }
 
 #[test]
+fn who_asks_to_see_the_gone_is_told_of_them_behind_others() {
+    let mut stage = haunted(ALL);
+    stage.poller.see_gone(true);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    let both = [(3, Ready::READABLE), (9, Ready::READABLE)];
+    assert_eq!(stage.wait(reports(both)), both);
+    let error = [(3, Ready::ERROR | Ready::READABLE), (9, Ready::READABLE)];
+    assert_eq!(stage.wait(reports(error)), error[..1], "each was looked at");
+}
+
+#[test]
+fn ghosts_that_come_alone_are_laid_for_who_sees_the_gone_too() {
+    let mut stage = haunted(ALL);
+    stage.poller.see_gone(true);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.calls();
+    let answers = [[(9, Ready::READABLE)], [(3, Ready::READABLE)]].map(reports);
+    stage.script().answers.extend(answers);
+    assert_eq!(stage.idle(), [(3, Ready::READABLE)]);
+    let expected = [Wait(None), BeginAnew, Add(3, Interest::READ), Wait(None)];
+    assert_eq!(stage.calls(), expected);
+}
+
+#[test]
+fn what_is_asked_no_more_is_not_reported_even_to_who_sees_the_gone() {
+    let mut stage = Stage::new(ALL);
+    stage.poller.see_gone(true);
+    for key in [3, 9] {
+        stage.add(key, Interest::READ, Mode::Level).expect("add");
+    }
+    stage.script().refuses.push(9);
+    stage.modify(9, Interest::NONE);
+    let both = [(3, Ready::READABLE), (9, Ready::READABLE)];
+    assert_eq!(stage.wait(reports(both)), both[..1]);
+}
+
+#[test]
 fn a_one_shot_that_reported_stays_silent_in_the_new_set() {
     let mut stage = haunted(ALL);
     for key in [3, 4] {
