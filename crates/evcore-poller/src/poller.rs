@@ -347,7 +347,11 @@ impl Poller {
         self.refused.push(key);
     }
 
+    #[inline]
     fn report_refused(&mut self, events: &mut Events) {
+        if self.refused.is_empty() {
+            return;
+        }
         let count = events.room().min(self.refused.len());
         for key in self.refused.drain(..count) {
             if let Some(ready) = self.registry.refusal(key) {

@@ -127,6 +127,13 @@ impl TurnQueue {
         self.links.clear(&mut self.next);
     }
 
+    /// Whether `id` is queued, for this turn or the next. O(1).
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, id: u32) -> bool {
+        self.links.has(&self.due, id) || self.links.has(&self.next, id)
+    }
+
     /// Walks the ids that are due in this turn, the one that has been due the longest first.
     pub fn due(&self) -> impl Iterator<Item = u32> {
         self.links.iter(&self.due)
@@ -342,6 +349,10 @@ mod tests {
                 let len = oracle.due.len() + oracle.next.len();
                 prop_assert_eq!(queue.len() as usize, len);
                 prop_assert_eq!(queue.is_empty(), len == 0);
+                for id in 0..20 {
+                    let queued = oracle.due.contains(&id) || oracle.next.contains(&id);
+                    prop_assert_eq!(queue.contains(id), queued);
+                }
             }
         }
     }

@@ -345,6 +345,9 @@ impl TimerQueue for TimerWheel {
     }
 
     fn next_deadline(&self) -> Option<u64> {
+        if self.armed == 0 {
+            return None;
+        }
         let overdue =
             [DUE, LATE].map(|list| self.lists.first(list).map(|node| self.lists.deadline(node)));
         let slot = self.first_slot().map(|(_, start)| start);

@@ -40,7 +40,8 @@ impl<L: Listen> EventLoop<L> {
         self.accepting.descriptor_closed();
     }
 
-    /// Closes the listeners of this worker for good: the first step of an orderly end.
+    /// Closes the listeners of this worker for good: the first step of an orderly end, which
+    /// [`shutdown`](Self::shutdown) takes by itself.
     ///
     /// Clients that wait in the backlog are left to the other workers that share it.
     ///
@@ -58,6 +59,7 @@ impl<L: Listen> EventLoop<L> {
         self.timers.disarm_both(token.index());
         if watched {
             leave(&mut self.poller, self.naming.key(token));
+            self.idle.forget(token.index());
             self.accepting.descriptor_closed();
         }
         true

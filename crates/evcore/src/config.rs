@@ -33,6 +33,9 @@ pub struct Budgets {
     /// Posted steps, and posts that are taken in from other threads. Default 1,024; 0 is taken for
     /// 1.
     pub posted: usize,
+    /// Idle connections named for closing while the loop shuts down. Default 256; 0 is taken for 1.
+    /// (When places are short, 32 at most are named in any case.)
+    pub closing: usize,
 }
 
 impl Default for Budgets {
@@ -42,6 +45,7 @@ impl Default for Budgets {
             accepts: 64,
             expired: 1024,
             posted: 1024,
+            closing: 256,
         }
     }
 }
@@ -54,6 +58,7 @@ impl Budgets {
             accepts: self.accepts.max(1),
             expired: self.expired.max(1),
             posted: self.posted.max(1),
+            closing: self.closing.max(1),
         }
     }
 }

@@ -9,9 +9,9 @@ use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, accepting::Accepting,
-    batch::Batch, naming::Naming, outside::Outside, pace::Pace, slots::Slots, timers::Timers,
-    turn::Phase,
+    Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, Step, accepting::Accepting,
+    batch::Batch, idle::Idle, naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown,
+    slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -40,7 +40,7 @@ use crate::{
 /// assert!(ev.next_step().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct EventLoop<L = Listener> {
+pub struct EventLoop<L: Listen = Listener> {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) poller: Poller,
@@ -48,11 +48,18 @@ pub struct EventLoop<L = Listener> {
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
+    pub(crate) idle: Idle,
+    pub(crate) shutdown: Shutdown,
     /// Descriptors that are enough.
     capacity: u32,
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
+    /// The step of a later phase, on its way to the caller. Were it a return value, which takes
+    /// memory since a client's address is long, then every step would be put into that memory, also
+    /// those of the batch, whose two words else stay in registers.
+    // Invariant: nothing, but within `next_step`.
+    pub(crate) found: Option<Step<L::Stream>>,
     pub(crate) outside: Outside,
     pub(crate) budgets: Budgets,
     /// What is left of the budgets in this turn.
@@ -85,8 +92,9 @@ impl<L: Listen> EventLoop<L> {
         pace.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let balancer = Balancer::new(builder.policy);
+        let waker = poller.waker();
         Ok(Self {
-            outside: Outside::new(poller.waker()),
+            outside: Outside::new(move || waker.wake()),
             poller,
             naming: Naming::behind(builder.listeners.len()),
             slots: Slots::expecting(builder.connections),
@@ -94,8 +102,11 @@ impl<L: Listen> EventLoop<L> {
             clock,
             pace,
             accepting: Accepting::new(builder.listeners, balancer, builder.lock),
+            idle: Idle::default(),
+            shutdown: Shutdown::default(),
             capacity: builder.connections,
             phase: Phase::Over,
+            found: None,
             batch: Batch::with_capacity(budgets.batch),
             budgets,
             left: budgets,
@@ -123,6 +134,7 @@ impl<L: Listen> EventLoop<L> {
         self.poller
             .add(fd, self.naming.key(token), interest, mode)?;
         self.slots.begin_watched(token);
+        self.idle.grow();
         Ok(())
     }
 
@@ -226,7 +238,11 @@ impl<L: Listen> EventLoop<L> {
     /// A handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        self.outside.handle(self.poller.waker())
+        Handle::new(
+            self.poller.waker(),
+            self.outside.calls(),
+            self.outside.sender(),
+        )
     }
 
     /// The time of this turn, and its strings.

@@ -4,16 +4,17 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
+    time::Duration,
 };
 
 use evcore_poller::{Ready, Waker};
 use evcore_posted::Sender;
 use evcore_token::Token;
 
-use crate::outside::{Calls, Post};
+use crate::{calls::Calls, outside::Post};
 
-/// Wakes the loop from another thread or a signal handler, and posts to it from another thread.
-/// Cheap to clone.
+/// Wakes the loop or shuts it down from another thread or a signal handler, and posts to it from
+/// another thread. Cheap to clone.
 ///
 /// Its descriptor ([`AsFd`]) takes eight bytes, the number 1 in native order, for the same effect as
 /// [`wake`](Self::wake): that is what `evcore-prefork` needs to make a signal wake the loop.
@@ -49,6 +50,33 @@ impl Handle {
     /// loop is gone it does nothing.
     pub fn wake(&self) {
         self.calls.call();
+        self.waker.wake();
+    }
+
+    /// Makes the loop [shut down](crate::EventLoop::shutdown), as if it did so at the beginning of
+    /// its next turn: from there the time counts. It ends the loop's wait.
+    ///
+    /// Of several calls the one that ends first counts. What this thread did before is visible once
+    /// the loop [is shutting down](crate::EventLoop::is_shutting_down). It makes no
+    /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
+    ///
+    /// Rounded up to a millisecond. Takes no lock and allocates nothing, so a signal handler may call
+    /// it (outside Linux it may set `errno`). After the loop is gone it does nothing.
+    ///
+    /// ```
+    /// # use evcore::EventLoop;
+    /// # use std::time::Duration;
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let handle = ev.handle();
+    /// std::thread::spawn(move || handle.shutdown(Duration::from_secs(30)));
+    /// while !ev.is_done() {
+    ///     ev.wait()?;
+    ///     while ev.next_step().is_some() {}
+    /// }
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn shutdown(&self, timeout: Duration) {
+        self.calls.shut_down(timeout);
         self.waker.wake();
     }
 
@@ -138,5 +166,82 @@ pub struct LoopGone {
 impl From<LoopGone> for io::Error {
     fn from(gone: LoopGone) -> Self {
         Self::new(io::ErrorKind::BrokenPipe, gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evcore_poller::WakeChannel;
+
+    use super::*;
+    use crate::outside::Outside;
+
+    fn outside() -> (Outside, Handle) {
+        let channel = WakeChannel::new().unwrap();
+        let waker = channel.waker();
+        let outside = Outside::new(move || waker.wake());
+        let handle = Handle::new(channel.waker(), outside.calls(), outside.sender());
+        (outside, handle)
+    }
+
+    #[test]
+    fn a_wake_is_one_whatever_ended_the_wait_and_is_delivered_once() {
+        let (mut outside, handle) = outside();
+        handle.wake();
+        outside.wait_was_ended();
+        assert!(outside.has_work() && outside.take_wake());
+        outside.wait_was_ended();
+        assert!(!outside.take_wake());
+    }
+
+    #[test]
+    fn whoever_holds_the_descriptor_is_given_the_benefit_of_the_doubt() {
+        let (mut outside, handle) = outside();
+        outside.wait_was_ended();
+        assert!(!outside.take_wake());
+        let _ = handle.as_fd();
+        outside.wait_was_ended();
+        assert!(outside.take_wake());
+    }
+
+    #[test]
+    fn the_inbox_is_looked_into_after_a_wake_up_and_until_it_is_empty() {
+        let (mut outside, handle) = outside();
+        let token = Token::new(0, std::num::NonZeroU32::MIN);
+        for _ in 0..3 {
+            handle.post(token, Ready::READABLE).unwrap();
+        }
+        assert!(!outside.has_news(), "nobody has been woken");
+        outside.wait_was_ended();
+        assert_eq!(outside.posts(2).count(), 2);
+        assert!(outside.has_news() && outside.has_work());
+        assert_eq!(outside.posts(2).count(), 1);
+        assert!(!outside.has_news() && !outside.has_work());
+    }
+
+    #[test]
+    fn of_several_shutdowns_the_shortest_begins_even_if_a_wait_failed_between_them() {
+        let (mut outside, handle) = outside();
+        let asked = [7_000_001, 5_000_001, 6_000_000].map(Duration::from_nanos);
+        handle.shutdown(asked[0]);
+        handle.shutdown(asked[1]);
+        outside.wait_was_ended();
+        handle.shutdown(asked[2]);
+        outside.wait_was_ended();
+        let shortest = Duration::from_millis(6);
+        assert_eq!(
+            outside.take_shutdown(),
+            Some(shortest),
+            "5.000001 ms, rounded up"
+        );
+        assert_eq!(outside.take_shutdown(), None);
+    }
+
+    #[test]
+    fn the_longest_shutdown_is_one_too() {
+        let (mut outside, handle) = outside();
+        handle.shutdown(Duration::MAX);
+        outside.wait_was_ended();
+        assert!(outside.take_shutdown() >= Some(Duration::from_secs(u64::MAX / 1001)));
     }
 }

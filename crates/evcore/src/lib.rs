@@ -13,7 +13,11 @@
 //! 4. timers that have expired, as [`Step::Expired`];
 //! 5. what was posted, as [`Step::Ready`]: what was left over, what was
 //!    [put off](EventLoop::post_next) to this turn, what [other threads](Handle::post) posted, what
-//!    the lock's hurry put off to here, and what the steps of this turn posted, in this order.
+//!    the lock's hurry put off to here, and what the steps of this turn posted, in this order;
+//! 6. the oldest of the [idle](EventLoop::set_idle), as [`Step::Closing`], if places are short or the
+//!    loop [shuts down](EventLoop::shutdown): last, when all that is known of them has been told, so
+//!    that nobody who has just asked for something is taken for idle; and right before the next
+//!    plan, which finds their places free.
 //!
 //! Each phase has a [budget](Budgets); what is over it comes in the next turn, which does not wait.
 //!
@@ -34,15 +38,20 @@ mod listen;
 mod stats;
 mod step;
 
-mod close;
 mod turn;
+
+mod close;
+mod idle;
+mod shutdown;
 
 mod accepting;
 mod batch;
+mod calls;
 mod naming;
 mod outside;
 mod pace;
 mod slots;
+mod sync;
 mod timers;
 
 pub use config::{Budgets, Builder};

@@ -1,23 +1,17 @@
-//! What reaches the loop from other threads: wake-ups, and posts.
+//! What reaches the loop from other threads: wake-ups, posts, and the wish that it shut down.
 //!
-//! Both end the wait through the poller's one waker, so that alone does not tell which it was.
+//! All end the wait through the poller's one waker, so that alone does not tell which it was.
 //! A post must not look like a wake-up to a user who never asked for one, and a wake-up must never
-//! be lost: so who calls [`Handle::wake`] says so here, and whoever writes to the descriptor, who
-//! cannot say so, is given the benefit of the doubt.
+//! be lost: so who calls [`Handle::wake`](crate::Handle::wake) says so in [`Calls`], and whoever
+//! writes to the descriptor, who cannot say so, is given the benefit of the doubt.
 
-use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{mem, sync::Arc, time::Duration};
 
-use evcore_poller::{Ready, Waker};
-use evcore_posted::Inbox;
+use evcore_poller::Ready;
+use evcore_posted::{Inbox, Sender};
 use evcore_token::Token;
 
-use crate::Handle;
+use crate::calls::Calls;
 
 /// What another thread posts.
 pub(crate) type Post = (Token, Ready);
@@ -29,35 +23,47 @@ pub(crate) struct Outside {
     calls: Arc<Calls>,
     /// A wake-up that is not yet delivered.
     woken: bool,
+    /// A shutdown that is not yet begun.
+    shutdown: Option<Duration>,
     /// Whether anything may wait in the inbox.
     // Invariant: if not, whatever comes to wait there wakes the poller.
     has_posts: bool,
 }
 
 impl Outside {
-    /// With nobody there yet; posts end the wait by this waker.
-    pub(crate) fn new(waker: Waker) -> Self {
+    /// With nobody there yet; posts end the wait by this.
+    pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            inbox: Inbox::unbounded(move || waker.wake()),
-            calls: Arc::default(),
+            inbox: Inbox::unbounded(wake),
+            calls: Arc::new(Calls::new()),
             woken: false,
+            shutdown: None,
             has_posts: false,
         }
     }
 
-    /// A handle for others; the waker is the one that this was made with.
-    pub(crate) fn handle(&self, waker: Waker) -> Handle {
-        Handle::new(waker, Arc::clone(&self.calls), self.inbox.sender())
+    /// Where handles say what they want.
+    pub(crate) fn calls(&self) -> Arc<Calls> {
+        Arc::clone(&self.calls)
+    }
+
+    /// By what handles post.
+    pub(crate) fn sender(&self) -> Sender<Post> {
+        self.inbox.sender()
     }
 
     /// Takes note of a wait that a waker ended.
     pub(crate) fn wait_was_ended(&mut self) {
         self.woken |= self.calls.answer();
+        // The one before may not have begun, where the wait failed.
+        let asked = [self.shutdown, self.calls.take_shutdown()];
+        self.shutdown = asked.into_iter().flatten().min();
         self.has_posts = true;
     }
 
-    /// Whether there may be posts; if not, asking for them is not worth the lock.
-    pub(crate) fn has_posts(&self) -> bool {
+    /// Whether there may be posts, or a shutdown is to begin; if not, asking for them is not worth
+    /// the lock.
+    pub(crate) fn has_news(&self) -> bool {
         self.has_posts
     }
 
@@ -69,6 +75,11 @@ impl Outside {
         posts.take(budget)
     }
 
+    /// The shutdown that is to begin now.
+    pub(crate) fn take_shutdown(&mut self) -> Option<Duration> {
+        self.shutdown.take()
+    }
+
     /// Whether there was a wake-up; it is delivered by this.
     pub(crate) fn take_wake(&mut self) -> bool {
         mem::take(&mut self.woken)
@@ -77,87 +88,5 @@ impl Outside {
     /// Whether anything is left over, so that the next wait must not wait.
     pub(crate) fn has_work(&self) -> bool {
         self.woken || self.has_posts
-    }
-}
-
-/// What handles tell the loop beside waking it.
-#[derive(Debug, Default)]
-pub(crate) struct Calls {
-    /// A handle was asked to wake, and the loop has not seen it yet.
-    called: AtomicBool,
-    /// A descriptor was given away, so any wake-up may be meant as one.
-    lent: AtomicBool,
-}
-
-impl Calls {
-    /// Says that the wake-up that follows is meant as one.
-    ///
-    /// Releases what was done before: the loop may see this, and deliver the wake-up, before the
-    /// poller is woken; it will not do so again then.
-    pub(crate) fn call(&self) {
-        self.called.store(true, Ordering::Release);
-    }
-
-    /// Says that from now on others may wake the poller who cannot say so.
-    pub(crate) fn lend(&self) {
-        // Before any write to the descriptor, and so before the wait that it ends.
-        self.lent.store(true, Ordering::Release);
-    }
-
-    /// Whether a wait that has ended was ended by a wake-up, for all that is known.
-    fn answer(&self) -> bool {
-        // A read-modify-write and no short cut: both have to be asked.
-        self.called.swap(false, Ordering::AcqRel) | self.lent.load(Ordering::Acquire)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd;
-
-    use evcore_poller::WakeChannel;
-
-    use super::*;
-
-    fn outside() -> (Outside, Handle) {
-        let channel = WakeChannel::new().unwrap();
-        let outside = Outside::new(channel.waker());
-        let handle = outside.handle(channel.waker());
-        (outside, handle)
-    }
-
-    #[test]
-    fn a_wake_is_one_whatever_ended_the_wait_and_is_delivered_once() {
-        let (mut outside, handle) = outside();
-        handle.wake();
-        outside.wait_was_ended();
-        assert!(outside.has_work() && outside.take_wake());
-        outside.wait_was_ended();
-        assert!(!outside.take_wake());
-    }
-
-    #[test]
-    fn whoever_holds_the_descriptor_is_given_the_benefit_of_the_doubt() {
-        let (mut outside, handle) = outside();
-        outside.wait_was_ended();
-        assert!(!outside.take_wake());
-        let _ = handle.as_fd();
-        outside.wait_was_ended();
-        assert!(outside.take_wake());
-    }
-
-    #[test]
-    fn the_inbox_is_looked_into_after_a_wake_up_and_until_it_is_empty() {
-        let (mut outside, handle) = outside();
-        let token = Token::new(0, std::num::NonZeroU32::MIN);
-        for _ in 0..3 {
-            handle.post(token, Ready::READABLE).unwrap();
-        }
-        assert!(!outside.has_posts(), "nobody has been woken");
-        outside.wait_was_ended();
-        assert_eq!(outside.posts(2).count(), 2);
-        assert!(outside.has_posts() && outside.has_work());
-        assert_eq!(outside.posts(2).count(), 1);
-        assert!(!outside.has_posts() && !outside.has_work());
     }
 }

@@ -29,11 +29,23 @@ pub(crate) struct Slots {
 struct Slot {
     /// Of who lives here or, where nobody does, lived here last. 0: nobody ever did.
     generation: u32,
-    lives: bool,
+    life: Life,
+    /// Nobody need wait for its timers.
     // Invariant: only of one that lives.
-    watched: bool,
+    cancelable: bool,
     /// Merged readiness; delivered when the queue comes to this index, in whichever turn.
     posted: Ready,
+}
+
+/// Whether somebody lives at an index, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Life {
+    #[default]
+    Over,
+    /// Of timers and posts alone.
+    Unwatched,
+    /// The poller watches a descriptor of it.
+    Watched,
 }
 
 impl Slots {
@@ -48,7 +60,7 @@ impl Slots {
     /// Whether a life can begin under this token.
     pub(crate) fn check_free(&self, token: Token) -> Result<()> {
         match self.list.get(token.index() as usize) {
-            Some(slot) if slot.lives => Err(Error::InUse {
+            Some(slot) if slot.life != Life::Over => Err(Error::InUse {
                 token,
                 living: self.living(token.index()),
             }),
@@ -61,20 +73,20 @@ impl Slots {
 
     /// A life that the poller watches. The index must be [free](Self::check_free).
     pub(crate) fn begin_watched(&mut self, token: Token) {
-        self.begin(token).watched = true;
+        self.begin(token, Life::Watched);
         self.watched += 1;
     }
 
     /// A life of timers and posts alone. The index must be [free](Self::check_free).
     pub(crate) fn begin_unwatched(&mut self, token: Token) {
-        self.begin(token);
+        self.begin(token, Life::Unwatched);
     }
 
     /// Ends a life, and says whether the poller watched it; `None` if the token is stale.
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
         let slot = self.of(token)?;
-        let watched = mem::take(&mut slot.watched);
-        slot.lives = false;
+        let watched = mem::take(&mut slot.life) == Life::Watched;
+        slot.cancelable = false;
         slot.posted = Ready::NONE;
         self.posted.cancel(token.index());
         self.watched -= u32::from(watched);
@@ -129,6 +141,17 @@ impl Slots {
         Some((token, ready))
     }
 
+    /// Marks the timers of a token as such that nobody need wait for. `false` if the token is stale.
+    pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
+        self.of(token).map(|slot| slot.cancelable = true).is_some()
+    }
+
+    /// The indices whose timers nobody need wait for. Costs a look at all.
+    pub(crate) fn cancelable(&self) -> impl Iterator<Item = u32> {
+        let slots = (0..).zip(&self.list);
+        slots.filter_map(|(index, slot)| slot.cancelable.then_some(index))
+    }
+
     /// Whether a token lives.
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
@@ -138,7 +161,8 @@ impl Slots {
     /// Whether a token lives and the poller watches it.
     #[inline]
     pub(crate) fn watches(&self, token: Token) -> bool {
-        self.slot(token).is_some_and(|slot| slot.watched)
+        self.slot(token)
+            .is_some_and(|slot| slot.life == Life::Watched)
     }
 
     /// Who lives at an index.
@@ -149,7 +173,7 @@ impl Slots {
     #[inline]
     pub(crate) fn living(&self, index: u32) -> Token {
         let slot = self.list[index as usize];
-        assert!(slot.lives, "ending a life clears the queues");
+        assert!(slot.life != Life::Over, "ending a life clears the queues");
         let generation = NonZeroU32::new(slot.generation).expect("a life has a generation");
         Token::new(index, generation)
     }
@@ -160,13 +184,19 @@ impl Slots {
         !self.posted.is_empty()
     }
 
+    /// Whether anything is posted for an index, for this turn or the next.
+    #[inline]
+    pub(crate) fn is_posted(&self, index: u32) -> bool {
+        self.posted.contains(index)
+    }
+
     /// How many descriptors are watched.
     #[inline]
     pub(crate) fn watched(&self) -> u32 {
         self.watched
     }
 
-    fn begin(&mut self, token: Token) -> &mut Slot {
+    fn begin(&mut self, token: Token, life: Life) {
         debug_assert!(self.check_free(token).is_ok(), "{token} cannot begin");
         let index = token.index() as usize;
         if self.list.len() <= index {
@@ -174,8 +204,7 @@ impl Slots {
         }
         let slot = &mut self.list[index];
         slot.generation = token.generation().get();
-        slot.lives = true;
-        slot
+        slot.life = life;
     }
 
     /// Makes the list long enough for an index. It at least doubles, but for the last time before it
@@ -205,7 +234,7 @@ impl Slots {
 impl Slot {
     #[inline]
     fn is_of(self, token: Token) -> bool {
-        self.generation == token.generation().get() && self.lives
+        self.generation == token.generation().get() && self.life != Life::Over
     }
 }
 

@@ -37,4 +37,6 @@ pub struct Stats {
     pub expired: u64,
     /// Steps delivered from the posted queue, whoever put them there.
     pub posted: u64,
+    /// Idle connections that were named for closing.
+    pub closing: u64,
 }

@@ -24,6 +24,7 @@ use evcore_token::Token;
 ///         Step::Expired(token, side) => println!("{token} took too long to {side:?}"),
 ///         Step::Accepted(new) => println!("{} has come", new.peer),
 ///         Step::Woken => println!("somebody has news"),
+///         Step::Closing(token) => println!("{token} has to make room"),
 ///     }
 /// }
 /// # Ok::<(), evcore::Error>(())
@@ -40,6 +41,14 @@ pub enum Step<S = Stream> {
     Expired(Token, Side),
     /// Somebody [woke](crate::Handle::wake) the loop, once or many times.
     Woken,
+    /// One that was [idle](crate::EventLoop::set_idle) the longest is to be closed: places are short,
+    /// or the loop [shuts down](crate::EventLoop::shutdown). It counts as idle no longer.
+    ///
+    /// All that is known of it has been delivered; what may just have reached its socket is yours to
+    /// look for. If you do not close it, no harm is done but that its place is not free: it stays, and
+    /// is named again only after you called it idle again. While there is no free place at all, or
+    /// the loop shuts down, the next turn then names others, and does not wait.
+    Closing(Token),
 }
 
 /// A client that has come. Dropping it closes the connection.

@@ -71,6 +71,23 @@ impl Timers {
         None
     }
 
+    /// How many timers are armed.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether no timer is armed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// How many timers of these indices are armed.
+    pub(crate) fn armed_of(&self, indices: impl Iterator<Item = u32>) -> usize {
+        let ids =
+            indices.flat_map(|index| [Side::Read, Side::Write].map(|side| timer_id(index, side)));
+        ids.filter(|id| self.queue.is_armed(*id)).count()
+    }
+
     /// How long until the queue wants to be asked again; zero if a timer is due.
     #[inline]
     pub(crate) fn wait(&self, now_ns: u64) -> Option<Duration> {

@@ -23,6 +23,8 @@ pub(crate) enum Phase {
     Expired,
     /// The posted queue.
     Posted,
+    /// The idle, if places are short or the loop shuts down.
+    Closing,
     /// Nothing is left to do in this turn.
     Over,
 }
@@ -100,13 +102,21 @@ impl<L: Listen> EventLoop<L> {
         // Mostly it is this; and in the later phases nothing is left of the batch, so which phase it
         // is need not be asked for each event.
         match self.next_reported() {
-            None => self.next_of_later_phases(),
-            step => step,
+            Some(step) => Some(step),
+            None => {
+                self.find_later();
+                self.found.take()
+            }
         }
     }
 
-    /// Not inlined, so that what is inlined into the caller's loop is short.
+    /// Leaves in `found` what the later phases have next. Not inlined, so that what is inlined into
+    /// the caller's loop is short; and not returned, see there.
     #[inline(never)]
+    fn find_later(&mut self) {
+        self.found = self.next_of_later_phases();
+    }
+
     fn next_of_later_phases(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let step = match self.phase {
@@ -115,6 +125,7 @@ impl<L: Listen> EventLoop<L> {
                 Phase::Woken => self.next_wake(),
                 Phase::Expired => self.next_expired(),
                 Phase::Posted => self.next_posted(),
+                Phase::Closing => self.next_closing(),
                 Phase::Over => return None,
             };
             if step.is_some() {
@@ -133,7 +144,15 @@ impl<L: Listen> EventLoop<L> {
             }
             Phase::Woken => Phase::Expired,
             Phase::Expired => Phase::Posted,
-            Phase::Posted | Phase::Over => Phase::Over,
+            Phase::Posted => {
+                self.begin_closing();
+                Phase::Closing
+            }
+            Phase::Closing => {
+                self.end_closing();
+                Phase::Over
+            }
+            Phase::Over => Phase::Over,
         };
     }
 
@@ -145,21 +164,23 @@ impl<L: Listen> EventLoop<L> {
         self.phase = Phase::Over;
     }
 
-    /// The earliest of the next timer, the end of a pause of the listeners, the limit of the plan,
-    /// and now if work was carried over.
+    /// The earliest of the next timer, the end of a pause of the listeners, that of a shutdown, the
+    /// limit of the plan, and now if work was carried over or there is nothing to wait for any more.
     fn timeout(&self, plan: &Plan) -> Option<Duration> {
-        if self.has_work() {
+        if self.has_work() || self.is_done() {
             return Some(Duration::ZERO);
         }
         let timer = self.timers.wait(self.clock.monotonic_ns());
         let resumption = self.accepting.resumes_in(self.clock.monotonic_ms());
-        let due = earliest(timer, resumption);
+        let due = earliest(earliest(timer, resumption), self.gives_up_in());
         let limit = plan.wait_at_most_ms.map(Duration::from_millis);
         earliest(self.pace.wait(due, &self.clock), limit)
     }
 
-    fn has_work(&self) -> bool {
-        self.outside.has_work() || self.slots.has_posted() || self.accepting.has_queued()
+    /// Whether anything was left over for this turn.
+    pub(crate) fn has_work(&self) -> bool {
+        let queued = self.slots.has_posted() || self.accepting.has_queued();
+        queued || self.outside.has_work() || self.closings_due() > 0
     }
 
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
@@ -181,20 +202,24 @@ impl<L: Listen> EventLoop<L> {
         self.stats.events += self.batch.len() as u64;
         self.left = self.budgets;
         self.phase = Phase::Batch;
-        if self.outside.has_posts() {
-            self.take_in_posts();
+        if self.outside.has_news() {
+            self.take_in_news();
         }
         if self.accepting.holds_lock() {
             self.post_rest_of_batch();
         }
     }
 
-    /// Queues what other threads have posted, as if it were posted here.
-    fn take_in_posts(&mut self) {
+    /// Does what other threads want: queues what they have posted, as if it were posted here, and
+    /// begins a shutdown.
+    fn take_in_news(&mut self) {
         for (token, ready) in self.outside.posts(self.budgets.posted) {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
+        }
+        if let Some(timeout) = self.outside.take_shutdown() {
+            self.shutdown(timeout);
         }
     }
 

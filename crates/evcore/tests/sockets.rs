@@ -66,7 +66,7 @@ impl Echo {
                     self.ev.close_fd(token, stream);
                     self.ended += 1;
                 }
-                Step::Expired(..) => panic!("not within {DEADLINE:?}"),
+                Step::Expired(..) | Step::Closing(_) => panic!("not within {DEADLINE:?}"),
                 Step::Woken => {}
             }
         }

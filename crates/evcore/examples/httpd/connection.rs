@@ -115,8 +115,10 @@ pub struct Visit<'a, L: Listen = Listener> {
 }
 
 impl<S: Wire> Connection<S> {
-    /// A client that has just come; arms the timer of its first head.
+    /// A client that has just come; arms the timer of its first head. Until that comes it is as idle
+    /// as one that is kept alive.
     pub fn new(stream: S, visit: &mut Visit<'_, impl Listen>) -> Self {
+        visit.ev.set_idle(visit.token);
         visit
             .ev
             .arm(visit.token, Side::Read, visit.site.limits.header);
@@ -176,10 +178,16 @@ impl<S: Wire> Connection<S> {
         self.go_on(visit)
     }
 
-    /// The worker is to stop: an idle connection ends, unless a request has just come.
-    pub fn worker_stops(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
+    /// It is idle, and its place is wanted, or the worker stops: it ends, unless a request has just
+    /// come.
+    pub fn closing(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         self.readable = true;
-        self.go_on(visit)
+        let fate = self.go_on(visit);
+        // Called idle again, it has answered something.
+        if self.is_idle() && !visit.ev.is_idle(visit.token) {
+            return Fate::Ends;
+        }
+        fate
     }
 
     /// The end: its place in the counts is free.
@@ -206,7 +214,6 @@ impl<S: Wire> Connection<S> {
         for _ in 0..VISIT_BUDGET {
             match self.step(visit) {
                 Ok(Progress::More) => {}
-                Ok(Progress::Waits) if visit.site.stopping && self.is_idle() => return Fate::Ends,
                 Ok(Progress::Waits) => return Fate::Stays,
                 Ok(Progress::Over) | Err(_) => return Fate::Ends,
             }
@@ -241,7 +248,8 @@ impl<S: Wire> Connection<S> {
         }
     }
 
-    /// Puts everything in order for the time until the next visit: timers and counts.
+    /// Puts everything in order for the time until the next visit: timers and counts, and whether the
+    /// loop may want its place.
     fn settle(&mut self, visit: &mut Visit<'_, impl Listen>) {
         let (doing, timer) = match &self.state {
             State::Lingering { .. } => (Doing::Writing, ReadTimer::Linger),
@@ -255,12 +263,22 @@ impl<S: Wire> Connection<S> {
             }
             State::Head => (Doing::Waiting, ReadTimer::KeepAlive),
         };
+        self.tell_whether_idle(doing, visit);
         visit.site.counts.change(&mut self.doing, doing);
         if timer != self.read_timer || self.fresh || timer == ReadTimer::Body {
             self.read_timer = timer;
             self.arm_read_timer(visit);
         }
         self.fresh = false;
+    }
+
+    /// To be called idle again makes it the last whose place is wanted: so only if it was of use.
+    fn tell_whether_idle(&self, doing: Doing, visit: &mut Visit<'_, impl Listen>) {
+        if doing != Doing::Waiting {
+            visit.ev.set_busy(visit.token);
+        } else if self.doing != Doing::Waiting || self.fresh {
+            visit.ev.set_idle(visit.token);
+        }
     }
 
     fn arm_read_timer(&self, visit: &mut Visit<'_, impl Listen>) {

@@ -3,9 +3,10 @@
 use std::{
     io::{self, ErrorKind, Read, Write},
     num::NonZeroU32,
+    os::unix::net::UnixDatagram,
 };
 
-use evcore::{EventLoop, Ready, Side, Token, balancer::Board};
+use evcore::{EventLoop, Interest, Mode, Ready, Side, Token, balancer::Board};
 use proptest::prelude::*;
 
 use crate::{
@@ -68,13 +69,17 @@ struct Stage {
     token: Token,
     /// `None` once it has ended.
     connection: Option<Connection<Script>>,
+    _socket: UnixDatagram,
 }
 
 impl Stage {
     fn new() -> Self {
         let mut ev = EventLoop::builder().build().expect("a poller");
         let token = Token::new(0, NonZeroU32::MIN);
-        ev.begin(token).expect("the first");
+        // Never readable: the tests say what is. But watched, for only then it can be idle.
+        let socket = UnixDatagram::unbound().expect("a descriptor");
+        ev.add(token, &socket, Interest::READ, Mode::Edge)
+            .expect("the first");
         let board = Board::shared(1).expect("a page");
         let mut site = Site::new(&Options::default(), 0, Counts::new(board.clone(), 0));
         let mut visit = Visit {
@@ -89,6 +94,7 @@ impl Stage {
             board,
             token,
             connection,
+            _socket: socket,
         }
     }
 
@@ -123,9 +129,13 @@ impl Stage {
         }
     }
 
-    fn worker_stops(&mut self) {
-        self.site.stopping = true;
-        self.visit(Connection::worker_stops);
+    /// The worker stops, or only wants the place, where it has found the connection idle.
+    fn closes(&mut self, stopping: bool) {
+        self.site.stopping |= stopping;
+        // As the loop does when it names one.
+        if self.ev.set_busy(self.token) {
+            self.visit(Connection::closing);
+        }
     }
 
     /// The time of a timer comes, if it is armed.
@@ -172,6 +182,7 @@ impl Stage {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
+        assert_eq!(self.ev.is_idle(self.token), counts.waiting == 1);
         let Some(connection) = &self.connection else {
             return;
         };
@@ -218,13 +229,39 @@ fn a_sleep_begins_when_what_came_before_it_is_sent() {
     assert!(wire.taken.ends_with(b"slept\n"));
 }
 
+#[test]
+fn one_whose_place_is_wanted_ends_unless_a_request_has_just_come() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    if let Some(wire) = stage.wire() {
+        wire.sent.extend_from_slice(get("/").as_bytes());
+    }
+    stage.closes(false);
+    let wire = stage.wire().expect("it has been of use");
+    assert!(wire.taken.ends_with(b"Hello, World!"));
+    stage.closes(false);
+    assert!(stage.connection.is_none());
+}
+
+#[test]
+fn the_answer_to_a_request_that_came_just_before_the_stop_is_the_last() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    if let Some(wire) = stage.wire() {
+        wire.sent.extend_from_slice(get("/").as_bytes());
+    }
+    stage.closes(true);
+    assert!(stage.connection.is_none());
+}
+
 #[derive(Clone, Debug)]
 enum Act {
     Sends(String),
     Takes(usize),
     Ends,
     Expires(Side),
-    WorkerStops,
+    /// By the loop, which stops or not.
+    Closes(bool),
 }
 
 fn request() -> impl Strategy<Value = String> {
@@ -280,7 +317,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         2 => Just(Act::Takes(100_000_000)),
         3 => side.prop_map(Act::Expires),
         1 => Just(Act::Ends),
-        1 => Just(Act::WorkerStops),
+        1 => any::<bool>().prop_map(Act::Closes),
     ];
     prop::collection::vec(act, 1..20)
 }
@@ -297,7 +334,7 @@ proptest! {
                 Act::Expires(side) => {
                     stage.expires(side);
                 }
-                Act::WorkerStops => stage.worker_stops(),
+                Act::Closes(stopping) => stage.closes(stopping),
             }
         }
     }

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use evcore::{
-    Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Side, Step, Table, Token,
-};
+use evcore::{Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Step, Table, Token};
 
 use crate::{
     connection::{Connection, Fate, Visit, Wire},
@@ -21,8 +19,6 @@ pub struct Server<L: Listen<Stream: Wire> = Listener> {
     connections: Table<Connection<L::Stream>>,
     site: Site,
     options: Options,
-    /// Names the timer that ends an orderly stop. Its index is behind those of the connections.
-    stop_timer: Token,
     last_complaint: i64,
 }
 
@@ -32,7 +28,6 @@ impl<L: Listen<Stream: Wire>> Server<L> {
         let mut server = Self {
             connections: Table::with_capacity(options.connections),
             site: Site::new(&options, index, counts),
-            stop_timer: Token::new(options.connections, std::num::NonZeroU32::MIN),
             last_complaint: i64::MIN,
             ev,
             options,
@@ -66,15 +61,12 @@ impl<L: Listen<Stream: Wire>> Server<L> {
                 self.visit(token, |connection, visit| connection.ready(ready, visit));
             }
             Step::Accepted(new) => self.welcome(new),
-            // Who is still here has had the time that was given: the process's end closes it.
-            Step::Expired(token, _) if token == self.stop_timer => {
-                self.connections.retain(|_, _| false);
-            }
             Step::Expired(token, side) => {
                 self.visit(token, |connection, visit| connection.expired(side, visit));
             }
             // A signal, which is looked at before every turn.
             Step::Woken => {}
+            Step::Closing(token) => self.visit(token, Connection::closing),
         }
     }
 
@@ -136,25 +128,15 @@ impl<L: Listen<Stream: Wire>> Server<L> {
 
     /// An orderly stop: no new clients, no idle ones, the others for as long as they may take.
     pub fn stop(&mut self) {
-        if std::mem::replace(&mut self.site.stopping, true) {
-            return;
-        }
-        if let Err(error) = self.ev.close_listeners() {
-            log(format_args!("httpd: {error}"));
-        }
-        if self.ev.begin(self.stop_timer).is_ok() {
-            self.ev
-                .arm(self.stop_timer, Side::Read, self.options.shutdown_timeout);
-        }
-        let tokens: Vec<_> = self.connections.tokens().collect();
-        for token in tokens {
-            self.visit(token, Connection::worker_stops);
+        if !std::mem::replace(&mut self.site.stopping, true) {
+            self.ev.shutdown(self.options.shutdown_timeout);
         }
     }
 
-    /// Whether nobody is served.
-    pub fn is_empty(&self) -> bool {
-        self.connections.is_empty()
+    /// Whether a stop has come to its end. Who is still here has had the time that was given: the
+    /// process's end closes it.
+    pub fn is_done(&self) -> bool {
+        self.ev.is_done()
     }
 
     /// At most once a second, since this happens when there is too much of everything.

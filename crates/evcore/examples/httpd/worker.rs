@@ -52,7 +52,7 @@ pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
             Some(Stop::Fast) => return Ok(()),
             Some(Stop::Graceful) => {
                 server.stop();
-                if server.is_empty() {
+                if server.is_done() {
                     return Ok(());
                 }
             }

@@ -30,6 +30,7 @@ pub(crate) enum Did {
     Ready(Token, Ready),
     Expired(Token, Side),
     Woken,
+    Closing(Token),
 }
 
 /// What a wait is to bring.

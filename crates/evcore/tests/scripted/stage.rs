@@ -88,6 +88,22 @@ impl Stage {
         Ok(token)
     }
 
+    /// A new connection that is idle from the start.
+    pub(crate) fn join_idle(&mut self) -> Token {
+        let token = self.join();
+        assert!(self.ev.set_idle(token));
+        token
+    }
+
+    /// A new token without a descriptor of its own.
+    pub(crate) fn begin(&mut self) -> Token {
+        let place = self.conns.vacant_entry().unwrap();
+        let token = place.token();
+        self.ev.begin(token).unwrap();
+        place.insert(File::open("/dev/null").unwrap());
+        token
+    }
+
     /// The end of a connection; its index is the next to be used again.
     pub(crate) fn leave(&mut self, token: Token) {
         assert!(self.ev.close(token));
@@ -131,6 +147,7 @@ impl Stage {
             Step::Ready(token, ready) => Did::Ready(token, ready),
             Step::Expired(token, side) => Did::Expired(token, side),
             Step::Woken => Did::Woken,
+            Step::Closing(token) => Did::Closing(token),
         };
         self.script.note(did);
         Some(did)

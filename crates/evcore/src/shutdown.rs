@@ -1,0 +1,138 @@
+//! An orderly end: nobody new, the idle go, the busy finish, and all of it within a time.
+
+use std::time::Duration;
+
+use evcore_token::Token;
+
+use crate::{EventLoop, Listen};
+
+/// Whether the loop shuts down, and until when.
+#[derive(Debug, Default)]
+pub(crate) struct Shutdown {
+    /// When it gives up, in nanoseconds of the loop's clock.
+    over_ns: Option<u64>,
+}
+
+impl<L: Listen> EventLoop<L> {
+    /// Begins an orderly end, which lasts so long at most, from this turn's time.
+    ///
+    /// The listeners are closed: who waits in the backlog is left to the other workers that share it.
+    /// Whoever is [idle](Self::set_idle), or comes to be, is named in a
+    /// [`Step::Closing`](crate::Step::Closing), a [budget](crate::Budgets::closing) of them a turn.
+    /// Those who are busy go on as before, to their own end. The loop says when it
+    /// [is done](Self::is_done).
+    ///
+    /// Called again, it can only be made shorter: whichever call ends first counts. To give up at
+    /// once, ask for no time at all.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Interest, Mode, Step, Table};
+    /// use std::{os::unix::net::UnixStream, time::Duration};
+    ///
+    /// let (stream, _peer) = UnixStream::pair()?;
+    /// let mut conns = Table::with_capacity(10);
+    /// let token = conns.insert(stream).expect("there is room");
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
+    /// ev.set_idle(token);
+    /// ev.shutdown(Duration::from_secs(30));
+    /// while !ev.is_done() {
+    ///     ev.wait()?;
+    ///     while let Some(step) = ev.next_step() {
+    ///         if let Step::Closing(token) = step {
+    ///             ev.close_fd(token, conns.remove(token));
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(ev.stats().turns, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown(&mut self, timeout: Duration) {
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = self.clock.monotonic_ns();
+        // As for timers: the clock may be behind, and nobody is to have less time than that.
+        let over_ns = now_ns
+            .saturating_add(timeout_ns)
+            .saturating_add(self.pace.behind_ns());
+        self.shutdown.begin(over_ns);
+        // What the poller refuses of it matters no more: events of what is gone are dropped.
+        let _ = self.close_listeners();
+    }
+
+    /// Whether a [shutdown](Self::shutdown) has begun, here or by a
+    /// [handle](crate::Handle::shutdown). It does not end.
+    #[must_use]
+    #[inline]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutdown.over_ns.is_some()
+    }
+
+    /// Whether a [shutdown](Self::shutdown) has come to its end: its time is over, or nothing is left
+    /// to do. Never before one has begun. To be asked between two turns; a wait does not wait then.
+    ///
+    /// Nothing is left when no descriptor is watched, nothing is posted or otherwise left over, and no
+    /// timer is armed but [cancelable](Self::set_cancelable) ones.
+    ///
+    /// Who is still there when the time is over has no further step to expect: dropping the
+    /// connections closes them.
+    ///
+    /// O(1), but a look at each index while the only timers left are those of tokens without a
+    /// descriptor.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let is_over = |over_ns| over_ns <= self.clock.monotonic_ns() || self.has_nothing_left();
+        self.shutdown.over_ns.is_some_and(is_over)
+    }
+
+    /// Says that nobody need wait for the timers of this token, those that are armed now and those
+    /// that will be (nginx: `cancelable`): they do not keep a loop that
+    /// [shuts down](Self::shutdown) from being done. `false`: the token is stale.
+    ///
+    /// For what is done from time to time, by a token that was [begun](Self::begin) without a
+    /// descriptor; a descriptor that is watched keeps the loop alive by itself. It changes nothing
+    /// about whether and when the timers fire.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Side, Token};
+    /// use std::{num::NonZeroU32, time::Duration};
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let sweep = Token::new(0, NonZeroU32::MIN);
+    /// ev.begin(sweep)?;
+    /// ev.arm(sweep, Side::Read, Duration::from_secs(3600));
+    ///
+    /// ev.shutdown(Duration::from_secs(30));
+    /// assert!(!ev.is_done(), "the sweep is still to come");
+    /// ev.set_cancelable(sweep);
+    /// assert!(ev.is_done());
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn set_cancelable(&mut self, token: Token) -> bool {
+        self.slots.set_cancelable(token)
+    }
+
+    /// How long until the shutdown gives up; `None`: there is none.
+    pub(crate) fn gives_up_in(&self) -> Option<Duration> {
+        let over_ns = self.shutdown.over_ns?;
+        let left_ns = over_ns.saturating_sub(self.clock.monotonic_ns());
+        Some(Duration::from_nanos(left_ns))
+    }
+
+    fn has_nothing_left(&self) -> bool {
+        self.slots.watched() == 0 && !self.has_work() && self.only_cancelable_timers_are_left()
+    }
+
+    fn only_cancelable_timers_are_left(&self) -> bool {
+        let cancelable = self.slots.cancelable();
+        self.timers.is_empty() || self.timers.armed_of(cancelable) == self.timers.len()
+    }
+}
+
+impl Shutdown {
+    /// Begins, or ends sooner.
+    fn begin(&mut self, over_ns: u64) {
+        let over_ns = self.over_ns.map_or(over_ns, |sooner| sooner.min(over_ns));
+        self.over_ns = Some(over_ns);
+    }
+}
