@@ -86,6 +86,24 @@ impl Clock {
         self.source.read()
     }
 
+    /// Asks the source for monotonic time alone, in nanoseconds, and goes on showing what was shown
+    /// before.
+    ///
+    /// For whoever measures how long something takes within a turn: of the system's clocks, this
+    /// reads one where [`ask`](Self::ask) reads two. What it says is not held against what is shown,
+    /// so of a source whose time goes back it may be the lesser.
+    ///
+    /// ```
+    /// # use evcore_clock::Clock;
+    /// let clock = Clock::system();
+    /// assert!(clock.ask_monotonic_ns() >= clock.monotonic_ns());
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn ask_monotonic_ns(&self) -> u64 {
+        self.source.monotonic_ns()
+    }
+
     /// Monotonic time in nanoseconds, since some fixed moment. Never goes back.
     #[inline]
     #[must_use]
