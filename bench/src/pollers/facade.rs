@@ -106,4 +106,8 @@ impl Source for StandardLibrary {
             subsecond_ns: wall.subsec_nanos(),
         }
     }
+
+    fn monotonic_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 }

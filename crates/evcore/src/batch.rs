@@ -1,6 +1,6 @@
 //! What a wait brought, delivered from the front.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use evcore_poller::{Error, Event, Events, Poller};
 
@@ -10,7 +10,10 @@ use crate::Result;
 #[derive(Debug)]
 pub(crate) struct Batch {
     events: Events,
+    /// Beyond all of them, while the batch is withheld.
     next: usize,
+    /// What `next` was when the batch was withheld.
+    withheld: usize,
 }
 
 impl Batch {
@@ -18,6 +21,7 @@ impl Batch {
         Self {
             events: Events::with_capacity(events),
             next: 0,
+            withheld: 0,
         }
     }
 
@@ -36,6 +40,16 @@ impl Batch {
         let event = self.events.at(self.next)?;
         self.next += 1;
         Some(event)
+    }
+
+    /// From here on there is no next event, until they are given back.
+    pub(crate) fn withhold(&mut self) {
+        self.withheld = mem::replace(&mut self.next, usize::MAX);
+    }
+
+    /// Gives back what was withheld.
+    pub(crate) fn give_back(&mut self) {
+        self.next = self.withheld;
     }
 
     /// Whether the wait brought an event of this key.

@@ -92,6 +92,7 @@ pub struct Builder<L = Listener> {
     pub(crate) budgets: Budgets,
     pub(crate) timers: Box<dyn TimerQueue>,
     pub(crate) resolution: Option<Duration>,
+    pub(crate) watchdog: Option<Duration>,
     polling: Polling,
 }
 
@@ -115,6 +116,7 @@ impl<L: Listen> Builder<L> {
             budgets: Budgets::default(),
             timers: Box::new(NeverEarly::new(TimerWheel::new())),
             resolution: None,
+            watchdog: None,
             polling: Polling::Best,
         }
     }
@@ -205,6 +207,20 @@ impl<L: Listen> Builder<L> {
     /// ```
     pub fn timer_resolution(mut self, resolution: Duration) -> Self {
         self.resolution = Some(resolution);
+        self
+    }
+
+    /// Reports turns that take longer than a limit, each with its longest step. Default: none are.
+    ///
+    /// Nothing is called: [`take_slow_turn`](EventLoop::take_slow_turn) tells the worst of them, and
+    /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts them. A clock is read for each step
+    /// then, some 30 ns; without a watchdog a step costs nothing for it. A limit of nothing reports
+    /// every turn that takes any time.
+    ///
+    /// What you do outside of steps, between the last of a turn and the next wait, counts for the
+    /// turn and for no step. A turn that does not end is not reported: nobody asks any more.
+    pub fn watchdog(mut self, limit: Duration) -> Self {
+        self.watchdog = Some(limit);
         self
     }
 

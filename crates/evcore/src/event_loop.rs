@@ -10,8 +10,8 @@ use evcore_token::Token;
 
 use crate::{
     Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, Step, accepting::Accepting,
-    batch::Batch, idle::Idle, naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown,
-    slots::Slots, timers::Timers, turn::Phase,
+    batch::Batch, idle::Idle, measures::Measures, naming::Naming, outside::Outside, pace::Pace,
+    shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -65,6 +65,7 @@ pub struct EventLoop<L: Listen = Listener> {
     /// What is left of the budgets in this turn.
     pub(crate) left: Budgets,
     pub(crate) stats: Stats,
+    pub(crate) measures: Measures,
 }
 
 impl EventLoop {
@@ -111,6 +112,7 @@ impl<L: Listen> EventLoop<L> {
             budgets,
             left: budgets,
             stats: Stats::default(),
+            measures: Measures::new(builder.watchdog),
         })
     }
 

@@ -34,7 +34,10 @@ mod config;
 mod error;
 mod event_loop;
 mod handle;
+mod histogram;
+mod histograms;
 mod listen;
+mod slow_turn;
 mod stats;
 mod step;
 
@@ -47,18 +50,23 @@ mod shutdown;
 mod accepting;
 mod batch;
 mod calls;
+mod measures;
 mod naming;
 mod outside;
 mod pace;
 mod slots;
 mod sync;
 mod timers;
+mod watchdog;
 
 pub use config::{Budgets, Builder};
 pub use error::{Error, Result};
 pub use event_loop::EventLoop;
 pub use handle::{Handle, LoopGone};
+pub use histogram::Histogram;
+pub use histograms::Histograms;
 pub use listen::Listen;
+pub use slow_turn::{SlowStep, SlowTurn, StepKind};
 pub use stats::Stats;
 pub use step::{Accepted, Side, Step};
 

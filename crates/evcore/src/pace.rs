@@ -72,6 +72,12 @@ impl Pace {
         Ok(())
     }
 
+    /// Whether the clock is updated after every wait, which then says no tick of it.
+    #[inline]
+    pub(crate) fn is_every_wait(&self) -> bool {
+        matches!(self, Self::EveryWait)
+    }
+
     /// How far the clock may be behind when something is armed, in nanoseconds: what a deadline
     /// must be later for, if it is not to be early.
     pub(crate) fn behind_ns(&self) -> u64 {

@@ -190,6 +190,12 @@ impl Slots {
         self.posted.contains(index)
     }
 
+    /// How many indices have something posted, for this turn or the next.
+    #[inline]
+    pub(crate) fn posted(&self) -> u32 {
+        self.posted.len()
+    }
+
     /// How many descriptors are watched.
     #[inline]
     pub(crate) fn watched(&self) -> u32 {

@@ -2,6 +2,8 @@
 
 /// Counters since the loop was built. Counting costs an addition each.
 ///
+/// What is not counted but measured is in the [`Histograms`](crate::Histograms).
+///
 /// ```
 /// # use evcore::EventLoop;
 /// let mut ev = EventLoop::builder().build()?;
@@ -39,4 +41,7 @@ pub struct Stats {
     pub posted: u64,
     /// Idle connections that were named for closing.
     pub closing: u64,
+    /// Turns that took longer than the limit of the [watchdog](crate::Builder::watchdog); 0 without
+    /// one. [`take_slow_turn`](crate::EventLoop::take_slow_turn) tells the worst.
+    pub slow_turns: u64,
 }

@@ -51,17 +51,22 @@ impl Timers {
         self.disarm(index, Side::Write);
     }
 
-    /// The next timer of this turn that has expired; it is no longer armed.
+    /// The next timer of this turn that has expired, and when it was due; it is no longer armed.
     ///
     /// `left` is what the turn may still do: a timer takes 1 of it, a pause of the queue
     /// [`PAUSE_COST`]. A turn must do more than one such piece, or a loop of long turns would fall
     /// behind with its sorting.
     #[inline]
-    pub(crate) fn pop_expired(&mut self, now_ms: u64, left: &mut usize) -> Option<(u32, Side)> {
+    pub(crate) fn pop_expired(
+        &mut self,
+        now_ms: u64,
+        left: &mut usize,
+    ) -> Option<(u32, Side, u64)> {
         while *left > 0 {
-            if let Some((id, _)) = self.queue.pop_expired(now_ms) {
+            if let Some((id, due_ms)) = self.queue.pop_expired(now_ms) {
                 *left -= 1;
-                return Some(timer_owner(id));
+                let (index, side) = timer_owner(id);
+                return Some((index, side, due_ms));
             }
             if !self.queue.is_paused() {
                 break;
@@ -115,6 +120,12 @@ fn tick_after(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     now_ns.saturating_add(after_ns).saturating_add(added_ns) / NS_PER_MS
 }
 
+/// How long it is since a tick began, in nanoseconds; 0 if it has not.
+#[inline]
+pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
+    now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
+}
+
 /// How long it is from now until a tick begins.
 #[inline]
 fn until_tick(now_ns: u64, tick: u64) -> Duration {
@@ -161,6 +172,14 @@ mod tests {
             tick_after(1, after, added_ns(u64::MAX)),
             u64::MAX / NS_PER_MS
         );
+    }
+
+    #[test]
+    fn a_timer_is_late_by_what_has_passed_of_its_tick_and_beyond() {
+        assert_eq!(late_ns(10_999_999, 10), 999_999);
+        assert_eq!(late_ns(12_000_000, 10), 2_000_000);
+        assert_eq!(late_ns(9_999_999, 10), 0, "a queue with slack may be early");
+        assert_eq!(late_ns(u64::MAX, u64::MAX), 0);
     }
 
     #[test]

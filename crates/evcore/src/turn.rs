@@ -8,11 +8,14 @@ use evcore_poller::Event;
 use crate::{
     EventLoop, Listen, Result, Step,
     naming::{Naming, Other},
+    timers::late_ns,
 };
 
 /// Where a turn is. The order of the variants is the order of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// Any of the others: the watchdog knows which, and withholds the batch.
+    Watched,
     /// What the kernel reported, as it came.
     Batch,
     /// Clients of the listeners.
@@ -91,8 +94,9 @@ impl<L: Listen> EventLoop<L> {
             // Not prepared: at least nothing is lost.
             self.finish_turn();
         }
-        self.wait_for_events(timeout)?;
+        let updated = self.wait_for_events(timeout)?;
         self.begin_turn();
+        self.begin_measuring(updated);
         Ok(())
     }
 
@@ -120,6 +124,7 @@ impl<L: Listen> EventLoop<L> {
     fn next_of_later_phases(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let step = match self.phase {
+                Phase::Watched => return self.next_watched(),
                 Phase::Batch => None,
                 Phase::Accepts => self.next_accepted(),
                 Phase::Woken => self.next_wake(),
@@ -152,12 +157,13 @@ impl<L: Listen> EventLoop<L> {
                 self.end_closing();
                 Phase::Over
             }
-            Phase::Over => Phase::Over,
+            Phase::Over | Phase::Watched => Phase::Over,
         };
     }
 
     /// Leaves nothing of the turn before but what is queued; what waited for the next turn is due.
     fn finish_turn(&mut self) {
+        self.end_measuring();
         self.post_rest_of_batch();
         self.slots.begin_turn();
         self.accepting.release_lock();
@@ -183,7 +189,8 @@ impl<L: Listen> EventLoop<L> {
         queued || self.outside.has_work() || self.closings_due() > 0
     }
 
-    fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
+    /// Waits, and says whether the clock was updated.
+    fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let waited = self.batch.wait(&mut self.poller, timeout);
         // Even of a wait that failed: no other will tell of this.
         if self.batch.woken() {
@@ -194,7 +201,7 @@ impl<L: Listen> EventLoop<L> {
             Ok(ticked) => self.stats.ticks += u64::from(ticked),
             Err(_) => self.accepting.release_lock(),
         }
-        waited.map(drop)
+        Ok(waited? || self.pace.is_every_wait())
     }
 
     fn begin_turn(&mut self) {
@@ -271,8 +278,10 @@ impl<L: Listen> EventLoop<L> {
 
     fn next_expired(&mut self) -> Option<Step<L::Stream>> {
         let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
-        let (index, side) = self.timers.pop_expired(now_ms, left)?;
+        let (index, side, due_ms) = self.timers.pop_expired(now_ms, left)?;
         self.stats.expired += 1;
+        let late_ns = late_ns(self.clock.monotonic_ns(), due_ms);
+        self.measures.histograms.timer_was_late(late_ns);
         Some(Step::Expired(self.slots.living(index), side))
     }
 

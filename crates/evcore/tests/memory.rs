@@ -158,12 +158,12 @@ fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
 
 #[test]
 fn an_idle_connection_takes_no_more_than_its_share_of_the_tables() {
-    let backend = RoundRobin::new();
-    let before = BYTES.get();
     let builder = EventLoop::builder()
         .connections(CONNECTIONS)
-        .backend(backend);
-    let (ev, conns) = full_house(builder.build().unwrap());
+        .backend(RoundRobin::new());
+    let ev = builder.build().unwrap();
+    let before = BYTES.get();
+    let (ev, conns) = full_house(ev);
     let each = BYTES.get().wrapping_sub(before) / CONNECTIONS as usize;
     println!("{each} bytes a connection, of {TARGET} at most");
     assert!(each <= TARGET, "{each} bytes");
@@ -172,6 +172,23 @@ fn an_idle_connection_takes_no_more_than_its_share_of_the_tables() {
         "{each} bytes are not even a slot, two timers, and places in a queue and among the idle"
     );
     drop((ev, conns));
+}
+
+/// However many connections there are to be: the histograms, the wheel, the events of a batch, and
+/// little else. Without the system's clock, whose time zone is read once a process.
+#[test]
+fn a_loop_takes_no_more_by_itself_than_it_says() {
+    let (backend, time) = (RoundRobin::new(), ManualSource::new());
+    let before = BYTES.get();
+    let builder = EventLoop::builder()
+        .connections(CONNECTIONS)
+        .clock(Clock::with_source(time))
+        .backend(backend);
+    let ev = builder.build().unwrap();
+    let all = BYTES.get().wrapping_sub(before);
+    println!("{all} bytes a loop");
+    assert!((100 * 1024..150 * 1024).contains(&all), "{all} bytes");
+    drop(ev);
 }
 
 #[test]
@@ -184,6 +201,7 @@ fn turns_allocate_nothing() {
         .lock(AcceptMutex::local().handle(me))
         .connections(2 * CONNECTIONS)
         .clock(Clock::with_source(time.clone()))
+        .watchdog(Duration::from_millis(1))
         .backend(RoundRobin::new());
     let (mut ev, mut conns) = full_house(builder.build().unwrap());
 
@@ -216,6 +234,7 @@ fn turns_allocate_nothing() {
         ev.stats()
     );
     assert!(ev.stats().received > u64::from(CONNECTIONS));
+    assert!(ev.stats().slow_turns > 0);
     assert_eq!(ALLOCATIONS.get(), 0);
 }
 

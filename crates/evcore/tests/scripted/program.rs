@@ -177,11 +177,14 @@ struct Run {
 }
 
 impl Run {
-    fn new(budgets: Budgets, locks: bool, resolution: Option<Duration>) -> Self {
+    fn new(budgets: Budgets, locks: bool, watched: bool, resolution: Option<Duration>) -> Self {
         let stage = Stage::built(1, |builder, script| {
             let mut builder = builder.budgets(budgets);
             if let Some(resolution) = resolution {
                 builder = builder.timer_resolution(resolution);
+            }
+            if watched {
+                builder = builder.watchdog(Duration::from_micros(500));
             }
             if locks {
                 builder.policy(Policy::mutex()).lock(script.clone())
@@ -422,10 +425,11 @@ proptest! {
     fn no_step_is_stale_and_everything_is_delivered_once_or_taken_back(
         budgets in budgets(),
         locks: bool,
+        watched: bool,
         resolution in prop::option::of((1..50_000_000_u64).prop_map(Duration::from_nanos)),
         turns in prop::collection::vec(turn(), 0..30),
     ) {
-        let mut run = Run::new(budgets, locks, resolution);
+        let mut run = Run::new(budgets, locks, watched, resolution);
         for turn in &turns {
             run.takes(turn, budgets);
         }
@@ -434,6 +438,13 @@ proptest! {
         prop_assert_eq!((stats.posted, stats.expired), (run.posted, run.expired));
         prop_assert!(stats.turns >= turns.len() as u64);
         prop_assert_eq!(stats.received, run.received);
+        let histograms = run.stage.ev.histograms();
+        prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
+        prop_assert_eq!(histograms.events().count(), stats.turns);
+        if watched || resolution.is_none() {
+            // All but the last, which is not over.
+            prop_assert_eq!(histograms.turn_ns().count(), stats.turns.saturating_sub(1));
+        }
         prop_assert!(stats.stale >= run.received_stale);
         prop_assert!(stats.stale <= stats.events + run.received_stale);
         let live = run.tokens.iter().filter(|(_, lives)| *lives).count();

@@ -1,0 +1,239 @@
+//! How values are spread, in memory that is fixed from the start.
+//!
+//! A view of an HDR histogram: counts of ranges whose width grows with the value, so that the error
+//! is the same share of it everywhere.
+//!
+//! Deliberately absent: merging, and formats for files. What is wanted of it is read here, and sent
+//! on as numbers.
+
+use std::fmt;
+
+/// How many values there were, and how they were spread.
+///
+/// A value counts within a range of its neighbours: below 256 each has a range of its own, above that
+/// a range is less than 1 % of its values wide. What is told of a range is its highest value (of the least
+/// value's, its lowest), so no figure is off by 1 %. A value above [`limit`](Self::limit) counts as
+/// that: it is not lost, though it looks smaller than it was.
+///
+/// Its memory is allocated with the loop and never grows.
+///
+/// ```
+/// # use evcore::EventLoop;
+/// let mut ev = EventLoop::builder().build()?;
+/// ev.handle().wake();
+/// ev.wait()?;
+/// let events = ev.histograms().events();
+/// assert_eq!((events.count(), events.max()), (1, 0));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Histogram {
+    // Invariant: tracks values from 1 to the limit, and is never resized.
+    counts: hdrhistogram::Histogram<u64>,
+}
+
+/// Decimal digits of a value that are kept: ranges are below a hundredth of their values.
+const DIGITS: u8 = 2;
+
+impl Histogram {
+    /// Of values to a limit, which is at least 2.
+    ///
+    /// Takes 1,024 bytes for each power of two from 2^7 up to the limit.
+    pub(crate) fn up_to(limit: u64) -> Self {
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, limit, DIGITS);
+        Self {
+            counts: counts.expect("the limit is at least 2"),
+        }
+    }
+
+    /// Counts a value, or the limit if it is above that. Costs some 30 instructions.
+    #[inline]
+    pub(crate) fn record(&mut self, value: u64) {
+        self.counts.saturating_record(value);
+    }
+
+    /// Forgets all values.
+    pub(crate) fn clear(&mut self) {
+        self.counts.reset();
+    }
+
+    /// How many counts are kept.
+    #[cfg(test)]
+    pub(crate) fn ranges(&self) -> usize {
+        self.counts.distinct_values()
+    }
+
+    /// How many values there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.len()
+    }
+
+    /// The least value; 0 if there was none.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        self.counts.min()
+    }
+
+    /// The greatest value; 0 if there was none.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.counts.max().min(self.limit())
+    }
+
+    /// The mean, in which each value counts as the middle of its range; 0 if there was none.
+    ///
+    /// Goes through all ranges.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.counts.mean()
+    }
+
+    /// The least value that a share of all were at or below: of 0.99, what a hundredth of them were
+    /// above at most. 0 if there was none.
+    ///
+    /// `share` is from 0 to 1; what is outside counts as the nearer of them. Goes through the ranges
+    /// up to the answer.
+    ///
+    /// ```
+    /// # let mut ev = evcore::EventLoop::builder().build()?;
+    /// # ev.handle().wake();
+    /// # ev.wait()?;
+    /// let turns = ev.histograms().turn_ns();
+    /// println!("half of the turns took {} ns at most", turns.quantile(0.5));
+    /// println!("all but a thousandth took {} ns at most", turns.quantile(0.999));
+    /// assert!(turns.quantile(0.5) <= turns.max());
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> u64 {
+        let quantile = self.counts.value_at_quantile(share.clamp(0.0, 1.0));
+        quantile.min(self.limit())
+    }
+
+    /// How many values were at or below this one, all of its range included: a bucket as monitoring
+    /// systems count them.
+    ///
+    /// Goes through the ranges up to the value.
+    #[must_use]
+    pub fn count_at_most(&self, value: u64) -> u64 {
+        self.counts.count_between(0, value.min(self.limit()))
+    }
+
+    /// The greatest value that is told from those above it.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.counts.high()
+    }
+}
+
+/// The figures that are asked for most, not every range.
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count())
+            .field("min", &self.min())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: u64 = (1 << 20) - 1;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::up_to(LIMIT);
+        values.iter().for_each(|value| histogram.record(*value));
+        histogram
+    }
+
+    #[test]
+    fn of_no_values_every_figure_is_zero() {
+        let none = of(&[]);
+        assert_eq!((none.count(), none.min(), none.max()), (0, 0, 0));
+        assert_eq!((none.quantile(0.5), none.count_at_most(LIMIT)), (0, 0));
+        assert!(none.mean().abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn small_values_are_exact() {
+        let histogram = of(&[0, 1, 2, 3, 255]);
+        assert_eq!((histogram.min(), histogram.max()), (0, 255));
+        assert_eq!(histogram.quantile(0.6), 2);
+        assert_eq!(histogram.count_at_most(2), 3);
+    }
+
+    #[test]
+    fn a_value_above_the_limit_counts_as_the_limit() {
+        let histogram = of(&[LIMIT + 1, u64::MAX]);
+        assert_eq!((histogram.count(), histogram.max()), (2, LIMIT));
+        assert_eq!((histogram.limit(), histogram.quantile(1.0)), (LIMIT, LIMIT));
+        assert_eq!(histogram.count_at_most(u64::MAX), 2);
+    }
+
+    #[test]
+    fn what_was_cleared_is_as_it_was_made() {
+        let mut histogram = of(&[7, 70_000]);
+        histogram.clear();
+        histogram.record(9);
+        assert_eq!(
+            (histogram.count(), histogram.min(), histogram.max()),
+            (1, 9, 9)
+        );
+    }
+
+    #[test]
+    fn a_share_outside_its_range_is_the_nearer_end() {
+        let histogram = of(&[5, 6, 7]);
+        assert_eq!((histogram.quantile(-1.0), histogram.quantile(2.0)), (5, 7));
+    }
+
+    /// The value at a share of a sorted list, by the definition.
+    fn exact(sorted: &[u64], share: f64) -> u64 {
+        #[expect(clippy::cast_precision_loss, reason = "a list of some hundreds")]
+        let reached = |index: usize| (index + 1) as f64 >= share * sorted.len() as f64;
+        let index = (0..sorted.len()).find(|index| reached(*index));
+        sorted[index.unwrap_or(sorted.len() - 1)]
+    }
+
+    proptest! {
+        #[test]
+        fn figures_are_those_of_a_sorted_list_or_less_than_a_hundredth_above(
+            mut values in prop::collection::vec(0..=LIMIT, 1..300),
+            share in 0.0..=1.0,
+        ) {
+            let histogram = of(&values);
+            values.sort_unstable();
+            let (least, most) = (values[0], values[values.len() - 1]);
+            prop_assert_eq!(histogram.count(), values.len() as u64);
+            for (exact, told) in [
+                (most, histogram.max()),
+                (exact(&values, share), histogram.quantile(share)),
+            ] {
+                prop_assert!(exact <= told && told - exact <= exact / 100, "{} {}", exact, told);
+            }
+            prop_assert!(histogram.min() <= least && least - histogram.min() <= least / 100);
+            let at_most = values.iter().filter(|value| **value <= share_of(most, share)).count();
+            prop_assert!(histogram.count_at_most(share_of(most, share)) >= at_most as u64);
+        }
+    }
+
+    /// Some value up to the greatest.
+    fn share_of(most: u64, share: f64) -> u64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "below 2^20, and not negative"
+        )]
+        let value = (most as f64 * share) as u64;
+        value
+    }
+}

@@ -1,0 +1,125 @@
+//! What the watchdog tells of a turn.
+
+use std::time::Duration;
+
+use evcore_token::Token;
+
+use crate::{Side, Step};
+
+/// A turn that took longer than the [watchdog](crate::Builder::watchdog)'s limit.
+///
+/// From [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn).
+///
+/// ```
+/// use evcore::{
+///     EventLoop, Ready, StepKind, Token,
+///     clock::{Clock, ManualSource},
+/// };
+/// use std::{num::NonZeroU32, time::Duration};
+///
+/// let time = ManualSource::new();
+/// let clock = Clock::with_source(time.clone());
+/// let mut ev = EventLoop::builder()
+///     .clock(clock)
+///     .watchdog(Duration::from_millis(100))
+///     .build()?;
+/// let token = Token::new(0, NonZeroU32::MIN);
+/// ev.begin(token)?;
+/// ev.post(token, Ready::READABLE);
+///
+/// ev.wait()?;
+/// while let Some(_step) = ev.next_step() {
+///     time.advance(Duration::from_secs(3)); // what a handler must not do
+/// }
+/// ev.post(token, Ready::READABLE);
+/// ev.wait()?;
+/// let slow = ev.take_slow_turn().expect("the last turn was");
+/// assert_eq!(slow.took, Duration::from_secs(3));
+/// assert_eq!(slow.longest.unwrap().kind, StepKind::Ready(token));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlowTurn {
+    /// Which one it was, as [`Stats::turns`](crate::Stats::turns) counts them: 1 is the first.
+    pub turn: u64,
+    /// What the loop's clock showed when it began, in milliseconds since 1970-01-01T00:00:00 UTC.
+    pub began_unix_ms: i64,
+    /// From the end of its wait to the beginning of the next.
+    pub took: Duration,
+    /// How many steps it had.
+    pub steps: u64,
+    /// The step that took the longest, the first of them if several did; `None` if there was none.
+    pub longest: Option<SlowStep>,
+}
+
+/// A step, and how long it took: from when it was asked for to when the next thing was.
+///
+/// ```
+/// use evcore::{EventLoop, SlowStep};
+/// use std::time::Duration;
+///
+/// let mut ev = EventLoop::builder().watchdog(Duration::ZERO).build()?; // every turn is slow
+/// ev.handle().wake();
+/// ev.wait()?;
+/// while ev.next_step().is_some() {}
+/// ev.handle().wake();
+/// ev.wait()?;
+/// let turn = ev.take_slow_turn().expect("it took some time");
+/// let SlowStep { kind, took, .. } = turn.longest.expect("it was woken");
+/// println!("{kind:?} took {took:?} of {:?}", turn.took);
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlowStep {
+    /// What it was, and whose.
+    pub kind: StepKind,
+    /// How long you had it, and how long the loop took to find it.
+    pub took: Duration,
+}
+
+/// Which kind a [`Step`] is, and whose.
+///
+/// ```
+/// use evcore::{EventLoop, Ready, StepKind, Token};
+/// use std::num::NonZeroU32;
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let token = Token::new(0, NonZeroU32::MIN);
+/// ev.begin(token)?;
+/// ev.post(token, Ready::READABLE);
+/// ev.wait()?;
+/// let step = ev.next_step().expect("it was posted");
+/// assert_eq!(StepKind::of(&step), StepKind::Ready(token));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// [`Step::Accepted`], by the listener of this number.
+    Accepted(usize),
+    /// [`Step::Ready`].
+    Ready(Token),
+    /// [`Step::Expired`].
+    Expired(Token, Side),
+    /// [`Step::Woken`].
+    Woken,
+    /// [`Step::Closing`].
+    Closing(Token),
+}
+
+impl StepKind {
+    /// The kind of a step.
+    #[must_use]
+    #[inline]
+    pub fn of<S>(step: &Step<S>) -> Self {
+        match *step {
+            Step::Accepted(ref new) => Self::Accepted(new.listener),
+            Step::Ready(token, _) => Self::Ready(token),
+            Step::Expired(token, side) => Self::Expired(token, side),
+            Step::Woken => Self::Woken,
+            Step::Closing(token) => Self::Closing(token),
+        }
+    }
+}
