@@ -4,11 +4,17 @@
 //! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind or strace to
 //! count.
 
+// Worker processes on one CPU, and what /proc says of them.
+#[cfg(target_os = "linux")]
+mod accept;
 mod clock;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod library;
 // Beside a bare epoll loop.
 #[cfg(target_os = "linux")]
 mod pollers;
+mod random;
 mod record;
 mod timers;
 mod watch;
@@ -23,6 +29,16 @@ fn main() -> ExitCode {
         ["clock"] => measured(clock::measure),
         #[cfg(target_os = "linux")]
         ["pollers"] => measured(pollers::measure),
+        #[cfg(target_os = "linux")]
+        ["accept", ref words @ ..] => measured(|| accept::measure(words)),
+        #[cfg(target_os = "linux")]
+        ["kills", ref words @ ..] => measured(|| accept::kills(words)),
+        #[cfg(target_os = "linux")]
+        ["shortage", ref words @ ..] => measured(|| accept::shortage(words)),
+        #[cfg(target_os = "linux")]
+        ["bare", ref words @ ..] => accept::serve(words),
+        #[cfg(target_os = "linux")]
+        ["launch", ref words @ ..] => accept::launch(words),
         ["count", "timers", ref words @ ..] if timers::count(words) => ExitCode::SUCCESS,
         #[cfg(target_os = "linux")]
         ["count", "pollers", ref words @ ..] if pollers::count(words) => ExitCode::SUCCESS,
@@ -30,13 +46,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn measured(part: fn()) -> ExitCode {
+fn measured(part: impl FnOnce()) -> ExitCode {
     record::date();
     part();
     ExitCode::SUCCESS
 }
 
 fn usage() -> ExitCode {
-    eprintln!("evcore-bench timers | clock | pollers | count ...; `cargo xtask bench` starts it");
+    eprintln!("evcore-bench PART | count ...; `cargo xtask bench` starts it");
     ExitCode::FAILURE
 }

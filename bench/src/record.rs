@@ -34,3 +34,11 @@ pub(crate) fn times(workload: &str, size: usize, peer: &str, rounds: &[f64]) {
 pub(crate) fn longest(workload: &str, size: usize, peer: &str, ns: u32) {
     println!("longest\t{workload}\t{size}\t{peer}\t{ns}");
 }
+
+/// Any other figure of a workload, by its name: a value a round.
+#[cfg(target_os = "linux")]
+pub(crate) fn figures(workload: &str, size: usize, peer: &str, what: &str, values: &[f64]) {
+    let values: Vec<String> = values.iter().map(|value| format!("{value:.4}")).collect();
+    let values = values.join(" ");
+    println!("figure\t{workload}\t{size}\t{peer}\t{what}\t{values}");
+}

@@ -31,8 +31,10 @@ xflags::xflags! {
 
         /// The parts beside their peers, in one run, into `docs/`. No names: all that there are.
         cmd bench {
-            /// `timers`, `clock`, `pollers`.
+            /// `timers`, `clock`, `pollers`, `accept`, `kills`, `shortage`.
             repeated part: String
+            /// Of servers: more rounds, in as long as it takes.
+            optional --full
         }
     }
 }

@@ -56,6 +56,6 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Loom(_) => loom::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Measure(_) => measure::run(&workspace),
-        XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part),
+        XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part, bench.full),
     }
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::contestant::Setup;
-use super::pairs::{self, Pairs};
+use super::pairs::Pairs;
 use super::ring::{self, Ring};
 use super::roster::{self, Peer};
+use crate::descriptors;
 
 /// The benchmark whose instructions are counted.
 const PAIRS: usize = 200;
@@ -19,7 +20,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
     let [what, kind, name, times] = words[..] else {
         return false;
     };
-    pairs::most_descriptors();
+    descriptors::most();
     let peers = roster::peers();
     let peer = peers.iter().find(|peer| peer.name == name);
     let (Some(peer), Ok(times)) = (peer, times.parse()) else {

@@ -21,13 +21,13 @@ mod watched;
 #[cfg(test)]
 mod tests;
 
-use crate::library;
+use crate::{descriptors, library};
 
 pub(crate) use self::count::count;
 
 /// Measures all peers, and prints the records.
 pub(crate) fn measure() {
-    let most = pairs::most_descriptors();
+    let most = descriptors::most();
     let peers = roster::peers();
     library::tell(
         peers

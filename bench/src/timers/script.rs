@@ -1,5 +1,7 @@
 //! What is done to every queue: the same operations in the same order, made beforehand.
 
+use crate::random::Random;
+
 /// How many operations a round times, at any size.
 pub(super) const STEPS: usize = 1 << 18;
 
@@ -39,7 +41,7 @@ pub(super) struct Script {
 impl Script {
     /// A script for `size` timers with `steps` operations of each kind but the last.
     pub(super) fn new(size: usize, steps: usize) -> Script {
-        let random = &mut Random(0x6576_636f_7265);
+        let random = &mut Random::new();
         let spare = size..size + SPARE;
         let minute = usize::try_from(TIMEOUT_MS).expect("it is small");
         Script {
@@ -85,25 +87,4 @@ fn events(size: usize, steps: usize, per_ms: usize, random: &mut Random) -> Vec<
 /// The time of the step `at`.
 fn now(at: usize, per_ms: usize) -> u64 {
     (at / per_ms) as u64
-}
-
-/// `SplitMix64`, with a fixed seed: every run has the same script.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn index(&mut self, end: usize) -> usize {
-        usize::try_from(self.below(end as u64)).expect("it is below a usize")
-    }
 }

@@ -6,6 +6,7 @@
 mod callgrind;
 mod count;
 mod counted;
+mod figures;
 mod machine;
 mod page;
 mod plot;
@@ -22,23 +23,35 @@ use self::machine::Machine;
 use self::page::Page;
 use self::results::Results;
 use crate::Result;
+use crate::measure::serving;
 use crate::workspace::Workspace;
 
 /// All parts, in the order of the page.
-const PARTS: &[&str] = &["timers", "clock", "pollers"];
+const PARTS: &[&str] = &["timers", "clock", "pollers", "accept", "kills", "shortage"];
 
 /// Where the page and the plot go, from the root.
 const PAGE: &str = "docs/performance.md";
 const PLOT: &str = "docs/timers.svg";
 
-/// Measures the parts, all if none is named; prints and writes the page of each as it is done.
-pub(crate) fn run(workspace: &Workspace, parts: &[String]) -> Result {
+/// Parts whose peers are servers: they are told where the example server is, and how thorough to be.
+const OF_SERVERS: &[&str] = &["accept", "kills", "shortage"];
+
+/// Measures the parts, all if none is named; prints and writes the section of each as it is done.
+///
+/// `full`: those that have a short run and a thorough one make the thorough one.
+pub(crate) fn run(workspace: &Workspace, parts: &[String], full: bool) -> Result {
     let parts = chosen(parts)?;
     let program = build(workspace)?;
     for part in parts {
         let mut machine = Machine::look(&workspace.root, part)?;
         let mut results = Results::default();
-        results.read(&measured(&program, part)?)?;
+        let mut command = Command::new(&program);
+        command.arg(part);
+        if OF_SERVERS.contains(&part) {
+            command.arg(serving::build(workspace)?);
+            command.args(full.then_some("full"));
+        }
+        results.read(&measured(command)?)?;
         machine.load_after = machine::load();
         count::part(part, workspace, &program, &mut results)?;
         if part == "timers" {
@@ -80,15 +93,12 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target_dir.join("release/evcore-bench"))
 }
 
-/// The records of a part. What the program says of its progress goes to the screen.
-fn measured(program: &Path, part: &str) -> Result<String> {
-    let output = Command::new(program)
-        .arg(part)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()?;
+/// The records that a command prints. What it says of its progress goes to the screen.
+fn measured(mut command: Command) -> Result<String> {
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output()?;
     if !output.status.success() {
-        return Err(format!("evcore-bench {part}: {}", output.status).into());
+        return Err(format!("{command:?}: {}", output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -104,7 +114,10 @@ mod tests {
             chosen(&names)
         };
         assert_eq!(named(&[]).unwrap(), PARTS);
-        assert_eq!(named(&["pollers", "clock", "timers"]).unwrap(), PARTS);
+        assert_eq!(
+            named(&["accept", "clock", "timers"]).unwrap(),
+            ["timers", "clock", "accept"]
+        );
         assert_eq!(named(&["clock"]).unwrap(), ["clock"]);
         assert!(named(&["cloc"]).is_err());
     }

@@ -1,6 +1,7 @@
 //! What a run measured, as `evcore-bench` wrote it: a record a line, its fields between tabs.
 
 use super::counted::Counted;
+use super::figures::Figures;
 use super::statistics::Spread;
 use crate::Result;
 
@@ -15,6 +16,7 @@ pub(super) struct Results {
     pub(super) absent: Vec<String>,
     times: Vec<Times>,
     longest: Vec<(Key, f64)>,
+    pub(super) figures: Figures,
     pub(super) counted: Counted,
 }
 
@@ -72,6 +74,7 @@ impl Results {
                 let key = Key::new(workload, size.parse().ok()?, peer);
                 self.longest.push((key, ns.parse().ok()?));
             }
+            ["figure", ref fields @ ..] => self.figures.read(fields.try_into().ok()?)?,
             _ => return None,
         }
         Some(())

@@ -21,6 +21,21 @@ impl Spread {
     }
 }
 
+/// The least value that a part of all does not exceed: half of them at 0.5. There is one value at
+/// least, and the part is above 0.
+pub(super) fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a rank among as many as fit in memory"
+    )]
+    let rank = (values.len() as f64 * part).ceil() as usize;
+    values[rank.clamp(1, values.len()) - 1]
+}
+
 /// A number with as many digits as mean something.
 pub(super) fn shown(value: f64) -> String {
     match value.abs() {
@@ -39,6 +54,14 @@ mod tests {
     fn the_median_stands_in_the_middle_of_its_spread() {
         let spread = Spread::of([5.0, 1.0, 3.0, 2.0, 9.0]);
         assert_eq!((spread.least, spread.median, spread.most), (1.0, 3.0, 9.0));
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let parts = [0.001, 0.5, 0.99, 1.0].map(|part| quantile(&values, part));
+        assert_eq!(parts, [1.0, 50.0, 99.0, 100.0]);
+        assert_eq!(quantile(&[7.0], 0.5), 7.0);
     }
 
     #[test]

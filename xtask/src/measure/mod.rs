@@ -7,7 +7,7 @@
 mod calls;
 mod cpu;
 mod load;
-mod serving;
+pub(crate) mod serving;
 mod wrk;
 
 use std::process::{Command, Stdio};

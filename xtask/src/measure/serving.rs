@@ -88,7 +88,7 @@ impl Drop for Serving {
 }
 
 /// The release build of the example server.
-pub(super) fn build(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let words = ["build", "--release", "-p", "evcore", "--example", "httpd"];
     let status = Command::new("cargo")
         .args(words)

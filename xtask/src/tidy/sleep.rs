@@ -18,6 +18,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "`/block` blocks its worker, to show how others take over",
     ),
     (
+        "bench/src/accept/pace.rs",
+        "a measurement lasts as long as it says, and a bare worker blocks when it is asked to",
+    ),
+    (
         "xtask/src/measure/",
         "a measurement lasts as long as it says",
     ),

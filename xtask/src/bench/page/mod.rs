@@ -1,6 +1,9 @@
 //! `docs/performance.md`: a section a part, each of the part's last run.
 
+mod accept;
+pub(super) mod kills;
 mod pollers;
+pub(super) mod shortage;
 mod table;
 mod timers;
 mod workload;
@@ -69,7 +72,12 @@ pub(super) fn section(part: &str, results: &Results, machine: &Machine) -> Strin
     let mut text = format!("## {}\n\n", heading(part));
     text.push_str(&about(results, machine));
     text.push_str(&targets_reached(results));
-    text.push_str(&figures(part, results));
+    text.push_str(&match part {
+        "accept" => accept::tables(results),
+        "kills" => kills::tables(results),
+        "shortage" => shortage::table(results),
+        _ => times(part, results),
+    });
     text
 }
 
@@ -113,7 +121,7 @@ fn targets_reached(results: &Results) -> String {
     text + "\n"
 }
 
-fn figures(part: &str, results: &Results) -> String {
+fn times(part: &str, results: &Results) -> String {
     let mut text = HOW_TO_READ.to_owned();
     if part == "timers" {
         text.push_str(timers::BEGINNING);

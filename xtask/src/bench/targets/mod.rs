@@ -1,6 +1,8 @@
 //! What the project set out to reach, beside what a run reached.
 
-use self::Bound::AtMost;
+mod accepting;
+
+use self::Bound::{AtLeast, AtMost};
 use super::count::TIMEOUTS;
 use super::results::Results;
 use super::statistics::shown;
@@ -19,6 +21,7 @@ pub(super) struct Target {
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtMost(f64),
+    AtLeast(f64),
 }
 
 /// In the order of the page. A ratio is better than a time, where one machine is not like another.
@@ -145,8 +148,10 @@ impl Target {
             };
             format!("{number} {}", self.unit).trim_end().to_owned()
         };
-        let AtMost(most) = self.bound;
-        let target = format!("at most {}", with_unit(most));
+        let target = match self.bound {
+            AtMost(most) => format!("at most {}", with_unit(most)),
+            AtLeast(least) => format!("at least {}", with_unit(least)),
+        };
         [target, with_unit(reached), self.bound.verdict(reached)]
     }
 }
@@ -158,14 +163,16 @@ impl Bound {
             AtMost(most) if most > 0.0 => {
                 format!("missed: {} times as much", shown(reached / most))
             }
-            AtMost(_) => "missed".to_owned(),
+            AtLeast(least) if reached >= least => "met".to_owned(),
+            AtMost(_) | AtLeast(_) => "missed".to_owned(),
         }
     }
 }
 
 /// The targets that this run says something about, with what it says.
 pub(super) fn reached(run: &Results) -> Vec<(&'static Target, f64)> {
-    let reached = TARGETS.iter().map(|target| (target, (target.of)(run)));
+    let targets = TARGETS.iter().chain(accepting::TARGETS);
+    let reached = targets.map(|target| (target, (target.of)(run)));
     reached
         .filter_map(|(target, reached)| Some((target, reached?)))
         .collect()

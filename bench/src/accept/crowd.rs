@@ -1,0 +1,147 @@
+//! Many clients that wait at the same time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+
+use super::client::{Answer, Client};
+
+/// The most that are told of at once.
+const BATCH: usize = 256;
+
+/// Clients, by the order in which they came.
+pub(super) struct Crowd {
+    set: OwnedFd,
+    clients: Vec<Option<Client>>,
+    events: Vec<Event>,
+    waiting: usize,
+}
+
+/// What became of a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    /// Which client it was.
+    pub(super) client: usize,
+    /// `None` if the server ended the connection instead of answering.
+    pub(super) answer: Option<Answer>,
+}
+
+impl Crowd {
+    /// Nobody yet.
+    pub(super) fn new() -> Crowd {
+        Crowd {
+            set: epoll::create(CreateFlags::CLOEXEC).expect("there is a descriptor left"),
+            clients: Vec::new(),
+            events: Vec::with_capacity(BATCH),
+            waiting: 0,
+        }
+    }
+
+    /// A new client, that asks at once. Returns which it is.
+    pub(super) fn join(&mut self, address: SocketAddr, path: &str) -> usize {
+        let mut client = Client::connect(address).expect("the kernel takes the connection");
+        client.ask(path).expect("there is room for a request");
+        let index = self.clients.len();
+        let data = EventData::new_u64(index as u64);
+        epoll::add(&self.set, &client.stream, data, EventFlags::IN).expect("it is new");
+        self.clients.push(Some(client));
+        self.waiting += 1;
+        index
+    }
+
+    /// How many have neither an answer nor lost their connection.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Waits for news, at most so long, and returns what became of those who had any.
+    pub(super) fn wait(&mut self, most: Duration) -> Vec<Outcome> {
+        self.events.clear();
+        let most = Timespec::try_from(most).expect("it is short");
+        let places = spare_capacity(&mut self.events);
+        epoll::wait(&self.set, places, Some(&most)).expect("no signal comes");
+        let ready: Vec<usize> = self.events.iter().map(index).collect();
+        let outcomes: Vec<Outcome> = ready.into_iter().filter_map(|i| self.hear(i)).collect();
+        self.waiting -= outcomes.len();
+        outcomes
+    }
+
+    /// Waits until nobody waits any more, and returns what became of them.
+    ///
+    /// # Panics
+    ///
+    /// If there is no news for as long as `patience`.
+    pub(super) fn wait_for_all(&mut self, patience: Duration) -> Vec<Outcome> {
+        let mut all = Vec::new();
+        while self.waiting > 0 {
+            let some = self.wait(patience);
+            assert!(!some.is_empty(), "{} clients wait in vain", self.waiting);
+            all.extend(some);
+        }
+        all
+    }
+
+    /// Closes a client's connection.
+    pub(super) fn leave(&mut self, client: usize) {
+        self.clients[client] = None;
+    }
+
+    fn hear(&mut self, index: usize) -> Option<Outcome> {
+        let client = self.clients[index].as_mut()?;
+        let (client, answer) = match client.receive() {
+            Ok(None) => return None,
+            Ok(Some(answer)) => (index, Some(answer)),
+            Err(_) => (index, None),
+        };
+        // Whatever comes later is no news.
+        epoll::delete(&self.set, &self.clients[index].as_ref()?.stream).expect("it is watched");
+        if answer.is_none() {
+            self.leave(index);
+        }
+        Some(Outcome { client, answer })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it was an index before")]
+fn index(event: &Event) -> usize {
+    event.data.u64() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn each_is_heard_of_once_whether_answered_or_turned_away() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut crowd = Crowd::new();
+        let (first, second) = (crowd.join(address, "/worker"), crowd.join(address, "/"));
+        let (mut answered, _) = listener.accept().unwrap();
+        let request = answered.read(&mut [0; 1024]).unwrap();
+        assert!(request > 0);
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n42";
+        answered.write_all(answer).unwrap();
+        drop(listener.accept().unwrap());
+        let mut outcomes = crowd.wait_for_all(PATIENCE);
+        outcomes.sort_by_key(|outcome| outcome.client);
+        let workers = outcomes
+            .iter()
+            .map(|o| (o.client, o.answer.map(|a| a.worker)));
+        let expected = [(first, Some(42)), (second, None)];
+        assert_eq!(workers.collect::<Vec<_>>(), expected);
+        // That its connection ends later is no news.
+        drop(answered);
+        assert!(crowd.wait(Duration::ZERO).is_empty());
+        assert_eq!(crowd.waiting(), 0);
+    }
+}

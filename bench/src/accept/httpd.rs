@@ -1,0 +1,76 @@
+//! The example server.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+
+use super::launch::Launch;
+use super::server::Server;
+
+/// Starts it with a policy, and waits until it serves.
+///
+/// # Errors
+///
+/// What it says when it does not start: of a policy that it does not have, say.
+pub(super) fn start(
+    program: &Path,
+    policy: &str,
+    launch: Launch,
+    workers: usize,
+) -> Result<Server, String> {
+    let mut command = launch.command(program);
+    command
+        .args(["--listen", "127.0.0.1:0", "--accept", policy])
+        .args(["--workers", &workers.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut master = command.spawn().map_err(|error| error.to_string())?;
+    let mut log = BufReader::new(master.stderr.take().expect("it was asked for"));
+    let address = match address(&mut log) {
+        Ok(address) => address,
+        Err(last_words) => {
+            let _ = master.kill();
+            let _ = master.wait();
+            return Err(last_words);
+        }
+    };
+    // Somebody has to read on: it says something of each worker that is killed.
+    thread::spawn(move || log.read_to_end(&mut Vec::new()));
+    Server::with_master(master, address, workers).ready()
+}
+
+/// Where it listens, which it says after what else it has to say; or what it said last.
+fn address(log: &mut impl BufRead) -> Result<SocketAddr, String> {
+    let mut last = String::new();
+    loop {
+        let mut line = String::new();
+        if !matches!(log.read_line(&mut line), Ok(1..)) {
+            return Err(last);
+        }
+        line.truncate(line.trim_end().len());
+        let address = line.strip_prefix("listening on ");
+        if let Some(Ok(address)) = address.map(str::parse) {
+            return Ok(address);
+        }
+        last = line;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_comes_after_other_lines_or_not_at_all() {
+        let log = "httpd: few descriptors\nlistening on 127.0.0.1:1234\nmore\n";
+        let found = address(&mut log.as_bytes()).unwrap();
+        assert_eq!(found.port(), 1234);
+        let refused = "httpd: --accept x is not built yet\n";
+        assert_eq!(
+            address(&mut refused.as_bytes()),
+            Err(refused.trim_end().to_owned())
+        );
+    }
+}

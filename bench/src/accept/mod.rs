@@ -1,0 +1,31 @@
+//! Accepting: how worker processes share what comes, who is woken for it, and how long clients wait.
+//!
+//! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.
+//! All contestants are asked the same by the same clients, and their wakes are counted by the kernel.
+
+mod asked;
+mod bare;
+mod blocked;
+mod client;
+mod crowd;
+mod fairness;
+mod httpd;
+mod kills;
+mod launch;
+mod nginx;
+mod pace;
+mod patterns;
+mod pin;
+mod process;
+mod roster;
+mod rounds;
+mod run;
+mod server;
+mod shortage;
+mod waits;
+
+pub(crate) use self::bare::serve;
+pub(crate) use self::kills::measure as kills;
+pub(crate) use self::launch::launch;
+pub(crate) use self::run::measure;
+pub(crate) use self::shortage::measure as shortage;

@@ -1,0 +1,81 @@
+//! Who takes part.
+
+use std::path::{Path, PathBuf};
+
+use super::bare::{self, Sharing};
+use super::launch::Launch;
+use super::server::Server;
+use super::{httpd, nginx};
+
+/// The policies of the example server, of which some may not be there yet.
+const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "reuseport", "least-loaded"];
+
+/// One who takes part.
+#[derive(Clone, Debug)]
+pub(super) struct Contestant {
+    pub(super) name: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Httpd {
+        program: PathBuf,
+        policy: &'static str,
+    },
+    Bare(Sharing),
+    Nginx {
+        mutex: bool,
+    },
+}
+
+impl Contestant {
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not serve, in a sentence.
+    pub(super) fn start(&self, launch: Launch, workers: usize) -> Result<Server, String> {
+        match &self.kind {
+            Kind::Httpd { program, policy } => httpd::start(program, policy, launch, workers),
+            Kind::Bare(sharing) => bare::start(*sharing, launch, workers),
+            Kind::Nginx { mutex } => nginx::start(*mutex, launch, workers),
+        }
+    }
+
+    /// Whether a client can make it block: there is nothing in nginx that does.
+    pub(super) fn can_block(&self) -> bool {
+        !matches!(self.kind, Kind::Nginx { .. })
+    }
+}
+
+/// Those that have a master, who looks after workers that die.
+pub(super) fn with_master(httpd: &Path) -> Vec<Contestant> {
+    let policies = POLICIES.map(|policy| Contestant {
+        name: format!("httpd, {policy}"),
+        kind: Kind::Httpd {
+            program: httpd.to_owned(),
+            policy,
+        },
+    });
+    let nginx = [("on", true), ("off", false)].map(|(word, mutex)| Contestant {
+        name: format!("nginx, accept_mutex {word}"),
+        kind: Kind::Nginx { mutex },
+    });
+    policies.into_iter().chain(nginx).collect()
+}
+
+/// All.
+pub(super) fn all(httpd: &Path) -> Vec<Contestant> {
+    let bare = [
+        ("bare shared", Sharing::Shared),
+        ("bare EXCLUSIVE", Sharing::Exclusive),
+        ("bare EXCLUSIVE, re-added", Sharing::Readded),
+        ("bare REUSEPORT", Sharing::ReusePort),
+    ];
+    let bare = bare.map(|(name, sharing)| Contestant {
+        name: name.to_owned(),
+        kind: Kind::Bare(sharing),
+    });
+    with_master(httpd).into_iter().chain(bare).collect()
+}

@@ -1,0 +1,53 @@
+//! The patterns, in rounds in which all contestants take turns, each with a fresh server.
+
+use super::asked::{Asked, leave_out};
+use super::roster::{self, Contestant};
+use super::rounds::Rounds;
+use super::server::Server;
+use super::{blocked, patterns};
+
+/// With how many workers.
+const WORKERS: [usize; 3] = [2, 4, 8];
+
+/// How many rounds there are, and in a thorough run.
+const ROUNDS: usize = 3;
+const THOROUGH_ROUNDS: usize = 9;
+
+/// Measures all who are there, and prints the records.
+pub(crate) fn measure(words: &[&str]) {
+    let asked = Asked::of(words);
+    let rounds = if asked.full { THOROUGH_ROUNDS } else { ROUNDS };
+    let mut contestants = roster::all(&asked.httpd);
+    let mut found = Rounds::default();
+    for round in 1..=rounds {
+        eprintln!("accept: round {round} of {rounds}");
+        contestants.retain(|contestant| {
+            let served = WORKERS.iter().try_for_each(|workers| {
+                let server = contestant.start(asked.launch, *workers)?;
+                try_all(contestant, &server, &mut found);
+                Ok(())
+            });
+            served
+                .map_err(|why: String| leave_out(contestant, &why))
+                .is_ok()
+        });
+    }
+    found.print();
+}
+
+fn try_all(contestant: &Contestant, server: &Server, found: &mut Rounds) {
+    let (name, workers) = (&contestant.name, server.workers);
+    eprintln!("accept: {name}, {workers} workers");
+    for pattern in patterns::ALL.iter().filter(|p| p.least_workers <= workers) {
+        let workload = format!("accept/{}", pattern.name);
+        found.add(&workload, workers, name, (pattern.run)(server));
+    }
+    if contestant.can_block() {
+        found.add(
+            "accept/blocked",
+            workers,
+            name,
+            blocked::run(server).figures(),
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! A server under test, with its worker processes. All of it ends with its value.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Child;
+
+use rustix::process::Signal;
+
+use super::client::Client;
+use super::{pace, process};
+
+/// A server that serves.
+#[derive(Debug)]
+pub(super) struct Server {
+    started: Vec<Child>,
+    has_master: bool,
+    pub(super) address: SocketAddr,
+    /// How many workers it was asked to have.
+    pub(super) workers: usize,
+    /// Where its files are, which go with it.
+    pub(super) folder: Option<PathBuf>,
+}
+
+impl Server {
+    /// A master that has its workers as children.
+    pub(super) fn with_master(master: Child, address: SocketAddr, workers: usize) -> Server {
+        Server {
+            started: vec![master],
+            has_master: true,
+            address,
+            workers,
+            folder: None,
+        }
+    }
+
+    /// Workers and nobody else.
+    pub(super) fn of_workers(started: Vec<Child>, address: SocketAddr) -> Server {
+        Server {
+            workers: started.len(),
+            started,
+            has_master: false,
+            address,
+            folder: None,
+        }
+    }
+
+    /// The process ids of the workers that there are now.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        if self.has_master {
+            process::children(self.started[0].id())
+        } else {
+            self.started.iter().map(Child::id).collect()
+        }
+    }
+
+    /// The process ids of all its processes.
+    pub(super) fn all_pids(&self) -> Vec<u32> {
+        let mut pids = self.pids();
+        if self.has_master {
+            pids.push(self.started[0].id());
+        }
+        pids
+    }
+
+    /// Waits until all workers are there and one has answered.
+    ///
+    /// # Errors
+    ///
+    /// That it does not come to be.
+    pub(super) fn ready(self) -> Result<Server, String> {
+        let is_ready = || self.is_whole() && self.answers();
+        if !pace::until(is_ready) {
+            return Err(format!("not ready on {}", self.address));
+        }
+        self.rest();
+        Ok(self)
+    }
+
+    /// Whether it has all its workers.
+    pub(super) fn is_whole(&self) -> bool {
+        self.pids().len() == self.workers
+    }
+
+    /// Waits until every worker is asleep.
+    ///
+    /// Over loopback whoever is to be woken by a connection or by bytes is awake by the time that
+    /// sending them returns. So when all are asleep again, all that followed from it is done.
+    pub(super) fn rest(&self) {
+        let pids = self.pids();
+        let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
+        // Twice: one may have woken another that was looked at before.
+        pace::soon(|| are_asleep() && are_asleep());
+    }
+
+    /// How often its workers have gone to sleep, together.
+    pub(super) fn sleeps(&self) -> u64 {
+        self.pids().into_iter().map(process::sleeps).sum()
+    }
+
+    fn answers(&self) -> bool {
+        Client::connect(self.address).is_ok_and(|mut client| client.worker().is_ok())
+    }
+
+    fn end(&mut self) {
+        let pids = self.all_pids();
+        for pid in &pids {
+            process::signal(*pid, Signal::CONT);
+        }
+        for child in &self.started {
+            process::signal(child.id(), Signal::TERM);
+        }
+        let all_ended = |started: &mut Vec<Child>| {
+            let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+            started.iter_mut().all(ended)
+        };
+        if !pace::until(|| all_ended(&mut self.started)) {
+            for pid in pids {
+                process::signal(pid, Signal::KILL);
+            }
+        }
+        for child in &mut self.started {
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Numbers at random, the same in every run.
+
+/// `SplitMix64`, with a fixed seed.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// At its beginning.
+    pub(crate) fn new() -> Random {
+        Random(0x6576_636f_7265)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// An index below `end`.
+    pub(crate) fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.below(end as u64)).expect("it is below a usize")
+    }
+
+    /// A number above 0, and 1 at most.
+    pub(crate) fn unit(&mut self) -> f64 {
+        const STEPS: u32 = 1 << 30;
+        let step = u32::try_from(self.below(STEPS.into())).expect("it is below 2^30");
+        f64::from(step + 1) / f64::from(STEPS)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_has_the_same_numbers_in_their_ranges() {
+        let (mut one, mut other) = (Random::new(), Random::new());
+        for _ in 0..1_000 {
+            assert_eq!(one.index(7), other.index(7));
+            let unit = one.unit();
+            assert!(unit > 0.0 && unit <= 1.0);
+            assert!((unit - other.unit()).abs() < f64::EPSILON);
+        }
+    }
+}
