@@ -52,14 +52,14 @@ impl Contestant {
 /// Those that have a master, who looks after workers that die.
 pub(super) fn with_master(httpd: &Path) -> Vec<Contestant> {
     let policies = POLICIES.map(|policy| Contestant {
-        name: format!("httpd, {policy}"),
+        name: format!("httpd {policy}"),
         kind: Kind::Httpd {
             program: httpd.to_owned(),
             policy,
         },
     });
     let nginx = [("on", true), ("off", false)].map(|(word, mutex)| Contestant {
-        name: format!("nginx, accept_mutex {word}"),
+        name: format!("nginx accept_mutex {word}"),
         kind: Kind::Nginx { mutex },
     });
     policies.into_iter().chain(nginx).collect()
@@ -70,7 +70,7 @@ pub(super) fn all(httpd: &Path) -> Vec<Contestant> {
     let bare = [
         ("bare shared", Sharing::Shared),
         ("bare EXCLUSIVE", Sharing::Exclusive),
-        ("bare EXCLUSIVE, re-added", Sharing::Readded),
+        ("bare EXCLUSIVE re-added", Sharing::Readded),
         ("bare REUSEPORT", Sharing::ReusePort),
     ];
     let bare = bare.map(|(name, sharing)| Contestant {

@@ -170,18 +170,18 @@ mod tests {
     #[test]
     fn a_cell_has_its_rounds_and_who_did_not_take_part_a_dash() {
         let mut results = Results::default();
-        let text = "figure\taccept/single\t2\thttpd, off\tjain\t0.5 1 0.75\n\
+        let text = "figure\taccept/single\t2\thttpd off\tjain\t0.5 1 0.75\n\
                     figure\taccept/single\t4\tbare shared\tjain\t1\n\
-                    figure\taccept/single\t2\thttpd, off\tmedian_us\t100\n\
-                    figure\taccept/single\t2\thttpd, off\tp99_us\t1234.5\n\
-                    figure\taccept/single\t2\thttpd, off\tmax_us\t201000\n";
+                    figure\taccept/single\t2\thttpd off\tmedian_us\t100\n\
+                    figure\taccept/single\t2\thttpd off\tp99_us\t1234.5\n\
+                    figure\taccept/single\t2\thttpd off\tmax_us\t201000\n";
         results.read(text).unwrap();
         let text = tables(&results);
         assert!(
             text.contains("| Jain index | 2 workers | 4 workers |"),
             "{text}"
         );
-        assert!(text.contains("| `httpd, off` | **0.750** (0.500 to 1.000) | – |"));
-        assert!(text.contains("| `httpd, off` | 100 / 1,234 / 201,000 |"));
+        assert!(text.contains("| `httpd off` | **0.750** (0.500 to 1.000) | – |"));
+        assert!(text.contains("| `httpd off` | 100 / 1,234 / 201,000 |"));
     }
 }

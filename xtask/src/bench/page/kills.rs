@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn a_row_has_the_distribution_and_who_waited_too_long() {
         let mut results = Results::default();
-        let text = "figure\tkills/kill\t8\thttpd, off\ttook_us\t1000 2000 600000 3000\n";
+        let text = "figure\tkills/kill\t8\thttpd off\ttook_us\t1000 2000 600000 3000\n";
         results.read(text).unwrap();
         let text = tables(&results);
         assert!(
-            text.contains("| `httpd, off` | 4 | 2.0 | 600 | 600 | 600 | 1 |"),
+            text.contains("| `httpd off` | 4 | 2.0 | 600 | 600 | 600 | 1 |"),
             "{text}"
         );
-        assert_eq!(beyond(&results, "kills/kill", "httpd, off"), Some(1.0));
-        assert_eq!(beyond(&results, "kills/stop", "httpd, off"), None);
+        assert_eq!(beyond(&results, "kills/kill", "httpd off"), Some(1.0));
+        assert_eq!(beyond(&results, "kills/stop", "httpd off"), None);
     }
 }

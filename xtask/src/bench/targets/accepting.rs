@@ -5,14 +5,14 @@ use super::Target;
 use crate::bench::page::{kills, shortage};
 use crate::bench::results::Results;
 
-const LEAST_LOADED: &str = "httpd, least-loaded";
-const EXCLUSIVE: &str = "httpd, exclusive";
-const MUTEX: &str = "httpd, mutex";
+const LEAST_LOADED: &str = "httpd least-loaded";
+const EXCLUSIVE: &str = "httpd exclusive";
+const MUTEX: &str = "httpd mutex";
 const OURS: [&str; 5] = [
-    "httpd, off",
+    "httpd off",
     MUTEX,
     EXCLUSIVE,
-    "httpd, reuseport",
+    "httpd reuseport",
     LEAST_LOADED,
 ];
 
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn the_worse_of_four_and_eight_workers_is_judged() {
         let found = reached(
-            "figure\taccept/single\t2\thttpd, mutex\tjain\t0.5\n\
-             figure\taccept/single\t4\thttpd, mutex\tjain\t0.99\n\
-             figure\taccept/single\t8\thttpd, mutex\tjain\t0.96\n\
-             figure\taccept/burst\t4\thttpd, mutex\tjain\t0.97\n",
+            "figure\taccept/single\t2\thttpd mutex\tjain\t0.5\n\
+             figure\taccept/single\t4\thttpd mutex\tjain\t0.99\n\
+             figure\taccept/single\t8\thttpd mutex\tjain\t0.96\n\
+             figure\taccept/burst\t4\thttpd mutex\tjain\t0.97\n",
         );
         let verdicts: Vec<&str> = found.iter().map(|(_, verdict)| verdict.as_str()).collect();
         assert_eq!(verdicts, ["missed", "met"]);
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn all_policies_are_judged_together_and_peers_are_not() {
         let found = reached(
-            "figure\tkills/stop\t8\thttpd, off\ttook_us\t900 700\n\
-             figure\tkills/stop\t8\thttpd, mutex\ttook_us\t900000 700\n\
-             figure\tkills/kill\t8\thttpd, mutex\ttook_us\t900 700\n\
-             figure\tkills/kill\t8\tnginx, accept_mutex on\ttook_us\t900000\n",
+            "figure\tkills/stop\t8\thttpd off\ttook_us\t900 700\n\
+             figure\tkills/stop\t8\thttpd mutex\ttook_us\t900000 700\n\
+             figure\tkills/kill\t8\thttpd mutex\ttook_us\t900 700\n\
+             figure\tkills/kill\t8\tnginx accept_mutex on\ttook_us\t900000\n",
         );
         let verdicts: Vec<&str> = found.iter().map(|(_, verdict)| verdict.as_str()).collect();
         assert_eq!(verdicts, ["met", "missed"]);
