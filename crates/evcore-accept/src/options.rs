@@ -228,13 +228,11 @@ impl Default for ListenerOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+    use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 
     use rustix::net::sockopt;
 
-    use crate::Accept;
-    use crate::loopback::{LOCALHOST, accept_one};
+    use crate::loopback::LOCALHOST;
     use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN};
 
     #[test]
@@ -302,38 +300,6 @@ mod tests {
                 .bind(LOCALHOST.into())
                 .is_ok()
         );
-    }
-
-    #[test]
-    fn connections_wait_for_their_first_bytes_where_that_is_asked_for() {
-        let options = Listener::builder().defer_accept(Duration::from_millis(1_500));
-        let Some(option) = DEFER_ACCEPT else {
-            let refused = options.bind(LOCALHOST.into());
-            assert!(matches!(refused, Err(Error::Unsupported { .. })));
-            return;
-        };
-        let listener = options.bind(LOCALHOST.into()).unwrap();
-        // The kernel counts in retransmissions: of the first second, and two more.
-        assert!(option.value(&listener).unwrap() >= 2);
-        let mut client = TcpStream::connect(listener.local_addr()).unwrap();
-        assert!(matches!(listener.accept().unwrap(), Accept::Drained));
-        client.write_all(b"hello").unwrap();
-        let (stream, _) = accept_one(&listener);
-        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 5, "they are there");
-    }
-
-    #[test]
-    fn fast_open_is_what_was_asked_for() {
-        let options = Listener::builder().fast_open(7);
-        match FAST_OPEN {
-            Some(option) => {
-                let listener = options.bind(LOCALHOST.into()).unwrap();
-                assert_ne!(option.value(&listener).unwrap(), 0);
-                let plain = Listener::bind(LOCALHOST.into()).unwrap();
-                assert_eq!(option.value(&plain).unwrap(), 0);
-            }
-            None => assert!(options.bind(LOCALHOST.into()).is_err()),
-        }
     }
 
     #[test]

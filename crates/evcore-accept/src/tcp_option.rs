@@ -82,3 +82,79 @@ fn succeeded(result: c_int) -> rustix::io::Result<()> {
     }
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use crate::loopback::{LOCALHOST, accept_one};
+    use crate::{Accept, Error, Listener};
+
+    #[test]
+    fn connections_wait_for_their_first_bytes_where_that_is_asked_for() {
+        let options = Listener::builder().defer_accept(Duration::from_millis(1_500));
+        let Some(option) = DEFER_ACCEPT else {
+            let refused = options.bind(LOCALHOST.into());
+            assert!(matches!(refused, Err(Error::Unsupported { .. })));
+            return;
+        };
+        let listener = options.bind(LOCALHOST.into()).unwrap();
+        // The kernel counts in retransmissions: of the first second, and two more.
+        assert!(option.value(&listener).unwrap() >= 2);
+        let mut client = TcpStream::connect(listener.local_addr()).unwrap();
+        assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+        client.write_all(b"hello").unwrap();
+        let (stream, _) = accept_one(&listener);
+        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 5, "they are there");
+    }
+
+    #[test]
+    fn fast_open_is_what_was_asked_for() {
+        let options = Listener::builder().fast_open(7);
+        match FAST_OPEN {
+            Some(option) => {
+                let listener = options.bind(LOCALHOST.into()).unwrap();
+                assert_ne!(option.value(&listener).unwrap(), 0);
+                let plain = Listener::bind(LOCALHOST.into()).unwrap();
+                assert_eq!(option.value(&plain).unwrap(), 0);
+            }
+            None => assert!(options.bind(LOCALHOST.into()).is_err()),
+        }
+    }
+
+    /// What the kernel says of a listener's queue: how many wait, and how many may.
+    #[cfg(target_os = "linux")]
+    fn queue(listener: &Listener) -> (u32, u32) {
+        // SAFETY: it is numbers alone, of which zero is one.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut size = size_of_in_kernel::<libc::tcp_info>();
+        // SAFETY: the kernel writes at most `size` bytes behind the first pointer, which is the
+        // size of `info`, and a size behind the second; it keeps neither.
+        let result = unsafe {
+            libc::getsockopt(
+                listener.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut size,
+            )
+        };
+        succeeded(result).unwrap();
+        (info.tcpi_unacked, info.tcpi_sacked)
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn as_many_may_wait_as_the_backlog_says() {
+        for backlog in [1, 100] {
+            let options = Listener::builder().backlog(backlog);
+            let listener = options.bind(LOCALHOST.into()).unwrap();
+            assert_eq!(queue(&listener), (0, backlog));
+            let _waits = TcpStream::connect(listener.local_addr()).unwrap();
+            assert_eq!(queue(&listener), (1, backlog));
+        }
+    }
+}
