@@ -36,6 +36,8 @@ pub struct IdleList {
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
     len: u32,
+    /// How many ids there will mostly be at most.
+    expected: u32,
 }
 
 /// The neighbours of one id, or `END` where there is none.
@@ -79,7 +81,19 @@ impl IdleList {
             oldest: END,
             newest: END,
             len: 0,
+            expected: 0,
         }
+    }
+
+    /// Makes an empty list for the ids below `ids`; there may be more. Allocates nothing.
+    ///
+    /// The table grows as the ids do, and doubles; but for the last time before it covers all that
+    /// are expected it grows to these, so that it has no room for more.
+    #[must_use]
+    pub const fn expecting(ids: u32) -> Self {
+        let mut idle = Self::new();
+        idle.expected = ids;
+        idle
     }
 
     /// Makes `id` the one idle for the shortest time, whether it was listed or not.
@@ -224,7 +238,7 @@ impl IdleList {
     fn append(&mut self, id: u32) {
         let index = id as usize;
         if index >= self.links.len() {
-            self.links.resize(index + 1, Link::ABSENT);
+            self.cover(index);
         }
         self.links[index] = Link {
             older: self.newest,
@@ -236,6 +250,16 @@ impl IdleList {
         }
         self.newest = id;
         self.len += 1;
+    }
+
+    /// Grows the table until it covers an id.
+    #[cold]
+    fn cover(&mut self, index: usize) {
+        let (len, held, expected) = (index + 1, self.links.len(), self.expected as usize);
+        if len > self.links.capacity() && (len..2 * len).contains(&expected) {
+            self.links.reserve_exact(expected - held);
+        }
+        self.links.resize(len, Link::ABSENT);
     }
 }
 
@@ -256,6 +280,16 @@ impl fmt::Debug for IdleList {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_table_has_no_room_for_more_than_are_expected_unless_they_come() {
+        let mut idle = IdleList::expecting(1000);
+        assert_eq!(idle.links.capacity(), 0);
+        (0..1000).for_each(|id| idle.touch(id));
+        assert_eq!(idle.links.capacity(), 1000);
+        idle.touch(1000);
+        assert!(idle.links.capacity() >= 2000, "from there on it doubles");
+    }
 
     fn list_of(len: u32) -> IdleList {
         let mut idle = IdleList::new();

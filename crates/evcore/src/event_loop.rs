@@ -103,7 +103,7 @@ impl<L: Listen> EventLoop<L> {
             clock,
             pace,
             accepting: Accepting::new(builder.listeners, balancer, builder.lock),
-            idle: Idle::default(),
+            idle: Idle::expecting(builder.connections),
             shutdown: Shutdown::default(),
             capacity: builder.connections,
             phase: Phase::Over,

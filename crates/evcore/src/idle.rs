@@ -118,6 +118,14 @@ impl<L: Listen> EventLoop<L> {
 }
 
 impl Idle {
+    /// For so many connections; there may be more.
+    pub(crate) fn expecting(connections: u32) -> Self {
+        Self {
+            list: IdleList::expecting(connections),
+            grown: false,
+        }
+    }
+
     /// A descriptor was added.
     #[inline]
     pub(crate) fn grow(&mut self) {
