@@ -4,7 +4,7 @@
 //! to it. A generation that has ended does not begin again, so that an event that was reported for
 //! it cannot be taken for one of a later life.
 
-use std::{mem, num::NonZeroU32};
+use std::mem;
 
 use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
@@ -15,37 +15,34 @@ use crate::{Error, Result};
 /// The table of lives, by index.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    list: Vec<Slot>,
+    homes: Vec<Home>,
+    // Invariant: as many as homes.
+    states: Vec<State>,
     /// How many there will mostly be at most.
     expected: usize,
     // Invariant: the indices for which something is posted, for this turn or the next; each lives.
     posted: TurnQueue,
-    // Invariant: how many slots are watched.
+    // Invariant: how many lives are watched.
     watched: u32,
 }
 
-/// What is kept of an index.
+/// Who lives at an index: the bits of the token or, where nobody does, the generation that was the
+/// last to live there, 0 if none ever did. That has no high half, and so is no token's bits.
+///
+/// One word and apart from the rest, since every event asks for it and for nothing else.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    /// Of who lives here or, where nobody does, lived here last. 0: nobody ever did.
-    generation: u32,
-    life: Life,
+struct Home(u64);
+
+/// How somebody lives at an index.
+// Invariant: the default where nobody does.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// The poller watches a descriptor of it.
+    watched: bool,
     /// Nobody need wait for its timers.
-    // Invariant: only of one that lives.
     cancelable: bool,
     /// Merged readiness; delivered when the queue comes to this index, in whichever turn.
     posted: Ready,
-}
-
-/// Whether somebody lives at an index, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Life {
-    #[default]
-    Over,
-    /// Of timers and posts alone.
-    Unwatched,
-    /// The poller watches a descriptor of it.
-    Watched,
 }
 
 impl Slots {
@@ -59,35 +56,37 @@ impl Slots {
 
     /// Whether a life can begin under this token.
     pub(crate) fn check_free(&self, token: Token) -> Result<()> {
-        match self.list.get(token.index() as usize) {
-            Some(slot) if slot.life != Life::Over => Err(Error::InUse {
-                token,
-                living: self.living(token.index()),
-            }),
-            Some(slot) if token.generation().get() <= slot.generation => {
-                Err(Error::Ended { token })
-            }
-            _ => Ok(()),
+        let Some(home) = self.homes.get(token.index() as usize) else {
+            return Ok(());
+        };
+        match home.living() {
+            Some(living) => Err(Error::InUse { token, living }),
+            None if u64::from(token.generation().get()) <= home.0 => Err(Error::Ended { token }),
+            None => Ok(()),
         }
     }
 
     /// A life that the poller watches. The index must be [free](Self::check_free).
     pub(crate) fn begin_watched(&mut self, token: Token) {
-        self.begin(token, Life::Watched);
+        self.begin_unwatched(token);
+        self.states[token.index() as usize].watched = true;
         self.watched += 1;
     }
 
     /// A life of timers and posts alone. The index must be [free](Self::check_free).
     pub(crate) fn begin_unwatched(&mut self, token: Token) {
-        self.begin(token, Life::Unwatched);
+        debug_assert!(self.check_free(token).is_ok(), "{token} cannot begin");
+        let index = token.index() as usize;
+        if self.homes.len() <= index {
+            self.cover(index);
+        }
+        self.homes[index] = Home::of(token);
     }
 
     /// Ends a life, and says whether the poller watched it; `None` if the token is stale.
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
-        let slot = self.of(token)?;
-        let watched = mem::take(&mut slot.life) == Life::Watched;
-        slot.cancelable = false;
-        slot.posted = Ready::NONE;
+        let State { watched, .. } = mem::take(self.state_mut(token)?);
+        self.homes[token.index() as usize] = Home::after(token);
         self.posted.cancel(token.index());
         self.watched -= u32::from(watched);
         Some(watched)
@@ -96,10 +95,10 @@ impl Slots {
     /// Merges readiness into what is posted for a token. `false` if the token is stale.
     #[inline]
     pub(crate) fn post(&mut self, token: Token, ready: Ready) -> bool {
-        let Some(slot) = self.of(token) else {
+        let Some(state) = self.state_mut(token) else {
             return false;
         };
-        slot.posted |= ready;
+        state.posted |= ready;
         self.posted.post(token.index());
         true
     }
@@ -108,10 +107,10 @@ impl Slots {
     /// was. `false` if the token is stale.
     #[inline]
     pub(crate) fn post_next(&mut self, token: Token, ready: Ready) -> bool {
-        let Some(slot) = self.of(token) else {
+        let Some(state) = self.state_mut(token) else {
             return false;
         };
-        slot.posted |= ready;
+        state.posted |= ready;
         self.posted.post_next(token.index());
         true
     }
@@ -124,10 +123,10 @@ impl Slots {
 
     /// Takes back what is posted for a token.
     pub(crate) fn cancel(&mut self, token: Token) -> Ready {
-        let Some(slot) = self.of(token) else {
+        let Some(state) = self.state_mut(token) else {
             return Ready::NONE;
         };
-        let ready = mem::take(&mut slot.posted);
+        let ready = mem::take(&mut state.posted);
         self.posted.cancel(token.index());
         ready
     }
@@ -137,32 +136,33 @@ impl Slots {
     pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
         let index = self.posted.pop()?;
         let token = self.living(index);
-        let ready = mem::take(&mut self.list[index as usize].posted);
+        let ready = mem::take(&mut self.states[index as usize].posted);
         Some((token, ready))
     }
 
     /// Marks the timers of a token as such that nobody need wait for. `false` if the token is stale.
     pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
-        self.of(token).map(|slot| slot.cancelable = true).is_some()
+        let state = self.state_mut(token);
+        state.map(|state| state.cancelable = true).is_some()
     }
 
     /// The indices whose timers nobody need wait for. Costs a look at all.
     pub(crate) fn cancelable(&self) -> impl Iterator<Item = u32> {
-        let slots = (0..).zip(&self.list);
-        slots.filter_map(|(index, slot)| slot.cancelable.then_some(index))
+        let states = (0..).zip(&self.states);
+        states.filter_map(|(index, state)| state.cancelable.then_some(index))
     }
 
     /// Whether a token lives.
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
-        self.slot(token).is_some()
+        let home = self.homes.get(token.index() as usize);
+        home.is_some_and(|home| home.0 == token.to_bits())
     }
 
     /// Whether a token lives and the poller watches it.
     #[inline]
     pub(crate) fn watches(&self, token: Token) -> bool {
-        self.slot(token)
-            .is_some_and(|slot| slot.life == Life::Watched)
+        self.has(token) && self.states[token.index() as usize].watched
     }
 
     /// Who lives at an index.
@@ -172,10 +172,8 @@ impl Slots {
     /// If nobody does: whatever is queued by index is cancelled when a life ends.
     #[inline]
     pub(crate) fn living(&self, index: u32) -> Token {
-        let slot = self.list[index as usize];
-        assert!(slot.life != Life::Over, "ending a life clears the queues");
-        let generation = NonZeroU32::new(slot.generation).expect("a life has a generation");
-        Token::new(index, generation)
+        let living = self.homes[index as usize].living();
+        living.expect("ending a life clears the queues")
     }
 
     /// Whether anything is posted, for this turn or the next.
@@ -202,50 +200,46 @@ impl Slots {
         self.watched
     }
 
-    fn begin(&mut self, token: Token, life: Life) {
-        debug_assert!(self.check_free(token).is_ok(), "{token} cannot begin");
-        let index = token.index() as usize;
-        if self.list.len() <= index {
-            self.cover(index);
-        }
-        let slot = &mut self.list[index];
-        slot.generation = token.generation().get();
-        slot.life = life;
-    }
-
-    /// Makes the list long enough for an index. It at least doubles, but for the last time before it
-    /// covers all that are expected: there is no use in room for more.
+    /// Makes the lists long enough for an index. They at least double, but for the last time before
+    /// they cover all that are expected: there is no use in room for more.
     #[cold]
     fn cover(&mut self, index: usize) {
-        let (len, held) = (index + 1, self.list.len());
-        if len > self.list.capacity() && (len..2 * len).contains(&self.expected) {
-            self.list.reserve_exact(self.expected - held);
+        let (len, held) = (index + 1, self.homes.len());
+        if len > self.homes.capacity() && (len..2 * len).contains(&self.expected) {
+            self.homes.reserve_exact(self.expected - held);
+            self.states.reserve_exact(self.expected - held);
         }
-        self.list.resize(len, Slot::default());
+        self.homes.resize(len, Home::default());
+        self.states.resize(len, State::default());
     }
 
     #[inline]
-    fn slot(&self, token: Token) -> Option<&Slot> {
-        let slot = self.list.get(token.index() as usize)?;
-        slot.is_of(token).then_some(slot)
-    }
-
-    #[inline]
-    fn of(&mut self, token: Token) -> Option<&mut Slot> {
-        let slot = self.list.get_mut(token.index() as usize)?;
-        slot.is_of(token).then_some(slot)
+    fn state_mut(&mut self, token: Token) -> Option<&mut State> {
+        let lives = self.has(token);
+        lives.then(|| &mut self.states[token.index() as usize])
     }
 }
 
-impl Slot {
+impl Home {
+    fn of(token: Token) -> Self {
+        Self(token.to_bits())
+    }
+
+    /// When the life of a token is over.
+    fn after(token: Token) -> Self {
+        Self(u64::from(token.generation().get()))
+    }
+
     #[inline]
-    fn is_of(self, token: Token) -> bool {
-        self.generation == token.generation().get() && self.life != Life::Over
+    fn living(self) -> Option<Token> {
+        Token::from_bits(self.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
 
     fn token(index: u32, generation: u32) -> Token {
@@ -253,17 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_eight_bytes() {
-        assert_eq!(size_of::<Slot>(), 8);
+    fn an_index_takes_twelve_bytes() {
+        assert_eq!(size_of::<Home>() + size_of::<State>(), 12);
     }
 
     #[test]
     fn the_list_has_no_room_for_more_than_are_expected_unless_they_come() {
         let mut slots = Slots::expecting(1000);
         (0..1000).for_each(|index| slots.begin_unwatched(token(index, 1)));
-        assert_eq!(slots.list.capacity(), 1000);
+        assert_eq!(slots.homes.capacity(), 1000);
         slots.begin_unwatched(token(1000, 1));
-        assert!(slots.list.capacity() >= 2000, "from there on it doubles");
+        assert!(slots.homes.capacity() >= 2000, "from there on it doubles");
     }
 
     #[test]
