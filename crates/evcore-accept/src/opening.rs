@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
 
-use crate::socket_file::{AtPath, SocketFile, errno_of};
+use crate::socket_file::{AtPath, SocketFile, errno_of, is_stale};
 use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN, TcpOption};
 use crate::{Address, Error, Listener, ListenerOptions, PathProblem, sys};
 
@@ -106,7 +106,7 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
     let name = SocketAddrUnix::new(path).map_err(failed("bind"))?;
     match bind(fd, &name) {
         Err(Errno::ADDRINUSE) => {
-            remove_stale(address, path)?;
+            remove_stale(address, path, &name)?;
             bind(fd, &name).map_err(failed("bind"))?;
         }
         bound => bound.map_err(failed("bind"))?,
@@ -119,7 +119,7 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
 }
 
 /// Removes what is at `path` if it is a socket behind which nobody listens.
-fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
+fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
 
     let file = match SocketFile::at(path) {
@@ -129,7 +129,7 @@ fn remove_stale(address: &Address, path: &Path) -> Result<(), Error> {
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(failed("lstat")(errno)),
     };
-    match file.is_stale() {
+    match is_stale(name) {
         Ok(true) => file
             .remove()
             .map(drop)

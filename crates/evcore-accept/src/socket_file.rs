@@ -16,8 +16,9 @@ use crate::sys;
 /// The file of a Unix [`Listener`](crate::Listener), known well enough to remove it and no other.
 ///
 /// Closing a listener leaves its file: the process that closes it may be one of several that share
-/// it. Whoever is the last to serve, or a master that outlives its workers, removes it. Where nobody
-/// does, the next listener at that path finds that the file is stale, and replaces it.
+/// it. Whoever is the last to serve removes it: a master that outlives its workers, say, unless it
+/// has handed the listener to a new binary. Where nobody does, the next listener at that path finds
+/// that the file is stale, and replaces it.
 ///
 /// # Examples
 ///
@@ -82,21 +83,6 @@ impl SocketFile {
         fs::remove_file(&self.path)?;
         Ok(true)
     }
-
-    /// Whether nobody listens behind the file: connecting to it is refused.
-    ///
-    /// A server that does listen sees a client that comes and goes. On systems descended from BSD
-    /// one whose backlog is full refuses as well.
-    pub(crate) fn is_stale(&self) -> Result<bool, Errno> {
-        let address = SocketAddrUnix::new(&self.path)?;
-        let probe = sys::unix_socket()?;
-        match connect(&probe, &address) {
-            Err(Errno::CONNREFUSED) => Ok(true),
-            // Its backlog is full, or it is a socket of another type.
-            Ok(()) | Err(Errno::AGAIN | Errno::INPROGRESS | Errno::PROTOTYPE) => Ok(false),
-            Err(errno) => Err(errno),
-        }
-    }
 }
 
 /// What tells a file from another that has come to be at its path.
@@ -116,6 +102,21 @@ impl Identity {
             inode: file.ino(),
             modified: (file.mtime(), file.mtime_nsec()),
         }
+    }
+}
+
+/// Whether nobody listens at `name`, although there is a socket: connecting to it is refused.
+///
+/// A server that does listen sees a client that comes and goes. On systems descended from BSD one
+/// whose backlog is full refuses as well.
+pub(crate) fn is_stale(name: &SocketAddrUnix) -> Result<bool, Errno> {
+    match connect(sys::unix_socket()?, name) {
+        Err(Errno::CONNREFUSED) => Ok(true),
+        // Its backlog is full, it is a socket of another type, or of another user.
+        Err(Errno::AGAIN | Errno::INPROGRESS | Errno::PROTOTYPE | Errno::ACCESS) | Ok(()) => {
+            Ok(false)
+        }
+        Err(errno) => Err(errno),
     }
 }
 

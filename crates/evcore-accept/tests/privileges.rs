@@ -1,11 +1,21 @@
-//! A port that this user may not have.
+//! What this user may not have: a port, another's socket.
 
 #![cfg(target_os = "linux")] // where one thread alone can give its privileges up
 
-use std::{fs, net::Ipv4Addr, thread};
+use std::{env, fs, net::Ipv4Addr, thread};
 
-use evcore_accept::{Error, Listener};
+use evcore_accept::{Address, Error, Listener};
 use rustix::{process::Uid, thread::set_thread_uid};
+
+/// What somebody without privileges is told.
+fn refusal_of_nobody(address: Address) -> Error {
+    let refused = thread::spawn(move || {
+        // Refused where it is somebody without privileges already.
+        let _ = set_thread_uid(Uid::from_raw(65_534));
+        Listener::bind(address)
+    });
+    refused.join().unwrap().expect_err("it needs privileges")
+}
 
 #[test]
 fn a_port_that_needs_privilege_is_refused_with_advice() {
@@ -14,12 +24,18 @@ fn a_port_that_needs_privilege_is_refused_with_advice() {
     let Some(port) = first_free.checked_sub(1).filter(|port| *port > 0) else {
         return; // here anybody may have any port
     };
-    let refused = thread::spawn(move || {
-        // `nobody`: refused where it is somebody already.
-        let _ = set_thread_uid(Uid::from_raw(65_534));
-        Listener::bind((Ipv4Addr::LOCALHOST, port).into())
-    });
-    let error = refused.join().unwrap().unwrap_err();
+    let error = refusal_of_nobody((Ipv4Addr::LOCALHOST, port).into());
     assert!(matches!(error, Error::PermissionDenied { .. }), "{error}");
     assert!(error.to_string().contains("above 1023"), "{error}");
+}
+
+#[test]
+fn a_socket_that_nobody_else_may_connect_to_is_in_use_and_stays() {
+    let name = format!("evcore-accept-{}-closed", std::process::id());
+    let address = Address::Unix(env::temp_dir().join(name));
+    let options = Listener::builder().mode(0);
+    let listener = options.bind(address.clone()).unwrap();
+    let error = refusal_of_nobody(address);
+    assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
+    assert!(listener.file().unwrap().remove().unwrap());
 }

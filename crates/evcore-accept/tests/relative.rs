@@ -1,0 +1,30 @@
+//! A path that is relative to where the server is, which it may leave.
+//!
+//! The working directory belongs to the whole process, so this test is alone in its own.
+
+use std::{env, fs, os::unix::net::UnixStream, path::Path};
+
+use evcore_accept::{Address, Listener};
+
+#[test]
+fn a_relative_path_is_short_enough_wherever_the_server_is_and_removed_from_anywhere() {
+    let scratch = env::temp_dir().join(format!("evcore-accept-{}-relative", std::process::id()));
+    let deep = scratch.join("d".repeat(100)).join("d".repeat(100));
+    fs::create_dir_all(&deep).unwrap();
+    env::set_current_dir(&deep).unwrap();
+    let path = Path::new("a.sock");
+    let listen = || Listener::bind(Address::Unix(path.into()));
+
+    drop(listen().unwrap());
+    let listener = listen().expect("the stale one is replaced");
+    assert_eq!(listener.local_addr().to_string(), "unix:a.sock");
+    assert!(listen().is_err(), "somebody listens");
+    UnixStream::connect(path).unwrap();
+
+    env::set_current_dir("/").unwrap();
+    let file = listener.file().unwrap();
+    assert!(file.path().is_absolute());
+    assert!(file.remove().unwrap());
+    assert!(!deep.join(path).exists());
+    fs::remove_dir_all(&scratch).unwrap();
+}
