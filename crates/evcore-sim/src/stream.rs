@@ -86,7 +86,7 @@ impl SimStream {
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
     pub fn peer_addr(&self) -> io::Result<Address> {
         let state = self.alive()?;
-        if state.net.end(self.end).is_broken() {
+        if !state.net.end(self.end).lasts() {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let route = state.net.route(self.end);

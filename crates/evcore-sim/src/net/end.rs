@@ -90,6 +90,11 @@ impl End {
         self.ended || self.broken
     }
 
+    /// Whether there is still something to reset: not where both sides have said their last.
+    pub(crate) fn lasts(&self) -> bool {
+        !self.broken && !(self.ended && self.finished)
+    }
+
     /// How many bytes can be read.
     pub(crate) fn unread(&self) -> usize {
         self.inbox.len()
@@ -149,7 +154,7 @@ impl End {
 
     /// This side sends no more. Returns whether the other is to be told.
     pub(crate) fn finish(&mut self) -> io::Result<bool> {
-        if self.broken && self.family == Family::Tcp {
+        if !self.lasts() && self.family == Family::Tcp {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let tells = !self.finished && !self.broken;
@@ -231,7 +236,7 @@ impl End {
         let had_unread = !self.inbox.is_empty();
         let farewell = match self.family {
             Family::Unix => Farewell::HangUp(had_unread),
-            Family::Tcp if self.broken => Farewell::None,
+            Family::Tcp if !self.lasts() => Farewell::None,
             Family::Tcp if had_unread => Farewell::Reset,
             Family::Tcp if self.finished => Farewell::None,
             Family::Tcp => Farewell::End,

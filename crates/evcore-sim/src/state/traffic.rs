@@ -132,9 +132,9 @@ impl State {
     /// Whoever held an end destroys the connection (closing with `SO_LINGER` of 0).
     pub(crate) fn reset(&mut self, id: EndId) {
         self.note(What::Reset, id.number(), 0);
-        let was_broken = self.net.end(id).is_broken();
+        let lasted = self.net.end(id).lasts();
         self.leave(id);
-        if !was_broken {
+        if lasted {
             let after_ns = self.latency_ns(id.other());
             self.dispatch(id.other(), Segment::Reset, after_ns);
         }

@@ -1,0 +1,140 @@
+//! The ends themselves: real ones, and simulated ones.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    os::{fd::AsFd, unix::net::UnixStream},
+    time::Duration,
+};
+
+use evcore::{
+    Wire,
+    poller::{Pollable, Poller},
+};
+use evcore_sim::{Conditions, SimStream, World};
+use rustix::net::sockopt::set_socket_linger;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tcp,
+    Unix,
+}
+
+/// One end of a connection that does not block.
+pub(crate) trait End: Pollable {
+    fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
+    fn finish_writing(&self) -> io::Result<()>;
+    fn take_error(&self) -> io::Result<Option<io::Error>>;
+    fn reset(self: Box<Self>);
+}
+
+/// A poller and two ends of a kind that it can watch.
+pub(crate) struct Pair {
+    pub(crate) poller: Poller,
+    pub(crate) ends: [Option<Box<dyn End>>; 2],
+}
+
+impl Pair {
+    pub(crate) fn real(family: Family) -> Self {
+        let poller = Poller::new().expect("a poller");
+        let ends = match family {
+            Family::Tcp => tcp_pair().map(boxed),
+            Family::Unix => unix_pair().map(boxed),
+        };
+        Self { poller, ends }
+    }
+
+    pub(crate) fn simulated(family: Family) -> Self {
+        let world = World::new(0);
+        world.set_conditions(Conditions {
+            latency: Duration::ZERO..=Duration::ZERO,
+            ..Conditions::default()
+        });
+        let process = world.process();
+        let poller = Poller::from_backend(Box::new(process.backend()));
+        let (near, far) = match family {
+            Family::Tcp => process.tcp_pair(),
+            Family::Unix => process.pair(),
+        };
+        let ends = [near, far].map(boxed);
+        Self { poller, ends }
+    }
+}
+
+fn boxed<E: End + 'static>(end: E) -> Option<Box<dyn End>> {
+    Some(Box::new(end))
+}
+
+fn tcp_pair() -> [TcpStream; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connect");
+    let (far, _) = listener.accept().expect("accept");
+    for end in [&near, &far] {
+        end.set_nonblocking(true).expect("non-blocking");
+        // Else the second of two small pieces would wait for the first to be acknowledged.
+        end.set_nodelay(true).expect("no delay");
+    }
+    [near, far]
+}
+
+fn unix_pair() -> [UnixStream; 2] {
+    let (near, far) = UnixStream::pair().expect("a pair");
+    for end in [&near, &far] {
+        end.set_nonblocking(true).expect("non-blocking");
+    }
+    [near, far]
+}
+
+impl End for SimStream {
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Wire::send(self, bytes)
+    }
+
+    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Wire::recv(self, buffer)
+    }
+
+    fn finish_writing(&self) -> io::Result<()> {
+        self.shutdown_write()
+    }
+
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Wire::take_error(self)
+    }
+
+    fn reset(self: Box<Self>) {
+        SimStream::reset(*self);
+    }
+}
+
+macro_rules! real_end {
+    ($stream:ty) => {
+        impl End for $stream {
+            fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+                let mut stream = self;
+                stream.write(bytes)
+            }
+
+            fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+                let mut stream = self;
+                stream.read(buffer)
+            }
+
+            fn finish_writing(&self) -> io::Result<()> {
+                self.shutdown(Shutdown::Write)
+            }
+
+            fn take_error(&self) -> io::Result<Option<io::Error>> {
+                <$stream>::take_error(self)
+            }
+
+            fn reset(self: Box<Self>) {
+                set_socket_linger(self.as_fd(), Some(Duration::ZERO)).expect("linger");
+            }
+        }
+    };
+}
+
+real_end!(TcpStream);
+real_end!(UnixStream);
