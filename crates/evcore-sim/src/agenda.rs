@@ -41,13 +41,22 @@ pub(crate) enum Segment {
 }
 
 /// The clock of the world, and its calendar.
+///
+/// What travels arrives within a moment, while clients set their alarms for minutes ahead. So there
+/// are two heaps, and traffic, which is most of what happens, does not pass by every alarm.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     now_ns: u64,
     /// How many entries there have ever been.
     entered: u64,
-    heap: BinaryHeap<Entry>,
+    /// What was close by when it was entered.
+    soon: BinaryHeap<Entry>,
+    /// All else.
+    later: BinaryHeap<Entry>,
 }
+
+/// How close is close by.
+const SOON_NS: u64 = 10_000_000;
 
 impl Agenda {
     pub(crate) fn now_ns(&self) -> u64 {
@@ -56,17 +65,22 @@ impl Agenda {
 
     /// Puts down something; what is for a time that has passed happens now.
     pub(crate) fn enter(&mut self, at_ns: u64, happening: Happening) {
-        self.heap.push(Entry {
+        let entry = Entry {
             at_ns: at_ns.max(self.now_ns),
             place: self.entered,
             happening,
-        });
+        };
         self.entered += 1;
+        if entry.at_ns - self.now_ns < SOON_NS {
+            self.soon.push(entry);
+        } else {
+            self.later.push(entry);
+        }
     }
 
     /// When the next thing happens.
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|entry| entry.at_ns)
+        self.peek().map(|entry| entry.at_ns)
     }
 
     /// The next thing, if it happens by then; it is now.
@@ -74,10 +88,19 @@ impl Agenda {
         if self.next_ns()? > by_ns {
             return None;
         }
-        let entry = self.heap.pop()?;
+        let entry = if self.soon.peek() >= self.later.peek() {
+            self.soon.pop()?
+        } else {
+            self.later.pop()?
+        };
         // It may be late: a wait takes its time whatever happens meanwhile.
         self.now_ns = self.now_ns.max(entry.at_ns);
         Some(entry.happening)
+    }
+
+    /// The first: which of the entries counts as the greatest.
+    fn peek(&self) -> Option<&Entry> {
+        self.soon.peek().max(self.later.peek())
     }
 
     /// Lets time pass; it does not go back.
@@ -120,6 +143,20 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| agenda.take(5)).collect();
         assert_eq!(order, [1, 3, 0, 2].map(Happening::News));
         assert_eq!((agenda.now_ns(), agenda.next_ns()), (5, Some(9)));
+    }
+
+    /// Whichever heap it is in.
+    #[test]
+    fn near_and_far_come_in_one_order() {
+        let mut agenda = Agenda::default();
+        let far_ns = 2 * SOON_NS;
+        agenda.enter(far_ns, Happening::News(0));
+        agenda.enter(far_ns + 1, Happening::News(1));
+        agenda.pass_to(far_ns - 1);
+        agenda.enter(far_ns + 1, Happening::News(2));
+        agenda.enter(far_ns, Happening::News(3));
+        let order: Vec<_> = std::iter::from_fn(|| agenda.take(u64::MAX)).collect();
+        assert_eq!(order, [0, 3, 1, 2].map(Happening::News));
     }
 
     #[test]

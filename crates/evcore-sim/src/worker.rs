@@ -31,6 +31,8 @@ enum Stage {
     Asleep {
         timeout: Option<Duration>,
         until_ns: u64,
+        /// The kernel has woken it; it runs when it is due.
+        is_roused: bool,
     },
     /// Between two steps.
     AtWork,
@@ -40,11 +42,13 @@ enum Stage {
     Done,
 }
 
-/// Whether a turn goes on.
-enum Goes {
-    On,
-    /// For now it does not: until it is due.
-    Later,
+/// What becomes of a worker between two steps.
+enum Fate {
+    GoesOn,
+    /// It is at work until then.
+    Works(u64),
+    Stops(u64),
+    Dies,
 }
 
 impl<A: App> Worker<A> {
@@ -101,13 +105,11 @@ impl<A: App> Worker<A> {
     /// Sees whether anything that has happened is its affair.
     pub(crate) fn look(&mut self, state: &mut State) {
         let id = self.process.id();
-        match self.stage {
-            Stage::Asleep { .. } => {
-                let pollers = &state.processes[id as usize].pollers;
-                let is_roused = state.roused.iter().any(|it| pollers.contains(it));
-                if is_roused || state.is_woken(id) {
-                    let awake_ns = state.now_ns() + state.wake_ns();
-                    self.due_ns = self.due_ns.min(awake_ns);
+        match &mut self.stage {
+            Stage::Asleep { is_roused, .. } => {
+                if !*is_roused && state.is_roused(id) {
+                    *is_roused = true;
+                    self.due_ns = self.due_ns.min(state.now_ns() + state.wake_ns());
                 }
             }
             Stage::Dead if state.processes[id as usize].is_reaped => {
@@ -121,7 +123,9 @@ impl<A: App> Worker<A> {
     pub(crate) fn work(&mut self) {
         match self.stage {
             Stage::Awake => self.fall_asleep(),
-            Stage::Asleep { timeout, until_ns } => self.wake(timeout, until_ns),
+            Stage::Asleep {
+                timeout, until_ns, ..
+            } => self.wake(timeout, until_ns),
             Stage::AtWork => self.go_on(),
             Stage::Dead | Stage::Done => self.due_ns = u64::MAX,
         }
@@ -135,10 +139,14 @@ impl<A: App> Worker<A> {
                 let mut state = self.process.world().state();
                 let now_ns = state.now_ns();
                 let until_ns = timeout.map_or(u64::MAX, |it| now_ns.saturating_add(whole_ns(it)));
-                self.stage = Stage::Asleep { timeout, until_ns };
-                state.set_sleeping(self.process.id(), true);
                 let has_news = state.has_news(self.process.id());
+                state.set_sleeping(self.process.id(), !has_news);
                 self.due_ns = if has_news { now_ns } else { until_ns };
+                self.stage = Stage::Asleep {
+                    timeout,
+                    until_ns,
+                    is_roused: has_news,
+                };
             }
             Err(error) => {
                 app.failed(error);
@@ -154,6 +162,11 @@ impl<A: App> Worker<A> {
             // Somebody else was quicker; the kernel lets it sleep on.
             state.set_sleeping(self.process.id(), true);
             self.due_ns = until_ns;
+            self.stage = Stage::Asleep {
+                timeout,
+                until_ns,
+                is_roused: false,
+            };
             return;
         }
         state.set_sleeping(self.process.id(), false);
@@ -168,46 +181,48 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Takes steps, until they take time, somebody interferes, or the turn is over.
+    /// Takes steps, until one takes time, somebody interferes, or the turn is over.
     fn go_on(&mut self) {
         self.stage = Stage::AtWork;
-        while let Goes::On = self.step() {}
+        let mut fate = self.interfere(0);
+        while let Fate::GoesOn = fate {
+            let app = self.app.as_mut().expect("it lives");
+            let Some(step) = app.event_loop().next_step() else {
+                app.turn_over();
+                return self.end_turn();
+            };
+            app.take(step);
+            fate = self.interfere(1);
+        }
+        match fate {
+            Fate::GoesOn => unreachable!("it ends where it does not go on"),
+            Fate::Works(until_ns) => self.due_ns = until_ns,
+            Fate::Stops(until_ns) => self.stop_until(until_ns),
+            Fate::Dies => self.kill(),
+        }
     }
 
-    fn step(&mut self) -> Goes {
+    /// What becomes of it now, after so many steps: after one, that took its time; then, whether
+    /// somebody interferes.
+    fn interfere(&self, steps: u64) -> Fate {
         let mut state = self.process.world().state();
+        if steps > 0 {
+            state.note(What::Step, u64::from(self.process.id()), 0);
+            let mut worked_ns = state.step_ns();
+            if state.fails(Fault::SlowStep) {
+                worked_ns += state.up_to(SLOW);
+            }
+            if worked_ns > 0 {
+                return Fate::Works(state.now_ns() + worked_ns);
+            }
+        }
         if state.fails(Fault::Kill) {
-            drop(state);
-            self.kill();
-            return Goes::Later;
+            return Fate::Dies;
         }
         if state.fails(Fault::Stop) {
-            let until_ns = state.now_ns() + state.up_to(STOPPED);
-            drop(state);
-            self.due_ns = until_ns;
-            self.stop_until(until_ns);
-            return Goes::Later;
+            return Fate::Stops(state.now_ns() + state.up_to(STOPPED));
         }
-        drop(state);
-
-        let app = self.app.as_mut().expect("it lives");
-        let Some(step) = app.event_loop().next_step() else {
-            app.turn_over();
-            self.end_turn();
-            return Goes::Later;
-        };
-        app.take(step);
-        let mut state = self.process.world().state();
-        state.note(What::Step, u64::from(self.process.id()), 0);
-        let mut worked_ns = state.step_ns();
-        if state.fails(Fault::SlowStep) {
-            worked_ns += state.up_to(SLOW);
-        }
-        if worked_ns == 0 {
-            return Goes::On;
-        }
-        self.due_ns = state.now_ns() + worked_ns;
-        Goes::Later
+        Fate::GoesOn
     }
 
     fn end_turn(&mut self) {

@@ -110,15 +110,20 @@ impl<A: App> Workers<A> {
 
     /// Runs for so long, of simulated time.
     pub fn run_for(&mut self, time: Duration) {
-        self.run_until(time, |_| false);
+        let until_ns = whole_ns(self.world.now().saturating_add(time));
+        self.run(until_ns, None);
     }
 
     /// Runs until it is so, and says whether it came to be; after `at_most` of simulated time it
     /// gives up. Asked whenever a worker or a client has done something.
     pub fn run_until(&mut self, at_most: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
         let until_ns = whole_ns(self.world.now().saturating_add(at_most));
-        while !is_so(self) {
-            match self.next(until_ns) {
+        self.run(until_ns, Some(&mut is_so))
+    }
+
+    fn run(&mut self, until_ns: u64, mut is_so: Option<&mut dyn FnMut(&Self) -> bool>) -> bool {
+        while !is_so.as_mut().is_some_and(|is_so| is_so(self)) {
+            match self.next(until_ns, is_so.is_some()) {
                 Next::Due(index) => self.work(index),
                 Next::Happened => {}
                 Next::Nothing => return false,
@@ -171,28 +176,23 @@ impl<A: App> Workers<A> {
     }
 
     /// Lets time pass until there is something to do for a worker, or something has happened that
-    /// may lead to that.
-    fn next(&mut self, until_ns: u64) -> Next {
-        let (due_ns, index) = self.next_due();
+    /// may lead to that (or, where that is of interest, a client was called).
+    fn next(&mut self, until_ns: u64, to_clients: bool) -> Next {
         let mut state = self.world.state();
+        for worker in &mut self.workers {
+            worker.look(&mut state);
+        }
+        let dues = self.workers.iter().map(Worker::due_ns).zip(0..);
+        // Of equals, the one of the least index.
+        let (due_ns, index) = dues.min().unwrap_or((u64::MAX, 0));
         if due_ns <= state.now_ns() {
             return Next::Due(index);
         }
         if state.now_ns() >= until_ns {
             return Next::Nothing;
         }
-        state.run(due_ns.min(until_ns));
-        for worker in &mut self.workers {
-            worker.look(&mut state);
-        }
-        state.roused.clear();
+        state.run(due_ns.min(until_ns), to_clients);
         Next::Happened
-    }
-
-    /// The worker for whom there is something to do first; of equals, the one of the least index.
-    fn next_due(&self) -> (u64, usize) {
-        let dues = self.workers.iter().map(Worker::due_ns).zip(0..);
-        dues.min().unwrap_or((u64::MAX, 0))
     }
 
     fn work(&mut self, index: usize) {

@@ -163,8 +163,7 @@ impl World {
         let until_ns = state.now_ns().saturating_add(whole_ns(time));
         // Whom it wakes finds it when he is next asked.
         while state.now_ns() < until_ns {
-            state.run(until_ns);
-            state.roused.clear();
+            state.run(until_ns, false);
         }
     }
 

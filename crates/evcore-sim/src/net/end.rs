@@ -92,7 +92,8 @@ impl End {
 
     /// Whether there is still something to reset: not where both sides have said their last.
     pub(crate) fn lasts(&self) -> bool {
-        !self.broken && !(self.ended && self.finished)
+        let both_are_over = self.ended && self.finished;
+        !self.broken && !both_are_over
     }
 
     /// How many bytes can be read.

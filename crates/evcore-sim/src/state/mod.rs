@@ -43,8 +43,8 @@ pub(crate) struct State {
     pub(crate) vacant_clients: Vec<u32>,
     /// The owners of the accept locks.
     pub(crate) locks: Vec<Option<u32>>,
-    /// Pollers whose sleepers were woken since this was looked at.
-    pub(crate) roused: Vec<u32>,
+    /// Somebody who slept was woken, by what has just happened.
+    roused: bool,
     /// No wait goes beyond this.
     pub(crate) end_ns: u64,
     /// What the monotonic clock is ahead of the time that has passed.
@@ -68,7 +68,7 @@ impl State {
             clients: Vec::new(),
             vacant_clients: Vec::new(),
             locks: Vec::new(),
-            roused: Vec::new(),
+            roused: false,
             end_ns: u64::MAX,
             clock_ahead_ns: 0,
             wall_seconds: 0,
@@ -139,15 +139,18 @@ impl State {
     }
 
     /// Lets happen what happens until then, and time pass; but no further than the first thing that
-    /// somebody outside may want to see: a sleeper is woken, a client was called, a death noticed.
-    pub(crate) fn run(&mut self, until_ns: u64) {
+    /// is somebody's affair outside: a sleeper is woken, a death noticed or, where that is of
+    /// interest, a client was called.
+    pub(crate) fn run(&mut self, until_ns: u64, to_clients: bool) {
         while let Some(happening) = self.agenda.take(until_ns) {
+            self.roused = false;
             self.happen(happening);
-            let is_traffic = matches!(
-                happening,
-                Happening::Arrival(..) | Happening::Knock(..) | Happening::Connected(..)
-            );
-            if !is_traffic || !self.roused.is_empty() {
+            let matters = match happening {
+                Happening::Reap(_) => true,
+                Happening::News(_) | Happening::Alarm(..) => to_clients,
+                _ => false,
+            };
+            if matters || self.roused {
                 return;
             }
         }

@@ -76,12 +76,11 @@ impl State {
         })
     }
 
-    /// Whether somebody has used a waker of this process.
-    pub(crate) fn is_woken(&self, process: u32) -> bool {
+    /// Whether a process that sleeps was woken: by what has happened, or by a waker.
+    pub(crate) fn is_roused(&self, process: u32) -> bool {
         let pollers = &self.processes[process as usize].pollers;
-        pollers
-            .iter()
-            .any(|poller| self.pollers[*poller as usize].is_woken())
+        let mut pollers = pollers.iter().map(|place| &self.pollers[*place as usize]);
+        pollers.any(|poller| !poller.sleeps || poller.is_woken())
     }
 
     fn forget_watches_of(&mut self, process: u32, fd: i32) {

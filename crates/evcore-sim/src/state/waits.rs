@@ -80,9 +80,7 @@ impl State {
     /// Wakes whoever sleeps in a poller's wait. Returns whether anybody did.
     pub(crate) fn rouse(&mut self, poller: u32) -> bool {
         let slept = std::mem::take(&mut self.pollers[poller as usize].sleeps);
-        if slept {
-            self.roused.push(poller);
-        }
+        self.roused |= slept;
         slept
     }
 
@@ -126,7 +124,6 @@ impl State {
         self.pass(turn_ns);
         let limit_ns = timeout.map(|timeout| begun_ns.saturating_add(whole_ns(timeout)));
         loop {
-            self.roused.clear();
             self.pollers[poller as usize].sleeps = true;
             if self.would_report(poller) || limit_ns.is_some_and(|limit| limit <= self.now_ns()) {
                 break;
@@ -134,7 +131,6 @@ impl State {
             self.sleep(limit_ns)?;
         }
         self.pollers[poller as usize].sleeps = false;
-        self.roused.clear();
         self.look(poller, events)
     }
 
@@ -172,7 +168,7 @@ impl State {
                 "nothing is left to happen, so this wait would never end",
             ));
         }
-        self.run(limit_ns.unwrap_or(u64::MAX).min(self.end_ns));
+        self.run(limit_ns.unwrap_or(u64::MAX).min(self.end_ns), false);
         Ok(())
     }
 

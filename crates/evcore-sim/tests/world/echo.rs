@@ -1,0 +1,161 @@
+//! A server to try the world on: it sends back what it receives, edge-triggered, and leaves those
+//! who are silent for a minute.
+
+use std::{cell::RefCell, io::ErrorKind, net::SocketAddr, rc::Rc, time::Duration};
+
+use evcore::{EventLoop, Interest, Mode, Side, Step, Table, Token, balancer::Policy};
+use evcore_sim::{App, Process, SimListener, SimMutex, SimStream};
+
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+
+/// What all workers of a test have counted, those who are dead too.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) begun: u32,
+    pub(crate) accepted: u32,
+    pub(crate) expired: u32,
+    pub(crate) turns: u32,
+}
+
+#[derive(Debug)]
+struct Conn {
+    stream: SimStream,
+    /// Received, and not yet sent back.
+    owed: Vec<u8>,
+    readable: bool,
+    is_at_end: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Echo {
+    pub(crate) ev: EventLoop<SimListener>,
+    conns: Table<Conn>,
+    counts: Rc<RefCell<Counts>>,
+}
+
+pub(crate) fn address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 7))
+}
+
+impl Echo {
+    pub(crate) fn new(process: &Process, counts: &Rc<RefCell<Counts>>) -> Self {
+        let builder = process.builder().listener(process.listen(address()));
+        Self::on(builder, counts)
+    }
+
+    /// One of several, who share an accept lock.
+    pub(crate) fn with_lock(
+        process: &Process,
+        mutex: &SimMutex,
+        counts: &Rc<RefCell<Counts>>,
+    ) -> Self {
+        let builder = process.builder().listener(process.listen(address()));
+        let builder = builder.policy(Policy::mutex()).lock(mutex.lock(process));
+        Self::on(builder, counts)
+    }
+
+    pub(crate) fn on(builder: evcore::Builder<SimListener>, counts: &Rc<RefCell<Counts>>) -> Self {
+        counts.borrow_mut().begun += 1;
+        Self {
+            ev: builder.connections(64).build().expect("a loop"),
+            conns: Table::with_capacity(64),
+            counts: Rc::clone(counts),
+        }
+    }
+
+    fn begin(&mut self, stream: SimStream) {
+        self.counts.borrow_mut().accepted += 1;
+        let conn = Conn {
+            stream,
+            owed: Vec::new(),
+            readable: false,
+            is_at_end: false,
+        };
+        let token = self
+            .conns
+            .insert(conn)
+            .expect("the loop stops accepting before");
+        let stream = &self.conns.get(token).expect("just inserted").stream;
+        let added = self.ev.add(token, stream, Interest::BOTH, Mode::Edge);
+        added.expect("a fresh descriptor");
+        self.ev.arm(token, Side::Read, IDLE);
+    }
+
+    fn serve(&mut self, token: Token) {
+        let Some(conn) = self.conns.get_mut(token) else {
+            return;
+        };
+        self.ev.arm(token, Side::Read, IDLE);
+        match conn.go_on() {
+            Some(drained) => {
+                self.ev.rearm(token, drained);
+            }
+            None => self.end(token),
+        }
+    }
+
+    fn end(&mut self, token: Token) {
+        let conn = self.conns.remove(token);
+        self.ev.close_fd(token, conn);
+    }
+}
+
+impl Conn {
+    /// Does what can be done. Returns the sides that would block now; `None`: it is over.
+    fn go_on(&mut self) -> Option<Interest> {
+        let mut drained = Interest::NONE;
+        let mut buffer = [0; 256];
+        loop {
+            if !self.owed.is_empty() {
+                match self.stream.send(&self.owed) {
+                    Ok(n) => drop(self.owed.drain(..n)),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        return Some(drained | Interest::WRITE);
+                    }
+                    Err(_) => return None,
+                }
+            } else if self.is_at_end {
+                return None;
+            } else if !self.readable {
+                return Some(drained);
+            } else {
+                match self.stream.recv(&mut buffer) {
+                    Ok(0) => self.is_at_end = true,
+                    Ok(n) => self.owed.extend_from_slice(&buffer[..n]),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        self.readable = false;
+                        drained |= Interest::READ;
+                    }
+                    Err(_) => return None,
+                }
+            }
+        }
+    }
+}
+
+impl App for Echo {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.ev
+    }
+
+    fn take(&mut self, step: Step<SimStream>) {
+        match step {
+            Step::Accepted(new) => self.begin(new.stream),
+            Step::Ready(token, ready) => {
+                if let Some(conn) = self.conns.get_mut(token) {
+                    conn.readable |= ready.is_readable();
+                }
+                self.serve(token);
+            }
+            Step::Expired(token, _) => {
+                self.counts.borrow_mut().expired += 1;
+                self.end(token);
+            }
+            _ => {}
+        }
+    }
+
+    fn turn_over(&mut self) {
+        self.counts.borrow_mut().turns += 1;
+    }
+}
