@@ -106,9 +106,9 @@ impl<A: App> Worker<A> {
     pub(crate) fn look(&mut self, state: &mut State) {
         let id = self.process.id();
         match &mut self.stage {
-            Stage::Asleep { is_roused, .. } => {
-                if !*is_roused && state.is_roused(id) {
-                    *is_roused = true;
+            Stage::Asleep { is_roused, .. } if !*is_roused => {
+                *is_roused = state.is_roused(id);
+                if *is_roused {
                     self.due_ns = self.due_ns.min(state.now_ns() + state.wake_ns());
                 }
             }
