@@ -1,4 +1,5 @@
 //! What must not happen, made to happen.
 
+mod deaf;
 mod descriptors;
 mod slowness;

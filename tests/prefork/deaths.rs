@@ -5,28 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evcore_tests::{Client, Server, eventually, signal_to};
 use rustix::process::Signal;
 
-/// Who answers on this connection: the process id that `/worker` tells.
-fn worker_of(client: &mut Client) -> u32 {
-    let answer = client.get("/worker");
-    let digits = answer
-        .text()
-        .rsplit(':')
-        .next()
-        .expect("a pid")
-        .trim_end_matches("}\n");
-    digits.parse().expect("a number")
-}
-
 /// A connection to each of the two workers: while one is blocked, the other accepts.
 fn one_of_each(server: &Server) -> (Client, Client) {
     let mut first = server.connect();
-    let pid = worker_of(&mut first);
+    let pid = first.worker();
     let mut second = None;
     eventually("both workers have a connection", || {
         first.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
         let mut client = server.connect();
         // It may have been taken in just before the block began.
-        if worker_of(&mut client) != pid {
+        if client.worker() != pid {
             second = Some(client);
         }
         assert_eq!(first.response().status, 200);
@@ -62,7 +50,7 @@ fn a_killed_worker_is_replaced_and_clients_of_the_other_notice_nothing() {
     for poller in ["epoll", "poll", "select"] {
         let server = start(poller);
         let (mut victim, mut other) = one_of_each(&server);
-        let killed = worker_of(&mut victim);
+        let killed = victim.worker();
         let stop = Stop::default();
         std::thread::scope(|scope| {
             let _raised_at_the_end = RaiseOnDrop(&stop);
@@ -82,7 +70,7 @@ fn a_killed_worker_is_replaced_and_clients_of_the_other_notice_nothing() {
             });
             // The replacement serves, once the other is busy.
             let (_, mut second) = one_of_each(&server);
-            assert_ne!(worker_of(&mut second), killed);
+            assert_ne!(second.worker(), killed);
         });
         eventually("the master says so", || server.log().contains("SIGKILL"));
     }
@@ -94,7 +82,7 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
         let server = start(poller);
         for _ in 0..5 {
             // Who has just accepted holds the lock while it waits for the next.
-            let killed = worker_of(&mut server.connect());
+            let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
             assert_eq!(server.connect().get("/").status, 200);
         }

@@ -164,6 +164,29 @@ impl Client {
         self.try_response()
     }
 
+    /// Who serves this connection: the process id that `/worker` tells.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no whole answer, or no process id in it.
+    pub fn worker(&mut self) -> u32 {
+        self.try_worker().expect("an answer with a process id")
+    }
+
+    /// As [`worker`](Self::worker), or how the connection ended before it.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_response`](Self::try_response).
+    pub fn try_worker(&mut self) -> io::Result<u32> {
+        self.stream
+            .write_all(b"GET /worker HTTP/1.1\r\nHost: test\r\n\r\n")?;
+        let answer = self.try_response()?;
+        let (_, pid) = answer.text().rsplit_once(':').unwrap_or_default();
+        let pid = pid.trim_end_matches("}\n").parse();
+        pid.map_err(io::Error::other)
+    }
+
     /// The next answer.
     ///
     /// # Panics

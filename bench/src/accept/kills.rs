@@ -68,11 +68,15 @@ pub(crate) fn measure(words: &[&str]) {
 
 /// Kills the one that would accept, and returns how long it took until another did.
 fn kill_one(server: &Server, ages: &mut Ages) -> Duration {
-    process::signal(settled_front(server, ages), Signal::KILL);
+    let killed = settled_front(server, ages);
+    process::signal(killed, Signal::KILL);
     let began = Instant::now();
     // Who had just been taken by the dying loses its connection, and tries again as clients do.
     while front(server).is_err() && began.elapsed() < PATIENCE {}
-    began.elapsed()
+    let took = began.elapsed();
+    let is_gone = pace::until(|| !server.pids().contains(&killed));
+    assert!(is_gone, "who is killed ends");
+    took
 }
 
 /// Stops the one that would accept until another did, and returns how long that took.
