@@ -2,6 +2,7 @@
 
 mod listening;
 mod options;
+mod places;
 mod refusals;
 mod requests;
 mod segments;

@@ -34,7 +34,7 @@ pub struct Budgets {
     /// 1.
     pub posted: usize,
     /// Idle connections named for closing while the loop shuts down. Default 256; 0 is taken for 1.
-    /// (When places are short, 32 at most are named in any case.)
+    /// (Where it is clients who want the places, 32 at most are named in any case.)
     pub closing: usize,
 }
 
@@ -128,8 +128,8 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// How many watched descriptors are enough: at that number the loop stops accepting, until one
-    /// is closed. Default 1,024.
+    /// How many watched descriptors are enough: at that number the loop stops accepting until one is
+    /// closed, and stops listening if none of them is [idle](EventLoop::set_idle). Default 1,024.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
         self

@@ -136,7 +136,6 @@ impl<L: Listen> EventLoop<L> {
         self.poller
             .add(fd, self.naming.key(token), interest, mode)?;
         self.slots.begin_watched(token);
-        self.idle.grow();
         Ok(())
     }
 

@@ -1,21 +1,23 @@
 //! The idle, and whom of them to name for closing when places are short.
 //!
-//! Only the user knows who is idle, and says so. At the end of each turn the loop then looks whether
-//! places are short and, by nginx's rule, names some of those who have been idle the longest; while
-//! it shuts down, all of them.
+//! Only the user knows who is idle, and says so. Where clients wait and places are short, the loop
+//! chooses some of those who have been idle the longest, by nginx's rule; while it shuts down, all of
+//! them. It chooses before it accepts, so that nobody who has just come is sent away for somebody
+//! who came with him; and names them at the end of the turn, when all that is known of them has been
+//! told, so that nobody who has just asked for something is sent away either.
 
 use evcore_balancer::Load;
 use evcore_token::{IdleList, Token};
 
-use crate::{EventLoop, Listen, Step};
+use crate::{EventLoop, Listen, Step, slots::Slots};
 
 /// The idle of one loop, by index.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     // Invariant: each is watched, and lives.
     list: IdleList,
-    /// Whether descriptors were added since the last look.
-    grown: bool,
+    /// Whose places this turn wants, the oldest last. They may have been of use since, or closed.
+    chosen: Vec<Token>,
 }
 
 impl<L: Listen> EventLoop<L> {
@@ -23,30 +25,45 @@ impl<L: Listen> EventLoop<L> {
     /// all that are idle it is now the one that has been so for the shortest time, also if it was
     /// idle before.
     ///
-    /// The loop then may name it in a [`Step::Closing`]: when places are short, or it
-    /// [shuts down](Self::shutdown). `false`: the token is stale, or has no descriptor, so that its
-    /// end would free no place.
+    /// The loop may then name it in a [`Step::Closing`]: when a client waits and places are short, or
+    /// when it [shuts down](Self::shutdown). `false`: the token is stale, or has no descriptor, so
+    /// that its end would free no place.
+    ///
+    /// Places are short when no more than 1/16 of the [capacity](crate::Builder::connections) is free.
+    /// Then an eighth of the idle is named, the oldest, but one at least and 32 at most
+    /// ([nginx's numbers](IdleList::drain_count)). A loop that is full listens for as long as anybody
+    /// is idle.
     ///
     /// O(1), and cheap enough to be called after each request. A connection that is never called idle
     /// is never named. What is idle still gets all its other steps.
     ///
     /// ```
-    /// use evcore::{EventLoop, Interest, Mode, Step, Table};
-    /// use std::os::unix::net::UnixStream;
+    /// use evcore::{EventLoop, Interest, Listener, Mode, Step, Table};
+    /// use std::net::TcpStream;
     ///
-    /// let mut ev = EventLoop::builder().connections(2).build()?;
+    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+    /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
+    /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
     /// let mut conns = Table::with_capacity(2);
-    /// for stream in <[_; 2]>::from(UnixStream::pair()?) {
-    ///     let token = conns.insert(stream).expect("there is room");
-    ///     ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
-    ///     ev.set_idle(token);
-    /// }
-    /// let oldest = conns.tokens().next().unwrap();
     ///
-    /// ev.wait()?; // both places are taken
-    /// assert!(matches!(ev.next_step(), Some(Step::Closing(token)) if token == oldest));
-    /// ev.close_fd(oldest, conns.remove(oldest));
-    /// assert!(ev.next_step().is_none());
+    /// // There is room for two. The third is served too, in the place of the first.
+    /// while ev.stats().accepted < 3 {
+    ///     ev.wait()?;
+    ///     while let Some(step) = ev.next_step() {
+    ///         match step {
+    ///             Step::Accepted(new) => {
+    ///                 let token = conns.insert(new.stream).expect("there is room");
+    ///                 ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
+    ///                 ev.set_idle(token);
+    ///             }
+    ///             Step::Closing(oldest) => {
+    ///                 ev.close_fd(oldest, conns.remove(oldest));
+    ///             }
+    ///             _ => {}
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!((ev.stats().closing, ev.idle()), (1, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
@@ -81,39 +98,55 @@ impl<L: Listen> EventLoop<L> {
         self.idle.list.len()
     }
 
-    /// Decides how many of the idle this turn names.
-    pub(crate) fn begin_closing(&mut self) {
-        self.left.closing = self.budgets.closing.min(self.closings_due() as usize);
+    /// What the balancer is to know of this worker: a place that an idle connection can be made to
+    /// leave is as good as free.
+    pub(crate) fn load_to_offer(&self) -> Load {
+        let load = self.load();
+        if load.is_full() && !self.idle.list.is_empty() {
+            Load {
+                active: load.capacity.saturating_sub(1),
+                ..load
+            }
+        } else {
+            load
+        }
     }
 
-    /// The look at the idle is over, whatever came of it.
-    pub(crate) fn end_closing(&mut self) {
-        self.idle.grown = false;
+    /// Chooses whose places are wanted, before clients are taken in.
+    pub(crate) fn choose_oldest(&mut self) {
+        self.idle.chosen.clear();
+        if self.accepting.has_queued() {
+            let load = self.load();
+            let count = self.idle.list.drain_count(load.free(), load.capacity);
+            self.idle.choose(count as usize, &self.slots);
+        }
     }
 
     pub(crate) fn next_closing(&mut self) -> Option<Step<L::Stream>> {
         while self.left.closing > 0 {
             self.left.closing -= 1;
-            let index = self.idle.list.oldest()?;
-            if self.slots.is_posted(index) {
-                // There is news for it, which is over this turn's budget.
-                self.idle.list.touch(index);
+            let token = self.next_to_go()?;
+            if self.slots.is_posted(token.index()) {
+                // There is news for it, which was over this turn's budget.
+                self.idle.list.touch(token.index());
                 continue;
             }
-            self.idle.list.remove(index);
+            self.idle.list.remove(token.index());
             self.stats.closing += 1;
-            return Some(Step::Closing(self.slots.living(index)));
+            return Some(Step::Closing(token));
         }
         None
     }
 
-    /// How many of the idle are to be named, as things are.
-    pub(crate) fn closings_due(&self) -> u32 {
-        if self.is_shutting_down() {
-            self.idle.list.len()
-        } else {
-            self.idle.short_of_places(self.load())
-        }
+    /// Whether somebody is to be named however this turn goes.
+    pub(crate) fn has_closings(&self) -> bool {
+        self.is_shutting_down() && !self.idle.list.is_empty()
+    }
+
+    /// The oldest of the idle, if its place is wanted.
+    fn next_to_go(&mut self) -> Option<Token> {
+        let oldest = self.slots.living(self.idle.list.oldest()?);
+        (self.is_shutting_down() || self.idle.has_chosen(oldest)).then_some(oldest)
     }
 }
 
@@ -122,14 +155,8 @@ impl Idle {
     pub(crate) fn expecting(connections: u32) -> Self {
         Self {
             list: IdleList::expecting(connections),
-            grown: false,
+            ..Self::default()
         }
-    }
-
-    /// A descriptor was added.
-    #[inline]
-    pub(crate) fn grow(&mut self) {
-        self.grown = true;
     }
 
     /// A watched life has ended.
@@ -138,45 +165,20 @@ impl Idle {
         self.list.remove(index);
     }
 
-    /// nginx's number, when nginx asks for it: where places are taken. And when there is none left:
-    /// then nobody is listened for, and nobody else would take one.
-    fn short_of_places(&self, load: Load) -> u32 {
-        if self.grown || load.is_full() {
-            self.list.drain_count(load.free(), load.capacity)
-        } else {
-            0
+    fn choose(&mut self, count: usize, slots: &Slots) {
+        let oldest = self.list.iter().take(count);
+        self.chosen.extend(oldest.map(|index| slots.living(index)));
+        self.chosen.reverse();
+    }
+
+    /// Whether the oldest was chosen. Who was chosen before it and is not the oldest has been of use
+    /// since, or is closed.
+    fn has_chosen(&mut self, oldest: Token) -> bool {
+        while let Some(chosen) = self.chosen.pop() {
+            if chosen == oldest {
+                return true;
+            }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of 1,024 places, of which 80 are idle.
-    fn idle(grown: bool) -> Idle {
-        let mut idle = Idle::default();
-        (0..80).for_each(|index| idle.list.touch(index));
-        idle.grown = grown;
-        idle
-    }
-
-    fn with_free(free: u32) -> Load {
-        Load {
-            active: 1024 - free,
-            capacity: 1024,
-        }
-    }
-
-    #[test]
-    fn an_eighth_is_due_from_a_sixteenth_of_free_places_down_where_places_were_taken() {
-        let due = [1024, 65, 64, 1, 0].map(|free| idle(true).short_of_places(with_free(free)));
-        assert_eq!(due, [0, 0, 10, 10, 10]);
-    }
-
-    #[test]
-    fn those_who_stay_are_left_in_peace_while_there_is_a_place_and_nobody_comes() {
-        let due = [64, 1, 0].map(|free| idle(false).short_of_places(with_free(free)));
-        assert_eq!(due, [0, 0, 10]);
+        false
     }
 }

@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Expired,
     /// The posted queue.
     Posted,
-    /// The idle, if places are short or the loop shuts down.
+    /// The idle, if their places are wanted or the loop shuts down.
     Closing,
     /// Nothing is left to do in this turn.
     Over,
@@ -78,7 +78,7 @@ impl<L: Listen> EventLoop<L> {
         self.finish_turn();
         self.accepting.report_failure()?;
         let now_ms = self.clock.monotonic_ms();
-        let plan = self.accepting.plan(now_ms, self.load());
+        let plan = self.accepting.plan(now_ms, self.load_to_offer());
         self.accepting.follow(&plan, now_ms, &mut self.poller)?;
         Ok(self.timeout(&plan))
     }
@@ -142,22 +142,18 @@ impl<L: Listen> EventLoop<L> {
 
     fn enter_next_phase(&mut self) {
         self.phase = match self.phase {
-            Phase::Batch => Phase::Accepts,
+            Phase::Batch => {
+                self.choose_oldest();
+                Phase::Accepts
+            }
             Phase::Accepts => {
                 self.accepting.release_lock();
                 Phase::Woken
             }
             Phase::Woken => Phase::Expired,
             Phase::Expired => Phase::Posted,
-            Phase::Posted => {
-                self.begin_closing();
-                Phase::Closing
-            }
-            Phase::Closing => {
-                self.end_closing();
-                Phase::Over
-            }
-            Phase::Over | Phase::Watched => Phase::Over,
+            Phase::Posted => Phase::Closing,
+            Phase::Closing | Phase::Over | Phase::Watched => Phase::Over,
         };
     }
 
@@ -186,7 +182,7 @@ impl<L: Listen> EventLoop<L> {
     /// Whether anything was left over for this turn.
     pub(crate) fn has_work(&self) -> bool {
         let queued = self.slots.has_posted() || self.accepting.has_queued();
-        queued || self.outside.has_work() || self.closings_due() > 0
+        queued || self.outside.has_work() || self.has_closings()
     }
 
     /// Waits, and says whether the clock was updated.

@@ -1,8 +1,8 @@
-//! Who is idle, and whom of them the loop names when places are short.
+//! Who is idle, and whom of them the loop names when clients wait and places are short.
 
 use std::time::Duration;
 
-use evcore::{Ready, balancer::Policy};
+use evcore::{Budgets, Ready, Side, Token, balancer::Policy};
 
 use crate::{
     script::Did,
@@ -11,12 +11,8 @@ use crate::{
 
 const ZERO: Option<Duration> = Some(Duration::ZERO);
 
-fn room_for(connections: u32) -> Stage {
-    Stage::built(0, |builder, _| builder.connections(connections))
-}
-
-/// Room for so many, one listener, with and without the lock.
-fn listening_with_room_for(connections: u32) -> [Stage; 2] {
+/// Room for so many and one listener, without a lock and with one.
+fn room_for(connections: u32) -> [Stage; 2] {
     [Policy::Off, Policy::mutex()].map(|policy| {
         Stage::built(1, |builder, script| {
             let builder = builder.connections(connections);
@@ -25,90 +21,81 @@ fn listening_with_room_for(connections: u32) -> [Stage; 2] {
     })
 }
 
+/// A turn that hears of waiting clients; what it does beside taking them.
+fn turn_with_clients(stage: &mut Stage) -> Vec<Did> {
+    stage.report_listeners(&[0]);
+    let mut did = stage.turn();
+    did.retain(|did| *did != Did::Accepted(0));
+    did
+}
+
 #[test]
-fn an_eighth_of_the_idle_is_named_the_oldest_first_once_no_more_than_a_sixteenth_is_free() {
-    let mut stage = room_for(32);
+fn an_eighth_of_the_idle_is_named_where_a_client_finds_no_more_than_a_sixteenth_free() {
+    let [mut stage, _] = room_for(32);
     let idle: Vec<_> = (0..29).map(|_| stage.join_idle()).collect();
-    assert_eq!(stage.turn(), [], "three places are free");
+    stage.connect(0, 1);
+    assert_eq!(turn_with_clients(&mut stage), [], "three places were free");
     stage.join();
+    stage.connect(0, 1);
     let oldest = [0, 1, 2].map(|at| Did::Closing(idle[at]));
-    assert_eq!(stage.turn(), oldest, "29 / 8");
+    assert_eq!(turn_with_clients(&mut stage), oldest, "29 / 8");
+    assert_eq!(stage.accepted.len(), 2);
     assert_eq!(stage.ev.stats().closing, 3);
     assert_eq!(stage.ev.idle(), 26);
 }
 
 #[test]
-fn those_who_stay_are_left_in_peace_until_somebody_comes() {
-    let mut stage = room_for(32);
-    let idle: Vec<_> = (0..30).map(|_| stage.join_idle()).collect();
-    assert_eq!(stage.turn().len(), 3);
-    stage.script.record();
-    assert_eq!(stage.turn(), [], "nobody has come");
-    assert_eq!(stage.script.timeouts(), [None], "and it does not hurry");
-    stage.join();
-    assert_eq!(stage.turn().first(), Some(&Did::Closing(idle[3])));
+fn nobody_is_named_while_nobody_waits_however_few_places_are_left() {
+    for mut stage in room_for(4) {
+        let tokens = [(); 4].map(|()| stage.join_idle());
+        stage.report_readable(&tokens);
+        let mut did = stage.turn();
+        did.extend(stage.turn());
+        assert_eq!(did, tokens.map(readable));
+        assert!(stage.ev.is_listening(), "a place can be made");
+        assert_eq!(
+            stage.script.timeouts().last(),
+            Some(&None),
+            "it does not hurry"
+        );
+    }
 }
 
 #[test]
 fn who_was_of_use_is_the_last_to_be_named_and_who_is_busy_is_not() {
-    let mut stage = room_for(4);
-    let [a, b, c, d] = [(); 4].map(|()| stage.join_idle());
-    assert!(stage.ev.set_busy(b) && !stage.ev.set_busy(b));
-    assert!(stage.ev.set_idle(a));
-    assert_eq!(
-        [a, b, c, d].map(|token| stage.ev.is_idle(token)),
-        [true, false, true, true]
-    );
-    let mut named = Vec::new();
-    while stage.ev.idle() > 0 {
-        named.extend(stage.turn());
+    for mut stage in room_for(4) {
+        let tokens @ [a, b, c, d] = [(); 4].map(|()| stage.join_idle());
+        assert!(stage.ev.set_busy(b) && !stage.ev.set_busy(b));
+        assert!(stage.ev.set_idle(a));
+        let idle = tokens.map(|token| stage.ev.is_idle(token));
+        assert_eq!(idle, [true, false, true, true]);
+        stage.connect(0, 1);
+        let mut named = Vec::new();
+        while stage.ev.idle() > 0 {
+            named.extend(turn_with_clients(&mut stage));
+        }
+        assert_eq!(named, [c, d, a].map(Did::Closing), "as nobody is closed");
     }
-    assert_eq!(named, [c, d, a].map(Did::Closing), "nobody was closed");
 }
 
 #[test]
-fn while_no_place_is_free_the_next_turn_names_others_and_does_not_wait() {
-    let mut stage = room_for(3);
-    let [a, b, c] = [(); 3].map(|()| stage.join_idle());
-    let named = [a, b, c].map(|token| vec![Did::Closing(token)]);
-    assert_eq!([(); 3].map(|()| stage.turn()), named, "as nobody is closed");
-    assert_eq!(stage.script.timeouts(), [ZERO; 3]);
-    assert_eq!(stage.turn(), []);
-    assert_eq!(
-        stage.script.timeouts(),
-        [None],
-        "there is nobody left to name"
-    );
-}
-
-#[test]
-fn a_place_that_is_free_again_is_enough() {
-    let mut stage = room_for(3);
-    let [a, b, _] = [(); 3].map(|()| stage.join_idle());
-    stage.wait();
-    assert_eq!(stage.step(), Some(Did::Closing(a)));
-    stage.leave(a);
-    assert_eq!(stage.rest(), []);
-    assert_eq!(stage.turn(), []);
-    stage.join();
-    assert_eq!(stage.turn(), [Did::Closing(b)]);
-}
-
-#[test]
-fn who_becomes_idle_when_all_places_are_taken_is_named_in_that_turn() {
-    let mut stage = room_for(2);
-    let [a, b] = [stage.join(), stage.join()];
-    assert_eq!(stage.turn(), [], "both are busy");
-    stage.report_readable(&[a, b]);
-    stage.wait();
-    assert_eq!(stage.step(), Some(readable(a)));
-    stage.ev.set_idle(a);
-    assert_eq!(stage.rest(), [readable(b), Did::Closing(a)]);
+fn while_a_client_waits_and_nobody_is_closed_the_next_turns_name_others_and_do_not_wait() {
+    for mut stage in room_for(3) {
+        let [a, b, c] = [(); 3].map(|()| stage.join_idle());
+        stage.connect(0, 1);
+        stage.report_listeners(&[0]);
+        let named = [a, b, c].map(|token| vec![Did::Closing(token)]);
+        assert_eq!([(); 3].map(|()| stage.turn()), named);
+        assert_eq!(stage.script.timeouts(), [None, ZERO, ZERO]);
+        assert_eq!(stage.turn(), []);
+        assert!(!stage.ev.is_listening(), "now all are busy");
+        assert_eq!(stage.script.timeouts(), [None]);
+    }
 }
 
 #[test]
 fn a_full_table_of_idle_connections_makes_room_for_who_waits_in_the_backlog() {
-    for mut stage in listening_with_room_for(2) {
+    for mut stage in room_for(2) {
         stage.connect(0, 4);
         let (mut living, mut named) = (Vec::new(), Vec::new());
         while stage.accepted.len() < 4 {
@@ -124,123 +111,188 @@ fn a_full_table_of_idle_connections_makes_room_for_who_waits_in_the_backlog() {
                     }
                     did => panic!("{did:?}"),
                 }
+                assert!(stage.ev.active() <= 2);
             }
-            assert!(stage.ev.is_listening(), "there always was a place again");
+            assert!(stage.ev.is_listening());
         }
-        assert_eq!(named, living[..3], "the oldest each time");
-        assert_eq!(stage.script.timeouts().len(), 3, "two in the first turn");
+        assert_eq!(
+            named,
+            living[..2],
+            "the oldest each time, and no more than it takes"
+        );
     }
 }
 
 #[test]
-fn where_all_are_busy_who_waits_in_the_backlog_is_accepted_when_one_ends() {
-    for mut stage in listening_with_room_for(2) {
-        let [a, _] = [stage.join(), stage.join()];
+fn where_all_are_busy_a_client_waits_until_one_is_idle() {
+    for mut stage in room_for(2) {
+        let [a, b] = [stage.join(), stage.join()];
         stage.connect(0, 1);
         assert_eq!(stage.turn(), []);
         assert!(!stage.ev.is_listening());
-        stage.leave(a);
+        stage.report_readable(&[a, b]);
+        stage.wait();
+        assert_eq!(stage.step(), Some(readable(a)));
+        stage.ev.set_idle(a);
+        assert_eq!(stage.rest(), [readable(b)]);
         stage.report_listeners(&[0]);
+        assert_eq!(stage.turn(), [Did::Closing(a)]);
+        stage.leave(a);
         assert_eq!(stage.turn(), [Did::Accepted(0)]);
     }
 }
 
 #[test]
+fn who_has_just_come_is_not_sent_away_for_who_came_with_him() {
+    for mut stage in room_for(2) {
+        stage.join();
+        stage.connect(0, 2);
+        stage.report_listeners(&[0]);
+        stage.wait();
+        assert_eq!(stage.step(), Some(Did::Accepted(0)));
+        let new = stage.join_idle();
+        assert_eq!(stage.rest(), [], "nobody was idle before");
+        assert_eq!(
+            stage.turn(),
+            [Did::Closing(new)],
+            "the other one still waits"
+        );
+    }
+}
+
+#[test]
+fn who_takes_the_index_of_one_that_was_chosen_is_not_taken_for_it() {
+    for mut stage in room_for(2) {
+        let [chosen, _busy] = [stage.join_idle(), stage.join()];
+        stage.ev.handle().wake();
+        stage.connect(0, 1);
+        stage.report_listeners(&[0]);
+        stage.wait();
+        assert_eq!(stage.step(), Some(Did::Woken));
+        stage.leave(chosen);
+        let again = stage.join_idle();
+        assert_eq!(again.index(), chosen.index());
+        assert_eq!(stage.rest(), []);
+    }
+}
+
+#[test]
 fn the_idle_are_named_last_when_all_that_is_known_has_been_told() {
-    for mut stage in listening_with_room_for(4) {
-        let [asks, timed, posted, oldest] = [(); 4].map(|()| stage.join());
-        for token in [asks, timed, posted, oldest] {
-            stage.ev.set_idle(token);
-        }
-        stage.arm_ms(timed, evcore::Side::Read, 1);
+    for mut stage in room_for(5) {
+        let [asks, timed, posted, oldest] = [(); 4].map(|()| stage.join_idle());
+        stage.join();
+        stage.arm_ms(timed, Side::Read, 1);
         stage.pass_ms(1);
         stage.ev.post(posted, Ready::READABLE);
         stage.ev.handle().wake();
-        stage.report_readable(&[asks]);
+        stage.connect(0, 1);
+        stage.script.report(vec![
+            (stage.listener_fd(0), Ready::READABLE),
+            (stage.fd(asks), Ready::READABLE),
+        ]);
         stage.wait();
+        let mut named = Vec::new();
         while let Some(did) = stage.step() {
             match did {
                 Did::Ready(token, _) | Did::Expired(token, _) => {
+                    assert_eq!(named, [], "this was known before");
                     assert!(stage.ev.set_idle(token), "of use, and idle again");
                 }
-                Did::Woken => {}
-                did => assert_eq!(did, Did::Closing(oldest)),
+                Did::Closing(token) => named.push(token),
+                did => assert_eq!(did, Did::Woken),
             }
         }
-        assert_eq!(stage.ev.stats().closing, 1);
+        // With the lock, what was reported was told after `asks` had been chosen.
+        assert!(named == [oldest] || named.is_empty(), "{named:?}");
+    }
+}
+
+#[test]
+fn one_that_was_chosen_and_then_was_of_use_is_not_named() {
+    for mut stage in room_for(3) {
+        let [chosen, other, _busy] = [stage.join_idle(), stage.join_idle(), stage.join()];
+        stage.ev.handle().wake();
+        stage.connect(0, 1);
+        stage.report_listeners(&[0]);
+        stage.wait();
+        assert_eq!(stage.step(), Some(Did::Woken));
+        stage.ev.set_idle(chosen);
+        assert_eq!(stage.rest(), []);
+        assert_eq!(stage.turn(), [Did::Closing(other)]);
+        assert_eq!(stage.script.timeouts(), [None, ZERO]);
     }
 }
 
 #[test]
 fn one_for_which_something_is_posted_that_is_over_the_budget_is_passed_over() {
     for put_off in [false, true] {
-        let mut stage = Stage::built(0, |builder, _| {
-            builder.connections(4).budgets(evcore::Budgets {
+        let mut stage = Stage::built(1, |builder, _| {
+            builder.connections(3).budgets(Budgets {
                 posted: 1,
-                ..evcore::Budgets::default()
+                ..Budgets::default()
             })
         });
-        let [a, b, c, _] = [(); 4].map(|()| stage.join());
-        // 8 idle would name one: so does one.
-        for token in [b, c] {
-            stage.ev.set_idle(token);
-        }
+        let [a, b, c] = [stage.join(), stage.join_idle(), stage.join_idle()];
+        let post = |stage: &mut Stage, token: Token| match put_off {
+            false => stage.ev.post(token, Ready::READABLE),
+            true => stage.ev.post_next(token, Ready::READABLE),
+        };
         stage.ev.post(a, Ready::READABLE);
+        post(&mut stage, b);
         if put_off {
-            stage.ev.post_next(b, Ready::READABLE);
-        } else {
-            stage.ev.post(b, Ready::READABLE);
+            // Else it would be due when the turn begins.
+            stage.ev.post_next(a, Ready::READABLE);
         }
-        assert_eq!(
-            stage.turn(),
-            [readable(a)],
-            "its turn to be named was spent on b"
-        );
-        assert!(stage.ev.is_idle(b), "it still is");
+        stage.connect(0, 1);
+        stage.report_listeners(&[0]);
+        assert_eq!(stage.turn(), [readable(a)], "b was chosen, and has news");
+        assert!(stage.ev.is_idle(b));
         assert_eq!(stage.turn(), [readable(b), Did::Closing(c)]);
-        assert_eq!(stage.turn(), [Did::Closing(b)]);
     }
 }
 
 #[test]
-fn a_turn_that_is_left_before_it_has_named_the_idle_leaves_that_to_the_next_which_does_not_wait() {
-    let mut stage = room_for(16);
-    let tokens: Vec<_> = (0..16).map(|_| stage.join_idle()).collect();
-    stage.ev.post(tokens[15], Ready::READABLE);
-    stage.wait();
-    assert_eq!(stage.step(), Some(readable(tokens[15])));
-    stage.leave(tokens[15]);
-    stage.script.record();
-    // One place is free: places are short because they were taken, and nobody has looked yet.
-    assert_eq!(stage.turn(), [Did::Closing(tokens[0])]);
-    assert_eq!(stage.script.timeouts(), [ZERO]);
-    assert_eq!(stage.turn(), []);
-    assert_eq!(stage.script.timeouts(), [None]);
+fn a_turn_that_is_left_before_it_has_named_anybody_leaves_that_to_the_next_which_does_not_wait() {
+    for mut stage in room_for(2) {
+        let [a, b] = [stage.join_idle(), stage.join_idle()];
+        stage.ev.post(b, Ready::READABLE);
+        stage.connect(0, 1);
+        stage.report_listeners(&[0]);
+        stage.wait();
+        assert_eq!(stage.step(), Some(readable(b)));
+        stage.script.record();
+        assert_eq!(stage.turn(), [Did::Closing(a)]);
+        assert_eq!(stage.script.timeouts(), [ZERO]);
+    }
 }
 
 #[test]
 fn closing_ends_idleness_and_who_comes_to_the_index_next_is_busy() {
-    let mut stage = room_for(2);
-    let [first, _] = [stage.join_idle(), stage.join()];
-    stage.leave(first);
-    let again = stage.join();
-    assert_eq!(again.index(), first.index());
-    assert!(!stage.ev.is_idle(again) && !stage.ev.is_idle(first));
-    assert!(
-        !stage.ev.set_idle(first) && !stage.ev.set_busy(first),
-        "stale"
-    );
-    assert_eq!(stage.turn(), []);
-    assert_eq!(stage.ev.idle(), 0);
+    for mut stage in room_for(2) {
+        let [first, _] = [stage.join_idle(), stage.join()];
+        stage.leave(first);
+        let again = stage.join();
+        assert_eq!(again.index(), first.index());
+        assert!(!stage.ev.is_idle(again) && !stage.ev.is_idle(first));
+        assert!(
+            !stage.ev.set_idle(first) && !stage.ev.set_busy(first),
+            "stale"
+        );
+        assert_eq!(stage.ev.idle(), 0);
+        stage.turn();
+        assert!(!stage.ev.is_listening(), "nobody would leave a place");
+    }
 }
 
 #[test]
 fn a_token_without_a_descriptor_is_never_idle_for_its_end_would_free_no_place() {
-    let mut stage = room_for(1);
-    let job = stage.begin();
-    stage.join();
-    assert!(!stage.ev.set_idle(job) && !stage.ev.is_idle(job));
-    assert_eq!(stage.turn(), []);
+    for mut stage in room_for(1) {
+        let job = stage.begin();
+        stage.join();
+        assert!(!stage.ev.set_idle(job) && !stage.ev.is_idle(job));
+        stage.turn();
+        assert!(!stage.ev.is_listening());
+    }
 }
 
 #[test]

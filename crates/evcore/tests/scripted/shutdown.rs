@@ -113,17 +113,30 @@ fn the_busy_finish_and_are_named_when_they_are_idle() {
 
 #[test]
 fn one_that_is_called_idle_while_the_idle_are_named_is_named_too() {
-    let mut stage = Stage::new();
-    let [a, b] = [stage.join_idle(), stage.join()];
-    stage.ev.shutdown(ms(1000));
-    stage.wait();
-    assert_eq!(stage.step(), Some(Did::Closing(a)));
-    stage.ev.set_idle(b);
-    stage.leave(a);
-    assert_eq!(stage.rest(), [], "it is the next turn's");
-    stage.script.record();
-    assert_eq!(stage.turn(), [Did::Closing(b)]);
-    assert_eq!(stage.script.timeouts(), [ZERO]);
+    for (closing, turns) in [(256, 1), (1, 2)] {
+        let mut stage = Stage::built(0, |builder, _| {
+            builder.budgets(Budgets {
+                closing,
+                ..Budgets::default()
+            })
+        });
+        let [a, b] = [stage.join_idle(), stage.join()];
+        stage.ev.shutdown(ms(1000));
+        stage.wait();
+        assert_eq!(stage.step(), Some(Did::Closing(a)));
+        stage.ev.set_idle(b);
+        stage.leave(a);
+        let mut named = stage.rest();
+        named.extend(stage.turn());
+        assert_eq!(named, [Did::Closing(b)]);
+        let hurried = stage
+            .script
+            .timeouts()
+            .iter()
+            .filter(|it| **it == ZERO)
+            .count();
+        assert_eq!(hurried, turns);
+    }
 }
 
 #[test]
