@@ -62,11 +62,7 @@ fn where_all_are_busy_a_new_client_waits_until_one_has_ended() {
         first.send("st: test\r\nConnection: close\r\n\r\n");
         assert_eq!(first.response().status, 200);
         let status = Status::parse(waiting.response().text());
-        assert_eq!(
-            (status.active, status.accepted),
-            (3, 4),
-            "never more than 3"
-        );
+        assert_eq!((status.active, status.accepts), (3, 4), "never more than 3");
         for client in [&mut second, &mut third] {
             client.send("st: test\r\n\r\n");
             assert_eq!(client.response().status, 200, "nobody was sent away");
