@@ -143,7 +143,12 @@ impl<L: Listen> Accepting<L> {
         None
     }
 
-    /// Whether clients were left over.
+    /// Forgets who may be waiting: who really is will be reported again.
+    pub(crate) fn leave_to_kernel(&mut self) {
+        self.queue.clear();
+    }
+
+    /// Whether clients were left over, or may have been.
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }

@@ -261,6 +261,7 @@ impl<L: Listen> EventLoop<L> {
 
     fn next_accepted(&mut self) -> Option<Step<L::Stream>> {
         if self.load().is_full() {
+            self.accepting.leave_to_kernel();
             return None;
         }
         let (left, now_ms) = (&mut self.left.accepts, self.clock.monotonic_ms());

@@ -1,15 +1,11 @@
 //! Who is idle, and whom of them the loop names when clients wait and places are short.
 
-use std::time::Duration;
-
 use evcore::{Budgets, Ready, Side, Token, balancer::Policy};
 
 use crate::{
     script::Did,
     stage::{Stage, readable},
 };
-
-const ZERO: Option<Duration> = Some(Duration::ZERO);
 
 /// Room for so many and one listener, without a lock and with one.
 fn room_for(connections: u32) -> [Stage; 2] {
@@ -79,17 +75,32 @@ fn who_was_of_use_is_the_last_to_be_named_and_who_is_busy_is_not() {
 }
 
 #[test]
-fn while_a_client_waits_and_nobody_is_closed_the_next_turns_name_others_and_do_not_wait() {
+fn while_a_client_waits_and_nobody_is_closed_the_next_turns_name_others() {
     for mut stage in room_for(3) {
-        let [a, b, c] = [(); 3].map(|()| stage.join_idle());
+        let tokens = [(); 3].map(|()| stage.join_idle());
         stage.connect(0, 1);
-        stage.report_listeners(&[0]);
-        let named = [a, b, c].map(|token| vec![Did::Closing(token)]);
-        assert_eq!([(); 3].map(|()| stage.turn()), named);
-        assert_eq!(stage.script.timeouts(), [None, ZERO, ZERO]);
+        for token in tokens {
+            assert_eq!(turn_with_clients(&mut stage), [Did::Closing(token)]);
+        }
         assert_eq!(stage.turn(), []);
         assert!(!stage.ev.is_listening(), "now all are busy");
+    }
+}
+
+#[test]
+fn who_takes_the_last_place_sends_nobody_away_and_lets_the_loop_sleep() {
+    for mut stage in room_for(2) {
+        let idle = stage.join_idle();
+        stage.connect(0, 1);
+        stage.report_listeners(&[0]);
+        stage.wait();
+        assert_eq!(stage.step(), Some(Did::Accepted(0)));
+        stage.join();
+        assert_eq!(stage.rest(), []);
+        stage.script.record();
+        assert_eq!(stage.turn(), [], "nobody else waits");
         assert_eq!(stage.script.timeouts(), [None]);
+        assert!(stage.ev.is_listening() && stage.ev.is_idle(idle));
     }
 }
 
@@ -138,6 +149,7 @@ fn where_all_are_busy_a_client_waits_until_one_is_idle() {
         stage.report_listeners(&[0]);
         assert_eq!(stage.turn(), [Did::Closing(a)]);
         stage.leave(a);
+        stage.report_listeners(&[0]);
         assert_eq!(stage.turn(), [Did::Accepted(0)]);
     }
 }
@@ -152,6 +164,7 @@ fn who_has_just_come_is_not_sent_away_for_who_came_with_him() {
         assert_eq!(stage.step(), Some(Did::Accepted(0)));
         let new = stage.join_idle();
         assert_eq!(stage.rest(), [], "nobody was idle before");
+        stage.report_listeners(&[0]);
         assert_eq!(
             stage.turn(),
             [Did::Closing(new)],
@@ -218,8 +231,7 @@ fn one_that_was_chosen_and_then_was_of_use_is_not_named() {
         assert_eq!(stage.step(), Some(Did::Woken));
         stage.ev.set_idle(chosen);
         assert_eq!(stage.rest(), []);
-        assert_eq!(stage.turn(), [Did::Closing(other)]);
-        assert_eq!(stage.script.timeouts(), [None, ZERO]);
+        assert_eq!(turn_with_clients(&mut stage), [Did::Closing(other)]);
     }
 }
 
@@ -247,12 +259,15 @@ fn one_for_which_something_is_posted_that_is_over_the_budget_is_passed_over() {
         stage.report_listeners(&[0]);
         assert_eq!(stage.turn(), [readable(a)], "b was chosen, and has news");
         assert!(stage.ev.is_idle(b));
-        assert_eq!(stage.turn(), [readable(b), Did::Closing(c)]);
+        assert_eq!(
+            turn_with_clients(&mut stage),
+            [readable(b), Did::Closing(c)]
+        );
     }
 }
 
 #[test]
-fn a_turn_that_is_left_before_it_has_named_anybody_leaves_that_to_the_next_which_does_not_wait() {
+fn a_turn_that_is_left_before_it_has_named_anybody_leaves_that_to_the_next() {
     for mut stage in room_for(2) {
         let [a, b] = [stage.join_idle(), stage.join_idle()];
         stage.ev.post(b, Ready::READABLE);
@@ -260,9 +275,7 @@ fn a_turn_that_is_left_before_it_has_named_anybody_leaves_that_to_the_next_which
         stage.report_listeners(&[0]);
         stage.wait();
         assert_eq!(stage.step(), Some(readable(b)));
-        stage.script.record();
-        assert_eq!(stage.turn(), [Did::Closing(a)]);
-        assert_eq!(stage.script.timeouts(), [ZERO]);
+        assert_eq!(turn_with_clients(&mut stage), [Did::Closing(a)]);
     }
 }
 
