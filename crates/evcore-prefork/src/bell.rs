@@ -1,8 +1,9 @@
-//! How the master sleeps: until a signal, or until a time, and without polling.
+//! How the master sleeps: until a signal, until a worker says something, or until a time; and
+//! without polling.
 
 use std::{
-    io::Read,
-    os::unix::net::UnixStream,
+    io::{self, Read},
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 
@@ -23,23 +24,35 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Ties a bell to the handlers of this process.
-    pub(crate) fn hang() -> Result<Self> {
-        let (read, write) = UnixStream::pair().map_err(Error::os("socketpair"))?;
-        for end in [&read, &write] {
-            end.set_nonblocking(true).map_err(Error::os("ioctl"))?;
-        }
-        signals::wake_by(write.into());
-        Ok(Self { read })
+    /// Ties a bell to the handlers of this process. Also returns what threads may ring it by.
+    pub(crate) fn hang() -> Result<(Self, UnixStream)> {
+        let (bell, rope) = Self::pair().map_err(Error::os("socketpair"))?;
+        let for_threads = rope.try_clone().map_err(Error::os("dup"))?;
+        signals::wake_by(rope.into());
+        Ok((bell, for_threads))
     }
 
-    /// Returns after a signal (also one that came before the call) or at `until`, or now and then.
+    fn pair() -> io::Result<(Self, UnixStream)> {
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        write.set_nonblocking(true)?;
+        Ok((Self { read }, write))
+    }
+
+    /// Returns after a signal (also one that came before the call), when there is something to read
+    /// from `others`, or at `until`, or now and then.
     ///
     /// The caller looks at the state of things afterwards, not at why it was woken.
-    pub(crate) fn wait(&mut self, until: Option<Instant>) -> Result<()> {
+    pub(crate) fn wait<'a>(
+        &'a mut self,
+        until: Option<Instant>,
+        others: impl Iterator<Item = BorrowedFd<'a>>,
+    ) -> Result<()> {
         let timeout = until.map(|at| at.saturating_duration_since(Instant::now()).min(WAIT_MAX));
         let timeout = timeout.map(|time| Timespec::try_from(time).expect("an hour fits"));
-        let mut fds = [PollFd::new(&self.read, PollFlags::IN)];
+        let others = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds = vec![PollFd::new(&self.read, PollFlags::IN)];
+        fds.extend(others);
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::os("poll")(errno)),
@@ -49,22 +62,39 @@ impl Bell {
     }
 
     /// Takes what was written, before anybody looks at the state: so nothing is missed.
-    fn silence(&mut self) {
+    fn silence(&self) {
         let mut bytes = [0; 256];
-        while matches!(self.read.read(&mut bytes), Ok(256)) {}
+        while matches!((&self.read).read(&mut bytes), Ok(256)) {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    // What rings it is a signal, which tests/processes.rs can send without harm.
+    // What rings it is a signal, which tests/processes can send without harm.
+    use std::{io::Write, iter, os::fd::AsFd};
+
     use super::*;
 
     #[test]
     fn a_time_in_the_past_is_not_waited_for() {
-        let (read, _write) = UnixStream::pair().unwrap();
-        read.set_nonblocking(true).unwrap();
-        let mut bell = Bell { read };
-        bell.wait(Some(Instant::now())).unwrap();
+        let (mut bell, _rope) = Bell::pair().unwrap();
+        bell.wait(Some(Instant::now()), iter::empty()).unwrap();
+    }
+
+    #[test]
+    fn what_is_watched_besides_ends_the_wait() {
+        let (mut bell, _rope) = Bell::pair().unwrap();
+        let (one, mut other) = UnixStream::pair().unwrap();
+        other.write_all(b"!").unwrap();
+        bell.wait(None, iter::once(one.as_fd())).unwrap();
+    }
+
+    #[test]
+    fn a_ring_ends_one_wait_and_no_other() {
+        let (mut bell, mut rope) = Bell::pair().unwrap();
+        rope.write_all(&[0; 300]).unwrap();
+        bell.wait(None, iter::empty()).unwrap();
+        let mut left = [PollFd::new(&bell.read, PollFlags::IN)];
+        assert_eq!(poll(&mut left, Some(&Timespec::default())), Ok(0));
     }
 }

@@ -12,6 +12,14 @@ pub enum Error {
     /// The supervisor was given nobody to supervise.
     #[error("a supervisor of 0 workers has nothing to do; serve in this process by Worker::solo")]
     NoWorkers,
+    /// More workers than there are seats for.
+    #[error("a supervisor of {workers} workers is a mistake; {most} is the most")]
+    TooManyWorkers {
+        /// How many were asked for.
+        workers: usize,
+        /// The most that there can be.
+        most: usize,
+    },
     /// The process has other threads, of whose locks and memory a forked child would have copies
     /// that nobody will ever release.
     #[error(
@@ -30,6 +38,17 @@ pub enum Error {
         /// The descriptor that was offered.
         fd: RawFd,
     },
+    /// The variable [`INHERITED`](crate::INHERITED) does not tell what this process inherits.
+    #[error("{} is {text:?}: {why}", crate::INHERITED)]
+    BadInheritance {
+        /// What it holds.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This system cannot tie workers to CPUs.
+    #[error("this system cannot tie workers to CPUs; leave the affinity out")]
+    NoAffinity,
     /// The operating system refused a call.
     #[error("{call} failed: {source}")]
     Os {
@@ -53,8 +72,11 @@ impl Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::NoWorkers | Error::Blocking { .. } => io::ErrorKind::InvalidInput,
-            Error::Threads { .. } => io::ErrorKind::Unsupported,
+            Error::NoWorkers
+            | Error::TooManyWorkers { .. }
+            | Error::BadInheritance { .. }
+            | Error::Blocking { .. } => io::ErrorKind::InvalidInput,
+            Error::Threads { .. } | Error::NoAffinity => io::ErrorKind::Unsupported,
             Error::InUse => io::ErrorKind::AlreadyExists,
             Error::Os { source, .. } => source.kind(),
         };

@@ -28,6 +28,8 @@ pub const DO_NOT_RESTART: i32 = 2;
 pub struct WorkerExit {
     /// The worker's index, which its replacement will have too.
     pub index: usize,
+    /// The [seat](crate::Worker::seat) it had.
+    pub seat: usize,
     /// The process id it had.
     pub pid: NonZeroU32,
     /// Its exit code or the signal that ended it.
@@ -76,6 +78,7 @@ mod tests {
     fn a_death_reads_as_a_line_of_a_log() {
         let mut dead = WorkerExit {
             index: 3,
+            seat: 3,
             pid: NonZeroU32::new(4711).unwrap(),
             status: Some(ExitStatus::from_raw(7 << 8)),
         };

@@ -7,22 +7,27 @@ use std::{
     io::{self, Write},
 };
 
-use rustix::process::{Pid, getppid};
+use rustix::process::Pid;
 
-use crate::{Error, Result, Stop, signals};
+use crate::{
+    Error, Result,
+    leash::{Held, Worn, leash},
+    signals,
+};
 
-/// Which of the two this is.
+/// Which of the two this is, and its end of the leash between them.
 #[derive(Debug)]
 pub(crate) enum Side {
-    Parent(Pid),
+    Parent(Pid, Held),
     /// Its signals are still blocked, and its handlers still those of the parent.
-    Child,
+    Child(Worn),
 }
 
 /// Forks this process, of which this must be the only thread.
 ///
 /// No signal that [`signals`] handles reaches the child before it asks for them.
 pub(crate) fn fork() -> io::Result<Side> {
+    let (held, worn) = leash()?;
     // What waits in the buffer would be written by both.
     let _ = io::stdout().flush();
     signals::block();
@@ -31,27 +36,12 @@ pub(crate) fn fork() -> io::Result<Side> {
     let pid = unsafe { libc::fork() };
     let side = match pid {
         ..0 => Err(io::Error::last_os_error()),
-        _ => Ok(Pid::from_raw(pid).map_or(Side::Child, Side::Parent)),
+        _ => Ok(Pid::from_raw(pid).map_or(Side::Child(worn), |pid| Side::Parent(pid, held))),
     };
-    if !matches!(side, Ok(Side::Child)) {
+    if !matches!(side, Ok(Side::Child(_))) {
         signals::unblock();
     }
     side
-}
-
-/// In a child: makes the death of its parent a fast stop, where the system can.
-pub(crate) fn follow(parent: Pid) {
-    #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-    {
-        use rustix::process::{Signal, set_parent_process_death_signal};
-        // It refuses nothing but numbers that are no signals.
-        let _ = set_parent_process_death_signal(Some(Signal::TERM));
-    }
-    // It may have died before it could be followed. Nobody can tell if it has no number here, as
-    // when the child is the first process of a new namespace.
-    if getppid().is_some_and(|now| now != parent) {
-        signals::note(Stop::Fast);
-    }
 }
 
 /// An error if the process is known to have other threads.

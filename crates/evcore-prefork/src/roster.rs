@@ -1,397 +1,274 @@
-//! Who works, who is due to be forked, and whether all of it is over.
+//! Which sets of workers there are, who is due to be started, who is to go, and whether all is over.
 //!
-//! Decisions only: no process, no signal and no clock, so that every order of events can be tried
-//! in a test. The master says what happened ([`forked`](Roster::forked), [`ended`](Roster::ended),
-//! [`stop`](Roster::stop)) and asks for its [`next`](Roster::next) action until that is to wait.
+//! Decisions only: no process, no thread, no signal and no clock, so that every order of events can
+//! be tried in a test. The master says what happened ([`started`](Roster::started),
+//! [`ended`](Roster::ended), [`reload`](Roster::reload) and so on) and asks for its
+//! [`next`](Roster::next) action until that is to wait.
+//!
+//! A reload adds a set beside those that serve. Once the newest set is [ready](Relief), all older
+//! ones are sent away; so at every moment some set serves, but for one that never came to serve.
 
-use std::{
-    process::ExitStatus,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::{
-    DO_NOT_RESTART, Outcome, Stop,
+    Outcome, Reload, Stop,
+    set::{Relief, Set},
     stopping::{Press, Stopping},
 };
 
-/// A worker that lived this long was well: its replacement is forked at once.
-const SETTLED_AFTER: Duration = Duration::from_secs(1);
+/// How many sets there may be at once: one that serves, one that comes, and two that still finish.
+/// A reload that would be one too many waits.
+pub(crate) const SETS_MAX: usize = 4;
 
-/// The first pause before a worker that died young is replaced; each further one doubles it.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-
-/// The workers' slots, and how far a stop has come.
+/// All sets, oldest first, and what was asked for.
 #[derive(Debug)]
 pub(crate) struct Roster {
-    slots: Vec<Slot>,
-    stop_timeout: Duration,
-    /// None while it serves.
-    stopping: Option<Stopping>,
+    workers: usize,
+    patience: Patience,
+    sets: Vec<Set>,
+    /// A new set is asked for, and has not begun.
+    reload: bool,
+    /// All workers were sent away, and the master stays.
+    resting: bool,
+    /// The stop that was asked for, or that it has become.
+    stop: Option<Stop>,
+}
+
+/// How long workers may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// To finish, once they were asked to go.
+    pub(crate) stop: Duration,
+    /// To say that they serve.
+    pub(crate) ready: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            stop: Duration::from_secs(30),
+            ready: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Where a worker sits: no two that live share a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Seat {
+    pub(crate) bank: usize,
+    pub(crate) index: usize,
+}
+
+impl Seat {
+    /// The seat as one number, below the workers of a set times `SETS_MAX`.
+    pub(crate) fn number(self, workers: usize) -> usize {
+        self.bank * workers + self.index
+    }
 }
 
 /// What the master is to do now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Fork a worker for this slot, then say `forked` or `fork_failed`.
-    Fork(usize),
-    /// Send this signal to every worker that runs.
-    Signal(Signal),
-    /// Wait for a signal, or until then.
+    /// Start a worker for this seat, then say `started` or `start_failed`.
+    Start(Seat),
+    /// Send this signal to every worker of this bank.
+    Signal(usize, Signal),
+    /// Tell the application.
+    Tell(Reload),
+    /// Wait for something to happen, or until then.
     Wait(Option<Instant>),
     /// Nothing is left to watch.
     Done(Outcome),
 }
 
 impl Roster {
-    /// `workers` slots, all due at `now`.
-    pub(crate) fn new(workers: usize, stop_timeout: Duration, now: Instant) -> Self {
-        let slot = Slot {
-            state: State::Due(now),
-            failures: 0,
-        };
+    /// One set of `workers`, all due at `now`.
+    pub(crate) fn new(workers: usize, patience: Patience, now: Instant) -> Self {
         Self {
-            slots: vec![slot; workers],
-            stop_timeout,
-            stopping: None,
+            workers,
+            patience,
+            sets: vec![Set::new(0, workers, now)],
+            reload: false,
+            resting: false,
+            stop: None,
         }
     }
 
     /// What to do next, given all that was said so far.
     pub(crate) fn next(&mut self, now: Instant) -> Action {
+        self.bury();
         if let Some(outcome) = self.outcome() {
             return Action::Done(outcome);
         }
-        match &mut self.stopping {
-            None => self.next_fork(now),
-            Some(stopping) => match stopping.next(now) {
-                Press::Signal(signal) => Action::Signal(signal),
-                Press::Wait(until) => Action::Wait(until),
-            },
+        let mut wake = Earliest::default();
+        for set in &mut self.sets {
+            match set.leaving.as_mut().map(|leaving| leaving.next(now)) {
+                Some(Press::Signal(signal)) => return Action::Signal(set.bank, signal),
+                Some(Press::Wait(until)) => wake.add(until),
+                None => {}
+            }
+        }
+        let told = self.begin_reload(now).or_else(|| self.drop_refused());
+        let told = told.or_else(|| self.relieve(now, &mut wake));
+        if let Some(reload) = told {
+            return Action::Tell(reload);
+        }
+        match self.next_due() {
+            Some((at, seat)) if at <= now => Action::Start(seat),
+            first => {
+                wake.add(first.map(|(at, _)| at));
+                Action::Wait(wake.0)
+            }
         }
     }
 
-    /// The slot has a worker.
-    pub(crate) fn forked(&mut self, index: usize, pid: Pid, now: Instant) {
-        self.slots[index].state = State::Runs { pid, since: now };
+    pub(crate) fn started(&mut self, seat: Seat, now: Instant) {
+        self.set(seat.bank).started(seat.index, now);
     }
 
-    /// The slot has no worker: it counts as one that died young.
-    pub(crate) fn fork_failed(&mut self, index: usize, now: Instant) {
-        self.slots[index].fail(now);
+    pub(crate) fn start_failed(&mut self, seat: Seat, now: Instant) {
+        self.set(seat.bank).start_failed(seat.index, now);
     }
 
-    /// The slot's worker is gone. `status` is None where nobody knows how.
-    pub(crate) fn ended(&mut self, index: usize, status: Option<ExitStatus>, now: Instant) {
-        let slot = &mut self.slots[index];
-        let State::Runs { since, .. } = slot.state else {
-            debug_assert!(false, "slot {index} had no worker that could end");
-            return;
-        };
-        if status.and_then(|status| status.code()) == Some(DO_NOT_RESTART) {
-            slot.state = State::Closed;
-        } else if now.saturating_duration_since(since) < SETTLED_AFTER {
-            slot.fail(now);
-        } else {
-            slot.failures = 0;
-            slot.state = State::Due(now);
-        }
+    /// The seat's worker says that it serves.
+    pub(crate) fn ready(&mut self, seat: Seat) {
+        self.set(seat.bank).ready(seat.index);
+    }
+
+    /// The seat's worker is gone, and has `refused` to be replaced or not.
+    pub(crate) fn ended(&mut self, seat: Seat, refused: bool, now: Instant) {
+        self.set(seat.bank).ended(seat.index, refused, now);
     }
 
     /// A stop was asked for. It can be made faster, never slower.
     pub(crate) fn stop(&mut self, stop: Stop, now: Instant) {
-        match &mut self.stopping {
-            Some(stopping) => stopping.hasten(stop, now),
-            None => self.stopping = Some(Stopping::new(stop, self.stop_timeout, now)),
+        self.stop = self.stop.max(Some(stop));
+        for set in &mut self.sets {
+            match &mut set.leaving {
+                Some(leaving) => leaving.hasten(stop, now),
+                None => set.leave(Stopping::new(stop, self.patience.stop, now)),
+            }
         }
     }
 
-    /// The workers that run, by index.
-    pub(crate) fn running(&self) -> impl Iterator<Item = (usize, Pid)> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(index, slot)| match slot.state {
-            State::Runs { pid, .. } => Some((index, pid)),
-            State::Due(_) | State::Closed => None,
-        })
+    /// A new set is asked for.
+    pub(crate) fn reload(&mut self) {
+        self.reload = true;
+        self.resting = false;
+    }
+
+    /// The workers are to go, and the master is to stay.
+    pub(crate) fn rest(&mut self, now: Instant) {
+        self.reload = false;
+        self.resting = true;
+        for set in self.sets.iter_mut().filter(|set| set.serves()) {
+            set.leave(Stopping::new(Stop::Graceful, self.patience.stop, now));
+        }
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting
+    }
+
+    /// Forgets the sets that were sent away and are gone.
+    fn bury(&mut self) {
+        let stop = &mut self.stop;
+        self.sets.retain(|set| match &set.leaving {
+            Some(leaving) if set.is_empty() => {
+                // It may have taken more than what was asked for.
+                *stop = stop.map(|stop| stop.max(leaving.how()));
+                false
+            }
+            _ => true,
+        });
     }
 
     fn outcome(&self) -> Option<Outcome> {
-        match &self.stopping {
-            Some(stopping) => {
-                let all_gone = self.running().next().is_none();
-                all_gone.then(|| Outcome::Stopped(stopping.how()))
-            }
-            None => {
-                let all_closed = self.slots.iter().all(|slot| slot.state == State::Closed);
-                all_closed.then_some(Outcome::Refused)
-            }
+        match self.stop {
+            Some(stop) => self.sets.is_empty().then_some(Outcome::Stopped(stop)),
+            None => match self.sets.as_slice() {
+                [only] if only.serves() && only.is_closed() && !self.reload => {
+                    Some(Outcome::Refused)
+                }
+                _ => None,
+            },
         }
     }
 
-    fn next_fork(&self, now: Instant) -> Action {
-        let due = |(index, slot): (usize, &Slot)| match slot.state {
-            State::Due(at) => Some((at, index)),
-            State::Runs { .. } | State::Closed => None,
+    /// Adds the set that was asked for, as soon as there is a bank for it.
+    fn begin_reload(&mut self, now: Instant) -> Option<Reload> {
+        if !self.reload || self.stop.is_some() {
+            return None;
+        }
+        let is_free = |bank: &usize| self.sets.iter().all(|set| set.bank != *bank);
+        let bank = (0..SETS_MAX).find(is_free)?;
+        self.reload = false;
+        self.sets.push(Set::new(bank, self.workers, now));
+        Some(Reload::Begins)
+    }
+
+    /// Drops a set of which nobody is left or wanted, if another serves.
+    fn drop_refused(&mut self) -> Option<Reload> {
+        let serving = self.sets.iter().filter(|set| set.serves()).count();
+        let is_refused = |set: &Set| set.serves() && set.is_closed();
+        let at = self.sets.iter().position(is_refused)?;
+        if serving == 1 {
+            return None;
+        }
+        let newest = at + 1 == self.sets.len();
+        self.sets.remove(at);
+        // An older set that is gone is for the newer ones to replace.
+        newest.then_some(Reload::Refused)
+    }
+
+    /// Sends the older sets away if the newest can take over.
+    fn relieve(&mut self, now: Instant, wake: &mut Earliest) -> Option<Reload> {
+        let (newest, older) = self.sets.split_last_mut()?;
+        if newest.leaving.is_some() || !older.iter().any(Set::serves) {
+            return None;
+        }
+        match newest.relief(self.patience.ready, now) {
+            Relief::Ready => {
+                for set in older.iter_mut().filter(|set| set.serves()) {
+                    set.leave(Stopping::new(Stop::Graceful, self.patience.stop, now));
+                }
+                Some(Reload::Done)
+            }
+            Relief::ReadyAt(at) => {
+                wake.add(Some(at));
+                None
+            }
+            Relief::NotYet => None,
+        }
+    }
+
+    fn next_due(&self) -> Option<(Instant, Seat)> {
+        let due = |set: &Set| {
+            let (at, index) = set.next_due()?;
+            let bank = set.bank;
+            Some((at, Seat { bank, index }))
         };
-        match self.slots.iter().enumerate().filter_map(due).min() {
-            Some((at, index)) if at <= now => Action::Fork(index),
-            first => Action::Wait(first.map(|(at, _)| at)),
-        }
+        let serving = self.sets.iter().filter(|set| set.serves());
+        serving.filter_map(due).min()
+    }
+
+    fn set(&mut self, bank: usize) -> &mut Set {
+        let set = self.sets.iter_mut().find(|set| set.bank == bank);
+        set.expect("a set is kept as long as it has workers")
     }
 }
 
-#[derive(Clone, Debug)]
-struct Slot {
-    state: State,
-    /// Young deaths and failed forks in a row.
-    failures: u32,
-}
+/// The earliest of some times. None: there was none.
+#[derive(Debug, Default)]
+struct Earliest(Option<Instant>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Due(Instant),
-    Runs {
-        pid: Pid,
-        since: Instant,
-    },
-    /// Its worker asked not to be replaced.
-    Closed,
-}
-
-impl Slot {
-    fn fail(&mut self, now: Instant) {
-        self.failures = self.failures.saturating_add(1);
-        self.state = State::Due(now + pause(self.failures));
+impl Earliest {
+    fn add(&mut self, at: Option<Instant>) {
+        self.0 = self.0.into_iter().chain(at).min();
     }
-}
-
-/// The pause after so many failures in a row.
-fn pause(failures: u32) -> Duration {
-    // 2^16 times the least pause is past the greatest, and far from overflow.
-    let doublings = failures.saturating_sub(1).min(16);
-    (PAUSE_MIN * (1 << doublings)).min(PAUSE_MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
-    use super::*;
-
-    const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-
-    /// A roster, its clock, and the number that the next worker's process id is made of.
-    struct Play {
-        roster: Roster,
-        now: Instant,
-        forks: i32,
-    }
-
-    impl Play {
-        fn with_workers(workers: usize) -> Self {
-            let now = Instant::now();
-            let roster = Roster::new(workers, STOP_TIMEOUT, now);
-            let forks = 0;
-            Self { roster, now, forks }
-        }
-
-        /// All workers forked and nothing left to do.
-        fn serving(workers: usize) -> Self {
-            let mut play = Self::with_workers(workers);
-            for index in 0..workers {
-                assert_eq!(play.next(), Action::Fork(index));
-                play.forked(index);
-            }
-            assert_eq!(play.next(), Action::Wait(None));
-            play
-        }
-
-        fn next(&mut self) -> Action {
-            self.roster.next(self.now)
-        }
-
-        fn forked(&mut self, index: usize) {
-            self.forks += 1;
-            let pid = Pid::from_raw(1000 + self.forks).unwrap();
-            self.roster.forked(index, pid, self.now);
-        }
-
-        fn ended(&mut self, index: usize, status: ExitStatus) {
-            self.roster.ended(index, Some(status), self.now);
-        }
-
-        fn stop(&mut self, stop: Stop) {
-            self.roster.stop(stop, self.now);
-        }
-
-        fn waits_for(&mut self, pause: Duration) {
-            assert_eq!(self.next(), Action::Wait(Some(self.now + pause)));
-            self.now += pause;
-        }
-    }
-
-    fn code(code: i32) -> ExitStatus {
-        ExitStatus::from_raw(code << 8)
-    }
-
-    fn killed() -> ExitStatus {
-        ExitStatus::from_raw(libc::SIGKILL)
-    }
-
-    #[test]
-    fn every_slot_is_forked_in_order() {
-        let play = Play::serving(3);
-        let indices: Vec<_> = play.roster.running().map(|(index, _)| index).collect();
-        assert_eq!(indices, [0, 1, 2]);
-    }
-
-    #[test]
-    fn a_settled_worker_is_replaced_at_once_whatever_its_end() {
-        for status in [code(0), code(1), code(101), killed()] {
-            let mut play = Play::serving(2);
-            play.now += SETTLED_AFTER;
-            play.ended(1, status);
-            assert_eq!(play.next(), Action::Fork(1), "after {status}");
-        }
-    }
-
-    #[test]
-    fn a_worker_that_nobody_saw_end_is_replaced() {
-        let mut play = Play::serving(1);
-        play.now += SETTLED_AFTER;
-        play.roster.ended(0, None, play.now);
-        assert_eq!(play.next(), Action::Fork(0));
-    }
-
-    #[test]
-    fn pauses_double_from_a_tenth_of_a_second_to_ten() {
-        let pauses: Vec<_> = (1..=9).map(|n| pause(n).as_millis()).collect();
-        assert_eq!(
-            pauses,
-            [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
-        );
-        assert_eq!(pause(u32::MAX), PAUSE_MAX);
-    }
-
-    #[test]
-    fn a_worker_that_dies_young_is_replaced_after_growing_pauses() {
-        let mut play = Play::serving(1);
-        for failures in 1..=10 {
-            play.now += SETTLED_AFTER - Duration::from_nanos(1);
-            play.ended(0, killed());
-            play.waits_for(pause(failures));
-            assert_eq!(play.next(), Action::Fork(0));
-            play.forked(0);
-        }
-    }
-
-    #[test]
-    fn one_long_life_forgives_the_young_deaths_before_it() {
-        let mut play = Play::serving(1);
-        for _ in 0..3 {
-            play.ended(0, killed());
-            play.now += PAUSE_MAX;
-            play.forked(0);
-        }
-        play.now += SETTLED_AFTER;
-        play.ended(0, killed());
-        assert_eq!(play.next(), Action::Fork(0));
-        play.forked(0);
-        play.ended(0, killed());
-        play.waits_for(PAUSE_MIN);
-    }
-
-    #[test]
-    fn one_slots_pause_holds_no_other_slot_up() {
-        let mut play = Play::serving(2);
-        play.ended(0, killed());
-        play.now += SETTLED_AFTER / 20;
-        play.ended(1, killed());
-        play.waits_for(PAUSE_MIN - SETTLED_AFTER / 20);
-        assert_eq!(play.next(), Action::Fork(0));
-        play.forked(0);
-        play.waits_for(SETTLED_AFTER / 20);
-        assert_eq!(play.next(), Action::Fork(1));
-    }
-
-    #[test]
-    fn a_failed_fork_is_tried_again_after_growing_pauses() {
-        let mut play = Play::with_workers(1);
-        for failures in 1..=3 {
-            assert_eq!(play.next(), Action::Fork(0));
-            play.roster.fork_failed(0, play.now);
-            play.waits_for(pause(failures));
-        }
-    }
-
-    #[test]
-    fn exit_code_two_closes_the_slot() {
-        let mut play = Play::serving(2);
-        play.now += SETTLED_AFTER;
-        play.ended(0, code(DO_NOT_RESTART));
-        assert_eq!(play.next(), Action::Wait(None));
-    }
-
-    #[test]
-    fn all_slots_closed_is_the_end() {
-        let mut play = Play::serving(2);
-        play.ended(0, code(DO_NOT_RESTART));
-        play.ended(1, code(DO_NOT_RESTART));
-        assert_eq!(play.next(), Action::Done(Outcome::Refused));
-    }
-
-    #[test]
-    fn signal_two_is_not_exit_code_two() {
-        let mut play = Play::serving(1);
-        play.now += SETTLED_AFTER;
-        play.ended(0, ExitStatus::from_raw(libc::SIGINT));
-        assert_eq!(play.next(), Action::Fork(0));
-    }
-
-    #[test]
-    fn a_graceful_stop_is_graceful_when_all_ended_in_time() {
-        let mut play = Play::serving(2);
-        play.stop(Stop::Graceful);
-        assert_eq!(play.next(), Action::Signal(Signal::QUIT));
-        play.ended(0, code(0));
-        assert_eq!(play.next(), Action::Wait(Some(play.now + STOP_TIMEOUT)));
-        play.ended(1, code(1));
-        assert_eq!(play.next(), Action::Done(Outcome::Stopped(Stop::Graceful)));
-    }
-
-    #[test]
-    fn a_fast_stop_overtakes_a_graceful_one() {
-        let mut play = Play::serving(1);
-        play.stop(Stop::Graceful);
-        assert_eq!(play.next(), Action::Signal(Signal::QUIT));
-        play.stop(Stop::Fast);
-        assert_eq!(play.next(), Action::Signal(Signal::TERM));
-        play.ended(0, code(0));
-        assert_eq!(play.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
-    }
-
-    #[test]
-    fn nobody_is_replaced_during_a_stop() {
-        let mut play = Play::serving(3);
-        play.ended(0, killed());
-        play.stop(Stop::Graceful);
-        play.now += SETTLED_AFTER;
-        play.ended(1, killed());
-        assert_eq!(play.next(), Action::Signal(Signal::QUIT));
-        assert!(matches!(play.next(), Action::Wait(Some(_))));
-        let indices: Vec<_> = play.roster.running().map(|(index, _)| index).collect();
-        assert_eq!(indices, [2]);
-    }
-
-    #[test]
-    fn a_stop_with_nobody_left_is_over_at_once() {
-        let mut play = Play::serving(1);
-        play.ended(0, killed());
-        play.stop(Stop::Graceful);
-        assert_eq!(play.next(), Action::Done(Outcome::Stopped(Stop::Graceful)));
-    }
-}
+mod tests;

@@ -1,11 +1,12 @@
-//! What TERM, INT, QUIT and CHLD do to this process.
+//! What signals do to this process.
 //!
-//! Master and worker have the same handlers: note the stop, then write to a descriptor. Both the
-//! note and the descriptor belong to the process, so a forked child inherits the handlers and has
-//! only to reset the two, with the signals blocked, before it goes on. Nothing is installed in the
+//! Master and worker have the same handlers: note what came, then write to a descriptor. The notes
+//! and the descriptor belong to the process, so a forked child inherits the handlers and has only
+//! to reset the notes, with the signals blocked, before it goes on. Nothing is installed in the
 //! child, so nothing can fail there, and there is no gap in which a signal would find no handler.
 //!
-//! HUP, USR1, USR2 and WINCH are left as they are.
+//! TERM, INT, QUIT and USR1 are for master and worker. HUP, USR2, WINCH and CHLD are for a master;
+//! a worker ignores them. IO comes to a worker when its leash moves.
 
 #![allow(
     unsafe_code,
@@ -16,25 +17,41 @@ use std::{
     mem::MaybeUninit,
     os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
     ptr,
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering},
 };
 
 use libc::c_int;
 use signal_hook::{SigId, low_level};
 
-use crate::{Error, Result, Stop};
+use crate::{
+    Error, Result, Stop, leash,
+    told::{NOWHERE, Told},
+};
 
 /// Whether some `Handlers` exist.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The stop that was asked for, as `severity` numbers it; 0 if none was. It only ever grows.
-static STOP: AtomicU8 = AtomicU8::new(0);
+/// What this process was told.
+// Invariant: its descriptor is open, and owned by this static alone.
+static HERE: Told = Told {
+    stop: AtomicU8::new(0),
+    reopens: AtomicU32::new(0),
+    wake: AtomicI32::new(NOWHERE),
+};
 
-/// Where the handlers write, or `NOWHERE`.
-// Invariant: an open descriptor that is owned by this static alone.
-static WAKE: AtomicI32 = AtomicI32::new(NOWHERE);
+/// The orders that have come to this process as a master, and were not taken yet: bits.
+static ORDERS: AtomicU8 = AtomicU8::new(0);
 
-const NOWHERE: RawFd = -1;
+/// What a master can be told besides stops and reopening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// HUP: new workers for old.
+    Reload,
+    /// USR2: start a new binary.
+    Upgrade,
+    /// WINCH: workers go, the master stays.
+    Rest,
+}
 
 const STOPS: [(c_int, Stop); 3] = [
     (libc::SIGTERM, Stop::Fast),
@@ -42,43 +59,70 @@ const STOPS: [(c_int, Stop); 3] = [
     (libc::SIGQUIT, Stop::Graceful),
 ];
 
+const ORDER_SIGNALS: [(c_int, Order); 3] = [
+    (libc::SIGHUP, Order::Reload),
+    (libc::SIGUSR2, Order::Upgrade),
+    (libc::SIGWINCH, Order::Rest),
+];
+
+/// What this module handles, for the mask.
+const ALL: [c_int; 9] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGHUP,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGCHLD,
+    libc::SIGIO,
+];
+
 /// The process's handlers, until they are dropped.
 ///
 /// From then on these signals do nothing: signal-hook keeps its own handler in place.
 #[derive(Debug)]
 pub(crate) struct Handlers {
-    stops: Vec<SigId>,
-    children: Option<SigId>,
+    for_all: Vec<SigId>,
+    for_a_master: Vec<SigId>,
 }
 
 impl Handlers {
-    /// Takes TERM, INT and QUIT, and unblocks all that this module handles.
+    /// Takes what any worker heeds, and unblocks all that this module handles.
     pub(crate) fn install() -> Result<Self> {
         if TAKEN.swap(true, Ordering::AcqRel) {
             return Err(Error::InUse);
         }
         // From here on, an early return gives back what was taken.
         let mut handlers = Self {
-            stops: Vec::with_capacity(STOPS.len()),
-            children: None,
+            for_all: Vec::with_capacity(STOPS.len() + 2),
+            for_a_master: Vec::new(),
         };
         for (signal, stop) in STOPS {
-            handlers.stops.push(register(signal, move || note(stop))?);
+            handlers.for_all.push(register(signal, move || note(stop))?);
         }
+        let reopen = || ring(HERE.reopen());
+        handlers.for_all.push(register(libc::SIGUSR1, reopen)?);
         unblock();
         Ok(handlers)
     }
 
-    /// Takes CHLD too, which writes to the descriptor and notes nothing.
-    pub(crate) fn watch_children(&mut self) -> Result<()> {
-        self.children = Some(register(libc::SIGCHLD, ring)?);
+    /// Takes what a master heeds too, and what its workers will need: IO does nothing in a master.
+    pub(crate) fn command(&mut self) -> Result<()> {
+        for (signal, order) in ORDER_SIGNALS {
+            let id = register(signal, move || note_order(order))?;
+            self.for_a_master.push(id);
+        }
+        let child = || ring(HERE.bell());
+        self.for_a_master.push(register(libc::SIGCHLD, child)?);
+        self.for_all.push(register(libc::SIGIO, follow_master)?);
         Ok(())
     }
 
     /// In a forked child that still has the signals blocked: forgets what was meant for its parent.
     pub(crate) fn inherit(&mut self) {
-        if let Some(children) = self.children.take() {
-            low_level::unregister(children);
+        for id in self.for_a_master.drain(..) {
+            low_level::unregister(id);
         }
         forget();
     }
@@ -91,7 +135,7 @@ impl Handlers {
 
 impl Drop for Handlers {
     fn drop(&mut self) {
-        for id in self.stops.drain(..).chain(self.children.take()) {
+        for id in self.for_all.drain(..).chain(self.for_a_master.drain(..)) {
             // Returns when no other thread is in the handler any more.
             low_level::unregister(id);
         }
@@ -100,31 +144,55 @@ impl Drop for Handlers {
     }
 }
 
-/// The stop that was asked for so far.
-pub(crate) fn stop() -> Option<Stop> {
-    let severity = STOP.load(Ordering::SeqCst);
-    let stops = [Stop::Graceful, Stop::Fast];
-    stops
-        .into_iter()
-        .find(|&stop| self::severity(stop) == severity)
+/// What this process was told.
+pub(crate) fn here() -> &'static Told {
+    &HERE
+}
+
+/// Takes the orders that have come.
+pub(crate) fn take_orders() -> Orders {
+    Orders(ORDERS.swap(0, Ordering::SeqCst))
+}
+
+/// Some orders. Which came first is not known: signals of different numbers have no order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Orders(u8);
+
+impl Orders {
+    pub(crate) fn contain(self, order: Order) -> bool {
+        self.0 & bit(order) != 0
+    }
 }
 
 /// Does what the handler of a stop signal does.
 pub(crate) fn note(stop: Stop) {
-    STOP.fetch_max(severity(stop), Ordering::SeqCst);
-    ring();
+    ring(HERE.stop(stop.severity()));
 }
 
-/// Makes the handlers write to `fd`, and does so at once if a stop was noted before.
+/// Does what the handler of IO does: a worker whose master is gone stops.
+pub(crate) fn follow_master() {
+    if leash::is_torn() {
+        note(Stop::Fast);
+    }
+}
+
+/// Makes the handlers write to `fd`, and does so at once if something was told before.
 ///
 /// A descriptor that was set before stays open: a handler on another thread may be about to write
 /// to it, and must not find another file under its number.
 pub(crate) fn wake_by(fd: OwnedFd) {
-    // The handler stores STOP and then loads WAKE, this stores WAKE and then loads STOP: in the
-    // one order that all sequentially consistent accesses have, one of the two sees the other.
-    WAKE.store(fd.into_raw_fd(), Ordering::SeqCst);
-    if stop().is_some() {
-        ring();
+    let fd = fd.into_raw_fd();
+    if HERE.wake_by(fd) {
+        ring(Some(fd));
+    }
+}
+
+/// Writes to the descriptor, if there is one. If it is full, its reader has been woken already.
+fn ring(fd: Option<RawFd>) {
+    if let Some(fd) = fd {
+        // SAFETY: HERE's descriptor is closed by `forget` alone, while no handler can run.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
     }
 }
 
@@ -138,36 +206,30 @@ pub(crate) fn unblock() {
     mask(libc::SIG_UNBLOCK);
 }
 
-const fn severity(stop: Stop) -> u8 {
-    match stop {
-        Stop::Graceful => 1,
-        Stop::Fast => 2,
-    }
+fn note_order(order: Order) {
+    ORDERS.fetch_or(bit(order), Ordering::SeqCst);
+    ring(HERE.bell());
 }
 
-/// Writes to the descriptor, if there is one. If it is full, its reader has been woken already.
-fn ring() {
-    let fd = WAKE.load(Ordering::SeqCst);
-    if fd != NOWHERE {
-        // SAFETY: WAKE's descriptor is closed by `forget` alone, while no handler can run.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-    }
+const fn bit(order: Order) -> u8 {
+    1 << order as u8
 }
 
-/// Forgets the stop and closes the descriptor. No handler may be able to run meanwhile.
+/// Forgets all news and closes the descriptor. No handler may be able to run meanwhile.
 fn forget() {
-    STOP.store(0, Ordering::SeqCst);
-    let fd = WAKE.swap(NOWHERE, Ordering::SeqCst);
+    HERE.stop.store(0, Ordering::SeqCst);
+    HERE.reopens.store(0, Ordering::SeqCst);
+    ORDERS.store(0, Ordering::SeqCst);
+    let fd = HERE.wake.swap(NOWHERE, Ordering::SeqCst);
     if fd != NOWHERE {
-        // SAFETY: `wake_by` gave WAKE this descriptor to own, and WAKE has just given it up.
+        // SAFETY: `wake_by` gave HERE this descriptor to own, and HERE has just given it up.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
     }
 }
 
 fn register(signal: c_int, action: impl Fn() + Sync + Send + 'static) -> Result<SigId> {
-    // SAFETY: the actions of this module (`note` and `ring`) access atomics and call write(2), all
-    // of which a handler may do; signal-hook keeps errno.
+    // SAFETY: the actions of this module access atomics, peek at a socket and call write(2), all of
+    // which a handler may do; signal-hook keeps errno.
     unsafe { low_level::register(signal, action) }.map_err(Error::os("sigaction"))
 }
 
@@ -177,11 +239,7 @@ fn mask(how: c_int) {
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: `sigemptyset` has just filled it, and cannot fail.
     let mut set = unsafe { set.assume_init() };
-    for signal in STOPS
-        .map(|(signal, _)| signal)
-        .into_iter()
-        .chain([libc::SIGCHLD])
-    {
+    for signal in ALL {
         // SAFETY: `set` is a set, and `signal` the number of a signal.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }

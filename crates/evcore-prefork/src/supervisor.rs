@@ -1,11 +1,21 @@
 //! The front: how many workers, what to tell of them, and what they do.
 
-use std::{fmt, io, num::NonZeroU32, time::Duration};
+use std::{
+    fmt, io,
+    num::NonZeroU32,
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
 
 use crate::{
-    Error, Outcome, Result, Worker, WorkerExit, fork,
-    master::{Hooks, Master},
+    Affinity, Error, Outcome, Reload, Result, Upgrade, Worker, WorkerExit, fork,
+    master::{Hooks, Master, Plan},
+    roster::{Patience, SETS_MAX},
+    upgrade::Binary,
 };
+
+/// The most workers of a set: more is a mistake, as it is for nginx.
+pub(crate) const WORKERS_MAX: usize = 1024;
 
 /// Runs workers as processes of their own: forks them, replaces those that die, and stops them.
 ///
@@ -27,30 +37,83 @@ use crate::{
 #[must_use = "it does nothing until it runs"]
 pub struct Supervisor<'a> {
     workers: usize,
-    stop_timeout: Duration,
+    patience: Patience,
+    affinity: Option<Affinity>,
+    inherited: Vec<OwnedFd>,
     hooks: Hooks<'a>,
 }
 
 impl<'a> Supervisor<'a> {
-    /// A supervisor of so many workers, at least 1, which have the indices from 0 up.
+    /// A supervisor of so many workers, from 1 to 1,024, which have the indices from 0 up.
     pub fn new(workers: usize) -> Self {
         Self {
             workers,
-            stop_timeout: Duration::from_secs(30),
+            patience: Patience::default(),
+            affinity: None,
+            inherited: Vec::new(),
             hooks: Hooks {
                 on_start: Box::new(|_, _| {}),
                 on_exit: Box::new(|_| {}),
                 on_fork_error: Box::new(|_, _| {}),
+                on_reload: Box::new(|_| {}),
+                on_reopen: Box::new(|| {}),
+                on_upgrade: Box::new(|_| {}),
             },
         }
+    }
+
+    /// How many [seats](Worker::seat) there are: four times the workers, since a reload is possible
+    /// while two older sets of workers still finish. One that would be too many waits for a seat.
+    #[must_use]
+    pub fn seats(&self) -> usize {
+        self.workers.saturating_mul(SETS_MAX)
     }
 
     /// How long a graceful stop may take until it becomes a fast one: 30 seconds unless set.
     ///
     /// [`Duration::MAX`] for as long as it takes.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
-        self.stop_timeout = timeout;
+        self.patience.stop = timeout;
         self
+    }
+
+    /// How long a new worker may take to say that it is [ready](Worker::ready), in a reload: 1 second
+    /// unless set. One that has lived for so long is taken to serve.
+    ///
+    /// [`Duration::MAX`] for as long as it takes, which is for workers that do say so.
+    pub fn ready_timeout(mut self, timeout: Duration) -> Self {
+        self.patience.ready = timeout;
+        self
+    }
+
+    /// Keeps each worker on the CPUs that `affinity` has for its index.
+    pub fn affinity(mut self, affinity: Affinity) -> Self {
+        self.affinity = Some(affinity);
+        self
+    }
+
+    /// Passes a descriptor on to a new binary that USR2 starts, which finds it by
+    /// [`inherited`](crate::inherited): a listener, as a rule.
+    ///
+    /// It is duplicated; the master's duplicate is closed when a stop begins, those of the workers at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Os`] if it could not be duplicated.
+    ///
+    /// ```
+    /// use evcore_prefork::Supervisor;
+    ///
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let supervisor = Supervisor::new(4).inherit(&listener)?;
+    /// # drop(supervisor);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn inherit(mut self, fd: impl AsFd) -> Result<Self> {
+        let copy = fd.as_fd().try_clone_to_owned();
+        self.inherited.push(copy.map_err(Error::os("dup"))?);
+        Ok(self)
     }
 
     /// Called with the index and process id of each worker that was forked.
@@ -75,6 +138,24 @@ impl<'a> Supervisor<'a> {
         self
     }
 
+    /// Called as a reload (HUP) goes on.
+    pub fn on_reload(mut self, hook: impl FnMut(Reload) + 'a) -> Self {
+        self.hooks.on_reload = Box::new(hook);
+        self
+    }
+
+    /// Called at USR1, to open the master's own logs again, before the workers are told.
+    pub fn on_reopen(mut self, hook: impl FnMut() + 'a) -> Self {
+        self.hooks.on_reopen = Box::new(hook);
+        self
+    }
+
+    /// Called as a new binary (USR2) is started, and when it ends before this master does.
+    pub fn on_upgrade(mut self, hook: impl FnMut(&Upgrade) + 'a) -> Self {
+        self.hooks.on_upgrade = Box::new(hook);
+        self
+    }
+
     /// Forks the workers and watches over them until they are stopped.
     ///
     /// Each worker runs `work` once, with its own copy of all that `work` has captured, and exits
@@ -93,13 +174,13 @@ impl<'a> Supervisor<'a> {
     /// else after a pause of 100 ms, doubled with each further such death of its slot, up to 10 s.
     ///
     /// The master must be the process's only thread. While it runs, it takes the process's TERM,
-    /// INT, QUIT and CHLD, and unblocks them. Handlers that the application registered by
+    /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the application registered by
     /// signal-hook are called as well. Afterwards these signals have no effect of ours, nor their
     /// default one.
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkers`], [`Error::Threads`] (where it can be known), [`Error::InUse`] within a
+    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] (where it can be known), [`Error::InUse`] within a
     /// worker or a hook, and [`Error::Os`] if handlers or the first worker of all are refused.
     /// A fork that fails later is no error: it is tried again. Whenever this returns, and also if
     /// a hook panics, no worker is left.
@@ -115,11 +196,27 @@ impl<'a> Supervisor<'a> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn run(self, work: impl FnOnce(Worker) -> i32) -> Result<Outcome> {
-        if self.workers == 0 {
-            return Err(Error::NoWorkers);
-        }
+        require_sane(self.workers)?;
         fork::require_one_thread()?;
-        Master::new(self.workers, self.stop_timeout, self.hooks, work)?.run()
+        let plan = Plan {
+            workers: self.workers,
+            patience: self.patience,
+            affinity: self.affinity,
+            binary: Binary::this_one(self.inherited),
+        };
+        Master::new(plan, self.hooks, work)?.run()
+    }
+}
+
+/// An error for so many workers, if it is one.
+pub(crate) fn require_sane(workers: usize) -> Result<()> {
+    match workers {
+        0 => Err(Error::NoWorkers),
+        1..=WORKERS_MAX => Ok(()),
+        _ => Err(Error::TooManyWorkers {
+            workers,
+            most: WORKERS_MAX,
+        }),
     }
 }
 
@@ -127,7 +224,9 @@ impl fmt::Debug for Supervisor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supervisor")
             .field("workers", &self.workers)
-            .field("stop_timeout", &self.stop_timeout)
+            .field("patience", &self.patience)
+            .field("affinity", &self.affinity)
+            .field("inherited", &self.inherited)
             .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
+    sync::Arc,
 };
 
 use rustix::{
@@ -11,7 +12,8 @@ use rustix::{
 };
 
 use crate::{
-    Error, Result,
+    Affinity, Error, Result, leash,
+    letterbox::Letterbox,
     signals::{self, Handlers},
 };
 
@@ -30,10 +32,29 @@ pub enum Stop {
     Fast,
 }
 
-/// The worker that this process is.
+impl Stop {
+    /// The harder it is, the greater; never 0.
+    pub(crate) const fn severity(self) -> u8 {
+        match self {
+            Self::Graceful => 1,
+            Self::Fast => 2,
+        }
+    }
+
+    pub(crate) const fn of(severity: u8) -> Option<Self> {
+        match severity {
+            0 => None,
+            1 => Some(Self::Graceful),
+            _ => Some(Self::Fast),
+        }
+    }
+}
+
+/// The worker that this process is, or this thread.
 ///
-/// It is told to stop by TERM, INT and QUIT, whether its master sends them, the terminal or an
-/// operator, and by the death of its master ([where that is known](crate#the-masters-death)).
+/// A process is told to stop by TERM, INT and QUIT, whether its master sends them, the terminal or an
+/// operator, and by the [death of its master](crate#the-masters-death). A thread is told by its
+/// [`Threads`](crate::Threads).
 ///
 /// A worker that stops though its master was not told to is replaced.
 ///
@@ -50,7 +71,21 @@ pub enum Stop {
 #[derive(Debug)]
 pub struct Worker {
     index: usize,
+    seat: usize,
     pid: NonZeroU32,
+    post: Post,
+    pin_error: Option<Error>,
+}
+
+/// Whom a worker hears from, and whom it tells.
+#[derive(Debug)]
+pub(crate) enum Post {
+    /// Signals; nobody.
+    Solo,
+    /// Signals; the master, over the leash.
+    Process,
+    /// The master's thread.
+    Thread(Arc<Letterbox>),
 }
 
 impl Worker {
@@ -58,7 +93,8 @@ impl Worker {
     ///
     /// For a server that serves in the process it was started in, by the code that its workers
     /// would run. The process may have threads. Its handlers stay for as long as it lives, and
-    /// TERM, INT and QUIT are unblocked for the calling thread.
+    /// TERM, INT, QUIT and USR1 are unblocked for the calling thread. HUP, USR2 and WINCH, which are
+    /// for masters, keep the effect that they had.
     ///
     /// # Errors
     ///
@@ -75,18 +111,39 @@ impl Worker {
     /// ```
     pub fn solo() -> Result<Self> {
         Handlers::install()?.keep();
-        Ok(Self::new(0))
+        Ok(Self::new(0, 0, Post::Solo))
     }
 
-    pub(crate) fn new(index: usize) -> Self {
-        let pid = getpid().as_raw_nonzero().unsigned_abs();
-        Self { index, pid }
+    pub(crate) fn new(index: usize, seat: usize, post: Post) -> Self {
+        Self {
+            index,
+            seat,
+            pid: getpid().as_raw_nonzero().unsigned_abs(),
+            post,
+            pin_error: None,
+        }
     }
 
-    /// From 0 to the number of workers, less one. A replacement has the index of the dead.
+    /// Keeps this thread on its CPUs, if it has any.
+    pub(crate) fn pin(&mut self, affinity: Option<&Affinity>) {
+        let pinned = affinity.map(|affinity| affinity.of(self.index).stay());
+        self.pin_error = pinned.and_then(Result::err);
+    }
+
+    /// From 0 to the number of workers, less one. A replacement has the index of the dead, and during
+    /// a reload an old worker and a new one have the same.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// A number that no other living worker of this master has, below
+    /// [`Supervisor::seats`](crate::Supervisor::seats): what to write to shared memory by.
+    ///
+    /// A replacement has the seat of the dead.
+    #[must_use]
+    pub fn seat(&self) -> usize {
+        self.seat
     }
 
     /// This process's id.
@@ -101,15 +158,48 @@ impl Worker {
     /// turn.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
-        signals::stop()
+        Stop::of(match &self.post {
+            Post::Thread(letterbox) => letterbox.severity(),
+            Post::Solo | Post::Process => signals::here().severity(),
+        })
     }
 
-    /// Makes each stop signal wake an event loop: its handler writes eight bytes (the number 1 in
-    /// native order) to `fd`.
+    /// How often the logs were to be opened again, by USR1: who finds another number than the last
+    /// time opens them. Costs a load.
+    #[must_use]
+    pub fn reopens(&self) -> u32 {
+        match &self.post {
+            Post::Thread(letterbox) => letterbox.reopens(),
+            Post::Solo | Post::Process => signals::here().reopens(),
+        }
+    }
+
+    /// Tells the master that this worker serves: during a reload, the old workers are asked to finish
+    /// once all new ones have said so (or have lived for the
+    /// [timeout](crate::Supervisor::ready_timeout)).
+    ///
+    /// Once is enough. Without a master it does nothing.
+    pub fn ready(&self) {
+        match &self.post {
+            Post::Thread(letterbox) => letterbox.tell_ready(),
+            Post::Process => leash::tell_ready(),
+            Post::Solo => {}
+        }
+    }
+
+    /// Why this worker is not kept on the CPUs that its [affinity](crate::Supervisor::affinity) gives
+    /// it, if it is not: they were taken from the process after the affinity was read.
+    #[must_use]
+    pub fn pin_error(&self) -> Option<&Error> {
+        self.pin_error.as_ref()
+    }
+
+    /// Makes each stop signal, and each USR1, wake an event loop: eight bytes (the number 1 in native
+    /// order) are written to `fd`, for a process by the signal's handler.
     ///
     /// `fd` is whatever the loop watches, or the other end of it: a poller's waker, an eventfd, a
-    /// pipe, a socket. A stop that was asked for before is written at once, so none is missed.
-    /// It is duplicated; the duplicate is not closed as long as the process lives. The last call
+    /// pipe, a socket. For what was told before it is written at once, so nothing is missed.
+    /// It is duplicated; the duplicate is not closed as long as the worker lives. The last call
     /// counts.
     ///
     /// # Errors
@@ -139,7 +229,11 @@ impl Worker {
         if !flags.contains(OFlags::NONBLOCK) {
             return Err(Error::Blocking { fd: fd.as_raw_fd() });
         }
-        signals::wake_by(fd.try_clone_to_owned().map_err(Error::os("dup"))?);
+        let fd = fd.try_clone_to_owned().map_err(Error::os("dup"))?;
+        match &self.post {
+            Post::Thread(letterbox) => letterbox.wake_by(fd),
+            Post::Solo | Post::Process => signals::wake_by(fd),
+        }
         Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! What the server under test does, by the name of the scene.
 
+mod reload;
+mod threads;
+mod upgrade;
+
 use std::{
     cell::Cell,
     env,
@@ -12,7 +16,9 @@ use std::{
     time::Duration,
 };
 
-use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Worker};
+#[cfg(target_os = "linux")]
+use evcore_prefork::{Affinity, Cpus};
+use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Threads, Worker};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::server::SCENE_FLAG;
@@ -49,10 +55,20 @@ pub(crate) fn play(scene: &str) {
         #[cfg(target_os = "linux")]
         "descriptors" => descriptors(),
         #[cfg(target_os = "linux")]
+        "another user" => run(talkative(2), |worker| {
+            no_forks::be_nobody();
+            serve(worker)
+        }),
+        #[cfg(target_os = "linux")]
+        "pinned" => pinned(),
+        #[cfg(target_os = "linux")]
         "no first fork" => no_forks::at_first(),
         #[cfg(target_os = "linux")]
         "no fork for a while" => no_forks::for_a_while(),
-        unknown => panic!("no scene is called {unknown:?}"),
+        other => {
+            let known = reload::play(other) || upgrade::play(other) || threads::play(other);
+            assert!(known, "no scene is called {other:?}");
+        }
     }
 }
 
@@ -65,6 +81,9 @@ fn talkative<'a>(workers: usize) -> Supervisor<'a> {
             println!("ended {} {} {status}", dead.index, dead.pid);
         })
         .on_fork_error(|index, error| println!("not forked {index} {error}"))
+        .on_reload(|reload| println!("reload {reload:?}"))
+        .on_reopen(|| println!("reopened in the master"))
+        .on_upgrade(|upgrade| println!("upgrade {upgrade}"))
 }
 
 fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
@@ -82,6 +101,13 @@ struct Loop {
 
 impl Loop {
     fn new(worker: Worker) -> Self {
+        let turns = Self::silent(worker);
+        turns.worker.ready();
+        turns
+    }
+
+    /// Its master is not told that it serves.
+    fn silent(worker: Worker) -> Self {
         let (bell, rope) = UnixStream::pair().unwrap();
         rope.set_nonblocking(true).unwrap();
         worker.wake_fd(&rope).unwrap();
@@ -91,10 +117,14 @@ impl Loop {
 
     /// Waits until it is to stop, in the given way at least.
     fn until(&mut self, least: Stop) {
-        let mut bytes = [0; 8];
+        let (mut bytes, mut reopens) = ([0; 8], 0);
         while self.worker.stop() < Some(least) {
             self.bell.read_exact(&mut bytes).unwrap();
             assert_eq!(u64::from_ne_bytes(bytes), 1);
+            if self.worker.reopens() != reopens {
+                reopens = self.worker.reopens();
+                println!("reopened {}", self.worker.index());
+            }
         }
         println!("told {} {:?}", self.worker.index(), self.worker.stop());
     }
@@ -108,9 +138,15 @@ fn serve(worker: Worker) -> i32 {
 /// Has work under way until somebody gives it a byte.
 fn finish(worker: Worker) -> i32 {
     Loop::new(worker).until(Stop::Graceful);
-    std::io::stdin().read_exact(&mut [0]).unwrap();
+    wait_for_a_byte();
     println!("finished");
     0
+}
+
+/// Past the buffer of standard input, which would take the bytes that are meant for others.
+fn wait_for_a_byte() {
+    let n = rustix::io::read(std::io::stdin(), &mut [0; 1]).unwrap();
+    assert_eq!(n, 1);
 }
 
 fn linger(worker: Worker) -> i32 {
@@ -181,16 +217,31 @@ fn bystander() {
 fn descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = open();
-    run(Supervisor::new(1), |_| {
+    let supervisor = Supervisor::new(3).inherit(std::io::stdout()).unwrap();
+    run(supervisor, |_| {
         println!("more in the worker: {}", open() - before);
         DO_NOT_RESTART
     });
     println!("more afterwards: {}", open() - before);
 }
 
+#[cfg(target_os = "linux")]
+fn pinned() {
+    let affinity = Affinity::parse("auto", &Cpus::allowed().unwrap()).unwrap();
+    run(Supervisor::new(3).affinity(affinity), |worker| {
+        assert!(worker.pin_error().is_none());
+        println!("on {} {}", worker.index(), Cpus::allowed().unwrap());
+        DO_NOT_RESTART
+    });
+}
+
 /// What is refused.
 fn wrong() {
     run(Supervisor::new(0), serve);
+    run(Supervisor::new(10_000), serve);
+    for workers in [0, 10_000] {
+        println!("error {}", Threads::new(workers).run(serve).unwrap_err());
+    }
     let worker = Worker::solo().unwrap();
     assert!(matches!(Worker::solo(), Err(Error::InUse)));
     run(Supervisor::new(1), |_| DO_NOT_RESTART);
@@ -254,7 +305,7 @@ mod no_forks {
         run(supervisor, serve);
     }
 
-    fn be_nobody() {
+    pub(super) fn be_nobody() {
         if getuid().is_root() {
             // SAFETY: setuid takes a number, and the process has no other thread.
             assert_eq!(unsafe { libc::setuid(65534) }, 0);

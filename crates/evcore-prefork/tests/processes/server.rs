@@ -4,6 +4,7 @@ use std::{
     env,
     io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
+    path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
@@ -28,7 +29,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn play(scene: &str) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
+        Self::play_from(&env::current_exe().unwrap(), scene)
+    }
+
+    /// The same from another file, which is a copy of this program.
+    pub(crate) fn play_from(program: &Path, scene: &str) -> Self {
+        let mut child = Command::new(program)
             .args([SCENE_FLAG, scene])
             .process_group(0)
             .stdin(Stdio::piped())
@@ -61,10 +67,35 @@ impl Server {
         }
     }
 
+    /// Waits until so many of all lines ever seen begin with `start`.
+    pub(crate) fn expect_in_all(&mut self, start: &str, count: usize) {
+        let seen = |server: &Self| {
+            server
+                .seen
+                .iter()
+                .filter(|line| line.starts_with(start))
+                .count()
+        };
+        while seen(self) < count {
+            self.expect(start);
+        }
+    }
+
+    /// The process id in the first line `start PID` of all that were seen.
+    pub(crate) fn pid_in_all(&self, start: &str) -> Pid {
+        let line = self.seen.iter().find_map(|line| line.strip_prefix(start));
+        Pid::from_raw(line.unwrap().parse().unwrap()).unwrap()
+    }
+
     /// Waits for a line `start PID`.
     pub(crate) fn expect_pid(&mut self, start: &str) -> Pid {
         let words = self.expect(start);
         Pid::from_raw(words[0].parse().unwrap()).unwrap()
+    }
+
+    /// All lines so far.
+    pub(crate) fn seen(&self) -> &[String] {
+        &self.seen
     }
 
     /// Waits until every process that could write a line is gone, and returns all lines ever seen.

@@ -1,15 +1,28 @@
 //! What must hold, each as a sentence.
 
+mod reload;
+mod threads;
+mod upgrade;
+
+#[cfg(target_os = "linux")]
+use evcore_prefork::Cpus;
 use rustix::process::{Signal, kill_process};
 
 use crate::server::Server;
 
+/// A test and its name.
+pub(crate) type Test = (&'static str, fn());
+
+/// All tests.
+pub(crate) const ALL: [&[Test]; 4] = [TESTS, reload::TESTS, upgrade::TESTS, threads::TESTS];
+
 macro_rules! tests {
     ($($(#[$cfg:meta])* $name:ident)*) => {
-        /// All tests, by name.
-        pub(crate) const ALL: &[(&str, fn())] = &[$($(#[$cfg])* (stringify!($name), $name),)*];
+        pub(super) const TESTS: &[crate::tests::Test] =
+            &[$($(#[$cfg])* (stringify!($name), $name),)*];
     };
 }
+use tests;
 
 tests! {
     workers_have_the_indices_from_zero_up
@@ -32,7 +45,9 @@ tests! {
     a_solo_worker_is_told_to_stop
     a_stop_is_sticky_and_wakes_a_descriptor_that_comes_later
     #[cfg(target_os = "linux")] workers_end_when_their_master_is_killed
-    #[cfg(target_os = "linux")] no_descriptor_is_left_to_a_worker_or_to_the_application
+    #[cfg(target_os = "linux")] workers_that_changed_their_user_end_when_their_master_is_killed
+    #[cfg(target_os = "linux")] each_worker_stays_on_its_cpu
+    #[cfg(target_os = "linux")] no_descriptor_but_its_leash_is_left_to_a_worker
     #[cfg(target_os = "linux")] a_server_that_cannot_fork_at_all_says_so
     #[cfg(target_os = "linux")] a_fork_that_fails_later_is_tried_again
 }
@@ -78,7 +93,7 @@ fn a_killed_worker_is_replaced_after_the_hook_was_told() {
     );
     let replacement = server.expect_pid("started 1 ");
     assert_ne!(replacement, victim);
-    server.expect("ready 1 ");
+    server.expect_in_all(&format!("ready 1 {}", replacement.as_raw_pid()), 1);
     server.signal_master(Signal::TERM);
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
@@ -214,7 +229,10 @@ fn a_second_supervisor_works_like_the_first() {
 
 fn mistakes_are_refused_with_a_reason() {
     let mut server = Server::play("wrong");
-    server.expect("error a supervisor of 0 workers");
+    for _ in ["as processes", "as threads"] {
+        server.expect("error a supervisor of 0 workers");
+        server.expect("error a supervisor of 10000 workers");
+    }
     server.expect("error the stop signals of this process are taken");
     let fd = server.expect("error descriptor");
     assert_eq!(fd[1..4], ["would", "block", "a"]);
@@ -250,9 +268,33 @@ fn workers_end_when_their_master_is_killed() {
 }
 
 #[cfg(target_os = "linux")]
-fn no_descriptor_is_left_to_a_worker_or_to_the_application() {
+fn workers_that_changed_their_user_end_when_their_master_is_killed() {
+    let mut server = Server::play("another user");
+    server.expect("ready");
+    server.expect("ready");
+    server.signal_master(Signal::KILL);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "told"), 2);
+}
+
+#[cfg(target_os = "linux")]
+fn each_worker_stays_on_its_cpu() {
+    let mut server = Server::play("pinned");
+    let lines = server.expect_end();
+    let allowed: Vec<_> = Cpus::allowed().unwrap().iter().collect();
+    for index in 0..3 {
+        let cpu = allowed[index % allowed.len()];
+        assert_eq!(count(lines, &format!("on {index} {cpu}")), 1, "{lines:#?}");
+    }
+}
+
+/// Neither the bell, nor the leashes of those forked before, nor what a new binary would inherit.
+#[cfg(target_os = "linux")]
+fn no_descriptor_but_its_leash_is_left_to_a_worker() {
     let mut server = Server::play("descriptors");
-    server.expect("more in the worker: 0");
+    for _ in 0..3 {
+        server.expect("more in the worker: 1");
+    }
     server.expect("more afterwards: 0");
 }
 

@@ -1,0 +1,164 @@
+//! USR2: a new binary beside the old one.
+
+use std::{
+    env, fs,
+    net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{self, Command, Stdio},
+};
+
+use evcore_prefork::INHERITED;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{assert_last, count, tests};
+use crate::server::{SCENE_FLAG, Server};
+
+tests! {
+    a_new_binary_inherits_the_listener_and_serves_on_when_the_old_has_finished
+    a_second_usr2_starts_no_second_binary
+    a_new_binary_that_cannot_be_started_leaves_the_old_as_it_was
+    a_new_binary_that_fails_leaves_the_old_as_it_was
+    workers_that_were_sent_away_come_back_when_the_new_binary_ends
+    an_inheritance_that_is_none_is_refused_with_a_reason
+}
+
+fn address(server: &mut Server) -> SocketAddr {
+    server.expect("listens")[0].parse().unwrap()
+}
+
+/// Starts the new binary, and waits until its worker serves: its master's process id.
+///
+/// Its lines and those of the old master come in any order.
+fn upgrade(server: &mut Server) -> Pid {
+    server.expect_in_all("ready 0", 1);
+    server.signal_master(Signal::USR2);
+    let started = "upgrade the new binary is process ";
+    server.expect_in_all(started, 1);
+    server.expect_in_all("inherits", 1);
+    server.expect_in_all("ready 0", 2);
+    server.pid_in_all(started)
+}
+
+fn a_new_binary_inherits_the_listener_and_serves_on_when_the_old_has_finished() {
+    let mut server = Server::play("upgrade");
+    let old = address(&mut server);
+    let new_master = upgrade(&mut server);
+    assert_eq!(count(server.seen(), &format!("listens {old}")), 2);
+    server.signal_master(Signal::QUIT);
+    server.expect("outcome Stopped(Graceful)");
+    TcpStream::connect(old).unwrap();
+    // A new binary is a server like any other.
+    kill_process(new_master, Signal::HUP).unwrap();
+    server.expect("reload Done");
+    kill_process(new_master, Signal::QUIT).unwrap();
+    assert_last(server.expect_end(), "outcome Stopped(Graceful)");
+    assert!(TcpStream::connect(old).is_err());
+}
+
+fn a_second_usr2_starts_no_second_binary() {
+    let mut server = Server::play("upgrade");
+    let new_master = upgrade(&mut server);
+    server.signal_master(Signal::USR2);
+    // What is told after it shows that it was heard.
+    server.signal_master(Signal::USR1);
+    server.expect("reopened in the master");
+    kill_process(new_master, Signal::QUIT).unwrap();
+    server.expect("upgrade the new binary has ended: exit status: 0");
+    server.signal_master(Signal::QUIT);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "inherits"), 1);
+    assert_last(lines, "outcome Stopped(Graceful)");
+}
+
+fn a_new_binary_that_cannot_be_started_leaves_the_old_as_it_was() {
+    let copy = Copy::new("gone");
+    let mut server = Server::play_from(&copy.path, "upgrade");
+    let address = address(&mut server);
+    let worker = server.expect_pid("ready 0 ");
+    fs::remove_file(&copy.path).unwrap();
+    server.signal_master(Signal::USR2);
+    server.expect("upgrade the new binary is about to be started");
+    server.expect("upgrade the new binary could not be started: ");
+    goes_on(&mut server, worker, address);
+}
+
+fn a_new_binary_that_fails_leaves_the_old_as_it_was() {
+    let copy = Copy::new("fails");
+    let mut server = Server::play_from(&copy.path, "upgrade");
+    let address = address(&mut server);
+    let worker = server.expect_pid("ready 0 ");
+    copy.become_one_that_fails();
+    server.signal_master(Signal::USR2);
+    server.expect("upgrade the new binary has ended: exit status: 7");
+    goes_on(&mut server, worker, address);
+}
+
+/// It listens, it watches its worker, and it stops in order.
+fn goes_on(server: &mut Server, worker: Pid, address: SocketAddr) {
+    TcpStream::connect(address).unwrap();
+    kill_process(worker, Signal::KILL).unwrap();
+    server.expect("ready 0");
+    server.signal_master(Signal::QUIT);
+    let lines = server.expect_end();
+    assert_last(lines, "outcome Stopped(Graceful)");
+    assert_eq!(count(lines, "started"), 2);
+}
+
+fn workers_that_were_sent_away_come_back_when_the_new_binary_ends() {
+    let mut server = Server::play("upgrade");
+    let new_master = upgrade(&mut server);
+    server.signal_master(Signal::WINCH);
+    server.expect("ended 0");
+    kill_process(new_master, Signal::TERM).unwrap();
+    server.expect("upgrade the new binary has ended: exit status: 0");
+    server.expect("ready 0");
+    server.signal_master(Signal::QUIT);
+    assert_last(server.expect_end(), "outcome Stopped(Graceful)");
+}
+
+fn an_inheritance_that_is_none_is_refused_with_a_reason() {
+    for (text, why) in [
+        ("1,x", "\"x\" is no descriptor's number"),
+        ("1,1", "descriptor 1 is named twice"),
+        ("1,999", "descriptor 999 is not open"),
+    ] {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args([SCENE_FLAG, "bad inheritance"]);
+        let said = command
+            .env(INHERITED, text)
+            .stderr(Stdio::inherit())
+            .output();
+        let said = String::from_utf8(said.unwrap().stdout).unwrap();
+        assert_eq!(said, format!("error {INHERITED} is {text:?}: {why}\n"));
+    }
+}
+
+/// A copy of this program, in a directory of its own that goes with it.
+struct Copy {
+    path: PathBuf,
+}
+
+impl Copy {
+    fn new(name: &str) -> Self {
+        let directory = env::temp_dir().join(format!("evcore-prefork-{}-{name}", process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("server");
+        fs::copy(env::current_exe().unwrap(), &path).unwrap();
+        Self { path }
+    }
+
+    fn become_one_that_fails(&self) {
+        // Not written to, since it runs: another file takes its place.
+        let other = self.path.with_extension("new");
+        fs::write(&other, "#!/bin/sh\nexit 7\n").unwrap();
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&other, &self.path).unwrap();
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.path.parent().unwrap());
+    }
+}
