@@ -21,13 +21,25 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Held by the test that counts on the descriptors of this process.
 static DESCRIPTORS: Mutex<()> = Mutex::new(());
 
-/// Takes every descriptor that there is, under a limit that is soon reached.
-fn take_all_descriptors() -> Vec<File> {
-    let few = Rlimit {
-        current: Some(128),
+/// As many as these tests ever need.
+const FEW: u64 = 128;
+
+/// From now on no descriptor of this number or above is opened.
+fn limit_descriptors(current: u64) {
+    let limit = Rlimit {
+        current: Some(current),
         ..getrlimit(Resource::Nofile)
     };
-    setrlimit(Resource::Nofile, few).unwrap();
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Takes every descriptor that there is, under a limit that is soon reached.
+fn take_all_descriptors() -> Vec<File> {
+    limit_descriptors(FEW);
     let files: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     assert!(!files.is_empty());
     files
@@ -107,9 +119,34 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
 }
 
 #[test]
+fn a_reserve_that_was_lost_is_set_aside_again_when_everybody_is_in() {
+    let _alone = DESCRIPTORS.lock().unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().clone();
+    let mut ev = EventLoop::builder().listener(listener).build().unwrap();
+    let _client = TcpStream::connect(&address).unwrap();
+    let before = open_descriptors();
+
+    // Not even the reserve's own number can be had.
+    limit_descriptors(0);
+    assert_eq!(accepted(&mut ev).len(), 0);
+    limit_descriptors(FEW);
+    assert_eq!(open_descriptors(), before - 1, "the reserve is lost");
+
+    ev.descriptor_closed();
+    let served = accepted(&mut ev);
+    assert_eq!((served.len(), ev.stats().turned_away), (1, 0));
+    assert_eq!(
+        open_descriptors(),
+        before + 1,
+        "the connection, and the reserve again"
+    );
+}
+
+#[test]
 fn a_loop_without_listeners_sets_nothing_aside() {
     let _alone = DESCRIPTORS.lock().unwrap();
-    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let open = open_descriptors;
     let before = open();
     let ev = EventLoop::builder().build().unwrap();
     let bare = open() - before;
