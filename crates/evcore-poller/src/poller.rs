@@ -255,7 +255,9 @@ impl Poller {
             return Err(Error::NoRoom);
         }
         self.tell_changes();
-        self.report_refused(events);
+        if !self.refused.is_empty() {
+            self.report_refused(events);
+        }
         let refused = events.len();
         if refused == 0 {
             self.wait_for_news(events, timeout)?;
@@ -347,11 +349,8 @@ impl Poller {
         self.refused.push(key);
     }
 
-    #[inline]
+    #[cold]
     fn report_refused(&mut self, events: &mut Events) {
-        if self.refused.is_empty() {
-            return;
-        }
         let count = events.room().min(self.refused.len());
         for key in self.refused.drain(..count) {
             if let Some(ready) = self.registry.refusal(key) {
@@ -381,12 +380,20 @@ impl Poller {
         }
     }
 
+    #[inline]
     fn wait_once(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         self.backend.wait(events, timeout)?;
         let ghosts = self.complete(events, 0);
-        // Where they alone ended the wait, they would end the next one too.
-        let haunted = ghosts > 0 && events.is_empty() && !events.woken();
-        if haunted && self.lay_ghosts() {
+        if ghosts == 0 || !events.is_empty() || events.woken() {
+            return Ok(());
+        }
+        self.end_haunting(events)
+    }
+
+    /// Where ghosts alone ended the wait, they would end the next one too.
+    #[cold]
+    fn end_haunting(&mut self, events: &mut Events) -> Result<()> {
+        if self.lay_ghosts() {
             self.report_refused(events);
             if events.is_empty() {
                 return Err(Error::Interrupted);
@@ -408,6 +415,7 @@ impl Poller {
         self.complete_each(events, from)
     }
 
+    #[inline(never)] // so that the usual batch saves no registers for it
     fn complete_each(&mut self, events: &mut Events, from: usize) -> usize {
         let before = events.len();
         events.retain_from(from, |event| self.registry.complete(event));
