@@ -4,11 +4,12 @@ use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use evcore::clock::{Clock, Reading, Source};
+use evcore::clock::Clock;
 use evcore::{Budgets, EventLoop, Interest, Mode, Side, Step, Token};
 
+use super::c_clock::CClock;
 use super::contestant::{BATCH, Contestant, Setup};
 use super::ring::Ring;
 
@@ -26,7 +27,7 @@ impl Facade {
             ..Budgets::default()
         });
         if setup.under_valgrind {
-            builder = builder.clock(Clock::with_source(StandardLibrary::new()));
+            builder = builder.clock(Clock::with_source(CClock));
         }
         let mut ev = builder.build().expect("there is a descriptor left");
         for (index, fd) in (0..).zip(watched) {
@@ -80,34 +81,4 @@ impl Contestant for Facade {
 
 fn token(index: u32) -> Token {
     Token::new(index, NonZeroU32::MIN)
-}
-
-/// The standard library's clocks, which are the C library's: valgrind can run them.
-struct StandardLibrary {
-    start: Instant,
-}
-
-impl StandardLibrary {
-    fn new() -> StandardLibrary {
-        StandardLibrary {
-            start: Instant::now(),
-        }
-    }
-}
-
-impl Source for StandardLibrary {
-    fn read(&self) -> Reading {
-        let monotonic = self.start.elapsed();
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let wall = wall.unwrap_or_default();
-        Reading {
-            monotonic_ns: u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX),
-            unix_seconds: i64::try_from(wall.as_secs()).unwrap_or(i64::MAX),
-            subsecond_ns: wall.subsec_nanos(),
-        }
-    }
-
-    fn monotonic_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
 }

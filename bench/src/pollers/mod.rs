@@ -3,6 +3,7 @@
 //! All who take part serve the same bytes in the same pairs of sockets, one after the other.
 
 mod bare;
+mod c_clock;
 mod contestant;
 mod count;
 mod facade;
