@@ -1,22 +1,41 @@
 #![doc = include_str!("../README.md")]
 
 mod balancer;
+mod plan;
 mod policy;
+mod situation;
+mod view;
+
+mod by_lock;
+mod exclusive;
+mod least_loaded;
 
 mod lock;
 mod raw;
+mod raw_peers;
 
-// Memory from the kernel is invisible to loom, and nothing that loom checks lives there.
+// Memory and descriptors from the kernel are invisible to loom, and nothing that loom checks lives
+// there.
+#[cfg(not(evcore_loom))]
+mod bell;
 #[cfg(not(evcore_loom))]
 mod board;
+#[cfg(not(evcore_loom))]
+mod peers;
 #[cfg(not(evcore_loom))]
 mod shared;
 
 mod sync;
 
-pub use balancer::{Balancer, Load, Plan};
+pub use balancer::Balancer;
 #[cfg(not(evcore_loom))]
 pub use board::{Board, Line, Snapshot};
 pub use lock::{AcceptMutex, Lock, MutexHandle, this_process};
+#[cfg(not(evcore_loom))]
+pub use peers::{PeerSeat, Peers, Seat};
+pub use plan::{Duty, Plan};
 pub use policy::Policy;
 pub use raw::{RawAcceptMutex, Word};
+pub use raw_peers::{RawPeers, SeatWords};
+pub use situation::{Load, Situation};
+pub use view::{Keeper, Peer, View};

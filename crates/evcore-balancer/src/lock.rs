@@ -219,6 +219,10 @@ impl Word for Home {
         self.word().load(order)
     }
 
+    fn store(&self, value: u32, order: Ordering) {
+        self.word().store(value, order);
+    }
+
     fn compare_exchange(
         &self,
         current: u32,

@@ -8,7 +8,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 /// The algorithm of the accept lock, over any [`Word`].
 ///
@@ -77,7 +77,7 @@ impl<W: Word> RawAcceptMutex<W> {
 
 /// An atomic 32-bit word, wherever it lives.
 ///
-/// Both methods mean what those of [`AtomicU32`](std::sync::atomic::AtomicU32) mean.
+/// The first three mean what those of [`AtomicU32`](std::sync::atomic::AtomicU32) mean.
 ///
 /// ```
 /// use evcore_balancer::{RawAcceptMutex, Word};
@@ -90,6 +90,9 @@ impl<W: Word> RawAcceptMutex<W> {
 /// impl Word for Borrowed<'_> {
 ///     fn load(&self, order: Ordering) -> u32 {
 ///         self.0.load(order)
+///     }
+///     fn store(&self, value: u32, order: Ordering) {
+///         self.0.store(value, order)
 ///     }
 ///     fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering)
 ///         -> Result<u32, u32> {
@@ -105,6 +108,9 @@ pub trait Word {
     /// The value of the word.
     fn load(&self, order: Ordering) -> u32;
 
+    /// Sets the word, whatever it was.
+    fn store(&self, value: u32, order: Ordering);
+
     /// Stores `new` if the value is `current`, in one step.
     ///
     /// # Errors
@@ -117,11 +123,22 @@ pub trait Word {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u32, u32>;
+
+    /// Orders what this thread wrote before, to whatever word, before what it reads afterwards.
+    ///
+    /// A sequentially consistent [fence](std::sync::atomic::fence), unless a checker leaves it out.
+    fn fence() {
+        fence(Ordering::SeqCst);
+    }
 }
 
 impl Word for AtomicU32 {
     fn load(&self, order: Ordering) -> u32 {
         self.load(order)
+    }
+
+    fn store(&self, value: u32, order: Ordering) {
+        self.store(value, order);
     }
 
     fn compare_exchange(

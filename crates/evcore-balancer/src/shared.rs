@@ -11,7 +11,7 @@ use std::{fmt, io, ops::Deref, ptr, ptr::NonNull, slice};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::{board::Cells, sync::AtomicU32};
+use crate::{SeatWords, board::Cells, sync::AtomicU32};
 
 /// A slice of `T` in memory shared across `fork`; unmapped from this process when dropped.
 pub(crate) struct Shared<T: SharedContent> {
@@ -33,6 +33,9 @@ unsafe impl SharedContent for AtomicU32 {}
 
 // SAFETY: atomic integers and nothing else; zero is a number.
 unsafe impl SharedContent for Cells {}
+
+// SAFETY: atomic integers and nothing else; zero is a number.
+unsafe impl SharedContent for SeatWords<AtomicU32> {}
 
 impl<T: SharedContent> Shared<T> {
     /// Maps `len` values, all zero. `len` must be at least one, and `len` values fit in memory.

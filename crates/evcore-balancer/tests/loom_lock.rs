@@ -161,6 +161,10 @@ impl<M: Fault> Word for Faulty<M> {
         self.0.load(order)
     }
 
+    fn store(&self, value: u32, order: Ordering) {
+        self.0.store(value, order);
+    }
+
     fn compare_exchange(
         &self,
         current: u32,

@@ -6,26 +6,25 @@
 use std::{mem, time::Duration};
 
 use evcore_accept::{Accept, Backoff, Reserve, Shortage};
-use evcore_balancer::{Balancer, Load, Lock, Plan};
+use evcore_balancer::{Duty, Load, Plan};
 use evcore_poller::{Interest, Mode, Poller};
 use evcore_posted::PostedQueue;
 
-use crate::{Accepted, Error, Listen, Result, Stats, naming::listener_key};
+use crate::{Accepted, Error, Listen, Result, Stats, naming::listener_key, sharing::Sharing};
 
 /// The listeners of one worker, and all that decides whether they are watched.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
     listeners: Vec<L>,
-    balancer: Balancer,
-    lock: Option<Box<dyn Lock>>,
-    // Invariant: only from a plan to the end of that turn's accepts.
-    holds_lock: bool,
+    sharing: Sharing,
     // Invariant: all listeners are registered with the poller, or none is. (That the lock is held
     // is another fact: it is given back every turn, and the registrations stay.)
     listening: bool,
     /// Listeners that may have clients waiting, in the order of their turns.
     // Invariant: empty while not listening.
     queue: PostedQueue,
+    /// How many clients the plan of this turn lets in.
+    allowed: usize,
     backoff: Backoff,
     reserve: Reserve,
     /// What accepting met and a step could not tell: the next wait does.
@@ -33,18 +32,17 @@ pub(crate) struct Accepting<L> {
 }
 
 impl<L: Listen> Accepting<L> {
-    pub(crate) fn new(listeners: Vec<L>, balancer: Balancer, lock: Option<Box<dyn Lock>>) -> Self {
+    pub(crate) fn new(listeners: Vec<L>, sharing: Sharing) -> Self {
         let mut reserve = Reserve::none();
         if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
             reserve.hold();
         }
         Self {
             listeners,
-            balancer,
-            lock,
-            holds_lock: false,
+            sharing,
             listening: false,
             queue: PostedQueue::new(),
+            allowed: usize::MAX,
             backoff: Backoff::new(),
             reserve,
             failure: None,
@@ -52,7 +50,7 @@ impl<L: Listen> Accepting<L> {
     }
 
     /// What the balancer says of this turn; the lock may be held from here on.
-    pub(crate) fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
+    pub(crate) fn plan(&mut self, now_ms: u64, load: Load, poller: &Poller) -> Plan {
         self.backoff.expire(now_ms);
         // Without listeners, or out of descriptors, there is no place to put a client either.
         let load = if self.listeners.is_empty() || self.backoff.is_paused(now_ms) {
@@ -60,29 +58,48 @@ impl<L: Listen> Accepting<L> {
         } else {
             load
         };
-        let lock = &mut self.lock;
-        let plan = self.balancer.plan(now_ms, load, || {
-            lock.as_mut().is_some_and(|lock| lock.try_lock())
-        });
-        self.holds_lock = plan.holds_lock;
+        let exclusive = poller.abilities().exclusive;
+        let left_waiting = !self.queue.is_empty();
+        let plan = self.sharing.plan(now_ms, load, left_waiting, exclusive);
+        self.allowed = plan
+            .accepts_at_most
+            .map_or(usize::MAX, |clients| clients as usize);
         plan
     }
 
-    /// Registers the listeners, or takes them out, where the plan differs from what is.
+    /// Registers the listeners, or takes them out, where the plan differs from what is, and tells the
+    /// other workers what they are to know, in the order that the plan asks for.
     ///
     /// Where the poller refuses, this worker is left without the lock and not listening, and pauses:
     /// so the error is met once, and those who are served go on being served.
     pub(crate) fn follow(&mut self, plan: &Plan, now_ms: u64, poller: &mut Poller) -> Result<()> {
+        if plan.duty == Duty::Resign {
+            self.sharing.resign();
+        }
         let followed = match (self.listening, plan.listening) {
-            (false, true) => self.listen(poller),
+            (false, true) => self.listen(poller, plan.exclusive),
             (true, false) => self.stop_listening(poller),
+            (true, true) if plan.register_again => self.listen_again(poller, plan.exclusive),
             (true, true) | (false, false) => Ok(()),
         };
-        if followed.is_err() {
-            self.release_lock();
-            self.backoff.pause(now_ms);
+        match followed {
+            Ok(()) => self.sharing.tell(plan),
+            Err(_) => {
+                self.release_lock();
+                self.backoff.pause(now_ms);
+            }
         }
         followed
+    }
+
+    /// What is left of a turn's budget under the plan.
+    pub(crate) fn allowance(&self, budget: usize) -> usize {
+        budget.min(self.allowed)
+    }
+
+    /// Hears another worker's call. `false`: there is none who could.
+    pub(crate) fn hear(&mut self) -> bool {
+        self.sharing.hear()
     }
 
     /// How long until a pause is over; `None`: there is none.
@@ -116,6 +133,7 @@ impl<L: Listen> Accepting<L> {
                 Ok(Accept::Connection(stream, peer)) => {
                     *left -= 1;
                     stats.accepted += 1;
+                    self.sharing.accepted();
                     self.queue.post(id);
                     return Some(Accepted {
                         stream,
@@ -160,17 +178,12 @@ impl<L: Listen> Accepting<L> {
 
     /// Whether this turn holds the accept lock.
     pub(crate) fn holds_lock(&self) -> bool {
-        self.holds_lock
+        self.sharing.holds_lock()
     }
 
     /// Gives the accept lock back, if this turn holds it.
     pub(crate) fn release_lock(&mut self) {
-        if !mem::take(&mut self.holds_lock) {
-            return;
-        }
-        if let Some(lock) = &mut self.lock {
-            lock.unlock();
-        }
+        self.sharing.release_lock();
     }
 
     /// A descriptor is free again: a pause for want of one is over.
@@ -180,6 +193,7 @@ impl<L: Listen> Accepting<L> {
 
     /// Closes the listeners for good.
     pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
+        self.sharing.resign();
         let stopped = self.stop_listening(poller);
         self.listeners.clear();
         self.reserve = Reserve::none();
@@ -212,9 +226,14 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
-    fn listen(&mut self, poller: &mut Poller) -> Result<()> {
+    fn listen(&mut self, poller: &mut Poller, exclusive: bool) -> Result<()> {
         for (listener, id) in self.listeners.iter().zip(0..) {
-            let added = poller.add(listener, listener_key(id), Interest::READ, Mode::Level);
+            let key = listener_key(id);
+            let added = if exclusive {
+                poller.add_exclusive(listener, key, Interest::READ, Mode::Level)
+            } else {
+                poller.add(listener, key, Interest::READ, Mode::Level)
+            };
             if let Err(error) = added {
                 // All or none: the next attempt begins at the first.
                 for id in 0..id {
@@ -225,6 +244,12 @@ impl<L: Listen> Accepting<L> {
         }
         self.listening = true;
         Ok(())
+    }
+
+    /// Registers anew, behind all others that listen; who is waiting is reported anew.
+    fn listen_again(&mut self, poller: &mut Poller, exclusive: bool) -> Result<()> {
+        self.stop_listening(poller)?;
+        self.listen(poller, exclusive)
     }
 
     /// Takes every listener out, and tells the first refusal; even then none is registered.

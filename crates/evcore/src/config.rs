@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evcore_accept::Listener;
-use evcore_balancer::{Lock, Policy};
+use evcore_balancer::{Lock, Policy, Seat};
 use evcore_clock::Clock;
 use evcore_poller::{Backend, Kind, Poller};
 use evcore_timer::{NeverEarly, TimerQueue, TimerWheel};
@@ -88,6 +88,7 @@ pub struct Builder<L = Listener> {
     pub(crate) connections: u32,
     pub(crate) policy: Policy,
     pub(crate) lock: Option<Box<dyn Lock>>,
+    pub(crate) seat: Option<Box<dyn Seat>>,
     pub(crate) clock: Option<Clock>,
     pub(crate) budgets: Budgets,
     pub(crate) timers: Box<dyn TimerQueue>,
@@ -112,6 +113,7 @@ impl<L: Listen> Builder<L> {
             connections: 1024,
             policy: Policy::Off,
             lock: None,
+            seat: None,
             clock: None,
             budgets: Budgets::default(),
             timers: Box::new(NeverEarly::new(TimerWheel::new())),
@@ -141,9 +143,31 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// The lock of [`Policy::Mutex`].
+    /// The lock of [`Policy::Mutex`], and of [`Policy::LeastLoaded`] where the poller has no
+    /// exclusive wake-ups.
     pub fn lock(mut self, lock: impl Lock + 'static) -> Self {
         self.lock = Some(Box::new(lock));
+        self
+    }
+
+    /// The seat among the other workers that [`Policy::LeastLoaded`] needs.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, balancer::{AcceptMutex, Peers, Policy, this_process}};
+    ///
+    /// // Before the fork:
+    /// let (peers, mutex) = (Peers::new(4)?, AcceptMutex::shared()?);
+    /// // In each worker:
+    /// let me = this_process();
+    /// let ev = EventLoop::builder()
+    ///     .policy(Policy::least_loaded())
+    ///     .seat(peers.seat(me).expect("as many seats as workers"))
+    ///     .lock(mutex.handle(me))
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn seat(mut self, seat: impl Seat + 'static) -> Self {
+        self.seat = Some(Box::new(seat));
         self
     }
 
@@ -234,7 +258,8 @@ impl<L: Listen> Builder<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoLock`](crate::Error::NoLock), [`Error::Resolution`](crate::Error::Resolution), and
+    /// [`Error::NoLock`](crate::Error::NoLock), [`Error::NoSeat`](crate::Error::NoSeat),
+    /// [`Error::Resolution`](crate::Error::Resolution), and
     /// the poller's and the ticker's refusal.
     pub fn build(mut self) -> Result<EventLoop<L>> {
         let pace = Pace::new(self.resolution, matches!(self.polling, Polling::Backend(_)))?;

@@ -71,6 +71,12 @@ pub enum Error {
     /// What is to update the clock failed.
     #[error(transparent)]
     Ticker(#[from] evcore_clock::TickerError),
+    /// The policy needs to see the other workers, and no seat among them was given.
+    #[error(
+        "the policy LeastLoaded needs a seat among the workers; \
+         give Builder::seat one of Peers that was made before they were forked"
+    )]
+    NoSeat,
     /// The poller refused.
     #[error(transparent)]
     Poller(#[from] evcore_poller::Error),
@@ -91,6 +97,7 @@ impl From<Error> for io::Error {
             Error::Ended { .. }
             | Error::IndexTooLarge { .. }
             | Error::NoLock
+            | Error::NoSeat
             | Error::Resolution { .. } => Self::new(io::ErrorKind::InvalidInput, error),
         }
     }

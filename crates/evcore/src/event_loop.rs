@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use evcore_accept::Listener;
-use evcore_balancer::{Balancer, Load, Policy};
+use evcore_balancer::Load;
 use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
 use evcore_token::Token;
@@ -11,7 +11,7 @@ use evcore_token::Token;
 use crate::{
     Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, Step, accepting::Accepting,
     batch::Batch, idle::Idle, measures::Measures, naming::Naming, outside::Outside, pace::Pace,
-    shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
+    sharing::Sharing, shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -81,9 +81,7 @@ impl<L: Listen> EventLoop<L> {
         mut poller: Poller,
         mut pace: Pace,
     ) -> Result<Self> {
-        if matches!(builder.policy, Policy::Mutex { .. }) && builder.lock.is_none() {
-            return Err(Error::NoLock);
-        }
+        let sharing = Sharing::new(builder.policy, builder.lock, builder.seat, &mut poller)?;
         // A wait that a signal ends is a turn with no events: so no clock is read to put it on
         // again, and what the signal's handler did is seen at once.
         poller.see_signals(true);
@@ -92,7 +90,6 @@ impl<L: Listen> EventLoop<L> {
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         pace.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
-        let balancer = Balancer::new(builder.policy);
         let waker = poller.waker();
         Ok(Self {
             outside: Outside::new(move || waker.wake()),
@@ -102,7 +99,7 @@ impl<L: Listen> EventLoop<L> {
             timers: Timers::new(builder.timers, clock.monotonic_ms(), pace.behind_ns()),
             clock,
             pace,
-            accepting: Accepting::new(builder.listeners, balancer, builder.lock),
+            accepting: Accepting::new(builder.listeners, sharing),
             idle: Idle::expecting(builder.connections),
             shutdown: Shutdown::default(),
             capacity: builder.connections,

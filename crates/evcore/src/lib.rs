@@ -54,6 +54,7 @@ mod measures;
 mod naming;
 mod outside;
 mod pace;
+mod sharing;
 mod slots;
 mod sync;
 mod timers;

@@ -1,7 +1,7 @@
-//! How tokens, listeners and the ticker share the poller's key space.
+//! How tokens, listeners, the bell and the ticker share the poller's key space.
 //!
-//! The poller is given one id for the ticker, then one for each listener, and the tokens' indices
-//! behind them. The keys of those that are no token have the generation 0, which no token has.
+//! The poller is given one id for the ticker, one for the bell, then one for each listener, and the
+//! tokens' indices behind them. The keys of those that are no token have the generation 0, which no token has.
 
 use evcore_poller::MAX_ID;
 use evcore_token::Token;
@@ -11,6 +11,8 @@ use evcore_token::Token;
 pub(crate) enum Other {
     Listener(u32),
     Ticker,
+    /// Of a worker that others call.
+    Bell,
     /// A token that was closed.
     Gone,
 }
@@ -26,8 +28,12 @@ pub(crate) struct Naming {
 pub(crate) const TICKER_KEY: u64 = TICKER_ID as u64;
 const TICKER_ID: u32 = 0;
 
+/// The poller's key of the bell by which other workers call.
+pub(crate) const BELL_KEY: u64 = BELL_ID as u64;
+const BELL_ID: u32 = 1;
+
 /// How many ids come before the listeners'.
-const BEFORE_LISTENERS: u32 = 1;
+const BEFORE_LISTENERS: u32 = 2;
 
 impl Naming {
     pub(crate) fn behind(listeners: usize) -> Self {
@@ -62,6 +68,7 @@ impl Naming {
     pub(crate) fn other(key: u64) -> Other {
         match u32::try_from(key) {
             Ok(TICKER_ID) => Other::Ticker,
+            Ok(BELL_ID) => Other::Bell,
             Ok(id) => Other::Listener(id - BEFORE_LISTENERS),
             Err(_) => Other::Gone,
         }
@@ -93,12 +100,13 @@ mod tests {
         }
         assert_eq!(Naming::other(listener_key(2)), Other::Listener(2));
         assert_eq!(Naming::other(TICKER_KEY), Other::Ticker);
+        assert_eq!(Naming::other(BELL_KEY), Other::Bell);
     }
 
     #[test]
     fn a_key_that_is_no_tokens_or_was_never_given_out_is_of_none_that_can_live() {
         let naming = Naming::behind(3);
-        let no_tokens = (0..=3).chain([(1 << 32) | 2, (7 << 32) | 2]);
+        let no_tokens = (0..=4).chain([(1 << 32) | 2, (7 << 32) | 2]);
         for key in no_tokens {
             let token = naming.token(key);
             let cannot_live = token.is_none_or(|token| token.index() > naming.index_max());

@@ -30,6 +30,8 @@ pub struct Stats {
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
+    /// Times that this worker had another woken, to come and accept.
+    pub calls: u64,
     /// Times that accepting paused because descriptors or memory had run out.
     pub accept_pauses: u64,
     /// Clients turned away because descriptors had run out: accepted, and closed at once. Not among

@@ -78,8 +78,11 @@ impl<L: Listen> EventLoop<L> {
         self.finish_turn();
         self.accepting.report_failure()?;
         let now_ms = self.clock.monotonic_ms();
-        let plan = self.accepting.plan(now_ms, self.load_to_offer());
+        let plan = self
+            .accepting
+            .plan(now_ms, self.load_to_offer(), &self.poller);
         self.accepting.follow(&plan, now_ms, &mut self.poller)?;
+        self.stats.calls += u64::from(plan.calls.is_some());
         Ok(self.timeout(&plan))
     }
 
@@ -204,6 +207,7 @@ impl<L: Listen> EventLoop<L> {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
         self.left = self.budgets;
+        self.left.accepts = self.accepting.allowance(self.budgets.accepts);
         self.phase = Phase::Batch;
         if self.outside.has_news() {
             self.take_in_news();
@@ -253,6 +257,7 @@ impl<L: Listen> EventLoop<L> {
     fn note(&mut self, key: u64) {
         let known = match Naming::other(key) {
             Other::Listener(id) => self.accepting.note(id),
+            Other::Bell => self.accepting.hear(),
             Other::Ticker => true,
             Other::Gone => false,
         };

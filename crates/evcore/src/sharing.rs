@@ -1,0 +1,134 @@
+//! What a worker shares with the others: the accept lock, its seat among them, and the decision that
+//! rests on both.
+
+use std::{mem, os::fd::RawFd};
+
+use evcore_balancer::{Balancer, Duty, Load, Lock, Plan, Policy, Seat, Situation, View};
+use evcore_poller::{Interest, Mode, Pollable, Poller};
+
+use crate::{Error, Result, naming::BELL_KEY};
+
+/// The worker among others.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    balancer: Balancer,
+    lock: Option<Box<dyn Lock>>,
+    // Invariant: only from a plan to the end of that turn's accepts.
+    holds_lock: bool,
+    seat: Option<Box<dyn Seat>>,
+    /// Connections accepted since the last plan.
+    accepted: u32,
+}
+
+impl Sharing {
+    /// Begins to watch for calls. What the policy needs and was not given is an error.
+    pub(crate) fn new(
+        policy: Policy,
+        lock: Option<Box<dyn Lock>>,
+        seat: Option<Box<dyn Seat>>,
+        poller: &mut Poller,
+    ) -> Result<Self> {
+        let least_loaded = matches!(policy, Policy::LeastLoaded { .. });
+        if least_loaded && seat.is_none() {
+            return Err(Error::NoSeat);
+        }
+        let takes_turns = match policy {
+            Policy::Mutex { .. } => true,
+            Policy::LeastLoaded { .. } => !poller.abilities().exclusive,
+            _ => false,
+        };
+        if takes_turns && lock.is_none() {
+            return Err(Error::NoLock);
+        }
+        if let Some(bell) = seat.as_ref().and_then(|seat| seat.bell()) {
+            poller.add(&Bell(bell), BELL_KEY, Interest::READ, Mode::Level)?;
+        }
+        Ok(Self {
+            balancer: Balancer::new(policy),
+            lock,
+            holds_lock: false,
+            seat,
+            accepted: 0,
+        })
+    }
+
+    /// What the balancer says of this turn; the lock may be held from here on.
+    pub(crate) fn plan(
+        &mut self,
+        now_ms: u64,
+        load: Load,
+        left_waiting: bool,
+        exclusive: bool,
+    ) -> Plan {
+        let (lock, seat) = (&mut self.lock, &mut self.seat);
+        let situation = Situation {
+            load,
+            accepted: mem::take(&mut self.accepted),
+            left_waiting,
+            called: seat.as_ref().is_some_and(|seat| seat.is_called()),
+            exclusive,
+            ..Situation::at(now_ms)
+        };
+        let plan = self.balancer.plan(
+            &situation,
+            || lock.as_mut().is_some_and(|lock| lock.try_lock()),
+            || seat.as_mut().map_or(View::alone(), |seat| seat.look(load)),
+        );
+        self.holds_lock = plan.holds_lock;
+        plan
+    }
+
+    /// What is to be said before the listeners are taken out.
+    pub(crate) fn resign(&mut self) {
+        if let Some(seat) = &mut self.seat {
+            seat.resign();
+        }
+    }
+
+    /// What is to be said once the listeners are as planned.
+    pub(crate) fn tell(&mut self, plan: &Plan) {
+        let Some(seat) = &mut self.seat else {
+            return;
+        };
+        if plan.duty == Duty::Take {
+            seat.take();
+        }
+        if let Some(peer) = plan.calls {
+            seat.call(peer);
+        }
+    }
+
+    /// Hears a call, which the next plan answers.
+    pub(crate) fn hear(&mut self) -> bool {
+        self.seat.as_mut().map(|seat| seat.silence()).is_some()
+    }
+
+    /// Counts a client that was accepted.
+    pub(crate) fn accepted(&mut self) {
+        self.accepted += 1;
+    }
+
+    /// Whether the accept lock is held.
+    pub(crate) fn holds_lock(&self) -> bool {
+        self.holds_lock
+    }
+
+    /// Gives the accept lock back, if this turn holds it.
+    pub(crate) fn release_lock(&mut self) {
+        if !mem::take(&mut self.holds_lock) {
+            return;
+        }
+        if let Some(lock) = &mut self.lock {
+            lock.unlock();
+        }
+    }
+}
+
+/// What a call makes readable.
+struct Bell(RawFd);
+
+impl Pollable for Bell {
+    fn raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
