@@ -103,14 +103,18 @@ fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
     for accept in ["off", "mutex"] {
         let options = ["--workers", "2", "--accept", accept, "--connections", "3"];
         let server = Server::start(&options);
-        let mut served: Vec<Client> = (0..6).map(|_| server.connect()).collect();
-        for client in &mut served {
-            assert_eq!(client.get("/").status, 200);
-        }
+        let begin = |_| {
+            let mut client = server.connect();
+            // Under way: who is idle would make room.
+            client.send("GET / HTTP/1.1\r\n");
+            client
+        };
+        let mut served: Vec<Client> = (0..6).map(begin).collect();
         let mut waiting = server.connect();
         waiting.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         // Those that are in go on, and then make room.
-        assert_eq!(served[0].get("/").status, 200);
+        served[0].send("Host: test\r\n\r\n");
+        assert_eq!(served[0].response().status, 200);
         drop(served.remove(0));
         assert_eq!(waiting.response().status, 200);
     }
