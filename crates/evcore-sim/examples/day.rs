@@ -1,14 +1,17 @@
 //! How long a simulated day takes, of a server with 1,000 clients who are mostly idle.
 //!
 //!     cargo run --release -p evcore-sim --example day
+//!     cargo run --release -p evcore-sim --example day -- 60 120
 //!
-//! Each client keeps one connection and asks a question of some 60 bytes every 30 to 75 seconds;
-//! the server answers as many, reads the `Date` from its clock, and re-arms the connection's idle
-//! timer: about 1.6 million requests a day. Prints the days a second, and the hash, which is the
-//! same in every run.
+//! Each client keeps one connection and asks a question of some 60 bytes every 30 to 75 seconds (or
+//! what the two numbers say); the server answers as many, with the `Date` of its clock, and re-arms
+//! the connection's idle timer: 1.6 million requests a day. Prints the days a second, and the hash,
+//! which is the same in every run.
 
 use std::{
+    env,
     net::SocketAddr,
+    ops::RangeInclusive,
     time::{Duration, Instant},
 };
 
@@ -16,13 +19,13 @@ use evcore::{EventLoop, Interest, Mode, Side, Step, Table};
 use evcore_sim::{App, Client, News, Process, SimListener, SimStream, Visit, Workers, World};
 
 const CLIENTS: u32 = 1_000;
-const IDLE: Duration = Duration::from_secs(90);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Asks, and asks again after a while.
 #[derive(Debug)]
 struct Regular {
     server: SocketAddr,
+    pauses: RangeInclusive<Duration>,
 }
 
 impl Client for Regular {
@@ -33,8 +36,7 @@ impl Client for Regular {
                 let sent =
                     me.send(b"GET / HTTP/1.1\r\nHost: server\r\nUser-Agent: a regular one\r\n\r\n");
                 sent.expect("nothing goes wrong in this world");
-                let pause = Duration::from_secs(30)..=Duration::from_secs(75);
-                let pause = me.rng().time(&pause);
+                let pause = me.rng().time(&self.pauses);
                 me.after(pause);
             }
             News::Ready(ready) if ready.is_readable() => {
@@ -52,15 +54,18 @@ impl Client for Regular {
 struct Server {
     ev: EventLoop<SimListener>,
     conns: Table<SimStream>,
+    /// Longer than any client is silent.
+    idle: Duration,
     served: u64,
 }
 
 impl Server {
-    fn new(process: &Process, address: SocketAddr) -> Self {
+    fn new(process: &Process, address: SocketAddr, idle: Duration) -> Self {
         let builder = process.builder().listener(process.listen(address));
         Self {
             ev: builder.connections(2_000).build().expect("a loop"),
             conns: Table::with_capacity(2_000),
+            idle,
             served: 0,
         }
     }
@@ -78,7 +83,7 @@ impl App for Server {
                 let stream = self.conns.get(token).expect("just inserted");
                 let added = self.ev.add(token, stream, Interest::READ, Mode::Edge);
                 added.expect("a fresh descriptor");
-                self.ev.arm(token, Side::Read, IDLE);
+                self.ev.arm(token, Side::Read, self.idle);
             }
             Step::Ready(token, _) => {
                 let stream = self.conns.get(token).expect("it lives");
@@ -89,7 +94,7 @@ impl App for Server {
                     *b"HTTP/1.1 204 No Content\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
                 answer[31..60].copy_from_slice(self.ev.clock().http_date().as_bytes());
                 stream.send(&answer).expect("there is room");
-                self.ev.arm(token, Side::Read, IDLE);
+                self.ev.arm(token, Side::Read, self.idle);
                 self.served += 1;
             }
             _ => unreachable!("{step:?}"),
@@ -100,20 +105,38 @@ impl App for Server {
 fn main() {
     let world = World::new(1);
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
-    let mut workers = Workers::new(&world, 1, move |process, _| Server::new(process, address));
+    let pauses = pauses();
+    let idle = *pauses.end() + Duration::from_secs(15);
+    let begin = move |process: &Process, _| Server::new(process, address, idle);
+    let mut workers = Workers::new(&world, 1, begin);
     for _ in 0..CLIENTS {
-        world.add_client(Regular { server: address });
+        world.add_client(Regular {
+            server: address,
+            pauses: pauses.clone(),
+        });
     }
     let begun = Instant::now();
     workers.run_for(DAY);
     let took = begun.elapsed();
 
-    let served = workers.app(0).expect("nobody kills it").served;
+    let server = workers.app(0).expect("nobody kills it");
     println!(
-        "{CLIENTS} clients, {served} requests, {:.2} s: {:.2} days a second, {:.0} ns a request",
+        "{CLIENTS} clients, {} requests, {} turns, {:.2} s: {:.2} days a second",
+        server.served,
+        server.ev.stats().turns,
         took.as_secs_f64(),
         1.0 / took.as_secs_f64(),
-        took.as_nanos() as f64 / served as f64,
     );
     println!("trace {:016x}", world.trace_hash());
+}
+
+/// The least and the most seconds between two questions: the arguments, or 30 and 75.
+fn pauses() -> RangeInclusive<Duration> {
+    let mut arguments = env::args().skip(1).map(|argument| {
+        let seconds = argument.parse().expect("the arguments are seconds");
+        Duration::from_secs(seconds)
+    });
+    let least = arguments.next().unwrap_or(Duration::from_secs(30));
+    let most = arguments.next().unwrap_or(Duration::from_secs(75));
+    least..=most
 }

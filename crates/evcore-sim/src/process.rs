@@ -155,4 +155,8 @@ impl Source for SimClock {
     fn read(&self) -> Reading {
         self.world.state().reading()
     }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.world.state().monotonic_ns()
+    }
 }

@@ -131,17 +131,19 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// The first half of a wait.
+    /// The first half of a wait. What the turn before has cost in time passes in the wait.
     fn fall_asleep(&mut self) {
         let app = self.app.as_mut().expect("it lives");
-        match app.event_loop().prepare() {
+        let prepared = app.event_loop().prepare();
+        let mut state = self.process.world().state();
+        let free_ns = state.now_ns() + state.turn_ns();
+        match prepared {
             Ok(timeout) => {
-                let mut state = self.process.world().state();
-                let now_ns = state.now_ns();
-                let until_ns = timeout.map_or(u64::MAX, |it| now_ns.saturating_add(whole_ns(it)));
+                let timeout_ns = timeout.map_or(u64::MAX, whole_ns);
+                let until_ns = state.now_ns().saturating_add(timeout_ns).max(free_ns);
                 let has_news = state.has_news(self.process.id());
                 state.set_sleeping(self.process.id(), !has_news);
-                self.due_ns = if has_news { now_ns } else { until_ns };
+                self.due_ns = if has_news { free_ns } else { until_ns };
                 self.stage = Stage::Asleep {
                     timeout,
                     until_ns,
@@ -149,8 +151,10 @@ impl<A: App> Worker<A> {
                 };
             }
             Err(error) => {
+                drop(state);
                 app.failed(error);
-                self.end_turn();
+                // As in life it tries again; but not without time passing.
+                (self.stage, self.due_ns) = (Stage::Awake, free_ns);
             }
         }
     }
@@ -228,11 +232,9 @@ impl<A: App> Worker<A> {
     fn end_turn(&mut self) {
         if self.app.as_ref().is_some_and(App::is_done) {
             (self.stage, self.due_ns) = (Stage::Done, u64::MAX);
-            return;
+        } else {
+            self.fall_asleep();
         }
-        self.stage = Stage::Awake;
-        let mut state = self.process.world().state();
-        self.due_ns = state.now_ns() + state.turn_ns();
     }
 }
 

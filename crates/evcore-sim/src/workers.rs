@@ -179,20 +179,24 @@ impl<A: App> Workers<A> {
     /// may lead to that (or, where that is of interest, a client was called).
     fn next(&mut self, until_ns: u64, to_clients: bool) -> Next {
         let mut state = self.world.state();
-        for worker in &mut self.workers {
-            worker.look(&mut state);
+        loop {
+            for worker in &mut self.workers {
+                worker.look(&mut state);
+            }
+            let dues = self.workers.iter().map(Worker::due_ns).zip(0..);
+            // Of equals, the one of the least index.
+            let (due_ns, index) = dues.min().unwrap_or((u64::MAX, 0));
+            if due_ns <= state.now_ns() {
+                return Next::Due(index);
+            }
+            if state.now_ns() >= until_ns {
+                return Next::Nothing;
+            }
+            state.run(due_ns.min(until_ns), to_clients);
+            if to_clients {
+                return Next::Happened;
+            }
         }
-        let dues = self.workers.iter().map(Worker::due_ns).zip(0..);
-        // Of equals, the one of the least index.
-        let (due_ns, index) = dues.min().unwrap_or((u64::MAX, 0));
-        if due_ns <= state.now_ns() {
-            return Next::Due(index);
-        }
-        if state.now_ns() >= until_ns {
-            return Next::Nothing;
-        }
-        state.run(due_ns.min(until_ns), to_clients);
-        Next::Happened
     }
 
     fn work(&mut self, index: usize) {
@@ -216,7 +220,7 @@ impl<A: App> Workers<A> {
 enum Next {
     /// Something is to be done for this worker, now.
     Due(usize),
-    /// Something has happened, or time has passed.
+    /// Something has happened that may be of interest.
     Happened,
     /// Nothing, for as long as was asked.
     Nothing,

@@ -109,10 +109,15 @@ impl State {
         whole_ns(self.rng.time(&(Duration::from_nanos(1)..=most)))
     }
 
-    /// What a clock reads now.
+    /// What a monotonic clock reads now.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.now_ns().saturating_add(self.clock_ahead_ns)
+    }
+
+    /// What both clocks read now.
     pub(crate) fn reading(&self) -> Reading {
         const NS: u64 = 1_000_000_000;
-        let monotonic_ns = self.now_ns().saturating_add(self.clock_ahead_ns);
+        let monotonic_ns = self.monotonic_ns();
         let seconds = i64::try_from(monotonic_ns / NS).expect("584 years fit");
         Reading {
             monotonic_ns,
