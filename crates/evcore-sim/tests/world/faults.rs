@@ -62,7 +62,7 @@ fn without_faults_there_are_none_and_all_are_served() {
 fn each_fault_occurs_alone_and_leaves_the_bytes_whole() {
     for fault in Fault::ALL {
         let mut occurred = 0;
-        for seed in 0..10 {
+        for seed in 0..5 {
             let world = World::new(seed);
             let often = match fault {
                 // There is one for each step, and many a client has some.
@@ -88,7 +88,7 @@ fn each_fault_occurs_alone_and_leaves_the_bytes_whole() {
                 );
             }
         }
-        assert!(occurred >= 10, "{fault:?} occurred {occurred} times");
+        assert!(occurred >= 5, "{fault:?} occurred {occurred} times");
     }
 }
 
@@ -96,7 +96,7 @@ fn each_fault_occurs_alone_and_leaves_the_bytes_whole() {
 fn all_faults_together_occur_and_leave_the_bytes_whole() {
     let mut occurred = [0; Fault::ALL.len()];
     let mut done = 0;
-    for seed in 0..40 {
+    for seed in 0..20 {
         let world = World::new(seed);
         let (clients, _) = serve(&world, Faults::all(), 50);
         done += verify(&clients);
@@ -108,7 +108,7 @@ fn all_faults_together_occur_and_leave_the_bytes_whole() {
         assert!(occurred[fault as usize] > 0, "{fault:?} did not occur");
     }
     assert!(
-        done > 1_000,
-        "{done} of 2,000 were served: too few to learn from"
+        done > 500,
+        "{done} of 1,000 were served: too few to learn from"
     );
 }

@@ -81,11 +81,8 @@ fn the_trace_of_a_seed_is_known() {
 
     let (mut events, mut streams) = (Events::with_capacity(64), BTreeMap::new());
     let mut keys = 1..;
-    loop {
-        match poller.wait(&mut events, None) {
-            Ok(_) | Err(Error::Interrupted) => {}
-            Err(_) => break, // the end
-        }
+    // Until the end of the world, which is another error.
+    while let Ok(_) | Err(Error::Interrupted) = poller.wait(&mut events, None) {
         for event in &events {
             if event.key == 0 {
                 if let Ok(Accept::Connection(stream, _)) = listener.accept() {
