@@ -7,6 +7,7 @@
 // Worker processes on one CPU, and what /proc says of them.
 #[cfg(target_os = "linux")]
 mod accept;
+mod budgets;
 mod clock;
 #[cfg(target_os = "linux")]
 mod descriptors;
@@ -14,6 +15,8 @@ mod library;
 // Beside a bare epoll loop.
 #[cfg(target_os = "linux")]
 mod pollers;
+#[cfg(target_os = "linux")] // for the eventfd
+mod posted;
 mod random;
 mod record;
 mod timers;
@@ -29,6 +32,9 @@ fn main() -> ExitCode {
         ["clock"] => measured(clock::measure),
         #[cfg(target_os = "linux")]
         ["pollers"] => measured(pollers::measure),
+        #[cfg(target_os = "linux")]
+        ["posted"] => measured(posted::measure),
+        ["budgets"] => measured(budgets::measure),
         #[cfg(target_os = "linux")]
         ["accept", ref words @ ..] => measured(|| accept::measure(words)),
         #[cfg(target_os = "linux")]

@@ -31,7 +31,7 @@ xflags::xflags! {
 
         /// The parts beside their peers, in one run, into `docs/`. No names: all that there are.
         cmd bench {
-            /// `timers`, `clock`, `pollers`, `accept`, `kills`, `shortage`.
+            /// `timers`, `clock`, `pollers`, `posted`, `budgets`, `accept`, `kills`, `shortage`.
             repeated part: String
             /// Of servers: more rounds, in as long as it takes.
             optional --full

@@ -9,6 +9,8 @@ use crate::Result;
 /// The crates that are peers, and of which part.
 const CRATES: &[(&str, &str)] = &[
     ("clock", "coarsetime"),
+    ("posted", "crossbeam-channel"),
+    ("posted", "crossbeam-queue"),
     ("timers", "hierarchical_hash_wheel_timer"),
     ("clock", "httpdate"),
     ("pollers", "mio"),

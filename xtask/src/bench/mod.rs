@@ -27,7 +27,9 @@ use crate::measure::serving;
 use crate::workspace::Workspace;
 
 /// All parts, in the order of the page.
-const PARTS: &[&str] = &["timers", "clock", "pollers", "accept", "kills", "shortage"];
+const PARTS: &[&str] = &[
+    "timers", "clock", "pollers", "posted", "budgets", "accept", "kills", "shortage",
+];
 
 /// Where the page and the plot go, from the root.
 const PAGE: &str = "docs/performance.md";

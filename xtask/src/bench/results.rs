@@ -152,9 +152,15 @@ impl Key {
 
 /// The peer that the others of a workload are compared with.
 pub(super) fn baseline(workload: &str) -> &'static str {
-    match workload.split('/').next() {
-        Some("timers") => "BTreeSet",
-        Some("pollers") => "bare epoll",
+    let (part, what) = workload.split_once('/').unwrap_or((workload, ""));
+    match (part, what) {
+        ("timers", _) => "BTreeSet",
+        ("pollers", _) => "bare epoll",
+        ("posted", "inbox") => "mpsc + eventfd",
+        ("posted", _) => "VecDeque",
+        // The defaults.
+        ("budgets", "accepts") => "64",
+        ("budgets", _) => "256",
         _ => "Instant::now",
     }
 }

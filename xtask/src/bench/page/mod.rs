@@ -1,6 +1,7 @@
 //! `docs/performance.md`: a section a part, each of the part's last run.
 
 mod accept;
+mod budgets;
 pub(super) mod kills;
 mod pollers;
 pub(super) mod shortage;
@@ -136,6 +137,7 @@ fn times(part: &str, results: &Results) -> String {
     text.push_str(&match part {
         "timers" => timers::end(results),
         "pollers" => pollers::end(results),
+        "budgets" => budgets::end(results),
         _ => String::new(),
     });
     text

@@ -123,6 +123,47 @@ const WORKLOADS: &[Workload] = &[
         what: "One descriptor is ready in each wait, and stays so; the others are silent.",
         column: watched,
     },
+    Workload {
+        name: "posted/queue",
+        heading: "Post and take",
+        what: "Ids are posted, then taken until none is left; one operation is both. Our queues and \
+               `VecDeque, each once` take an id that is queued already for one. `TurnQueue` keeps \
+               two queues in one table.",
+        column: at_a_time,
+    },
+    Workload {
+        name: "posted/inbox",
+        heading: "Send and receive",
+        what: "Values are sent, then received until none is left, in one thread; one operation is \
+               both, with its share of an eventfd that is written once for all that come to wait \
+               together, and read. The peers have a flag for that, the inbox does it by itself.",
+        column: at_a_time,
+    },
+    Workload {
+        name: "budgets/batch",
+        heading: "Events of a wait",
+        what: "4,096 sockets have a byte each, which is read. An event's share of it all, by the \
+               budget; the baseline is the default.",
+        column: items,
+    },
+    Workload {
+        name: "budgets/accepts",
+        heading: "Clients of a turn",
+        what: "1,024 clients wait in the backlog, and are accepted and closed. A client's share.",
+        column: items,
+    },
+    Workload {
+        name: "budgets/expired",
+        heading: "Timers of a turn",
+        what: "65,536 timers are due. A timer's share.",
+        column: items,
+    },
+    Workload {
+        name: "budgets/posted",
+        heading: "Posted steps of a turn",
+        what: "65,536 tokens are posted. A step's share.",
+        column: items,
+    },
 ];
 
 /// Those of a part.
@@ -142,6 +183,14 @@ fn alone(_: u64) -> String {
 
 fn pairs(size: u64) -> String {
     format!("{} pairs", thousands(size))
+}
+
+fn at_a_time(size: u64) -> String {
+    format!("{} at a time", thousands(size))
+}
+
+fn items(_: u64) -> String {
+    "ns an item".to_owned()
 }
 
 fn watched(size: u64) -> String {
