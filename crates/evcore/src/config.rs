@@ -22,16 +22,15 @@ use crate::{EventLoop, Listen, Result, pace::Pace};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// Events that one wait brings (nginx: `epoll_events`). Default 512; 0 is taken for 1.
+    /// Events that one wait brings (nginx: `epoll_events`). Default 256; 0 is taken for 1.
     pub batch: usize,
     /// Connections accepted, from all listeners together (nginx: `multi_accept`). Default 64; 0 is
     /// taken for 1.
     pub accepts: usize,
-    /// Timers fired. Default 1,024; 0 is taken for 1. A piece of a queue's
+    /// Timers fired. Default 256; 0 is taken for 1. A piece of a queue's
     /// [sorting](evcore_timer::TimerQueue::is_paused) counts as 16.
     pub expired: usize,
-    /// Posted steps, and posts that are taken in from other threads. Default 1,024; 0 is taken for
-    /// 1.
+    /// Posted steps, and posts that are taken in from other threads. Default 256; 0 is taken for 1.
     pub posted: usize,
     /// Idle connections named for closing while the loop shuts down. Default 256; 0 is taken for 1.
     /// (Where it is clients who want the places, 32 at most are named in any case.)
@@ -41,10 +40,10 @@ pub struct Budgets {
 impl Default for Budgets {
     fn default() -> Self {
         Self {
-            batch: 512,
+            batch: 256,
             accepts: 64,
-            expired: 1024,
-            posted: 1024,
+            expired: 256,
+            posted: 256,
             closing: 256,
         }
     }
