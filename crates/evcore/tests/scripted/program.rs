@@ -1,8 +1,9 @@
 //! Random programs against an oracle: whatever the user does between which steps, no step is stale,
-//! and everything that was reported, posted or armed is delivered exactly once or taken back.
+//! and everything that was reported, posted or armed is delivered exactly once or taken back; the idle
+//! are named when the rule says so, and a shutdown is done when it should be.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
@@ -15,6 +16,14 @@ use crate::{script::Did, stage::Stage};
 #[derive(Clone, Debug)]
 enum Deed {
     Join,
+    /// Without a descriptor.
+    Begin,
+    SetIdle(usize),
+    SetBusy(usize),
+    SetCancelable(usize),
+    Shutdown(Duration),
+    /// By a handle, as another thread would.
+    ShutdownFromOutside(Duration),
     Close(usize),
     Post(usize, bool),
     PostNext(usize, bool),
@@ -30,6 +39,8 @@ struct Turn {
     time_passes: Duration,
     /// Who is reported, of those who live then.
     reported: Vec<(usize, bool)>,
+    /// Whether somebody seems to wait in the backlog: there is nobody when the loop looks.
+    knocks: bool,
     lock_is_free: bool,
     interrupted: bool,
     before: Vec<Deed>,
@@ -53,14 +64,34 @@ fn deed() -> impl Strategy<Value = Deed> {
     ];
     let arm = (who, side.clone(), after).prop_map(|(who, side, after)| Deed::Arm(who, side, after));
     let disarm = (who, side).prop_map(|(who, side)| Deed::Disarm(who, side));
-    prop_oneof![
+    let common = prop_oneof![
         3 => Just(Deed::Join),
+        1 => Just(Deed::Begin),
+        4 => who.prop_map(Deed::SetIdle),
+        1 => who.prop_map(Deed::SetBusy),
+        1 => who.prop_map(Deed::SetCancelable),
         2 => who.prop_map(Deed::Close),
         6 => post,
         1 => who.prop_map(Deed::Cancel),
         3 => arm,
         1 => disarm,
-    ]
+    ];
+    prop_oneof![40 => common, 1 => shutdown()]
+}
+
+fn shutdown() -> impl Strategy<Value = Deed> {
+    let timeout = prop_oneof![
+        1 => Just(Duration::ZERO),
+        1 => Just(Duration::MAX),
+        8 => (0..30_000_000_u64).prop_map(Duration::from_nanos),
+    ];
+    (any::<bool>(), timeout).prop_map(|(here, timeout)| {
+        if here {
+            Deed::Shutdown(timeout)
+        } else {
+            Deed::ShutdownFromOutside(timeout)
+        }
+    })
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -68,6 +99,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     (
         (0..3_000_000_u64).prop_map(Duration::from_nanos),
         prop::collection::vec((any::<usize>(), any::<bool>()), 0..6),
+        any::<bool>(),
         any::<bool>(),
         prop::bool::weighted(0.1),
         deeds(5),
@@ -77,9 +109,10 @@ fn turn() -> impl Strategy<Value = Turn> {
         ],
     )
         .prop_map(
-            |(time_passes, reported, lock_is_free, interrupted, before, after_each)| Turn {
+            |(time_passes, reported, knocks, lock_is_free, interrupted, before, after_each)| Turn {
                 time_passes,
                 reported,
+                knocks,
                 lock_is_free,
                 interrupted,
                 before,
@@ -89,11 +122,15 @@ fn turn() -> impl Strategy<Value = Turn> {
 }
 
 fn budgets() -> impl Strategy<Value = Budgets> {
-    (1..8_usize, 1..4_usize, 1..4_usize).prop_map(|(batch, expired, posted)| Budgets {
-        batch,
-        expired,
-        posted,
-        ..Budgets::default()
+    let few = 1..4_usize;
+    (1..8_usize, few.clone(), few.clone(), few).prop_map(|(batch, expired, posted, closing)| {
+        Budgets {
+            batch,
+            expired,
+            posted,
+            closing,
+            ..Budgets::default()
+        }
     })
 }
 
@@ -112,6 +149,17 @@ struct Owed {
     outside_left_over: bool,
     /// When each timer may fire, in nanoseconds of the true time, whatever the clock shows.
     armed: HashMap<(Token, Side), u64>,
+    /// The longest idle first.
+    idle: Vec<Token>,
+    /// Whose places are wanted, the oldest first, once that was decided in this turn.
+    chosen: Option<VecDeque<Token>>,
+    /// How many more of the idle may be named in this turn.
+    closings_left: usize,
+    /// A listener was reported, and not yet looked at.
+    knocked: bool,
+    shutdown_from_outside: Option<Duration>,
+    /// When the shutdown is over, by the clock that the loop shows.
+    over_ns: Option<u64>,
 }
 
 impl Owed {
@@ -139,25 +187,62 @@ impl Owed {
         }
     }
 
-    fn begin_turn(&mut self) {
+    fn begin_turn(&mut self, budgets: Budgets) {
         self.post_rest_of_batch();
         self.posted.extend(self.next.drain());
+        self.chosen = None;
+        self.closings_left = budgets.closing;
+    }
+
+    /// nginx's rule, with `free` of `capacity` places left.
+    fn choose(&mut self, free: usize, capacity: usize) {
+        let wanted = std::mem::take(&mut self.knocked) && free <= capacity / 16;
+        let most = (self.idle.len() / 8).clamp(1, 32);
+        let chosen = self.idle.iter().take(if wanted { most } else { 0 });
+        self.chosen = Some(chosen.copied().collect());
+    }
+
+    /// Who is named next, when the turn has come to that.
+    fn name_oldest(&mut self) -> Option<Token> {
+        while self.closings_left > 0 {
+            self.closings_left -= 1;
+            let oldest = *self.idle.first()?;
+            if self.over_ns.is_none() {
+                let chosen = self.chosen.as_mut().expect("chosen before");
+                while chosen.pop_front()? != oldest {}
+            }
+            self.idle.remove(0);
+            if self.posted.contains_key(&oldest) || self.next.contains_key(&oldest) {
+                self.idle.push(oldest);
+            } else {
+                return Some(oldest);
+            }
+        }
+        None
+    }
+
+    fn shut_down(&mut self, over_ns: u64) {
+        self.knocked = false;
+        self.over_ns = Some(self.over_ns.map_or(over_ns, |sooner| sooner.min(over_ns)));
     }
 
     fn close(&mut self, token: Token) {
         self.batch.remove(&token);
         self.cancel(token);
         self.armed.retain(|(owner, _), _| *owner != token);
+        self.idle.retain(|idle| *idle != token);
     }
 
     /// Whether the next wait must not wait.
     fn is_urgent(&self) -> bool {
         let within = [&self.posted, &self.next, &self.batch];
-        self.outside_left_over || within.iter().any(|owed| !owed.is_empty())
+        let closings = self.over_ns.is_some() && !self.idle.is_empty();
+        closings || self.outside_left_over || within.iter().any(|owed| !owed.is_empty())
     }
 
     fn is_nothing(&self) -> bool {
-        !self.is_urgent() && self.outside.is_empty() && self.armed.is_empty()
+        let outside = !self.outside.is_empty() || self.shutdown_from_outside.is_some();
+        !self.is_urgent() && !outside && self.armed.is_empty()
     }
 }
 
@@ -168,6 +253,13 @@ struct Run {
     owed: Owed,
     /// Everybody who ever was there, and whether they still are.
     tokens: Vec<(Token, bool)>,
+    /// Those who are there and have a descriptor.
+    watched: HashSet<Token>,
+    /// Those whose timers nobody need wait for.
+    cancelable: HashSet<Token>,
+    capacity: u32,
+    /// How many idle connections were named.
+    named: u64,
     /// Steps that came as posted, timers that fired, and posts from outside that came in, with how
     /// many of them were stale.
     posted: u64,
@@ -177,9 +269,15 @@ struct Run {
 }
 
 impl Run {
-    fn new(budgets: Budgets, locks: bool, watched: bool, resolution: Option<Duration>) -> Self {
+    fn new(
+        budgets: Budgets,
+        locks: bool,
+        watched: bool,
+        resolution: Option<Duration>,
+        capacity: u32,
+    ) -> Self {
         let stage = Stage::built(1, |builder, script| {
-            let mut builder = builder.budgets(budgets);
+            let mut builder = builder.budgets(budgets).connections(capacity);
             if let Some(resolution) = resolution {
                 builder = builder.timer_resolution(resolution);
             }
@@ -197,6 +295,10 @@ impl Run {
             resolution,
             owed: Owed::default(),
             tokens: Vec::new(),
+            watched: HashSet::new(),
+            cancelable: HashSet::new(),
+            capacity,
+            named: 0,
             posted: 0,
             expired: 0,
             received: 0,
@@ -220,6 +322,45 @@ impl Run {
                 let token = self.stage.join();
                 assert!(self.tokens.iter().all(|(other, _)| *other != token));
                 self.tokens.push((token, true));
+                self.watched.insert(token);
+            }
+            Deed::Begin => {
+                let token = self.stage.begin();
+                self.tokens.push((token, true));
+            }
+            Deed::SetIdle(who) => {
+                let Some((_, token, _)) = self.chosen(who) else {
+                    return;
+                };
+                let watched = self.watched.contains(&token);
+                assert_eq!(self.stage.ev.set_idle(token), watched);
+                self.owed.idle.retain(|idle| *idle != token);
+                self.owed.idle.extend(watched.then_some(token));
+            }
+            Deed::SetBusy(who) => {
+                let Some((_, token, _)) = self.chosen(who) else {
+                    return;
+                };
+                let idle = self.owed.idle.contains(&token);
+                assert_eq!(self.stage.ev.set_busy(token), idle);
+                self.owed.idle.retain(|idle| *idle != token);
+            }
+            Deed::SetCancelable(who) => {
+                let Some((_, token, lives)) = self.chosen(who) else {
+                    return;
+                };
+                assert_eq!(self.stage.ev.set_cancelable(token), lives);
+                self.cancelable.insert(token);
+            }
+            Deed::Shutdown(timeout) => {
+                self.stage.ev.shutdown(timeout);
+                let over_ns = self.over_ns(timeout);
+                self.owed.shut_down(over_ns);
+            }
+            Deed::ShutdownFromOutside(timeout) => {
+                self.stage.ev.handle().shutdown(timeout);
+                let asked = [self.owed.shutdown_from_outside, Some(timeout)];
+                self.owed.shutdown_from_outside = asked.into_iter().flatten().min();
             }
             Deed::Close(who) => {
                 let Some((at, token, lives)) = self.chosen(who) else {
@@ -229,6 +370,7 @@ impl Run {
                     self.stage.leave(token);
                     self.owed.close(token);
                     self.tokens[at].1 = false;
+                    self.watched.remove(&token);
                 } else {
                     assert!(!self.stage.ev.close(token));
                 }
@@ -294,7 +436,7 @@ impl Run {
         let mut events = HashMap::new();
         for (who, both) in &turn.reported {
             match self.chosen(*who) {
-                Some((_, token, true)) if events.len() < batch => {
+                Some((_, token, _)) if events.len() < batch && self.watched.contains(&token) => {
                     let ready = if *both {
                         Ready::READABLE | Ready::ERROR
                     } else {
@@ -312,8 +454,42 @@ impl Run {
         let fds = events
             .iter()
             .map(|(token, ready)| (self.stage.fd(*token), *ready));
-        self.stage.script.report(fds.collect());
+        let mut fds: Vec<_> = fds.collect();
+        if turn.knocks && fds.len() < batch && self.stage.ev.is_listening() {
+            fds.push((self.stage.listener_fd(0), Ready::READABLE));
+            self.owed.knocked = true;
+        }
+        self.stage.script.report(fds);
         events
+    }
+
+    /// When a shutdown that begins now is over, by the clock that is shown: no earlier than asked.
+    fn over_ns(&self, timeout: Duration) -> u64 {
+        let whole_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let shown_ns = self.stage.ev.clock().monotonic_ns();
+        let behind_ns = whole_ns(self.resolution.unwrap_or_default());
+        shown_ns
+            .saturating_add(whole_ns(timeout))
+            .saturating_add(behind_ns)
+    }
+
+    /// A handle's wish is heard in the turn that it makes.
+    fn hears_of_shutdown(&mut self) {
+        if let Some(asked) = self.owed.shutdown_from_outside.take() {
+            let ms = u64::try_from(asked.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            let over_ns = self.over_ns(Duration::from_millis(ms));
+            self.owed.shut_down(over_ns);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let mut armed = self.owed.armed.keys();
+        let nothing_is_left = self.watched.is_empty()
+            && !self.owed.is_urgent()
+            && armed.all(|(token, _)| self.cancelable.contains(token));
+        let shown_ns = self.stage.ev.clock().monotonic_ns();
+        let is_over = |over_ns| over_ns <= shown_ns || nothing_is_left;
+        self.owed.over_ns.is_some_and(is_over)
     }
 
     /// What the wait finds posted from outside comes in, as far as the budget goes.
@@ -331,16 +507,20 @@ impl Run {
     }
 
     fn waits(&mut self, turn: &Turn, budgets: Budgets) {
-        let events = self.reports(turn, budgets.batch);
+        self.owed.begin_turn(budgets);
+        let done = self.is_done();
+        assert_eq!(self.stage.ev.is_done(), done);
         let before_ns = self.now_ns();
-        self.stage.time.advance(turn.time_passes);
         self.stage.script.set_lock_free(turn.lock_is_free);
-        self.owed.begin_turn();
-        self.stage.script.record();
-        self.stage.wait();
-        let timeout = self.stage.script.timeouts()[0];
+        let timeout = self.stage.ev.prepare().unwrap();
         self.check_timeout(before_ns, timeout);
+        // Who stops listening forgets who knocked, and asks again when it listens again.
+        self.owed.knocked &= self.stage.ev.is_listening();
+        let events = self.reports(turn, budgets.batch);
+        self.stage.time.advance(turn.time_passes);
+        self.stage.ev.collect(timeout).unwrap();
         self.takes_in_posts(budgets.posted);
+        self.hears_of_shutdown();
         self.owed.batch = events;
         if self.stage.script.holds_lock() {
             self.owed.post_rest_of_batch();
@@ -349,7 +529,7 @@ impl Run {
 
     /// It waits for nothing that is there, and past nothing that is armed.
     fn check_timeout(&self, now_ns: u64, timeout: Option<Duration>) {
-        if self.owed.is_urgent() {
+        if self.owed.is_urgent() || self.is_done() {
             assert_eq!(timeout, Some(Duration::ZERO));
         }
         if let Some(resolution) = self.resolution {
@@ -358,12 +538,27 @@ impl Run {
             let latest_ns = first_ns.saturating_sub(now_ns) + 999_999;
             assert!(timeout.expect("a timer is armed").as_nanos() <= latest_ns.into());
         }
+        if let (Some(over_ns), None) = (self.owed.over_ns, self.resolution) {
+            let left_ns = over_ns.saturating_sub(now_ns);
+            assert!(timeout.expect("it gives up").as_nanos() <= left_ns.into());
+        }
     }
 
     /// Takes one step, which must be owed; whether there was one.
     fn steps(&mut self) -> bool {
+        if self.owed.batch.is_empty() && self.owed.chosen.is_none() {
+            let free = self.capacity.saturating_sub(self.stage.ev.active());
+            self.owed.choose(free as usize, self.capacity as usize);
+        }
         match self.stage.step() {
-            None => return false,
+            None => {
+                assert_eq!(self.owed.name_oldest(), None);
+                return false;
+            }
+            Some(Did::Closing(token)) => {
+                assert_eq!(self.owed.name_oldest(), Some(token));
+                self.named += 1;
+            }
             Some(Did::Ready(token, ready)) => {
                 // What is delivered directly comes before all that is posted.
                 let direct = self.owed.batch.remove(&token);
@@ -398,6 +593,7 @@ impl Run {
         let quiet = Turn {
             time_passes: Duration::from_millis(100),
             reported: Vec::new(),
+            knocks: false,
             lock_is_free: true,
             interrupted: false,
             before: Vec::new(),
@@ -427,9 +623,10 @@ proptest! {
         locks: bool,
         watched: bool,
         resolution in prop::option::of((1..50_000_000_u64).prop_map(Duration::from_nanos)),
+        capacity in 0..20_u32,
         turns in prop::collection::vec(turn(), 0..30),
     ) {
-        let mut run = Run::new(budgets, locks, watched, resolution);
+        let mut run = Run::new(budgets, locks, watched, resolution, capacity);
         for turn in &turns {
             run.takes(turn, budgets);
         }
@@ -447,7 +644,8 @@ proptest! {
         }
         prop_assert!(stats.stale >= run.received_stale);
         prop_assert!(stats.stale <= stats.events + run.received_stale);
-        let live = run.tokens.iter().filter(|(_, lives)| *lives).count();
-        prop_assert_eq!(run.stage.ev.active() as usize, live);
+        prop_assert_eq!(run.stage.ev.active() as usize, run.watched.len());
+        prop_assert_eq!(run.stage.ev.idle() as usize, run.owed.idle.len());
+        prop_assert_eq!(stats.closing, run.named);
     }
 }
