@@ -1,6 +1,6 @@
 //! When a worker listens, and whom it accepts.
 
-use evcore::{Error, EventLoop, Ready, balancer::Policy};
+use evcore::{Error, EventLoop, Ready, Side, balancer::Policy};
 
 use crate::{
     script::Did,
@@ -37,6 +37,60 @@ fn a_full_worker_stops_listening_and_starts_at_its_first_free_place() {
     stage.leave(a);
     stage.turn();
     assert!(stage.ev.is_listening() && stage.script.watches(stage.listener_fd(0)));
+}
+
+#[test]
+fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
+    for policy in [Policy::Off, Policy::mutex()] {
+        for freed_after in 0..=4 {
+            let mut stage = Stage::built(1, |builder, script| {
+                let builder = builder.connections(3).policy(policy);
+                builder.lock(script.clone())
+            });
+            stage.turn();
+            let [a, b, leaves] = [(); 3].map(|()| stage.join());
+            stage.arm_ms(a, Side::Read, 1);
+            stage.pass_ms(1);
+            stage.ev.post(b, Ready::WRITABLE);
+            stage.ev.handle().wake();
+            stage.report_readable(&[a]);
+            stage.wait();
+            assert!(!stage.ev.is_listening());
+            // One step of each: reported, woken, expired, posted.
+            let mut steps: Vec<_> = (0..freed_after).map_while(|_| stage.step()).collect();
+            stage.leave(leaves);
+            steps.extend(stage.rest());
+            assert_eq!(steps.len(), 4, "{steps:?}");
+            assert!(!stage.ev.is_listening(), "that is for a plan to say");
+            stage.connect(0, 2);
+            stage.report_listeners(&[0]);
+            assert_eq!(stage.turn().first(), Some(&Did::Accepted(0)), "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_worker_with_a_lock_starts_at_its_first_free_place_if_it_was_away_for_the_delay() {
+    let mut stage = Stage::built(1, |builder, script| {
+        let builder = builder.connections(16).policy(Policy::mutex());
+        builder.lock(script.clone())
+    });
+    stage.turn();
+    let tokens = [(); 16].map(|()| stage.join());
+    stage.turn();
+    assert_eq!(
+        stage.script.timeouts().last(),
+        Some(&None),
+        "only its own steps free a place"
+    );
+    stage.pass_ms(500);
+    stage.turn();
+    stage.leave(tokens[0]);
+    stage.turn();
+    assert!(
+        stage.ev.is_listening(),
+        "crowded, but it has given way for long enough"
+    );
 }
 
 #[test]

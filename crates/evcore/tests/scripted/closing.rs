@@ -1,5 +1,7 @@
 //! Closing a token, wherever its events are at that moment.
 
+use std::{collections::HashSet, mem::discriminant, time::Duration};
+
 use evcore::{Error, Interest, Mode, Ready, Side, Token};
 
 use crate::{
@@ -183,7 +185,7 @@ fn a_stale_token_is_refused_everywhere_and_disturbs_nobody() {
     stage.ev.post(living, Ready::WRITABLE);
 
     assert!(!stage.ev.close(stale));
-    assert!(!stage.ev.arm(stale, Side::Read, std::time::Duration::ZERO));
+    assert!(!stage.ev.arm(stale, Side::Read, Duration::ZERO));
     assert!(!stage.ev.disarm(stale, Side::Read));
     assert!(!stage.ev.post(stale, Ready::READABLE));
     assert_eq!(stage.ev.cancel(stale), Ready::NONE);
@@ -208,4 +210,110 @@ fn a_removal_that_the_kernel_refuses_closes_all_the_same() {
     stage.leave(token);
     assert_eq!(stage.ev.active(), 0);
     assert_ne!(stage.join(), token);
+}
+
+/// Two steps of every kind that there can be in one turn: clients come to a loop that goes on, the
+/// idle are named by one that shuts down. Whose they are.
+fn all_kinds(stage: &mut Stage, shuts_down: bool) -> [Token; 4] {
+    let tokens @ [a, b, c, d] = [(); 4].map(|()| stage.join());
+    for token in [a, b] {
+        stage.arm_ms(token, Side::Read, 5);
+        stage.arm_ms(token, Side::Write, 5);
+        stage.ev.post(token, Ready::PRIORITY);
+    }
+    for token in [c, d] {
+        stage.ev.post_next(token, Ready::PRIORITY);
+        stage.ev.handle().post(token, Ready::WRITABLE).unwrap();
+    }
+    stage.pass_ms(5);
+    stage.ev.handle().wake();
+    let mut reported = tokens
+        .map(|token| (stage.fd(token), Ready::READABLE))
+        .to_vec();
+    if shuts_down {
+        for token in tokens {
+            stage.ev.set_idle(token);
+        }
+        stage.ev.shutdown(Duration::from_secs(1));
+    } else {
+        stage.connect(0, 2);
+        reported.insert(1, (stage.listener_fd(0), Ready::READABLE));
+    }
+    stage.script.report(reported);
+    tokens
+}
+
+fn owner(did: &Did) -> Option<Token> {
+    match did {
+        Did::Ready(token, _) | Did::Expired(token, _) | Did::Closing(token) => Some(*token),
+        _ => None,
+    }
+}
+
+/// All steps of a turn and of the one after it; after so many of them something is done.
+fn two_turns(stage: &mut Stage, after: usize, mut deed: impl FnMut(&mut Stage)) -> Vec<Did> {
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        stage.wait();
+        loop {
+            if seen.len() == after {
+                deed(stage);
+            }
+            match stage.step() {
+                Some(did) => seen.push(did),
+                None => break,
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn from_every_step_of_every_phase_closing_takes_all_that_was_to_come_and_nothing_else() {
+    for shuts_down in [false, true] {
+        for locks in [false, true] {
+            let stage = || {
+                if locks {
+                    Stage::locking(1)
+                } else {
+                    Stage::listening(1)
+                }
+            };
+            let mut whole = stage();
+            all_kinds(&mut whole, shuts_down);
+            let undisturbed = two_turns(&mut whole, usize::MAX, |_| {});
+            let kinds: HashSet<_> = undisturbed.iter().map(discriminant).collect();
+            assert_eq!(kinds.len(), 4, "{undisturbed:?}");
+
+            for after in 0..undisturbed.len() {
+                for (closed, reuses) in
+                    (0..4).flat_map(|closed| [(closed, 0), (closed, 1), (closed, 2)])
+                {
+                    let mut stage = stage();
+                    let tokens = all_kinds(&mut stage, shuts_down);
+                    let mut closes = Some(tokens[closed]);
+                    let seen = two_turns(&mut stage, after, |stage| {
+                        let Some(token) = closes.take() else { return };
+                        stage.leave(token);
+                        for reuse in 0..reuses {
+                            let again = stage.join();
+                            assert_eq!(again.index(), token.index());
+                            if reuse + 1 < reuses {
+                                stage.leave(again);
+                            }
+                        }
+                    });
+                    let stays = |(at, did): &(usize, &Did)| {
+                        *at < after || owner(did) != Some(tokens[closed])
+                    };
+                    let expected = undisturbed.iter().enumerate().filter(stays);
+                    let expected: Vec<_> = expected.map(|(_, did)| *did).collect();
+                    assert_eq!(
+                        seen, expected,
+                        "{closed} closed after {after}, used again {reuses} times"
+                    );
+                }
+            }
+        }
+    }
 }

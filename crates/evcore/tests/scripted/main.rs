@@ -1,6 +1,7 @@
 //! The loop with scripted readiness, a clock that is moved by hand and a lock that answers as it is
 //! told: no sleep, no thread, and no kernel but for clients of the listeners.
 
+mod owed;
 mod script;
 mod stage;
 
@@ -20,5 +21,6 @@ mod posting;
 mod program;
 mod resolution;
 mod shutdown;
+mod starving;
 mod timeouts;
 mod watchdog;
