@@ -40,7 +40,7 @@ use std::{net::SocketAddr, process::Command};
 
 use evcore::{
     Listener,
-    balancer::{AcceptMutex, Board},
+    balancer::{AcceptMutex, Board, Peers},
 };
 use evcore_prefork::Worker;
 use evcore_tests::{Client, signal_to};
@@ -61,8 +61,10 @@ fn shared(options: Options) -> Shared {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Shared {
         listeners: vec![Listener::bind(any.into()).expect("a free port")],
+        own_listeners: Vec::new(),
         board: Board::shared(1).expect("a page"),
         mutex: AcceptMutex::local(),
+        peers: Peers::new(1).expect("a page"),
         options,
     }
 }

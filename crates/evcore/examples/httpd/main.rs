@@ -36,8 +36,8 @@ use std::{io, process::ExitCode};
 
 use evcore::{
     Listener,
-    accept::SocketFile,
-    balancer::{AcceptMutex, Board},
+    accept::{self, Address, SocketFile},
+    balancer::{AcceptMutex, Board, Peers, Policy},
 };
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -64,15 +64,16 @@ fn main() -> ExitCode {
 }
 
 fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let addresses = options.listen.iter().cloned();
+    let listeners: Vec<_> = addresses
+        .map(|address| listener(&options, address))
+        .collect::<Result<_, _>>()?;
     let shared = Shared {
-        listeners: options
-            .listen
-            .iter()
-            .cloned()
-            .map(Listener::bind)
-            .collect::<Result<_, _>>()?,
+        own_listeners: own_listeners(&options, &listeners)?,
+        listeners,
         board: Board::shared(options.workers.max(1))?,
         mutex: AcceptMutex::shared()?,
+        peers: Peers::new(seats(&options))?,
         options,
     };
     make_room_for_descriptors(&shared.options)?;
@@ -87,6 +88,43 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     };
     remove(&files);
     served
+}
+
+/// A seat, and so a descriptor, for each worker there can be at a time, if seats are what they need.
+fn seats(options: &Options) -> usize {
+    match options.policy {
+        Policy::LeastLoaded { .. } => Supervisor::new(options.workers)
+            .seats()
+            .min(Peers::MAX_SEATS),
+        _ => 1,
+    }
+}
+
+fn listener(options: &Options, address: Address) -> Result<Listener, accept::Error> {
+    let spread_by_kernel = options.policy == Policy::ReusePort;
+    Listener::builder()
+        .reuse_port(spread_by_kernel)
+        .bind(address)
+}
+
+/// With `reuseport`, more listeners at the same addresses: a set for each worker but the first.
+///
+/// They are made here so that they stay open when a worker goes: whoever waits at a listener that
+/// is closed is sent away.
+fn own_listeners(
+    options: &Options,
+    first: &[Listener],
+) -> Result<Vec<Vec<Listener>>, accept::Error> {
+    if options.policy != Policy::ReusePort {
+        return Ok(Vec::new());
+    }
+    let set = |_| {
+        let addresses = first.iter().map(Listener::local_addr).cloned();
+        addresses
+            .map(|address| listener(options, address))
+            .collect()
+    };
+    (1..options.workers).map(set).collect()
 }
 
 /// Removes what Unix sockets leave behind: workers do not, since others share the listeners.
@@ -111,11 +149,13 @@ fn serve_in_workers(
     shared: Shared,
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (mutex, board) = (shared.mutex.clone(), shared.board.clone());
+    let peers = shared.peers.clone();
     let outcome = Supervisor::new(workers)
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(shared.options.shutdown_timeout * 2)
         .on_exit(move |dead| {
             mutex.force_unlock(dead.pid);
+            peers.bury(dead.pid);
             board.reset_gauges(dead.index);
             report(dead);
         })
@@ -153,9 +193,9 @@ fn work(worker: Worker, shared: Shared) -> i32 {
 
 /// Raises the soft limit of descriptors as far as the connections need and the hard limit allows.
 fn make_room_for_descriptors(options: &Options) -> io::Result<()> {
-    /// Standard streams, listeners, the poller, the waker, signals.
+    /// Standard streams, listeners, the poller, the waker, signals. Seats are counted apart.
     const BESIDES: u64 = 32;
-    let wanted = u64::from(options.connections) + BESIDES;
+    let wanted = u64::from(options.connections) + BESIDES + seats(options) as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (Some(current), allowed) = (current, maximum.unwrap_or(u64::MAX)) else {
         return Ok(());

@@ -13,8 +13,9 @@ Usage: httpd [OPTIONS]
   --listen ADDR            address and port, [v6]:port, or unix:PATH;
                            may be repeated                     [127.0.0.1:8080]
   --workers N | auto       worker processes; 0: serve in this process    [auto]
-  --accept off | mutex     how workers share the listeners               [mutex]
-  --accept-delay MS        how long a worker without the lock waits      [500]
+  --accept off | mutex | exclusive | reuseport | least-loaded
+                           how workers share the listeners        [least-loaded]
+  --accept-delay MS        how long a worker goes without a look         [500]
   --multi-accept N         accepts a turn at most                        [64]
   --poller NAME            auto, or one that this system has: epoll, kqueue,
                            port, poll, select                            [auto]
@@ -95,7 +96,7 @@ impl From<lexopt::Error> for BadOption {
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOption> {
     let mut parser = Parser::from_args(arguments);
     let mut options = Options::default();
-    let mut sharing = Sharing::Mutex;
+    let mut sharing = Sharing::LeastLoaded;
     let mut delay = Duration::from_millis(500);
     while let Some(argument) = parser.next()? {
         let Arg::Long(name) = argument else {
@@ -168,15 +169,23 @@ impl Default for Options {
 enum Sharing {
     Off,
     Mutex,
+    Exclusive,
+    ReusePort,
+    LeastLoaded,
 }
 
 impl Sharing {
     /// A single worker has nobody to share with, and so needs no lock (nginx).
     fn policy(self, delay: Duration, workers: usize) -> Policy {
-        match self {
-            Self::Mutex if workers > 1 => Policy::Mutex { delay },
-            Self::Mutex | Self::Off => Policy::Off,
-        }
+        let policy = match self {
+            _ if workers <= 1 => Policy::Off,
+            Self::Off => Policy::Off,
+            Self::Mutex => Policy::mutex(),
+            Self::Exclusive => Policy::exclusive(),
+            Self::ReusePort => Policy::ReusePort,
+            Self::LeastLoaded => Policy::least_loaded(),
+        };
+        policy.with_delay(delay)
     }
 }
 
@@ -187,10 +196,12 @@ impl FromStr for Sharing {
         match value {
             "off" => Ok(Self::Off),
             "mutex" => Ok(Self::Mutex),
-            "exclusive" | "reuseport" | "least-loaded" => Err(BadOption(format!(
-                "--accept {value} is not built yet; there are: off, mutex"
+            "exclusive" => Ok(Self::Exclusive),
+            "reuseport" => Ok(Self::ReusePort),
+            "least-loaded" => Ok(Self::LeastLoaded),
+            _ => Err(BadOption(format!(
+                "--accept {value:?}: it is off, mutex, exclusive, reuseport or least-loaded"
             ))),
-            _ => Err(BadOption(format!("--accept {value:?}: it is off or mutex"))),
         }
     }
 }

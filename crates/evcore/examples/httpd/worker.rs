@@ -4,7 +4,7 @@ use std::io;
 
 use evcore::{
     Budgets, Builder, EventLoop, Listener,
-    balancer::{AcceptMutex, Board, Policy, this_process},
+    balancer::{AcceptMutex, Board, Peers, Policy, this_process},
     timer::{NeverEarly, TimerHeap, TimerTree},
 };
 use evcore_prefork::{Stop, Worker};
@@ -19,8 +19,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Shared {
     pub listeners: Vec<Listener>,
+    /// With `reuseport`: those of the workers behind the first, who has the others.
+    pub own_listeners: Vec<Vec<Listener>>,
     pub board: Board,
     pub mutex: AcceptMutex,
+    pub peers: Peers,
     pub options: Options,
 }
 
@@ -28,16 +31,26 @@ pub struct Shared {
 pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::error::Error>> {
     let Shared {
         listeners,
+        own_listeners,
         board,
         mutex,
+        peers,
         options,
     } = shared;
     let mut builder = configured(&options);
-    for listener in listeners {
+    let mut sets = std::iter::once(listeners).chain(own_listeners);
+    let mine = match options.policy {
+        Policy::ReusePort => sets.nth(worker.index()),
+        _ => sets.next(),
+    };
+    for listener in mine.ok_or("no listeners for this worker")? {
         builder = builder.listener(listener);
     }
-    if matches!(options.policy, Policy::Mutex { .. }) {
-        builder = builder.lock(mutex.handle(this_process()));
+    // The lock is also for `least-loaded` on pollers that cannot wake one worker alone.
+    builder = builder.lock(mutex.handle(this_process()));
+    if matches!(options.policy, Policy::LeastLoaded { .. }) {
+        let seat = peers.seat(this_process());
+        builder = builder.seat(seat.ok_or("no seat for this worker")?);
     }
     let ev = builder.build()?;
     worker.wake_fd(ev.handle())?;
