@@ -14,6 +14,8 @@ use crate::World;
 /// is left to happen, or that reaches [the end](World::set_end), fails with an
 /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](std::io::ErrorKind::TimedOut).
 ///
+/// Under [`Workers`](crate::Workers) its waits return at once: there it is they who let time pass.
+///
 /// Under a bare [`Poller`](evcore::poller::Poller) with
 /// [`Fault::InterruptedWait`](crate::Fault::InterruptedWait), ask for
 /// [`see_signals`](evcore::poller::Poller::see_signals), as the loop does: the poller would measure

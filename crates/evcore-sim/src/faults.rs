@@ -44,7 +44,7 @@ pub enum Fault {
     Fragment,
     /// A piece of data comes up to three seconds late, and what is behind it waits for it.
     Delay,
-    /// The network resets a connection, for both ends, and what is on its way is lost.
+    /// The network resets a connection, for both ends, behind what was sent so far.
     Reset,
     /// A client has gone before it was accepted, and accepting says so.
     Abort,

@@ -56,8 +56,10 @@ impl State {
 
     /// The other side has taken a client's connection up.
     pub(crate) fn connected(&mut self, end: EndId) {
+        self.net.end_mut(end).under_way -= 1;
         let Owner::Client(client) = self.net.end(end).owner else {
-            return;
+            // It has gone meanwhile.
+            return self.net.tidy(end);
         };
         let slot = &mut self.clients[client as usize];
         if slot.end == Some(end) {

@@ -70,8 +70,11 @@ impl State {
             _ if !self.net.end(server.other()).is_open() => self.abandon(server),
             Ok(Some(listener)) => {
                 self.line_up(listener, server);
-                let after_ns = self.latency_ns(server.other());
-                self.enter_after(after_ns, Happening::Connected(server.other()));
+                let client = server.other();
+                let after_ns = self.latency_ns(client);
+                // The news is under way as anything else is: nobody else gets the place meanwhile.
+                self.net.end_mut(client).under_way += 1;
+                self.enter_after(after_ns, Happening::Connected(client));
             }
             Ok(None) if times < KNOCKS => {
                 let after = KNOCK_AGAIN * (1 << (times - 1));

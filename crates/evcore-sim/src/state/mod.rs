@@ -16,7 +16,7 @@ use evcore::{Ready, clock::Reading};
 use crate::{
     Chance, Conditions, Fault, Faults, Rng,
     agenda::{Agenda, Happening, Segment},
-    net::{EndId, Net},
+    net::{EndId, Family, Net},
     poll::{Instance, Object},
     rng::whole_ns,
     trace::{Trace, What},
@@ -222,8 +222,8 @@ impl State {
     /// How long something takes from one end to the other.
     pub(crate) fn latency_ns(&mut self, to: EndId) -> u64 {
         match self.net.end(to).family {
-            crate::net::Family::Unix => 0,
-            crate::net::Family::Tcp => whole_ns(self.rng.time(&self.conditions.latency)),
+            Family::Unix => 0,
+            Family::Tcp => whole_ns(self.rng.time(&self.conditions.latency)),
         }
     }
 }
