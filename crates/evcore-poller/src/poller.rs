@@ -270,6 +270,22 @@ impl Poller {
         Ok(events.len())
     }
 
+    /// Tells the kernel at once what the next wait would tell it first, and returns whether that
+    /// wait has news already: of a change that was refused.
+    ///
+    /// For who sleeps elsewhere, until the kernel says that this poller has something; a
+    /// [`wait`](Self::wait) needs no help. A backend that [defers](Abilities::defers) says nothing
+    /// to its kernel before the wait, so there this is not enough.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Forked`].
+    pub fn flush(&mut self) -> Result<bool> {
+        self.made_in.check()?;
+        self.tell_changes();
+        Ok(!self.refused.is_empty())
+    }
+
     /// Whether a signal that interrupts a wait ends it with [`Error::Interrupted`] (`true`), or
     /// the wait goes on to the same deadline (`false`, as it is at first).
     ///
