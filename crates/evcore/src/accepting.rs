@@ -103,9 +103,9 @@ impl<L: Listen> Accepting<L> {
     }
 
     /// How long until a pause is over; `None`: there is none.
-    pub(crate) fn resumes_in(&self, now_ms: u64) -> Option<Duration> {
-        let resumes_ms = self.backoff.resumes_at()?;
-        Some(Duration::from_millis(resumes_ms.saturating_sub(now_ms)))
+    pub(crate) fn resumes_in(&self, now_ns: u64) -> Option<Duration> {
+        let resumes = Duration::from_millis(self.backoff.resumes_at()?);
+        Some(resumes.saturating_sub(Duration::from_nanos(now_ns)))
     }
 
     /// Notes that a listener may have clients. `false`: it has been closed.

@@ -70,13 +70,11 @@ impl<L: Listen> EventLoop<L> {
         }
     }
 
-    /// The turn is over, if one is under way.
+    /// The turn is over, if one is under way. Returns the time, if it was asked for that.
     #[inline]
-    pub(crate) fn end_measuring(&mut self) {
+    pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         let measures = &mut self.measures;
-        let Some(began_ns) = measures.began_ns.take() else {
-            return;
-        };
+        let began_ns = measures.began_ns.take()?;
         let now_ns = self.clock.ask_monotonic_ns();
         let took_ns = now_ns.saturating_sub(began_ns);
         measures.histograms.turn_took(took_ns);
@@ -90,5 +88,6 @@ impl<L: Listen> EventLoop<L> {
             self.stats.slow_turns += u64::from(watchdog.turn_ends(ended));
             self.unwatch();
         }
+        Some(now_ns)
     }
 }

@@ -113,9 +113,8 @@ impl<L: Listen> EventLoop<L> {
     }
 
     /// How long until the shutdown gives up; `None`: there is none.
-    pub(crate) fn gives_up_in(&self) -> Option<Duration> {
-        let over_ns = self.shutdown.over_ns?;
-        let left_ns = over_ns.saturating_sub(self.clock.monotonic_ns());
+    pub(crate) fn gives_up_in(&self, now_ns: u64) -> Option<Duration> {
+        let left_ns = self.shutdown.over_ns?.saturating_sub(now_ns);
         Some(Duration::from_nanos(left_ns))
     }
 

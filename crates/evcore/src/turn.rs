@@ -45,13 +45,13 @@ impl<L: Listen> EventLoop<L> {
     /// The poller's, or a listener's that the turn before met. Nothing is lost, the accept lock is
     /// not held, and the loop can go on: a listener that failed is left alone for half a second.
     pub fn wait(&mut self) -> Result<()> {
-        let timeout = self.prepare()?;
+        let timeout = self.follow_plan()?;
         self.collect(timeout)
     }
 
     /// The first half of [`wait`](Self::wait), up to the wait itself: finishes the turn before, asks
-    /// the balancer, starts or stops listening, and says how long to wait at most (`None`: without
-    /// limit).
+    /// the balancer, starts or stops listening, tells the poller's changes to the kernel, and says how
+    /// long to wait at most (`None`: without limit).
     ///
     /// With [`collect`](Self::collect), for who drives more than one loop from one thread: a
     /// simulator of many workers, or another loop that this one is a part of. From here to the end
@@ -75,15 +75,14 @@ impl<L: Listen> EventLoop<L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn prepare(&mut self) -> Result<Option<Duration>> {
-        self.finish_turn();
-        self.accepting.report_failure()?;
-        let now_ms = self.clock.monotonic_ms();
-        let plan = self
-            .accepting
-            .plan(now_ms, self.load_to_offer(), &self.poller);
-        self.accepting.follow(&plan, now_ms, &mut self.poller)?;
-        self.stats.calls += u64::from(plan.calls.is_some());
-        Ok(self.timeout(&plan))
+        let timeout = self.follow_plan()?;
+        // Who sleeps elsewhere is to be woken by what the kernel is told now.
+        let has_news = self.poller.flush()?;
+        Ok(if has_news {
+            Some(Duration::ZERO)
+        } else {
+            timeout
+        })
     }
 
     /// The second half of [`wait`](Self::wait): waits for so long at most, updates the clock, and
@@ -143,6 +142,18 @@ impl<L: Listen> EventLoop<L> {
         }
     }
 
+    /// Ends the turn before, does what the balancer says, and tells how long to wait.
+    fn follow_plan(&mut self) -> Result<Option<Duration>> {
+        let now_ns = self.finish_turn();
+        self.accepting.report_failure()?;
+        let now_ms = self.clock.monotonic_ms();
+        let load = self.load_to_offer();
+        let plan = self.accepting.plan(now_ms, load, &self.poller);
+        self.accepting.follow(&plan, now_ms, &mut self.poller)?;
+        self.stats.calls += u64::from(plan.calls.is_some());
+        Ok(self.timeout(&plan, now_ns))
+    }
+
     fn enter_next_phase(&mut self) {
         self.phase = match self.phase {
             Phase::Batch => {
@@ -161,23 +172,30 @@ impl<L: Listen> EventLoop<L> {
     }
 
     /// Leaves nothing of the turn before but what is queued; what waited for the next turn is due.
-    fn finish_turn(&mut self) {
-        self.end_measuring();
+    /// Returns the time from which the next wait is to be counted, in nanoseconds.
+    fn finish_turn(&mut self) -> u64 {
+        let ended_ns = self.end_measuring();
         self.post_rest_of_batch();
         self.slots.begin_turn();
         self.accepting.release_lock();
         self.phase = Phase::Over;
+        // The clock is behind by what the handlers took. Where it stands still until a tick, what is
+        // due by another time is not due yet.
+        let counts = self.pace.is_every_wait();
+        ended_ns
+            .filter(|_| counts)
+            .unwrap_or_else(|| self.clock.monotonic_ns())
     }
 
     /// The earliest of the next timer, the end of a pause of the listeners, that of a shutdown, the
     /// limit of the plan, and now if work was carried over or there is nothing to wait for any more.
-    fn timeout(&self, plan: &Plan) -> Option<Duration> {
+    fn timeout(&self, plan: &Plan, now_ns: u64) -> Option<Duration> {
         if self.has_work() || self.is_done() {
             return Some(Duration::ZERO);
         }
-        let timer = self.timers.wait(self.clock.monotonic_ns());
-        let resumption = self.accepting.resumes_in(self.clock.monotonic_ms());
-        let due = earliest(earliest(timer, resumption), self.gives_up_in());
+        let timer = self.timers.wait(now_ns);
+        let resumption = self.accepting.resumes_in(now_ns);
+        let due = earliest(earliest(timer, resumption), self.gives_up_in(now_ns));
         let limit = plan.wait_at_most_ms.map(Duration::from_millis);
         earliest(self.pace.wait(due, &self.clock), limit)
     }

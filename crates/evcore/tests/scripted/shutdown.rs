@@ -150,7 +150,7 @@ fn it_gives_up_when_its_time_is_over_and_waits_no_longer() {
         stage.pass_ms(40);
         assert_eq!(stage.turn(), []);
         assert_eq!(stage.turn(), []);
-        assert_eq!(stage.script.timeouts(), [Some(ms(100)), Some(ms(60))]);
+        assert_eq!(stage.script.timeouts(), [Some(ms(60)), Some(ms(60))]);
         stage.time.advance(Duration::from_nanos(59_999_999));
         stage.turn();
         assert!(!stage.ev.is_done(), "a nanosecond is left");

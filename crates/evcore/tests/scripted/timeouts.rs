@@ -48,6 +48,22 @@ fn it_waits_for_the_earliest_timer_and_not_after_that() {
 }
 
 #[test]
+fn what_the_handlers_took_is_not_waited_for_again() {
+    let mut stage = Stage::new();
+    let token = stage.join();
+    stage.report_readable(&[token]);
+    stage.wait();
+    assert_eq!(stage.rest().len(), 1);
+    stage.arm_ms(token, Side::Read, 40);
+    stage.time.advance(30 * MS + NS);
+    assert_eq!(timeout(&mut stage), Some(10 * MS - NS));
+    // And where they took longer than that, it does not wait at all.
+    stage.arm_ms(token, Side::Read, 40);
+    stage.time.advance(50 * MS);
+    assert_eq!(timeout(&mut stage), Some(Duration::ZERO));
+}
+
+#[test]
 fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
     // Within a millisecond, at its edges, and across one.
     for begun_ns in [0, 1, 500_000, 999_999] {
