@@ -1,0 +1,376 @@
+//! The server under test: it answers lines, by every means that the loop has, and keeps an account
+//! of it all.
+//!
+//! A request is a line, `7 later 300`: its number, how to answer, and how many bytes the answer is to
+//! have. Answers come in the order of the requests.
+
+use std::{io::ErrorKind, time::Duration};
+
+use evcore::{Accepted, EventLoop, Interest, Mode, Ready, Side, Step, Table, Token};
+use evcore_sim::{App, Process, SimListener, SimMutex, SimStream};
+
+use crate::{audit::Audit, setting::Setting};
+
+/// How long a connection may be idle.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a client may take to take an answer.
+const SENDING: Duration = Duration::from_secs(10);
+
+/// How long an answer takes that comes by a timer.
+const SLEEP: Duration = Duration::from_millis(1_500);
+
+/// A worker.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    ev: EventLoop<SimListener>,
+    conns: Table<Connection>,
+    audit: Audit,
+    process: Process,
+    mutex: SimMutex,
+    mode: Mode,
+    /// How many have come: their serial numbers.
+    comers: u64,
+    /// What the loop had delivered from its posted queue when it was last looked at.
+    posted: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: SimStream,
+    serial: u64,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Being answered.
+    request: Option<Request>,
+    /// It may have sent more.
+    readable: bool,
+    /// It will send no more.
+    ended: bool,
+    /// What the loop was last asked for (`Level`).
+    interest: Interest,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    number: u64,
+    length: usize,
+    by: Means,
+}
+
+/// By what means a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    Now,
+    /// By a post, later in this turn.
+    Later,
+    /// By a post to the next turn.
+    Next,
+    /// By a timer.
+    Timer,
+    /// Now, and somebody else is thrown out for it.
+    Ousting,
+    /// Not at all: the connection is closed.
+    Leaving,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    Ends,
+}
+
+impl Subject {
+    pub(crate) fn new(process: &Process, setting: &Setting, mutex: &SimMutex) -> Self {
+        Self {
+            ev: setting.event_loop(process, mutex),
+            conns: Table::with_capacity(setting.connections),
+            audit: Audit::new(setting.budgets, setting.punctuality()),
+            process: process.clone(),
+            mutex: mutex.clone(),
+            mode: setting.mode,
+            comers: 0,
+            posted: 0,
+        }
+    }
+
+    /// Asks it to come to an end.
+    pub(crate) fn shut_down(&mut self) {
+        self.ev.shutdown(Duration::from_secs(60));
+    }
+
+    /// It has come to its end in time: nobody is left.
+    pub(crate) fn check_end(&self) {
+        assert!(self.conns.is_empty() && self.ev.active() == 0);
+        self.audit.closes();
+    }
+
+    fn welcome(&mut self, new: Accepted<SimStream>) {
+        let interest = match self.mode {
+            Mode::Edge => Interest::BOTH,
+            _ => Interest::READ,
+        };
+        let place = self.conns.vacant_entry().expect("the loop counts places");
+        let token = place.token();
+        self.ev
+            .add(token, &new.stream, interest, self.mode)
+            .expect("the simulator refuses none");
+        self.comers += 1;
+        place.insert(Connection {
+            stream: new.stream,
+            serial: self.comers,
+            input: Vec::new(),
+            output: Vec::new(),
+            request: None,
+            readable: false,
+            ended: false,
+            interest,
+        });
+        self.audit.begins(token, self.comers);
+        self.arm(token, Side::Read, IDLE);
+    }
+
+    fn ready(&mut self, token: Token, ready: Ready) {
+        let conn = self.conns.get_mut(token).expect("it was just looked at");
+        if ready.is_error() {
+            return self.end(token);
+        }
+        conn.readable |= ready.is_readable() || ready.is_read_closed();
+        let is_posted = self.ev.stats().posted > self.posted;
+        if is_posted && matches!(conn.request, Some(it) if it.by.is_posted()) {
+            self.answer(token);
+        }
+        self.go_on(token);
+    }
+
+    fn expired(&mut self, token: Token, side: Side) {
+        let conn = self.conns.get(token).expect("it was just looked at");
+        match conn.request {
+            Some(Request {
+                by: Means::Timer, ..
+            }) if side == Side::Write && conn.output.is_empty() => {
+                self.answer(token);
+                self.go_on(token);
+            }
+            _ => self.end(token),
+        }
+    }
+
+    /// Does for a connection what there is to do.
+    fn go_on(&mut self, token: Token) {
+        while let Some(conn) = self.conns.get_mut(token) {
+            if !conn.output.is_empty() {
+                match conn.send() {
+                    Ok(true) => self.sent(token),
+                    Ok(false) => return self.blocked(token),
+                    Err(_) => return self.end(token),
+                }
+            } else if conn.request.is_some() {
+                return self.settle(token, Interest::NONE);
+            } else if let Some(request) = conn.next_request() {
+                self.begin(token, request);
+            } else if conn.ended || conn.receive() == Fate::Ends {
+                return self.end(token);
+            } else if !conn.readable {
+                self.ev.rearm(token, Interest::READ);
+                self.ev.set_idle(token);
+                return self.settle(token, Interest::READ);
+            }
+        }
+    }
+
+    fn begin(&mut self, token: Token, request: Request) {
+        self.conns.get_mut(token).expect("it lives").request = Some(request);
+        self.ev.set_busy(token);
+        self.disarm(token, Side::Read);
+        match request.by {
+            Means::Now => self.answer(token),
+            Means::Later => {
+                self.ev.post(token, Ready::NONE);
+                self.audit.posts(token);
+            }
+            Means::Next => {
+                self.ev.post_next(token, Ready::NONE);
+                self.audit.posts_next(token);
+            }
+            Means::Timer => self.arm(token, Side::Write, SLEEP),
+            Means::Ousting => {
+                let other = self.conns.tokens().find(|other| *other != token);
+                other.into_iter().for_each(|other| self.end(other));
+                self.answer(token);
+            }
+            Means::Leaving => self.end(token),
+        }
+    }
+
+    fn answer(&mut self, token: Token) {
+        let conn = self.conns.get_mut(token).expect("it lives");
+        let request = conn.request.take().expect("there is something to answer");
+        conn.output.extend(answer(request.number, request.length));
+    }
+
+    /// An answer has been sent.
+    fn sent(&mut self, token: Token) {
+        self.disarm(token, Side::Write);
+        self.arm(token, Side::Read, IDLE);
+    }
+
+    /// An answer has been sent in part.
+    fn blocked(&mut self, token: Token) {
+        self.ev.rearm(token, Interest::WRITE);
+        self.disarm(token, Side::Read);
+        self.arm(token, Side::Write, SENDING);
+        self.settle(token, Interest::WRITE);
+    }
+
+    /// Asks the poller for what the connection waits for.
+    fn settle(&mut self, token: Token, interest: Interest) {
+        let conn = self.conns.get_mut(token).expect("it lives");
+        if self.mode != Mode::Edge && conn.interest != interest {
+            conn.interest = interest;
+            self.ev.modify(token, interest).expect("it is watched");
+        }
+    }
+
+    fn end(&mut self, token: Token) {
+        let conn = self.conns.remove(token).expect("it lives");
+        self.audit.ends(token);
+        assert!(self.ev.close_fd(token, conn.stream));
+    }
+
+    fn arm(&mut self, token: Token, side: Side, after: Duration) {
+        let now_ns = self.ev.clock().monotonic_ns();
+        self.audit.arms(token, side, now_ns, after);
+        assert!(self.ev.arm(token, side, after));
+    }
+
+    fn disarm(&mut self, token: Token, side: Side) {
+        self.audit.disarms(token, side);
+        self.ev.disarm(token, side);
+    }
+
+    /// Holds a step against the account.
+    fn check(&mut self, step: &Step<SimStream>) {
+        let token = match step {
+            Step::Ready(token, _) | Step::Expired(token, _) | Step::Closing(token) => *token,
+            Step::Accepted(_) | Step::Woken => return,
+        };
+        let serial = self.conns.get(token).map(|conn| conn.serial);
+        self.audit.named(token, serial);
+        if self.ev.stats().posted > self.posted {
+            self.audit.delivered(token);
+        }
+        if let Step::Expired(_, side) = *step {
+            let now_ns = self.ev.clock().monotonic_ns();
+            self.audit.expires(token, side, now_ns);
+            assert_ne!(
+                self.mutex.owner(),
+                Some(self.process.id()),
+                "a timer fired while the accept lock was held"
+            );
+        }
+    }
+}
+
+impl App for Subject {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.ev
+    }
+
+    fn take(&mut self, step: Step<SimStream>) {
+        self.check(&step);
+        match step {
+            Step::Accepted(new) => self.welcome(new),
+            Step::Ready(token, ready) => self.ready(token, ready),
+            Step::Expired(token, side) => self.expired(token, side),
+            Step::Closing(token) => self.end(token),
+            Step::Woken => panic!("nobody has a handle"),
+        }
+        self.posted = self.ev.stats().posted;
+    }
+
+    fn turn_over(&mut self) {
+        let now = self.process.world().now();
+        let now_ns = self.ev.clock().monotonic_ns();
+        self.audit.turn_over(now, now_ns, self.ev.stats());
+        assert_ne!(self.mutex.owner(), Some(self.process.id()), "a lock kept");
+    }
+
+    fn is_done(&self) -> bool {
+        self.ev.is_done()
+    }
+}
+
+impl Connection {
+    /// Sends what it can of what there is, and says whether that was all.
+    fn send(&mut self) -> std::io::Result<bool> {
+        loop {
+            match self.stream.send(&self.output) {
+                Ok(sent) => drop(self.output.drain(..sent)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            if self.output.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads once, if there may be something.
+    fn receive(&mut self) -> Fate {
+        if !self.readable {
+            return Fate::Stays;
+        }
+        let mut buffer = [0; 256];
+        match self.stream.recv(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(received) => self.input.extend(&buffer[..received]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+            Err(_) => return Fate::Ends,
+        }
+        Fate::Stays
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        let end = self.input.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        let line = String::from_utf8(line).expect("clients send text");
+        Some(Request::parse(line.trim_end()).expect("clients know how to ask"))
+    }
+}
+
+impl Request {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (number, by, length) = (words.next()?, words.next()?, words.next()?);
+        let by = match by {
+            "now" => Means::Now,
+            "later" => Means::Later,
+            "next" => Means::Next,
+            "timer" => Means::Timer,
+            "ousting" => Means::Ousting,
+            "leaving" => Means::Leaving,
+            _ => return None,
+        };
+        Some(Self {
+            number: number.parse().ok()?,
+            length: length.parse().ok()?,
+            by,
+        })
+    }
+}
+
+impl Means {
+    fn is_posted(self) -> bool {
+        matches!(self, Self::Later | Self::Next)
+    }
+}
+
+/// What a client is to hear.
+pub(crate) fn answer(number: u64, length: usize) -> Vec<u8> {
+    let mut bytes = format!("{number}:").into_bytes();
+    bytes.resize(bytes.len() + length, b'.');
+    bytes.push(b'\n');
+    bytes
+}
