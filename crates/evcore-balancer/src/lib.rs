@@ -13,6 +13,7 @@ mod least_loaded;
 mod lock;
 mod raw;
 mod raw_peers;
+mod seat;
 
 // Memory and descriptors from the kernel are invisible to loom, and nothing that loom checks lives
 // there.
@@ -32,10 +33,11 @@ pub use balancer::Balancer;
 pub use board::{Board, Line, Snapshot};
 pub use lock::{AcceptMutex, Lock, MutexHandle, this_process};
 #[cfg(not(evcore_loom))]
-pub use peers::{PeerSeat, Peers, Seat};
+pub use peers::{PeerSeat, Peers};
 pub use plan::{Duty, Plan};
 pub use policy::Policy;
 pub use raw::{RawAcceptMutex, Word};
 pub use raw_peers::{RawPeers, SeatWords};
+pub use seat::Seat;
 pub use situation::{Load, Situation};
 pub use view::{Keeper, Peer, View};

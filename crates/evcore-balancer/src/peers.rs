@@ -5,14 +5,14 @@
 //! of them listens at any time, as does one of the old.
 
 use std::{
-    fmt, io,
+    io,
     num::NonZeroU32,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     sync::Arc,
 };
 
 use crate::{
-    Load, RawPeers, SeatWords, View, bell::Bell, lock::this_process, shared::Shared,
+    Load, RawPeers, Seat, SeatWords, View, bell::Bell, lock::this_process, shared::Shared,
     sync::AtomicU32,
 };
 
@@ -138,62 +138,6 @@ impl Peers {
             }
         }
     }
-}
-
-/// What an event loop needs of the other workers: to see them, to be seen, and to wake one.
-///
-/// [`PeerSeat`] is the real one; a test or a simulator brings its own.
-///
-/// ```
-/// use evcore_balancer::{Load, Seat, View};
-///
-/// /// A worker that has no peers.
-/// #[derive(Debug)]
-/// struct Alone;
-///
-/// impl Seat for Alone {
-///     fn is_called(&self) -> bool {
-///         false
-///     }
-///     fn look(&mut self, _load: Load) -> View {
-///         View::alone()
-///     }
-///     fn take(&mut self) {}
-///     fn resign(&mut self) {}
-///     fn call(&mut self, _peer: u32) {}
-///     fn bell(&self) -> Option<std::os::fd::RawFd> {
-///         None
-///     }
-///     fn silence(&mut self) {}
-/// }
-///
-/// assert_eq!(Alone.look(Load::default()), View::alone());
-/// ```
-pub trait Seat: fmt::Debug {
-    /// Whether another has called this worker since its last look. Cheap: asked every turn.
-    #[must_use]
-    fn is_called(&self) -> bool;
-
-    /// Shows this worker's load, answers a call, and tells what is seen of the others.
-    #[must_use]
-    fn look(&mut self, load: Load) -> View;
-
-    /// Makes this worker the keeper. Its listeners are registered now.
-    fn take(&mut self);
-
-    /// Makes this worker the keeper no longer, if it was. Its listeners are still registered.
-    fn resign(&mut self);
-
-    /// Wakes the worker on another seat, to come and listen.
-    fn call(&mut self, peer: u32);
-
-    /// What the poller is to watch for calls, level-triggered; `None`: a call ends a wait by other
-    /// means.
-    #[must_use]
-    fn bell(&self) -> Option<RawFd>;
-
-    /// Makes the bell silent, before the next look.
-    fn silence(&mut self);
 }
 
 /// A seat among [`Peers`]; dropping it gives it up, and with it the duty to listen.

@@ -108,6 +108,36 @@ fn leaving_at_every_step_comes_to_an_end() {
 }
 
 #[test]
+fn nor_is_anything_lost_of_a_turn_of_a_loop_that_shuts_down() {
+    for leave_after in 0..=STEPS {
+        for mut stage in [Stage::listening(1), Stage::locking(1)] {
+            let mut expected = two_of_everything(&mut stage);
+            let idle = [stage.join_idle(), stage.join_idle()];
+            stage.wait();
+            stage.ev.shutdown(Duration::from_secs(1));
+            expected.retain(|did| *did != Did::Accepted(0));
+            expected.extend(idle.map(Did::Closing));
+            let expected = bit_by_bit(expected);
+            let mut seen: Vec<_> = (0..leave_after).map_while(|_| stage.step()).collect();
+            stage.script.record();
+
+            let rest = stage.turn();
+            let timeouts = stage.script.timeouts();
+            let urgent = rest.is_empty() || timeouts == [Some(Duration::ZERO)];
+            assert!(urgent, "left after {leave_after}: {timeouts:?}");
+            seen.extend(rest);
+            assert_eq!(bit_by_bit(seen), expected, "left after {leave_after}");
+            assert_eq!(stage.turn(), []);
+            assert_ne!(
+                stage.script.timeouts(),
+                [Some(Duration::ZERO)],
+                "it hurries no more"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_a_turn_puts_off_before_it_is_left_comes_in_the_next_behind_what_was_left() {
     for leave_after in 0..=STEPS {
         for mut stage in [Stage::listening(1), Stage::locking(1)] {
