@@ -16,27 +16,21 @@ pub(super) fn pause(time: Duration) {
 
 /// Waits for a condition, and returns whether it came to be.
 pub(super) fn until(condition: impl FnMut() -> bool) -> bool {
-    within(PATIENCE, condition)
+    wait(condition, || pause(LOOK))
 }
 
-/// Waits for a condition that comes to be within microseconds.
-pub(super) fn soon(mut condition: impl FnMut() -> bool) {
+/// Waits for a condition that comes to be within microseconds, and returns whether it did.
+pub(super) fn soon(condition: impl FnMut() -> bool) -> bool {
+    wait(condition, thread::yield_now)
+}
+
+fn wait(mut condition: impl FnMut() -> bool, between: impl Fn()) -> bool {
     let deadline = Instant::now() + PATIENCE;
-    while !condition() && Instant::now() < deadline {
-        thread::yield_now();
-    }
-}
-
-/// Waits for a condition, at most so long, and returns whether it came to be.
-pub(super) fn within(time: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + time;
-    loop {
+    while Instant::now() < deadline {
         if condition() {
             return true;
         }
-        if Instant::now() > deadline {
-            return false;
-        }
-        pause(LOOK);
+        between();
     }
+    false
 }

@@ -85,11 +85,16 @@ impl Server {
     ///
     /// Over loopback whoever is to be woken by a connection or by bytes is awake by the time that
     /// sending them returns. So when all are asleep again, all that followed from it is done.
+    ///
+    /// # Panics
+    ///
+    /// If one never sleeps: it spins.
     pub(super) fn rest(&self) {
         let pids = self.pids();
         let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
         // Twice: one may have woken another that was looked at before.
-        pace::soon(|| are_asleep() && are_asleep());
+        let rests = pace::soon(|| are_asleep() && are_asleep());
+        assert!(rests, "workers {pids:?} never sleep");
     }
 
     /// How often its workers have gone to sleep, together.

@@ -68,6 +68,12 @@ impl Figures {
         peers
     }
 
+    /// How many values there are of a workload's figure that has the most.
+    pub(super) fn most_values(&self, workload: &str) -> usize {
+        let rows = self.0.iter().filter(|row| row.workload == workload);
+        rows.map(|row| row.values.len()).max().unwrap_or(0)
+    }
+
     fn of(&self, workload: &str, what: &str) -> impl Iterator<Item = &Row> {
         let is_its = move |row: &&Row| row.workload == workload && row.what == what;
         self.0.iter().filter(is_its)
@@ -90,6 +96,7 @@ mod tests {
         assert_eq!((spread.least, spread.median, spread.most), (1.0, 2.0, 3.0));
         assert_eq!(figures.sizes("accept/burst", "jain"), [4, 8]);
         assert_eq!(figures.peers("accept/burst", "jain"), ["b", "a"]);
+        assert_eq!(figures.most_values("accept/burst"), 3);
         assert!(figures.spread("accept/burst", 8, "b", "wakes").is_none());
         assert!(figures.peers("accept/single", "jain").is_empty());
     }

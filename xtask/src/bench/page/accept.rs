@@ -83,14 +83,11 @@ the clients are on the last. Who serves is what the server answers: a process id
 
 The Jain index is 1 where all workers have as many connections, 1/n where one of n has all. Wakes are \
 how often the workers went to sleep, as the kernel counts it (voluntary context switches): the same \
-measure for all, which costs them nothing. A cell is the median of the rounds, in which all take \
-turns with a fresh server each, and in brackets the least and the most.
-
-";
+measure for all, which costs them nothing. ";
 
 /// The tables of the part.
 pub(super) fn tables(results: &Results) -> String {
-    let mut text = ABOUT.to_owned();
+    let mut text = ABOUT.to_owned() + &rounds(&results.figures);
     for pattern in PATTERNS {
         text.push_str(&format!("### {}\n\n{}\n\n", pattern.heading, pattern.what));
         for (what, title) in pattern.figures {
@@ -101,6 +98,14 @@ pub(super) fn tables(results: &Results) -> String {
         }
     }
     text
+}
+
+fn rounds(figures: &Figures) -> String {
+    let rounds = figures.most_values(PATTERNS[0].workload);
+    format!(
+        "A cell is the median of the rounds, here {rounds}, in which all take turns with a fresh \
+         server each, and in brackets the least and the most.\n\n"
+    )
 }
 
 fn table(figures: &Figures, workload: &str, what: &str, title: &str) -> String {
