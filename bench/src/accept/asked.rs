@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::launch::Launch;
-use super::roster::Contestant;
+use super::roster::{self, Contestant};
 use super::{nginx, pin};
 use crate::{descriptors, record};
 
@@ -11,31 +11,55 @@ use crate::{descriptors, record};
 #[derive(Debug)]
 pub(super) struct Asked {
     /// The program of the example server.
-    pub(super) httpd: PathBuf,
+    httpd: PathBuf,
     /// Whether it may take as long as it takes.
     pub(super) full: bool,
     /// How servers are started.
     pub(super) launch: Launch,
+    /// Who takes part: those whose names begin with one of these; all if there are none.
+    only: Vec<String>,
 }
 
 impl Asked {
-    /// Of the words, which name the example server, and say `full` if the run is to be thorough.
+    /// Of the words: the path of the example server, `full` if the run is to be thorough, and how the
+    /// names of those begin who are to take part, if not all.
     ///
     /// From then on this process is on a CPU of its own, where there are two.
     pub(super) fn of(words: &[&str]) -> Asked {
-        let httpd = words.first().expect("the path of the example server");
+        let (httpd, words) = words.split_first().expect("the path of the example server");
+        let only = words.iter().filter(|word| **word != FULL);
         descriptors::most();
         tell_nginx();
         Asked {
             httpd: PathBuf::from(httpd),
-            full: words.contains(&"full"),
+            full: words.contains(&FULL),
+            only: only.map(|word| (*word).to_owned()).collect(),
             launch: Launch {
                 cpu: pin::part(),
                 descriptors: 0,
             },
         }
     }
+
+    /// All who are to take part, those without a master too.
+    pub(super) fn all(&self) -> Vec<Contestant> {
+        self.asked_for(roster::all(&self.httpd))
+    }
+
+    /// Those who are to take part and have a master, who looks after workers that die.
+    pub(super) fn with_master(&self) -> Vec<Contestant> {
+        self.asked_for(roster::with_master(&self.httpd))
+    }
+
+    fn asked_for(&self, mut contestants: Vec<Contestant>) -> Vec<Contestant> {
+        let is_named = |name: &str| self.only.iter().any(|word| name.starts_with(word.as_str()));
+        contestants.retain(|contestant| self.only.is_empty() || is_named(&contestant.name));
+        contestants
+    }
 }
+
+/// What a thorough run is asked for by.
+const FULL: &str = "full";
 
 fn tell_nginx() {
     if let Some(version) = nginx::version() {

@@ -8,7 +8,6 @@ use rustix::process::Signal;
 
 use super::asked::{Asked, leave_out};
 use super::client::Client;
-use super::roster;
 use super::rounds::Rounds;
 use super::server::Server;
 use super::{pace, process};
@@ -40,7 +39,7 @@ pub(crate) fn measure(words: &[&str]) {
         (KILLS, STOPS)
     };
     let mut found = Rounds::default();
-    for contestant in roster::with_master(&asked.httpd) {
+    for contestant in asked.with_master() {
         let name = &contestant.name;
         eprintln!("kills: {name}");
         let server = match contestant.start(asked.launch, WORKERS) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::asked::{Asked, leave_out};
-use super::roster::{self, Contestant};
+use super::roster::Contestant;
 use super::rounds::Rounds;
 use super::server::Server;
 use super::{blocked, patterns};
@@ -23,7 +23,7 @@ pub(crate) fn measure(words: &[&str]) {
     let asked = Asked::of(words);
     let began = Instant::now();
     let rounds = if asked.full { THOROUGH_ROUNDS } else { ROUNDS };
-    let mut contestants = roster::all(&asked.httpd);
+    let mut contestants = asked.all();
     let mut found = Rounds::default();
     for round in 1..=rounds {
         // With one more, that takes as long as those before.

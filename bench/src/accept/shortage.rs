@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::asked::{Asked, leave_out};
 use super::crowd::{Crowd, Outcome};
 use super::launch::Launch;
-use super::roster;
 use super::rounds::Rounds;
 use super::server::Server;
 use super::{pace, process};
@@ -34,7 +33,7 @@ pub(crate) fn measure(words: &[&str]) {
         ..asked.launch
     };
     let mut found = Rounds::default();
-    for contestant in roster::with_master(&asked.httpd) {
+    for contestant in asked.with_master() {
         eprintln!("shortage: {}", contestant.name);
         match contestant.start(launch, WORKERS) {
             Ok(server) => starve(&server, &contestant.name, &mut found),
