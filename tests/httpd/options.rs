@@ -39,7 +39,22 @@ fn a_bad_option_is_named_with_what_is_allowed() {
         (&["--listen", "unix:"], &["--listen", "unix:PATH"]),
         (&["--workers", "many"], &["--workers", "many", "auto"]),
         (&["--workers", "-1"], &["--workers", "-1"]),
-        (&["--workers", "10000"], &["--workers", "10000", "4096"]),
+        (&["--workers", "10000"], &["--workers", "10000", "1024"]),
+        (&["--threads", "0"], &["--threads", "0", "1024"]),
+        (&["--threads", "10000"], &["--threads", "10000", "1024"]),
+        (
+            &["--threads", "1", "--workers", "1"],
+            &["--threads", "--workers"],
+        ),
+        (
+            &["--cpu-affinity", "auto 02"],
+            &["--cpu-affinity", "'2', character 7"],
+        ),
+        (&["--cpu-affinity", ""], &["--cpu-affinity", "auto MASK"]),
+        (
+            &["--cpu-affinity", "1000000000000000000000000000000000000000"],
+            &["--cpu-affinity", "CPU 39"],
+        ),
         (
             &["--accept", "spread"],
             &["--accept", "spread", "off", "mutex", "least-loaded"],
@@ -79,14 +94,7 @@ fn a_bad_option_is_named_with_what_is_allowed() {
 
 #[test]
 fn what_is_not_built_yet_is_refused_by_name() {
-    for option in [
-        "threads",
-        "cpu-affinity",
-        "access-log",
-        "root",
-        "pid",
-        "no-delay-endpoints",
-    ] {
+    for option in ["access-log", "root", "no-delay-endpoints"] {
         let option = format!("--{option}");
         assert_refused(&[&option, "1"], 2, &[&option, "not built yet"]);
     }
@@ -111,6 +119,9 @@ fn help_lists_every_option_and_succeeds() {
         "--keepalive-timeout",
         "--send-timeout",
         "--shutdown-timeout",
+        "--threads",
+        "--cpu-affinity",
+        "--pid",
     ] {
         assert!(help.contains(option), "{option}");
     }

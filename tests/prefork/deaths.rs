@@ -25,15 +25,15 @@ fn one_of_each(server: &Server) -> (Client, Client) {
 
 /// Raised when it is dropped: so a test that fails ends its threads too.
 #[derive(Default)]
-struct Stop(AtomicBool);
+pub(super) struct Stop(AtomicBool);
 
 impl Stop {
-    fn is_raised(&self) -> bool {
+    pub(super) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-struct RaiseOnDrop<'a>(&'a Stop);
+pub(super) struct RaiseOnDrop<'a>(pub(super) &'a Stop);
 
 impl Drop for RaiseOnDrop<'_> {
     fn drop(&mut self) {

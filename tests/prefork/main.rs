@@ -1,4 +1,5 @@
-//! Real worker processes: stopped in order, stopped at once, and killed.
+//! Real worker processes: stopped in order, stopped at once, killed, and replaced by new ones.
 
 mod deaths;
+mod reloads;
 mod stops;

@@ -60,8 +60,7 @@ fn options(poller: &str) -> Options {
 fn shared(options: Options) -> Shared {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Shared {
-        listeners: vec![Listener::bind(any.into()).expect("a free port")],
-        own_listeners: Vec::new(),
+        listeners: vec![vec![Listener::bind(any.into()).expect("a free port")]],
         board: Board::shared(1).expect("a page"),
         mutex: AcceptMutex::local(),
         peers: Peers::new(1).expect("a page"),

@@ -21,6 +21,9 @@ const VISIT_BUDGET: u32 = 16;
 /// would destroy the refusal on its way (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
+/// For a first request, when the worker stops: a client that has connected is about to send one.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
 /// What a connection needs of its stream: so that it can also be served in a simulator.
 pub trait Wire: Read + Write {
     /// Tells the peer that nothing more comes.
@@ -95,6 +98,7 @@ pub enum ReadTimer {
     KeepAlive,
     Body,
     Linger,
+    LastCall,
 }
 
 /// What a visit leaves behind.
@@ -179,15 +183,21 @@ impl<S: Wire> Connection<S> {
     }
 
     /// It is idle, and its place is wanted, or the worker stops: it ends, unless a request has just
-    /// come.
+    /// come. Who was accepted and has not asked yet, when the worker stops, has a moment left: it came
+    /// before, and would take an end without an answer for a failure.
     pub fn closing(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         self.readable = true;
         let fate = self.go_on(visit);
         // Called idle again, it has answered something.
-        if self.is_idle() && !visit.ev.is_idle(visit.token) {
+        if fate == Fate::Ends || !self.is_idle() || visit.ev.is_idle(visit.token) {
+            return fate;
+        }
+        if !visit.site.stopping || self.read_timer != ReadTimer::Header {
             return Fate::Ends;
         }
-        fate
+        self.read_timer = ReadTimer::LastCall;
+        self.arm_read_timer(visit);
+        Fate::Stays
     }
 
     /// The end: its place in the counts is free.
@@ -261,6 +271,9 @@ impl<S: Wire> Connection<S> {
             State::Head if self.read_timer == ReadTimer::Header && !self.fresh => {
                 (Doing::Waiting, ReadTimer::Header)
             }
+            State::Head if self.read_timer == ReadTimer::LastCall && !self.fresh => {
+                (Doing::Waiting, ReadTimer::LastCall)
+            }
             State::Head => (Doing::Waiting, ReadTimer::KeepAlive),
         };
         self.tell_whether_idle(doing, visit);
@@ -291,6 +304,7 @@ impl<S: Wire> Connection<S> {
             ReadTimer::Header | ReadTimer::Body => limits.header,
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
+            ReadTimer::LastCall => LAST_CALL,
         };
         visit.ev.arm(visit.token, Side::Read, time);
     }

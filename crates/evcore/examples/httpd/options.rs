@@ -1,8 +1,9 @@
 //! What the command line may say.
 
-use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use evcore::{accept::Address, balancer::Policy, poller::Kind};
+use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
 pub const HELP: &str = "\
@@ -13,6 +14,8 @@ Usage: httpd [OPTIONS]
   --listen ADDR            address and port, [v6]:port, or unix:PATH;
                            may be repeated                     [127.0.0.1:8080]
   --workers N | auto       worker processes; 0: serve in this process    [auto]
+  --threads N              workers as threads of one process instead
+  --cpu-affinity LIST      auto, auto MASK, or masks, one a worker       [none]
   --accept off | mutex | exclusive | reuseport | least-loaded
                            how workers share the listeners        [least-loaded]
   --accept-delay MS        how long a worker goes without a look         [500]
@@ -26,27 +29,23 @@ Usage: httpd [OPTIONS]
   --keepalive-timeout MS   for an idle connection                        [65000]
   --send-timeout MS        between two writes that the client takes      [60000]
   --shutdown-timeout MS    for what is under way at QUIT                 [30000]
+  --pid FILE               to hold the master's process id               [none]
   --help
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-Signals, to the master: TERM, INT stop now; QUIT finishes what is under way.
+Signals, to the master: TERM, INT stop now; QUIT finishes what is under way;
+HUP: new workers, then QUIT to the old; USR2: a new binary beside this one,
+with the same listeners; WINCH: QUIT to the workers, until HUP.
 ";
 
 /// Named by the server's contract, and not there yet: refused by name, never ignored.
-const NOT_BUILT_YET: &[&str] = &[
-    "threads",
-    "cpu-affinity",
-    "access-log",
-    "root",
-    "pid",
-    "no-delay-endpoints",
-];
+const NOT_BUILT_YET: &[&str] = &["access-log", "root", "no-delay-endpoints"];
 
 /// The most of anything that is counted in connections: a table of that many is no mistake yet.
 const MOST_CONNECTIONS: u32 = 1 << 20;
 
-/// The most workers that a board has lines for.
-const MOST_WORKERS: usize = 4096;
+/// The most workers that a supervisor takes.
+const MOST_WORKERS: usize = 1024;
 
 /// What to do.
 #[derive(Debug)]
@@ -61,6 +60,9 @@ pub struct Options {
     pub listen: Vec<Address>,
     /// 0: no master, serve in this process.
     pub workers: usize,
+    /// Workers are threads.
+    pub threads: bool,
+    pub affinity: Option<Affinity>,
     pub policy: Policy,
     pub multi_accept: usize,
     /// `None`: the best that there is.
@@ -74,6 +76,7 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     pub send_timeout: Duration,
     pub shutdown_timeout: Duration,
+    pub pid_file: Option<PathBuf>,
 }
 
 /// One line that names the option and says what is allowed.
@@ -98,6 +101,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
     let mut options = Options::default();
     let mut sharing = Sharing::LeastLoaded;
     let mut delay = Duration::from_millis(500);
+    let (mut processes, mut threads) = (None, None);
     while let Some(argument) = parser.next()? {
         let Arg::Long(name) = argument else {
             return Err(argument.unexpected().into());
@@ -106,7 +110,12 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
         match name.as_str() {
             "help" => return Ok(Asked::Help),
             "listen" => options.listen.push(address(&value(&mut parser)?)?),
-            "workers" => options.workers = workers(&value(&mut parser)?)?,
+            "workers" => processes = Some(workers(&value(&mut parser)?)?),
+            "threads" => {
+                threads = Some(number(&name, &value(&mut parser)?, 1, MOST_WORKERS)?);
+            }
+            "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
+            "pid" => options.pid_file = Some(parser.value()?.into()),
             "accept" => sharing = value(&mut parser)?.parse()?,
             "accept-delay" => delay = milliseconds(&name, &value(&mut parser)?)?,
             "multi-accept" => {
@@ -141,6 +150,14 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
             .listen
             .push(SocketAddr::from(([127, 0, 0, 1], 8080)).into());
     }
+    options.threads = threads.is_some();
+    options.workers = match (processes, threads) {
+        (Some(_), Some(_)) => {
+            let message = "--threads and --workers: it is one of the two".to_owned();
+            return Err(BadOption(message));
+        }
+        (one, other) => one.or(other).unwrap_or(options.workers),
+    };
     options.policy = sharing.policy(delay, options.workers);
     Ok(Asked::Serve(options))
 }
@@ -150,6 +167,8 @@ impl Default for Options {
         Self {
             listen: Vec::new(),
             workers: usable_cpus(),
+            threads: false,
+            affinity: None,
             policy: Policy::Off,
             multi_accept: 64,
             poller: None,
@@ -160,6 +179,7 @@ impl Default for Options {
             keepalive_timeout: Duration::from_secs(65),
             send_timeout: Duration::from_secs(60),
             shutdown_timeout: Duration::from_secs(30),
+            pid_file: None,
         }
     }
 }
@@ -245,6 +265,12 @@ fn workers(value: &str) -> Result<usize, BadOption> {
         _ => number("workers", value, 0, MOST_WORKERS)
             .map_err(|error| BadOption(format!("{error}, or auto"))),
     }
+}
+
+fn affinity(value: &str) -> Result<Affinity, BadOption> {
+    let allowed = Cpus::allowed();
+    let allowed = allowed.map_err(|error| BadOption(format!("--cpu-affinity: {error}")))?;
+    Affinity::parse(value, &allowed).map_err(|error| BadOption(format!("--cpu-affinity: {error}")))
 }
 
 fn usable_cpus() -> usize {

@@ -10,7 +10,7 @@ use evcore::{EventLoop, Interest, Mode, Ready, Side, Token, balancer::Board};
 use proptest::prelude::*;
 
 use crate::{
-    connection::{Connection, Fate, State, Visit, Wire},
+    connection::{Connection, Fate, ReadTimer, State, Visit, Wire},
     counts::Counts,
     options::Options,
     site::Site,
@@ -182,7 +182,11 @@ impl Stage {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
-        assert_eq!(self.ev.is_idle(self.token), counts.waiting == 1);
+        // Who has its last call is not to be asked again.
+        let connection = self.connection.as_ref();
+        let last_call = connection.is_some_and(|it| it.read_timer == ReadTimer::LastCall);
+        let idle = counts.waiting == 1 && !last_call;
+        assert_eq!(self.ev.is_idle(self.token), idle);
         let Some(connection) = &self.connection else {
             return;
         };
@@ -252,6 +256,19 @@ fn the_answer_to_a_request_that_came_just_before_the_stop_is_the_last() {
     }
     stage.closes(true);
     assert!(stage.connection.is_none());
+}
+
+#[test]
+fn who_has_not_asked_when_the_worker_stops_may_do_so_once() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    stage.closes(true);
+    stage.sends(&get("/"));
+    assert!(stage.connection.is_none(), "it was answered, and was told");
+    let mut silent = Stage::new();
+    silent.closes(true);
+    assert!(silent.expires(Side::Read));
+    assert!(silent.connection.is_none(), "it is not told anything");
 }
 
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! One worker on sockets: the loop that the options ask for, and what signals do to it.
 
-use std::io;
+use std::{io, num::NonZeroU32, os::fd::AsFd};
 
 use evcore::{
     Budgets, Builder, EventLoop, Listener,
-    balancer::{AcceptMutex, Board, Peers, Policy, this_process},
+    balancer::{AcceptMutex, Board, Peers, Policy},
     timer::{NeverEarly, TimerHeap, TimerTree},
 };
 use evcore_prefork::{Stop, Worker};
@@ -18,43 +18,67 @@ use crate::{
 /// What workers share: made before they are forked.
 #[derive(Debug)]
 pub struct Shared {
-    pub listeners: Vec<Listener>,
-    /// With `reuseport`: those of the workers behind the first, who has the others.
-    pub own_listeners: Vec<Vec<Listener>>,
+    /// One set for all workers; with `reuseport` one for each.
+    pub listeners: Vec<Vec<Listener>>,
     pub board: Board,
     pub mutex: AcceptMutex,
     pub peers: Peers,
     pub options: Options,
 }
 
+impl Shared {
+    /// The same for a further worker of this process.
+    pub fn for_another_worker(&self) -> Result<Self, Box<dyn std::error::Error>> {
+        let again = |listener: &Listener| -> Result<Listener, Box<dyn std::error::Error>> {
+            Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)
+        };
+        let set_again = |set: &Vec<Listener>| set.iter().map(again).collect();
+        Ok(Self {
+            listeners: self
+                .listeners
+                .iter()
+                .map(set_again)
+                .collect::<Result<_, _>>()?,
+            board: self.board.clone(),
+            mutex: self.mutex.clone(),
+            peers: self.peers.clone(),
+            options: self.options.clone(),
+        })
+    }
+
+    /// Who a worker is to the accept lock and to its peers: threads have the same process id, but no seat is shared.
+    pub fn owner(seat: usize) -> NonZeroU32 {
+        let number = u32::try_from(seat).expect("few workers");
+        NonZeroU32::MIN.saturating_add(number)
+    }
+}
+
 /// A worker's server over the listeners it shares; to be made in the worker's process.
 pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::error::Error>> {
     let Shared {
-        listeners,
-        own_listeners,
+        mut listeners,
         board,
         mutex,
         peers,
         options,
     } = shared;
-    let mut builder = configured(&options);
-    let mut sets = std::iter::once(listeners).chain(own_listeners);
-    let mine = match options.policy {
-        Policy::ReusePort => sets.nth(worker.index()),
-        _ => sets.next(),
+    let owner = Shared::owner(worker.seat());
+    let set = match options.policy {
+        Policy::ReusePort => worker.index(),
+        _ => 0,
     };
-    for listener in mine.ok_or("no listeners for this worker")? {
+    let mut builder = configured(&options);
+    for listener in listeners.swap_remove(set) {
         builder = builder.listener(listener);
     }
     // The lock is also for `least-loaded` on pollers that cannot wake one worker alone.
-    builder = builder.lock(mutex.handle(this_process()));
+    builder = builder.lock(mutex.handle(owner));
     if matches!(options.policy, Policy::LeastLoaded { .. }) {
-        let seat = peers.seat(this_process());
-        builder = builder.seat(seat.ok_or("no seat for this worker")?);
+        builder = builder.seat(peers.seat(owner).ok_or("no seat for this worker")?);
     }
     let ev = builder.build()?;
     worker.wake_fd(ev.handle())?;
-    let counts = Counts::new(board, worker.index());
+    let counts = Counts::new(board, worker.seat());
     Ok(Server::new(ev, worker.index(), counts, options))
 }
 

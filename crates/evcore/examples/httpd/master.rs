@@ -1,0 +1,139 @@
+//! What the master does: it starts workers, as processes or as threads, and hears of them.
+
+use std::{
+    cell::{Cell, RefCell},
+    error::Error,
+    process::ExitCode,
+};
+
+use evcore::balancer::{Peers, Policy};
+use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Upgrade, Worker};
+
+use crate::{
+    log::log,
+    options::Options,
+    pid_file::PidFile,
+    worker::{self, Shared},
+};
+
+/// Whether the listeners are still this server's when it has ended, or a new binary's.
+pub type Ended = (ExitCode, bool);
+
+/// How many workers may live at once, old and new: so many lines has the board.
+pub fn seats(options: &Options) -> usize {
+    match options.workers {
+        0 => 1,
+        workers => Supervisor::new(workers).seats(),
+    }
+}
+
+/// A seat, and so a descriptor, for each worker there can be at a time, if seats are what they need.
+pub fn peers(options: &Options) -> usize {
+    match options.policy {
+        Policy::LeastLoaded { .. } => seats(options).min(Peers::MAX_SEATS),
+        _ => 1,
+    }
+}
+
+/// Workers as processes, which the master replaces.
+pub fn with_processes(shared: Shared, pid_file: Option<PidFile>) -> Result<Ended, Box<dyn Error>> {
+    let pid_file = RefCell::new(pid_file);
+    let passed_on = Cell::new(false);
+    let after_death = after_death(&shared);
+    let options = &shared.options;
+    let mut supervisor = Supervisor::new(options.workers)
+        // A worker gives up by itself at its timeout; this is for one that does not.
+        .stop_timeout(options.shutdown_timeout * 2)
+        .on_exit(move |dead| {
+            after_death(dead.seat);
+            if !dead.status.is_some_and(|status| status.success()) {
+                log(format_args!("httpd: {dead}"));
+            }
+        })
+        .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")))
+        .on_upgrade(|upgrade| {
+            log(format_args!("httpd: {upgrade}"));
+            if let Some(file) = pid_file.borrow_mut().as_mut() {
+                file.follow(upgrade);
+            }
+            passed_on.set(matches!(upgrade, Upgrade::Started(_)));
+        });
+    for listener in shared.listeners.iter().flatten() {
+        supervisor = supervisor.inherit(listener)?;
+    }
+    if let Some(affinity) = options.affinity.clone() {
+        supervisor = supervisor.affinity(affinity);
+    }
+    let outcome = supervisor.run(move |worker| work(worker, shared))?;
+    Ok((status(outcome), !passed_on.get()))
+}
+
+/// Workers as threads of this process.
+pub fn with_threads(shared: Shared) -> Result<Ended, Box<dyn Error>> {
+    let after_death = after_death(&shared);
+    let options = &shared.options;
+    let mut threads = Threads::new(options.workers)
+        .stop_timeout(options.shutdown_timeout * 2)
+        .on_exit(move |dead| {
+            after_death(dead.seat);
+            if dead.end != ThreadEnd::Returned(0) {
+                log(format_args!("httpd: {dead}"));
+            }
+        })
+        .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")));
+    if let Some(affinity) = options.affinity.clone() {
+        threads = threads.affinity(affinity);
+    }
+    let outcome = threads.run(move |worker| match shared.for_another_worker() {
+        Ok(shared) => work(worker, shared),
+        Err(error) => {
+            log(format_args!("httpd: worker cannot serve: {error}"));
+            1
+        }
+    })?;
+    Ok((status(outcome), true))
+}
+
+/// Frees what a dead worker held in shared memory.
+fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
+    let (mutex, peers) = (shared.mutex.clone(), shared.peers.clone());
+    let board = shared.board.clone();
+    move |seat| {
+        let dead = Shared::owner(seat);
+        mutex.force_unlock(dead);
+        peers.bury(dead);
+        board.reset_gauges(seat);
+    }
+}
+
+fn status(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Refused => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// A worker's life; its exit status. What cannot begin would not begin the next time either; what
+/// has served is worth replacing.
+fn work(worker: Worker, shared: Shared) -> i32 {
+    if let Some(error) = worker.pin_error() {
+        log(format_args!(
+            "httpd: worker is not kept on its CPU: {error}"
+        ));
+    }
+    let server = match worker::server(&worker, shared) {
+        Ok(server) => server,
+        Err(error) => {
+            log(format_args!("httpd: worker cannot serve: {error}"));
+            return DO_NOT_RESTART;
+        }
+    };
+    worker.ready();
+    match worker::run(server, &worker) {
+        Ok(()) => 0,
+        Err(error) => {
+            log(format_args!("httpd: worker cannot go on: {error}"));
+            1
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! HUP, USR2 and WINCH: new workers for old, and no client notices.
+
+use std::{net::SocketAddr, thread};
+
+use evcore_tests::{Client, Server, eventually, signal_to};
+use rustix::process::Signal;
+
+use crate::deaths::{RaiseOnDrop, Stop};
+
+const RELOADS: usize = 100;
+
+/// A client after another, until the end: each is served, or the test fails.
+fn visit(address: SocketAddr, stop: &Stop) -> u32 {
+    let mut visits = 0;
+    while !stop.is_raised() {
+        let mut client = Client::try_connect(address).expect("nobody is refused");
+        client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let response = client.try_response().expect("nobody is reset");
+        assert_eq!(response.status, 200);
+        visits += 1;
+    }
+    visits
+}
+
+/// Waits until each worker is another than `old`, and returns those that there are.
+fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
+    let mut pids = Vec::new();
+    eventually("the new workers have taken over", || {
+        pids = server.worker_pids();
+        pids.len() == count && !pids.iter().any(|pid| old.contains(pid))
+    });
+    pids
+}
+
+fn a_hundred_reloads(options: &[&str]) {
+    let server = Server::start(options);
+    let stop = Stop::default();
+    thread::scope(|scope| {
+        let raised_at_the_end = RaiseOnDrop(&stop);
+        let visitor = || scope.spawn(|| visit(server.address(), &stop));
+        let clients = [visitor(), visitor(), visitor()];
+        let mut pids = all_new(&server, &[], 2);
+        for _ in 0..RELOADS {
+            server.signal(Signal::HUP);
+            pids = all_new(&server, &pids, 2);
+            assert!(!clients.iter().any(|client| client.is_finished()));
+        }
+        drop(raised_at_the_end);
+        for client in clients {
+            assert!(client.join().expect("no client failed") > 0);
+        }
+    });
+}
+
+#[test]
+fn a_hundred_reloads_refuse_and_reset_nobody() {
+    a_hundred_reloads(&["--workers", "2"]);
+    a_hundred_reloads(&["--workers", "2", "--accept", "off"]);
+}
+
+#[test]
+fn an_old_worker_finishes_what_is_under_way() {
+    let server = Server::start(&["--workers", "1"]);
+    let old = all_new(&server, &[], 1);
+    let mut sleeper = server.connect();
+    sleeper.send("GET /sleep/1000 HTTP/1.1\r\nHost: test\r\n\r\n");
+    server.wait_for_status("it sleeps", |status| status.writing == 2);
+    server.signal(Signal::HUP);
+    let mut idle = server.connect();
+    assert_eq!(idle.get("/").status, 200);
+    assert_eq!(sleeper.response().text(), "slept\n");
+    all_new(&server, &old, 1);
+}
+
+#[test]
+fn winch_sends_the_workers_away_and_hup_brings_them_back() {
+    let server = Server::start(&["--workers", "2"]);
+    let mut idle = server.connect();
+    assert_eq!(idle.get("/").status, 200);
+    all_new(&server, &[], 2);
+    server.signal(Signal::WINCH);
+    assert!(idle.is_ended());
+    eventually("they are gone", || server.worker_pids().is_empty());
+    // The master keeps the listener: who comes now waits.
+    let mut patient = server.connect();
+    server.signal(Signal::HUP);
+    assert_eq!(patient.get("/").status, 200);
+}
+
+#[test]
+fn a_new_binary_takes_over_and_the_old_one_finishes() {
+    let directory = std::env::temp_dir().join(format!("evcore-upgrade-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let file = directory.join("httpd.pid");
+    let aside = directory.join("httpd.pid.oldbin");
+    let pid_in = |path| {
+        let text = std::fs::read_to_string(path).ok()?;
+        text.trim().parse::<u32>().ok()
+    };
+    let path = file.to_str().expect("a text");
+    let mut server = Server::start(&["--workers", "1", "--pid", path]);
+    let old = server.pid();
+    assert_eq!(pid_in(&file), Some(old));
+    assert_eq!(server.connect().get("/").status, 200);
+    server.signal(Signal::USR2);
+    let mut new = None;
+    eventually("the new binary has told its id", || {
+        new = pid_in(&file).filter(|pid| *pid != old);
+        new.is_some()
+    });
+    let new = KilledOnDrop(new.expect("just found"));
+    assert_eq!(pid_in(&aside), Some(old));
+    // The old one serves on until it is told to stop.
+    assert_eq!(server.connect().get("/").status, 200);
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert!(!aside.exists());
+    assert_eq!(server.connect().get("/").status, 200);
+    signal_to(new.0, Signal::QUIT);
+    eventually("nobody listens any more", || {
+        Client::try_connect(server.address()).is_err()
+    });
+    eventually("its file is gone", || !file.exists());
+    std::mem::forget(new);
+    std::fs::remove_dir_all(&directory).expect("it is there");
+}
+
+/// A process that nobody else would end if the test failed.
+struct KilledOnDrop(u32);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        signal_to(self.0, Signal::KILL);
+    }
+}
+
+#[test]
+fn threads_serve_reload_and_stop_as_processes_do() {
+    for accept in ["mutex", "off"] {
+        let options = ["--threads", "2", "--accept", accept, "--accept-delay", "20"];
+        let mut server = Server::start(&options);
+        let mut idle = server.connect();
+        assert_eq!(idle.get("/").status, 200);
+        server.signal(Signal::HUP);
+        assert!(idle.is_ended(), "its thread has finished");
+        let mut sleeper = server.connect();
+        sleeper.send("GET /sleep/500 HTTP/1.1\r\nHost: test\r\n\r\n");
+        server.wait_for_status("it sleeps", |status| status.writing == 2);
+        server.signal(Signal::QUIT);
+        assert_eq!(sleeper.response().text(), "slept\n");
+        assert!(server.wait().success());
+    }
+}
