@@ -52,7 +52,7 @@ use worker::Shared;
 fn options(poller: &str) -> Options {
     let words = ["--workers", "0", "--poller", poller].map(Into::into);
     match options::parse(words.into_iter()) {
-        Ok(Asked::Serve(options)) => options,
+        Ok(Asked::Serve(options)) => *options,
         other => panic!("{other:?}"),
     }
 }

@@ -54,7 +54,7 @@ use worker::Shared;
 
 fn main() -> ExitCode {
     match options::parse(std::env::args_os().skip(1)) {
-        Ok(Asked::Serve(options)) => serve(options).unwrap_or_else(|error| {
+        Ok(Asked::Serve(options)) => serve(*options).unwrap_or_else(|error| {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),

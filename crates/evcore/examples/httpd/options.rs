@@ -50,7 +50,7 @@ const MOST_WORKERS: usize = 1024;
 /// What to do.
 #[derive(Debug)]
 pub enum Asked {
-    Serve(Options),
+    Serve(Box<Options>),
     Help,
 }
 
@@ -159,7 +159,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
         (one, other) => one.or(other).unwrap_or(options.workers),
     };
     options.policy = sharing.policy(delay, options.workers);
-    Ok(Asked::Serve(options))
+    Ok(Asked::Serve(Box::new(options)))
 }
 
 impl Default for Options {
