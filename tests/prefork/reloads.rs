@@ -59,6 +59,11 @@ fn a_hundred_reloads_refuse_and_reset_nobody() {
 }
 
 #[test]
+fn a_hundred_reloads_with_listeners_of_their_own_refuse_and_reset_nobody() {
+    a_hundred_reloads(&["--workers", "2", "--accept", "reuseport"]);
+}
+
+#[test]
 fn an_old_worker_finishes_what_is_under_way() {
     let server = Server::start(&["--workers", "1"]);
     let old = all_new(&server, &[], 1);
@@ -136,7 +141,7 @@ impl Drop for KilledOnDrop {
 
 #[test]
 fn threads_serve_reload_and_stop_as_processes_do() {
-    for accept in ["mutex", "off"] {
+    for accept in ["least-loaded", "mutex", "reuseport", "off"] {
         let options = ["--threads", "2", "--accept", accept, "--accept-delay", "20"];
         let mut server = Server::start(&options);
         let mut idle = server.connect();

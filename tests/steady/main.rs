@@ -101,7 +101,7 @@ fn serve_and_count() {
         return;
     };
     let shared = shared(options(&poller));
-    let address = shared.listeners[0].local_addr().tcp().unwrap();
+    let address = shared.listeners[0][0].local_addr().tcp().unwrap();
     let serving = std::thread::spawn(move || {
         counting::count_this_thread();
         let worker = Worker::solo().expect("signals can be handled");
