@@ -1,12 +1,17 @@
 //! Clients, from the knock to the end.
 
-use std::{io, rc::Rc, time::Duration};
+use std::{
+    io,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use evcore::{
     Listen,
     accept::{Accept, Shortage},
 };
-use evcore_sim::{Conditions, Ending, Script, Workers, World};
+use evcore_sim::{Client, Conditions, Ending, News, Script, Visit, Workers, World};
 
 use crate::echo::{Counts, Echo, IDLE, address};
 
@@ -177,4 +182,29 @@ fn a_client_that_was_reset_while_it_waited_is_accepted_all_the_same() {
     };
     let error = stream.recv(&mut [0; 8]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+/// Sets its alarm twice at every call, and notes when it rings.
+#[derive(Debug)]
+struct Undecided(Arc<Mutex<Vec<Duration>>>);
+
+impl Client for Undecided {
+    fn call(&mut self, news: News, me: &mut Visit<'_>) {
+        assert_eq!(news, News::Time);
+        let mut rings = self.0.lock().unwrap();
+        rings.push(me.now());
+        if rings.len() == 3 {
+            me.leave();
+        }
+        me.after(MS * 10);
+        me.after(MS * 25);
+    }
+}
+
+#[test]
+fn the_alarm_that_was_set_last_is_the_one_that_rings_and_none_after_leaving() {
+    let (world, rings) = (World::new(7), Arc::default());
+    world.add_client(Undecided(Arc::clone(&rings)));
+    world.run_for(MS * 200);
+    assert_eq!(*rings.lock().unwrap(), [Duration::ZERO, MS * 25, MS * 50]);
 }

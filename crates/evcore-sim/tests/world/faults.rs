@@ -2,6 +2,10 @@
 
 use std::{rc::Rc, time::Duration};
 
+use evcore::{
+    Interest, Mode,
+    poller::{Events, Poller},
+};
 use evcore_sim::{Chance, Ending, Fault, Faults, Script, Scripted, Workers, World};
 
 use crate::echo::{Counts, Echo, address};
@@ -111,4 +115,32 @@ fn all_faults_together_occur_and_leave_the_bytes_whole() {
         done > 500,
         "{done} of 1,000 were served: too few to learn from"
     );
+}
+
+/// A short write means a full buffer, and a short read an empty one: so an edge follows.
+#[test]
+fn whoever_takes_what_was_short_for_all_there_is_hears_of_the_rest() {
+    let world = World::new(7);
+    let short = Faults::none().with(Fault::ShortRead, Chance::one_in(2));
+    world.set_faults(short.with(Fault::ShortWrite, Chance::one_in(2)));
+    let process = world.process();
+    let mut poller = Poller::from_backend(Box::new(process.backend()));
+    let (near, far) = process.tcp_pair();
+    poller.add(&near, 0, Interest::WRITE, Mode::Edge).unwrap();
+    poller.add(&far, 1, Interest::READ, Mode::Edge).unwrap();
+
+    let (bytes, mut heard) = ([b'x'; 5_000], 0);
+    let (mut rest, mut events) = (&bytes[..], Events::with_capacity(4));
+    while heard < bytes.len() {
+        // An error would say that nothing is left to happen: that an edge was lost.
+        poller.wait(&mut events, None).unwrap();
+        for event in &events {
+            if event.key == 1 {
+                heard += far.recv(&mut [0; 5_000]).unwrap_or(0);
+            } else if !rest.is_empty() {
+                rest = &rest[near.send(rest).unwrap_or(0)..];
+            }
+        }
+    }
+    assert!(world.count(Fault::ShortRead) > 0 && world.count(Fault::ShortWrite) > 0);
 }

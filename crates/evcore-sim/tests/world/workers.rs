@@ -219,3 +219,20 @@ fn woken_by_one_client(world: &World, processes: &[Process], exclusive: bool) ->
     }
     woken
 }
+
+/// As in `epoll_wait`: what somebody else has taken is no reason to return.
+#[test]
+fn who_was_woken_for_nothing_sleeps_on() {
+    let turns = |count| {
+        let (world, counts) = (World::new(7), Rc::<RefCell<Counts>>::default());
+        let shared = Rc::clone(&counts);
+        let begin = move |process: &Process, _| Echo::new(process, &shared);
+        let mut workers = Workers::new(&world, count, begin);
+        let client = world.client(address(), ask());
+        assert!(workers.run_until(MS * 100, |_| client.is_done()));
+        let counts = counts.borrow();
+        assert_eq!(counts.accepted, 1);
+        counts.turns
+    };
+    assert_eq!(turns(4), turns(1));
+}
