@@ -7,6 +7,7 @@
 //! wait from another thread. [`Backend`] matters only to those who write one.
 
 mod event;
+mod events;
 mod interest;
 mod kind;
 mod pollable;
@@ -16,6 +17,7 @@ mod error;
 
 mod backend;
 mod descriptors;
+mod entry;
 mod poller;
 mod registry;
 
@@ -26,7 +28,8 @@ mod sys;
 
 pub use backend::{Abilities, Backend, Registration};
 pub use error::{Error, Result};
-pub use event::{Event, Events};
+pub use event::Event;
+pub use events::{Events, Iter};
 pub use interest::{Interest, Mode};
 pub use kind::{Kind, UnknownKind};
 pub use pollable::Pollable;

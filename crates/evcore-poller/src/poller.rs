@@ -424,7 +424,7 @@ impl Poller {
     fn complete(&mut self, events: &mut Events, from: usize) -> usize {
         // The usual batch needs nothing, and on epoll is mostly not even looked at.
         let suspects = self.registry.suspects(self.sees_gone);
-        let is_plain = |event: &Event| self.registry.is_plain(event.key);
+        let is_plain = |event: Event| self.registry.is_plain(event.key);
         if !events.has_exceptional() && events.iter().take(suspects).all(is_plain) {
             return 0;
         }

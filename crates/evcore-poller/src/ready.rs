@@ -41,7 +41,6 @@ impl Ready {
     pub const READ_CLOSED: Self = Self(0x2000);
 
     /// Every bit that has a meaning.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     const ALL: u32 = 0x201f;
 
     /// Whether a read will not block.
@@ -111,11 +110,16 @@ impl Ready {
         Interest::from_ready_bits(self.0)
     }
 
-    /// From the flags of epoll, or those of poll on Linux, which have the same values.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    /// From the flags of Linux's epoll; those that have no meaning here are left out.
     #[inline]
-    pub(crate) const fn from_linux(flags: u32) -> Self {
+    pub(crate) const fn from_flags(flags: u32) -> Self {
         Self((flags & Self::ALL) as u16)
+    }
+
+    /// The flags of Linux's epoll.
+    #[inline]
+    pub(crate) const fn to_flags(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -191,7 +195,7 @@ mod tests {
             (EventFlags::ET, Ready::NONE),
         ];
         for (flag, bit) in pairs {
-            assert_eq!(Ready::from_linux(flag.bits()), bit);
+            assert_eq!(Ready::from_flags(flag.bits()), bit);
         }
     }
 }

@@ -4,10 +4,14 @@
 //! fallback is what rustix does not have (its `linux_5_11` feature has no fallback, and features
 //! unify, so a library must not turn it on).
 
-#![allow(unsafe_code, reason = "epoll_pwait2 is called by number")]
+#![allow(
+    unsafe_code,
+    reason = "epoll_pwait2 is called by number, and writes events"
+)]
 
 use std::{
     fmt,
+    mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     time::Duration,
 };
@@ -22,8 +26,8 @@ use super::{
     pieces::{LONGEST_IN_MS, wait_in_pieces},
 };
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Kind, MAX_ID, Mode, Ready, Registration, Result,
-    WakeChannel, Waker,
+    Abilities, Backend, Error, Events, Interest, Kind, MAX_ID, Mode, Registration, Result,
+    WakeChannel, Waker, entry::Entry,
 };
 
 /// What the waker's events carry. Its low half is no id, since those end at `MAX_ID`.
@@ -36,13 +40,14 @@ const ID_BITS: u64 = u32::MAX as u64;
 const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 
 /// What the kernel takes in one call; it refuses a greater number.
-const LONGEST_BATCH: usize = i32::MAX as usize / size_of::<libc::epoll_event>();
+const LONGEST_BATCH: usize = i32::MAX as usize / size_of::<Entry>();
+
+/// Where the kernel writes: an [`Entry`] is what it takes for its own.
+type Places = [MaybeUninit<Entry>];
 
 pub(super) struct Epoll {
     fd: OwnedFd,
     wake: WakeChannel,
-    // Invariant: as long as the longest event buffer that was waited with.
-    buffer: Vec<libc::epoll_event>,
     /// Cleared for good when the kernel says that it has no `epoll_pwait2`.
     has_pwait2: bool,
 }
@@ -53,7 +58,6 @@ impl Epoll {
         Ok(Self {
             fd: set_with(&wake)?,
             wake,
-            buffer: Vec::new(),
             has_pwait2: true,
         })
     }
@@ -76,34 +80,35 @@ impl Epoll {
         self.tell(registration)
     }
 
-    /// One system call; its events are in `buffer`.
-    fn wait_once(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize> {
+    /// One system call. Returns how many of the places hold an event: the first ones.
+    fn wait_once(&mut self, places: &mut Places, timeout: Option<Duration>) -> Result<usize> {
         if self.has_pwait2 && !is_whole_ms(timeout) {
-            match self.pwait2(limit, timeout) {
+            match self.pwait2(places, timeout) {
                 // A sandbox may answer EPERM to a call that it does not know.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_pwait2 = false,
                 other => return other.map_err(why("epoll_pwait2")),
             }
         }
         wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
-            self.wait_in_ms(limit, piece)
+            self.wait_in_ms(places, piece)
         })
         .map_err(why("epoll_wait"))
     }
 
-    fn pwait2(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
+    fn pwait2(&self, places: &mut Places, timeout: Option<Duration>) -> Result<usize, Errno> {
         let timeout = timeout.map(KernelTimespec::from);
         let timeout_ptr = timeout
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: `buffer` holds at least `limit` entries (`wait` saw to it) and `timeout` outlives
-        // the call; the kernel is given no signal mask.
+        // SAFETY: the kernel writes to the places, each as large as what it writes there
+        // (`entry.rs` asserts it), and is told how many there are; `timeout` outlives the call; it is
+        // given no signal mask.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
                 self.fd.as_raw_fd(),
-                self.buffer.as_mut_ptr(),
-                limit,
+                places.as_mut_ptr(),
+                places.len(),
                 timeout_ptr,
                 std::ptr::null::<libc::sigset_t>(),
                 0usize,
@@ -112,13 +117,13 @@ impl Epoll {
         usize::try_from(n).map_err(|_| last_errno())
     }
 
-    fn wait_in_ms(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
-        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        // SAFETY: `buffer` holds at least `limit` entries (`wait` saw to it).
+    fn wait_in_ms(&self, places: &mut Places, timeout: Option<Duration>) -> Result<usize, Errno> {
+        let limit = i32::try_from(places.len()).unwrap_or(i32::MAX);
+        // SAFETY: as in `pwait2`; `limit` is at most the number of places.
         let n = unsafe {
             libc::epoll_wait(
                 self.fd.as_raw_fd(),
-                self.buffer.as_mut_ptr(),
+                places.as_mut_ptr().cast(),
                 limit,
                 in_ms(timeout),
             )
@@ -179,22 +184,15 @@ impl Backend for Epoll {
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         // A wake-up takes the place of an event, which the next wait then brings.
-        let limit = events.room().min(LONGEST_BATCH);
-        if self.buffer.len() < limit {
-            self.buffer
-                .resize(limit, libc::epoll_event { events: 0, u64: 0 });
-        }
-        let n = self.wait_once(limit, timeout)?;
+        let (held, limit) = (events.len(), events.room().min(LONGEST_BATCH));
+        let entries = events.entries_mut();
+        let n = self.wait_once(&mut entries.spare_capacity_mut()[..limit], timeout)?;
+        // SAFETY: the kernel wrote the first `n` of the places behind those that were held; `n` is
+        // what its call returned, and at most `limit`.
+        unsafe { entries.set_len(held + n) };
         // All of them together: the waker's are bits that no id has.
-        let mut keys = 0;
-        events.extend(self.buffer[..n].iter().map(|event| {
-            // The entry is packed: its fields are copied, never borrowed.
-            let (key, flags) = (event.u64, event.events);
-            keys |= key;
-            (key, Ready::from_linux(flags))
-        }));
-        if keys & ID_BITS > u64::from(MAX_ID) {
-            events.drop_key(WAKE_KEY);
+        if events.note_from(held) & ID_BITS > u64::from(MAX_ID) {
+            events.retain_from(held, |event| event.key != WAKE_KEY);
             self.wake.acknowledge();
             events.set_woken();
         }

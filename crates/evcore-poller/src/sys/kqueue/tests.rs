@@ -67,7 +67,7 @@ impl Stage {
         self.poller
             .wait(&mut events, Some(Duration::ZERO))
             .expect("a wait");
-        events.iter().copied().collect()
+        events.iter().collect()
     }
 
     /// What a wait brings at once.

@@ -1,0 +1,338 @@
+//! The buffer of a wait.
+//!
+//! epoll writes into it by itself: what the kernel has reported is nowhere copied, only looked
+//! over once, and becomes an [`Event`] as it is read.
+
+use std::{
+    fmt,
+    iter::{Enumerate, FusedIterator},
+    slice,
+};
+
+use crate::{Event, Ready, entry::Entry, event::Available};
+
+/// The buffer that [`Poller::wait`](crate::Poller::wait) fills: made once, used for ever.
+///
+/// ```
+/// use evcore_poller::Events;
+///
+/// let events = Events::with_capacity(512);
+/// assert_eq!(events.capacity(), 512);
+/// assert!(events.is_empty() && !events.woken());
+/// ```
+pub struct Events {
+    // Invariant: at most `capacity`, so that it is never reallocated.
+    entries: Vec<Entry>,
+    /// By position, up to the last event of which it is known: empty on epoll.
+    // Invariant: at most as many as entries.
+    available: Vec<Available>,
+    capacity: usize,
+    woken: bool,
+    /// All readiness that came: tells at once whether any of it was exceptional.
+    // Invariant: the union of all readiness in `entries`, at least.
+    seen: Ready,
+}
+
+impl Events {
+    /// A buffer for at most `capacity` events a wait (12 bytes each on x86-64, else 16, allocated
+    /// now; and 4 more where the kernel tells how many bytes [can be read](Event::available)).
+    ///
+    /// What does not fit is reported by the next wait. A wait refuses a capacity of zero.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(capacity),
+            available: Vec::new(),
+            capacity,
+            woken: false,
+            seen: Ready::NONE,
+        }
+    }
+
+    /// Adds an event. For backends.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no [`room`](Self::room): a backend reports no more than it was asked for.
+    #[inline]
+    pub fn push(&mut self, key: u64, ready: Ready) {
+        assert!(
+            self.entries.len() < self.capacity,
+            "a backend reported more events than asked for"
+        );
+        self.seen |= ready;
+        self.entries.push(Entry::new(key, ready));
+    }
+
+    /// Adds an event, and how many bytes can be read, where that is known. For backends.
+    ///
+    /// # Panics
+    ///
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
+        let position = self.entries.len();
+        self.push(key, ready);
+        if let Some(bytes) = available {
+            // All at once, so that it is allocated but once.
+            self.available
+                .reserve_exact(self.capacity - self.available.len());
+            self.available.resize(position, Available::UNKNOWN);
+            self.available.push(bytes.into());
+        }
+    }
+
+    /// The entries, for a kernel that adds to them by itself, no more than there is
+    /// [`room`](Self::room) for; it is to be [told](Self::note_from) then.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
+        &mut self.entries
+    }
+
+    /// Takes note of the entries that a kernel has added, which are those from the position `from`
+    /// on. Returns the union of their keys.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    pub(crate) fn note_from(&mut self, from: usize) -> u64 {
+        let union = Entry::union(&self.entries[from..]);
+        self.seen |= union.ready();
+        union.key()
+    }
+
+    /// Notes that a [`Waker`](crate::Waker) ended the wait. For backends.
+    pub fn set_woken(&mut self) {
+        self.woken = true;
+    }
+
+    /// Empties the buffer.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.available.clear();
+        self.woken = false;
+        self.seen = Ready::NONE;
+    }
+
+    /// Whether an error or a hang-up may be among the events.
+    pub(crate) fn has_exceptional(&self) -> bool {
+        self.seen.is_exceptional()
+    }
+
+    /// Leaves the first `from` events alone, and of the others only those that `keep` wants, with
+    /// the readiness that it leaves them.
+    pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
+        let mut kept = from;
+        for position in from..self.entries.len() {
+            let mut event = self.event(position, self.entries[position]);
+            if keep(&mut event) {
+                self.put(kept, event);
+                kept += 1;
+            }
+        }
+        self.entries.truncate(kept);
+        self.available.truncate(kept);
+    }
+
+    /// Writes over the event at `position` one that was there or behind it.
+    fn put(&mut self, position: usize, event: Event) {
+        self.entries[position] = Entry::new(event.key, event.ready);
+        // Past its end there is nothing known, of this position as of those behind it.
+        if let Some(available) = self.available.get_mut(position) {
+            *available = event.available;
+        }
+    }
+
+    /// Whether a [`Waker`](crate::Waker) ended the wait.
+    #[must_use]
+    #[inline]
+    pub fn woken(&self) -> bool {
+        self.woken
+    }
+
+    /// How many more events fit.
+    #[must_use]
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.capacity - self.entries.len()
+    }
+
+    /// How many events fit in all.
+    #[must_use]
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many events there are.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are no events (a wake-up is not an event: ask [`woken`](Self::woken)).
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The event at `position`, in the order of arrival.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, position: usize) -> Option<Event> {
+        let entry = *self.entries.get(position)?;
+        Some(self.event(position, entry))
+    }
+
+    /// The events in the order of arrival, by value.
+    #[must_use]
+    #[inline]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter {
+            events: self,
+            entries: self.entries.iter().enumerate(),
+        }
+    }
+
+    #[inline]
+    fn event(&self, position: usize, entry: Entry) -> Event {
+        let available = self.available.get(position);
+        Event {
+            key: entry.key(),
+            ready: entry.ready(),
+            available: available.copied().unwrap_or(Available::UNKNOWN),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Events {
+    type Item = Event;
+    type IntoIter = Iter<'a>;
+
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list: Vec<_> = self.iter().collect();
+        f.debug_struct("Events")
+            .field("list", &list)
+            .field("capacity", &self.capacity)
+            .field("woken", &self.woken)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The events of a buffer, in the order of arrival: see [`Events::iter`].
+///
+/// ```
+/// use evcore_poller::{Events, Ready};
+///
+/// let mut events = Events::with_capacity(2);
+/// events.push(7, Ready::READABLE); // as a backend does
+/// events.push(8, Ready::WRITABLE);
+/// let mut iter = events.iter();
+/// assert_eq!(iter.len(), 2);
+/// assert_eq!(iter.next().map(|event| event.key), Some(7));
+/// assert_eq!(iter.next().map(|event| event.key), Some(8));
+/// assert_eq!(iter.next(), None);
+/// ```
+#[derive(Clone)]
+pub struct Iter<'a> {
+    events: &'a Events,
+    entries: Enumerate<slice::Iter<'a, Entry>>,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = Event;
+
+    #[inline]
+    fn next(&mut self) -> Option<Event> {
+        let (position, entry) = self.entries.next()?;
+        Some(self.events.event(position, *entry))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl FusedIterator for Iter<'_> {}
+
+/// What is still to come.
+impl fmt::Debug for Iter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_event_takes_as_much_as_the_documentation_says() {
+        let documented = if cfg!(target_arch = "x86_64") { 12 } else { 16 };
+        assert_eq!(size_of::<Entry>(), documented);
+        assert_eq!(size_of::<Available>(), 4);
+    }
+
+    #[test]
+    fn what_can_be_read_is_told_where_it_is_known() {
+        let mut events = Events::with_capacity(4);
+        events.push(0, Ready::READABLE);
+        for bytes in [0, 1, u32::MAX] {
+            events.push_with_available(1, Ready::READABLE, Some(bytes));
+        }
+        let told: Vec<_> = events.iter().map(|event| event.available()).collect();
+        assert_eq!(told, [None, Some(0), Some(1), Some(u32::MAX - 1)]);
+    }
+
+    #[test]
+    fn a_cleared_buffer_has_forgotten_what_could_be_read() {
+        let mut events = Events::with_capacity(1);
+        events.push_with_available(0, Ready::READABLE, Some(7));
+        events.clear();
+        events.push(1, Ready::READABLE);
+        assert_eq!(events.at(0).map(|event| event.available()), Some(None));
+    }
+
+    /// What `retain_from` is to leave, by the definition.
+    fn retained(list: &[(u64, Option<u32>)], from: usize) -> Vec<(u64, Option<u32>)> {
+        let places = list.iter().enumerate();
+        let kept = places.filter(|(place, event)| *place < from || event.0 % 2 == 0);
+        kept.map(|(_, event)| *event).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn whom_it_keeps_comes_with_what_can_be_read_of_it(
+            list in prop::collection::vec((0..9u64, prop::option::of(0..9u32)), 0..20),
+            from in 0..20usize,
+        ) {
+            let mut events = Events::with_capacity(20);
+            for (key, available) in &list {
+                events.push_with_available(*key, Ready::READABLE, *available);
+            }
+            let from = from.min(list.len());
+            events.retain_from(from, |event| {
+                event.ready |= Ready::WRITABLE;
+                event.key % 2 == 0
+            });
+            let left: Vec<_> = events.iter().map(|it| (it.key, it.available())).collect();
+            prop_assert_eq!(left, retained(&list, from));
+            for (place, event) in events.iter().enumerate() {
+                prop_assert_eq!(event.ready.is_writable(), place >= from, "{:?}", event);
+            }
+        }
+    }
+}
