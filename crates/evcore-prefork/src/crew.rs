@@ -1,8 +1,13 @@
 //! The workers that live, as processes: heard, signalled, reaped, and not left behind.
 
 use std::{
-    collections::BTreeMap, os::fd::BorrowedFd, os::unix::process::ExitStatusExt,
-    process::ExitStatus, time::Instant,
+    collections::BTreeMap,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::process::ExitStatusExt,
+    },
+    process::ExitStatus,
+    time::Instant,
 };
 
 use rustix::{
@@ -72,7 +77,7 @@ impl Crew {
     /// What to watch for workers that say that they serve.
     pub(crate) fn leashes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let awaited = self.hands.values().filter(|hand| !hand.is_ready);
-        awaited.filter_map(|hand| Some(std::os::fd::AsFd::as_fd(hand.leash.as_ref()?)))
+        awaited.filter_map(|hand| Some(hand.leash.as_ref()?.as_fd()))
     }
 
     /// Hears who serves.

@@ -67,7 +67,7 @@ pub(crate) struct Master<'a, F> {
 impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
     pub(crate) fn new(plan: Plan, hooks: Hooks<'a>, work: F) -> Result<Self> {
         let mut handlers = Handlers::install()?;
-        // Without it, who writes to it is out of the game: nobody here is another thread.
+        // The rope is for workers that are threads: here there are none.
         let (bell, _rope) = Bell::hang()?;
         handlers.command()?;
         let roster = Roster::new(plan.workers, plan.patience, Instant::now());
