@@ -6,13 +6,17 @@
 
 use std::{
     io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use crate::shared::Shared;
+use crate::{
+    header::{Kind, unfit},
+    shared::Shared,
+};
 
 /// A page of numbers that the workers of a server share, a line a worker.
 ///
@@ -51,18 +55,70 @@ impl Board {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else the operating
     /// system's, if it has no memory to map.
     pub fn shared(workers: usize) -> io::Result<Self> {
-        if !(1..=Self::MAX_WORKERS).contains(&workers) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!(
-                    "cannot make a board for {workers} workers: from 1 to {} are possible",
-                    Self::MAX_WORKERS
-                ),
-            ));
-        }
+        check_workers(workers)?;
         Ok(Self {
             lines: Arc::new(Shared::new(workers)?),
         })
+    }
+
+    /// A board like a [`shared`](Self::shared) one that a new program can [inherit](Self::inherit)
+    /// too, so that its counters go on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`shared`](Self::shared), and [`Unsupported`](io::ErrorKind::Unsupported) where there
+    /// are no files in memory (Linux and FreeBSD have them).
+    pub fn inheritable(workers: usize) -> io::Result<Self> {
+        check_workers(workers)?;
+        Ok(Self {
+            lines: Arc::new(Shared::inheritable(Kind::Board, workers)?),
+        })
+    }
+
+    /// The board that another program has made [inheritable](Self::inheritable); it has as many
+    /// [`workers`](Self::workers) as there.
+    ///
+    /// While the workers of both programs run, each line still has one writer only: leave those of
+    /// the old to them.
+    ///
+    /// ```
+    /// use evcore_balancer::{Board, Snapshot};
+    ///
+    /// # #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+    /// # fn main() -> std::io::Result<()> {
+    /// let old = Board::inheritable(4)?;
+    /// old.line(0).publish(&Snapshot { accepted: 10, ..Snapshot::default() });
+    /// // What the old program passes on: not closed on exec, and its number told.
+    /// let passed_on = old.file().expect("it has one").try_clone_to_owned()?;
+    ///
+    /// // What the new program does with it:
+    /// let new = Board::inherit(passed_on)?;
+    /// assert_eq!((new.workers(), new.sum().accepted), (4, 10));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidData`](io::ErrorKind::InvalidData) with the reason, if the descriptor is of another
+    /// version of this crate, of another size, or of something else; else the operating system's.
+    pub fn inherit(file: OwnedFd) -> io::Result<Self> {
+        let lines = Shared::inherit(file, Kind::Board)?;
+        if lines.len() > Self::MAX_WORKERS {
+            return Err(unfit("board", format!("it has {} lines", lines.len())));
+        }
+        Ok(Self {
+            lines: Arc::new(lines),
+        })
+    }
+
+    /// What to pass on to a new program, if the board is inheritable. It is closed on `exec` unless
+    /// you change that.
+    #[must_use]
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.lines.file().map(AsFd::as_fd)
     }
 
     /// The line of worker `index`, for that worker to write to.
@@ -287,6 +343,19 @@ impl Cells {
             heartbeat: self.heartbeat.load(Relaxed),
         }
     }
+}
+
+fn check_workers(workers: usize) -> io::Result<()> {
+    if (1..=Board::MAX_WORKERS).contains(&workers) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "cannot make a board for {workers} workers: from 1 to {} are possible",
+            Board::MAX_WORKERS
+        ),
+    ))
 }
 
 /// (Σx)² / (n · Σx²), and 1.0 where all are zero.

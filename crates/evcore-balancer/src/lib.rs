@@ -22,6 +22,10 @@ mod bell;
 #[cfg(not(evcore_loom))]
 mod board;
 #[cfg(not(evcore_loom))]
+mod header;
+#[cfg(not(evcore_loom))]
+mod memory_file;
+#[cfg(not(evcore_loom))]
 mod peers;
 #[cfg(not(evcore_loom))]
 mod shared;

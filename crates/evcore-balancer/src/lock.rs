@@ -1,12 +1,17 @@
 //! The accept lock as workers hold it: in shared or in plain memory, and in the hands of one owner.
 //!
 //! The algorithm is in `raw.rs`; here is where its word lives, and who unlocks when a worker goes.
-//! Across `exec` this lock does not reach: anonymous memory has no name to find it by.
+//! Across `exec` it reaches if it was made for that: by a descriptor that the new program inherits.
 
 use std::{fmt, num::NonZeroU32, sync::Arc};
+#[cfg(not(evcore_loom))]
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 #[cfg(not(evcore_loom))]
-use crate::shared::Shared;
+use crate::{header::Kind, shared::Shared};
 use crate::{
     raw::{FREE, RawAcceptMutex, Word},
     sync::{AtomicU32, Ordering},
@@ -47,9 +52,65 @@ impl AcceptMutex {
     ///
     /// The operating system's, if it has no memory to map.
     #[cfg(not(evcore_loom))]
-    pub fn shared() -> std::io::Result<Self> {
+    pub fn shared() -> io::Result<Self> {
         let word = Shared::new(1)?;
         Ok(Self::at(Home::Shared(Arc::new(word))))
+    }
+
+    /// A lock like a [`shared`](Self::shared) one that a new program can [inherit](Self::inherit) too:
+    /// one that this process or a child of it becomes by `exec`, so that old and new workers exclude
+    /// each other.
+    ///
+    /// ```
+    /// use evcore_balancer::{AcceptMutex, this_process};
+    ///
+    /// # #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+    /// # fn main() -> std::io::Result<()> {
+    /// let old = AcceptMutex::inheritable()?;
+    /// // What the old program passes on: not closed on exec, and its number told.
+    /// let passed_on = old.file().expect("it has one").try_clone_to_owned()?;
+    ///
+    /// // What the new program does with it:
+    /// let new = AcceptMutex::inherit(passed_on)?;
+    /// assert!(new.try_lock(this_process()));
+    /// assert_eq!(old.owner(), Some(this_process()));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](io::ErrorKind::Unsupported) where there are no files in memory (Linux and
+    /// FreeBSD have them); else the operating system's.
+    #[cfg(not(evcore_loom))]
+    pub fn inheritable() -> io::Result<Self> {
+        let word = Shared::inheritable(Kind::AcceptMutex, 1)?;
+        Ok(Self::at(Home::Shared(Arc::new(word))))
+    }
+
+    /// The lock that another program has made [inheritable](Self::inheritable).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidData`](io::ErrorKind::InvalidData) with the reason, if the descriptor is of another
+    /// version of this crate, of another size, or of something else; else the operating system's.
+    #[cfg(not(evcore_loom))]
+    pub fn inherit(file: OwnedFd) -> io::Result<Self> {
+        let word = Shared::inherit(file, Kind::AcceptMutex)?;
+        Ok(Self::at(Home::Shared(Arc::new(word))))
+    }
+
+    /// What to pass on to a new program, if the lock is inheritable. It is closed on `exec` unless
+    /// you change that.
+    #[cfg(not(evcore_loom))]
+    #[must_use]
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self.raw.word() {
+            Home::Shared(word) => word.file().map(AsFd::as_fd),
+            Home::Local(_) => None,
+        }
     }
 
     /// A lock between the threads of this process. A forked child gets a copy that locks nothing.

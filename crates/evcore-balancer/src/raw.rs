@@ -68,6 +68,12 @@ impl<W: Word> RawAcceptMutex<W> {
         NonZeroU32::new(self.word.load(Ordering::Relaxed))
     }
 
+    /// The word.
+    #[cfg(not(evcore_loom))]
+    pub(crate) const fn word(&self) -> &W {
+        &self.word
+    }
+
     fn replace(&self, current: u32, new: u32, success: Ordering) -> bool {
         self.word
             .compare_exchange(current, new, success, Ordering::Relaxed)

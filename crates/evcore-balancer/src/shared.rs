@@ -1,23 +1,35 @@
 //! Memory that a process shares with the children it forks.
 //!
 //! The kernel's anonymous shared mapping: all zeros at first, inherited across `fork`, gone at `exec`
-//! and with the last process that has it. It has no name, so nothing is left behind after a crash.
+//! and with the last process that has it. Or a mapping of a file in memory, which is gone with the
+//! last descriptor of it. Neither has a name, so nothing is left behind after a crash.
 //!
 //! This is the only file of the crate that has unsafe code.
 
 #![allow(unsafe_code, reason = "mmap and munmap, and the slice between them")]
 
-use std::{fmt, io, ops::Deref, ptr, ptr::NonNull, slice};
+use std::{ffi::c_void, fmt, io, ops::Deref, os::fd::OwnedFd, ptr, ptr::NonNull, slice};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::{SeatWords, board::Cells, sync::AtomicU32};
+use crate::{
+    SeatWords,
+    board::Cells,
+    header::{HEADER_BYTES, Header, Kind},
+    memory_file,
+    sync::AtomicU32,
+};
 
 /// A slice of `T` in memory shared across `fork`; unmapped from this process when dropped.
 pub(crate) struct Shared<T: SharedContent> {
-    // Invariant: `start` is the beginning of a mapping of `len` values, which only `drop` ends.
+    // Invariant: `mapping` is the beginning of a mapping of `mapped_bytes`, which only `drop` ends.
+    mapping: NonNull<c_void>,
+    mapped_bytes: usize,
+    // Invariant: `start` and `len` values from there lie in the mapping.
     start: NonNull<T>,
     len: usize,
+    /// What to find it by after `exec`.
+    file: Option<OwnedFd>,
 }
 
 /// What may live in memory that other processes write at any time.
@@ -43,17 +55,73 @@ impl<T: SharedContent> Shared<T> {
         // Every system we know has pages of 4 KiB or more.
         const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
 
+        let mapped_bytes = size_of::<T>() * len;
         // SAFETY: without a hint the kernel chooses addresses that nothing uses.
-        let start = unsafe {
+        let mapping = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
-                size_of::<T>() * len,
+                mapped_bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
             )
         }?;
-        let start = NonNull::new(start.cast()).expect("mmap answers with an error, not with null");
-        Ok(Self { start, len })
+        let mapping = NonNull::new(mapping).expect("mmap answers with an error, not with null");
+        Ok(Self {
+            mapping,
+            mapped_bytes,
+            start: mapping.cast(),
+            len,
+            file: None,
+        })
+    }
+
+    /// Maps `len` values, all zero, of a file that a program can inherit. `len` as in [`new`](Self::new).
+    pub(crate) fn inheritable(kind: Kind, len: usize) -> io::Result<Self> {
+        let header = Header {
+            kind,
+            item_bytes: size_of::<T>(),
+            items: len,
+        };
+        Self::map(memory_file::create(header)?, header)
+    }
+
+    /// Maps what another program has made by [`inheritable`](Self::inheritable).
+    pub(crate) fn inherit(file: OwnedFd, kind: Kind) -> io::Result<Self> {
+        let header = memory_file::check(&file, kind, size_of::<T>())?;
+        Self::map(file, header)
+    }
+
+    /// The file that the values are in, if they are in one.
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+        self.file.as_ref()
+    }
+
+    /// Maps a file of this header and size.
+    fn map(file: OwnedFd, header: Header) -> io::Result<Self> {
+        const { assert!(align_of::<T>() <= HEADER_BYTES, "values follow the header") };
+
+        let mapped_bytes = header.file_bytes();
+        // SAFETY: without a hint the kernel chooses addresses that nothing uses.
+        let mapping = unsafe {
+            mmap(
+                ptr::null_mut(),
+                mapped_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
+        }?;
+        let mapping = NonNull::new(mapping).expect("mmap answers with an error, not with null");
+        // SAFETY: the header is in the mapping, whose size is that of header and values.
+        let start = unsafe { mapping.byte_add(HEADER_BYTES) };
+        Ok(Self {
+            mapping,
+            mapped_bytes,
+            start: start.cast(),
+            len: header.items,
+            file: Some(file),
+        })
     }
 }
 
@@ -70,7 +138,7 @@ impl<T: SharedContent> Deref for Shared<T> {
 impl<T: SharedContent> Drop for Shared<T> {
     fn drop(&mut self) {
         // SAFETY: the whole of our own mapping, which by `&mut self` nobody borrows any more.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), size_of::<T>() * self.len) };
+        let unmapped = unsafe { munmap(self.mapping.as_ptr(), self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping: {unmapped:?}");
     }
 }
