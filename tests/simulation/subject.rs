@@ -6,7 +6,7 @@
 
 use std::{io::ErrorKind, time::Duration};
 
-use evcore::{Accepted, EventLoop, Interest, Mode, Ready, Side, Step, Table, Token};
+use evcore::{EventLoop, Interest, Mode, Ready, Side, Step, Table, Token};
 use evcore_sim::{App, Process, SimListener, SimMutex, SimStream};
 
 use crate::{audit::Audit, setting::Setting};
@@ -68,7 +68,7 @@ enum Means {
     Next,
     /// By a timer.
     Timer,
-    /// Now, and somebody else is thrown out for it.
+    /// Now, and somebody else is thrown out for it, whose place is taken at once.
     Ousting,
     /// Not at all: the connection is closed.
     Leaving,
@@ -106,7 +106,7 @@ impl Subject {
         self.audit.closes();
     }
 
-    fn welcome(&mut self, new: Accepted<SimStream>) {
+    fn welcome(&mut self, stream: SimStream) {
         let interest = match self.mode {
             Mode::Edge => Interest::BOTH,
             _ => Interest::READ,
@@ -114,11 +114,11 @@ impl Subject {
         let place = self.conns.vacant_entry().expect("the loop counts places");
         let token = place.token();
         self.ev
-            .add(token, &new.stream, interest, self.mode)
+            .add(token, &stream, interest, self.mode)
             .expect("the simulator refuses none");
         self.comers += 1;
         place.insert(Connection {
-            stream: new.stream,
+            stream,
             serial: self.comers,
             input: Vec::new(),
             output: Vec::new(),
@@ -197,11 +197,19 @@ impl Subject {
             Means::Timer => self.arm(token, Side::Write, SLEEP),
             Means::Ousting => {
                 let other = self.conns.tokens().find(|other| *other != token);
-                other.into_iter().for_each(|other| self.end(other));
+                other.into_iter().for_each(|other| self.replace(other));
                 self.answer(token);
             }
             Means::Leaving => self.end(token),
         }
+    }
+
+    /// Another connection at the same index, while the batch may still hold events of the one
+    /// before: as a proxy has that connects to a server. Its other end is closed at once.
+    fn replace(&mut self, token: Token) {
+        self.end(token);
+        let (near, _) = self.process.pair();
+        self.welcome(near);
     }
 
     fn answer(&mut self, token: Token) {
@@ -281,7 +289,7 @@ impl App for Subject {
     fn take(&mut self, step: Step<SimStream>) {
         self.check(&step);
         match step {
-            Step::Accepted(new) => self.welcome(new),
+            Step::Accepted(new) => self.welcome(new.stream),
             Step::Ready(token, ready) => self.ready(token, ready),
             Step::Expired(token, side) => self.expired(token, side),
             Step::Closing(token) => self.end(token),

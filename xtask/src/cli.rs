@@ -23,6 +23,9 @@ xflags::xflags! {
         /// The loom models, with every interleaving that loom can find.
         cmd loom {}
 
+        /// Bugs planted into the loop, each of which the simulation has to find.
+        cmd canary {}
+
         /// A type check for the systems that this machine is not.
         cmd targets {}
 

@@ -17,6 +17,7 @@ mod tree;
 mod workspace;
 
 mod bench;
+mod canary;
 mod ci;
 mod compat;
 mod layers;
@@ -54,6 +55,7 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Layers(_) => layers::run(&workspace),
         XtaskCmd::Tidy(_) => tidy::run(&workspace),
         XtaskCmd::Loom(_) => loom::run(&workspace),
+        XtaskCmd::Canary(_) => canary::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Measure(_) => measure::run(&workspace),
         XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part, bench.full),

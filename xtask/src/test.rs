@@ -9,7 +9,7 @@ use crate::command::CommandLine;
 use crate::part::{self, Part};
 use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
-use crate::{Result, compat, layers, loom, tidy};
+use crate::{Result, canary, compat, layers, loom, tidy};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let tree = Tree::read(&workspace.root)?;
@@ -25,6 +25,7 @@ fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
     parts.extend(workspace.packages.iter().flat_map(alone));
     parts.extend(compat::parts(workspace));
     parts.extend(loom::parts(workspace, tree));
+    parts.push(canary::part(workspace));
     parts
 }
 
@@ -129,6 +130,7 @@ mod tests {
                 "compat: clippy",
                 "compat: test",
                 "loom: evcore-token",
+                "canary",
             ]
         );
     }

@@ -10,7 +10,12 @@ use evcore_balancer::{Duty, Load, Plan};
 use evcore_poller::{Interest, Mode, Poller};
 use evcore_posted::PostedQueue;
 
-use crate::{Accepted, Error, Listen, Result, Stats, naming::listener_key, sharing::Sharing};
+use crate::{
+    Accepted, Error, Listen, Result, Stats,
+    naming::listener_key,
+    planted::{Bug, is_planted},
+    sharing::Sharing,
+};
 
 /// The listeners of one worker, and all that decides whether they are watched.
 #[derive(Debug)]
@@ -131,7 +136,7 @@ impl<L: Listen> Accepting<L> {
             let listener = id as usize;
             match self.listeners[listener].accept() {
                 Ok(Accept::Connection(stream, peer)) => {
-                    *left -= 1;
+                    *left -= usize::from(!is_planted(Bug::AcceptsUnbounded));
                     stats.accepted += 1;
                     self.sharing.accepted();
                     self.queue.post(id);

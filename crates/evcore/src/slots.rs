@@ -10,7 +10,10 @@ use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
 use evcore_token::Token;
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    planted::{Bug, is_planted},
+};
 
 /// The table of lives, by index.
 #[derive(Debug, Default)]
@@ -87,7 +90,9 @@ impl Slots {
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
         let State { watched, .. } = mem::take(self.state_mut(token)?);
         self.homes[token.index() as usize] = Home::after(token);
-        self.posted.cancel(token.index());
+        if !is_planted(Bug::PostsOutlive) {
+            self.posted.cancel(token.index());
+        }
         self.watched -= u32::from(watched);
         Some(watched)
     }
@@ -156,7 +161,9 @@ impl Slots {
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
         let home = self.homes.get(token.index() as usize);
-        home.is_some_and(|home| home.0 == token.to_bits())
+        home.is_some_and(|home| {
+            home.0 == token.to_bits() || is_planted(Bug::AnyGeneration) && home.living().is_some()
+        })
     }
 
     /// Whether a token lives and the poller watches it.

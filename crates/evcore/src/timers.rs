@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
-use crate::Side;
+use crate::{
+    Side,
+    planted::{Bug, is_planted},
+};
 
 /// The timers of one loop.
 #[derive(Debug)]
@@ -35,7 +38,12 @@ impl Timers {
     /// Arms a side's timer, or moves it.
     #[inline]
     pub(crate) fn arm(&mut self, index: u32, side: Side, now_ns: u64, after: Duration) {
-        let deadline = tick_after(now_ns, after, self.added_ns);
+        let added_ns = if is_planted(Bug::EarlyTimers) {
+            0
+        } else {
+            self.added_ns
+        };
+        let deadline = tick_after(now_ns, after, added_ns);
         self.queue.arm(timer_id(index, side), deadline);
     }
 
@@ -47,6 +55,9 @@ impl Timers {
 
     /// Clears both timers.
     pub(crate) fn disarm_both(&mut self, index: u32) {
+        if is_planted(Bug::TimersOutlive) {
+            return;
+        }
         self.disarm(index, Side::Read);
         self.disarm(index, Side::Write);
     }

@@ -8,6 +8,7 @@ use evcore_poller::Event;
 use crate::{
     EventLoop, Listen, Result, Step,
     naming::{Naming, Other},
+    planted::{Bug, is_planted},
     timers::late_ns,
 };
 
@@ -161,7 +162,9 @@ impl<L: Listen> EventLoop<L> {
                 Phase::Accepts
             }
             Phase::Accepts => {
-                self.accepting.release_lock();
+                if !is_planted(Bug::LockKept) {
+                    self.accepting.release_lock();
+                }
                 Phase::Woken
             }
             Phase::Woken => Phase::Expired,
@@ -202,6 +205,9 @@ impl<L: Listen> EventLoop<L> {
 
     /// Whether anything was left over for this turn.
     pub(crate) fn has_work(&self) -> bool {
+        if is_planted(Bug::CarriedOverWaits) {
+            return false;
+        }
         let queued = self.slots.has_posted() || self.accepting.has_queued();
         queued || self.outside.has_work() || self.has_closings()
     }
