@@ -5,6 +5,10 @@
 
 /// A mistake that somebody might make in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(evcore_planted),
+    allow(unreachable_pub, reason = "public only where it can be planted")
+)]
 pub enum Bug {
     /// An index alone is taken for a token.
     AnyGeneration,
