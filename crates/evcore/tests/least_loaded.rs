@@ -1,0 +1,108 @@
+//! Two workers' loops under `LeastLoaded` on a real listener, turned by one thread.
+
+use std::{
+    net::{SocketAddr, TcpStream},
+    num::NonZeroU32,
+    os::fd::AsFd,
+    time::Duration,
+};
+
+use evcore::{
+    Error, EventLoop, Interest, Listener, Mode, Step, Stream, Table,
+    balancer::{AcceptMutex, Peers, Policy},
+    poller::Kind,
+};
+
+struct Worker {
+    ev: EventLoop,
+    clients: Table<Stream>,
+}
+
+impl Worker {
+    /// A turn that does not wait.
+    fn turn(&mut self) {
+        self.ev.prepare().unwrap();
+        self.ev.collect(Some(Duration::ZERO)).unwrap();
+        while let Some(step) = self.ev.next_step() {
+            if let Step::Accepted(new) = step {
+                let place = self.clients.vacant_entry().expect("there is room");
+                let token = place.token();
+                let added = self.ev.add(token, &new.stream, Interest::READ, Mode::Edge);
+                added.unwrap();
+                place.insert(new.stream);
+            }
+        }
+    }
+}
+
+fn two_workers(kind: Kind, connections: u32) -> ([Worker; 2], SocketAddr) {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().tcp().unwrap();
+    let (peers, mutex) = (Peers::new(2).unwrap(), AcceptMutex::local());
+    let workers = [1, 2].map(|number| {
+        let me = NonZeroU32::new(number).unwrap();
+        let same = listener.as_fd().try_clone_to_owned().unwrap();
+        let ev = EventLoop::builder()
+            .listener(Listener::from_fd(same).unwrap())
+            .policy(Policy::least_loaded())
+            .seat(peers.seat(me).unwrap())
+            .lock(mutex.handle(me))
+            .poller(kind)
+            .connections(connections)
+            .build()
+            .unwrap();
+        Worker {
+            ev,
+            clients: Table::with_capacity(1000),
+        }
+    });
+    (workers, address)
+}
+
+#[test]
+fn clients_are_spread_evenly_on_every_backend() {
+    for kind in Kind::available() {
+        let (mut workers, address) = two_workers(*kind, 1000);
+        let mut clients = Vec::new();
+        for number in 1..=100 {
+            clients.push(TcpStream::connect(address).unwrap());
+            while workers.iter().map(|w| w.clients.len()).sum::<u32>() < number {
+                workers.iter_mut().for_each(Worker::turn);
+            }
+        }
+        let [a, b] = workers.each_ref().map(|w| w.clients.len());
+        assert!(a.abs_diff(b) <= 12, "{kind}: {a} and {b}");
+        let calls: u64 = workers.iter().map(|w| w.ev.stats().calls).sum();
+        assert!((1..=50).contains(&calls), "{kind}: {calls} calls");
+    }
+}
+
+#[test]
+fn every_place_of_every_worker_is_filled_and_the_first_that_is_free_again() {
+    for kind in Kind::available() {
+        let (mut workers, address) = two_workers(*kind, 5);
+        let mut clients: Vec<_> = (0..11)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        while workers.iter().any(|w| w.clients.len() < 5) {
+            workers.iter_mut().for_each(Worker::turn);
+        }
+        workers.iter_mut().for_each(Worker::turn);
+        assert!(workers.iter().all(|w| !w.ev.is_listening()), "{kind}");
+
+        // The eleventh waits until one of the others goes.
+        let token = workers[1].clients.tokens().next().unwrap();
+        let gone = workers[1].clients.remove(token).unwrap();
+        workers[1].ev.close_fd(token, gone);
+        while workers[1].clients.len() < 5 {
+            workers.iter_mut().for_each(Worker::turn);
+        }
+        clients.clear();
+    }
+}
+
+#[test]
+fn without_a_seat_there_is_no_such_loop() {
+    let built = EventLoop::builder().policy(Policy::least_loaded()).build();
+    assert!(matches!(built, Err(Error::NoSeat)));
+}
