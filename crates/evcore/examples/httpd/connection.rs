@@ -4,13 +4,9 @@
 //! (`readable`) until it has met an empty socket. It reads only what it can serve: while an answer
 //! waits to be sent, or for its time, what the client sends next stays in the kernel.
 
-use std::{
-    io::{self, Read, Write},
-    mem,
-    time::Duration,
-};
+use std::{io, mem, time::Duration};
 
-use evcore::{EventLoop, Listen, Listener, Ready, Side, Stream, Token};
+use evcore::{EventLoop, Listen, Listener, Ready, Side, Token, Wire};
 
 use crate::{body::BodyReader, counts::Doing, request::Request, response::Status, site::Site};
 
@@ -23,18 +19,6 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// For a first request, when the worker stops: a client that has connected is about to send one.
 const LAST_CALL: Duration = Duration::from_secs(1);
-
-/// What a connection needs of its stream: so that it can also be served in a simulator.
-pub trait Wire: Read + Write {
-    /// Tells the peer that nothing more comes.
-    fn shutdown_write(&self) -> io::Result<()>;
-}
-
-impl Wire for Stream {
-    fn shutdown_write(&self) -> io::Result<()> {
-        Stream::shutdown_write(self)
-    }
-}
 
 /// A client.
 #[derive(Debug)]

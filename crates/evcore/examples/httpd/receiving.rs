@@ -5,11 +5,11 @@ use std::{
     mem,
 };
 
-use evcore::{Interest, Listen};
+use evcore::{Interest, Listen, Wire};
 
 use crate::{
     body::BodyReader,
-    connection::{Connection, Progress, Sleep, State, Visit, Wire},
+    connection::{Connection, Progress, Sleep, State, Visit},
     request::{Ask, MOST_HEAD_BYTES, Parsed, Request, parse},
     response::{CONTINUE, Status},
     route::Route,
@@ -53,7 +53,7 @@ impl<S: Wire> Connection<S> {
         buffer: &mut [u8],
         visit: &mut Visit<'_, impl Listen>,
     ) -> io::Result<Option<usize>> {
-        match self.stream.read(buffer) {
+        match self.stream.recv(buffer) {
             Ok(n) => {
                 // A short read has emptied the socket, unless an end stands behind it.
                 if n < buffer.len() && !self.ending {

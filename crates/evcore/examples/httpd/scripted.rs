@@ -1,16 +1,17 @@
 //! A connection on a wire that does what a test says: every state that a client can bring it to.
 
 use std::{
-    io::{self, ErrorKind, Read, Write},
+    cell::RefCell,
+    io::{self, ErrorKind},
     num::NonZeroU32,
     os::unix::net::UnixDatagram,
 };
 
-use evcore::{EventLoop, Interest, Mode, Ready, Side, Token, balancer::Board};
+use evcore::{Address, EventLoop, Interest, Mode, Ready, Side, Token, Wire, balancer::Board};
 use proptest::prelude::*;
 
 use crate::{
-    connection::{Connection, Fate, ReadTimer, State, Visit, Wire},
+    connection::{Connection, Fate, ReadTimer, State, Visit},
     counts::Counts,
     options::Options,
     site::Site,
@@ -27,37 +28,43 @@ struct Script {
     taken: Vec<u8>,
 }
 
-impl Read for Script {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.sent.is_empty() && !self.has_ended {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        let n = self.sent.len().min(buffer.len());
-        buffer[..n].copy_from_slice(&self.sent[..n]);
-        self.sent.drain(..n);
-        Ok(n)
-    }
-}
+/// The stream that the client's side is behind.
+#[derive(Debug, Default)]
+struct Scripted(RefCell<Script>);
 
-impl Write for Script {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.room == 0 {
+impl Wire for Scripted {
+    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut script = self.0.borrow_mut();
+        if script.sent.is_empty() && !script.has_ended {
             return Err(ErrorKind::WouldBlock.into());
         }
-        let n = bytes.len().min(self.room);
-        self.taken.extend_from_slice(&bytes[..n]);
-        self.room -= n;
+        let n = script.sent.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&script.sent[..n]);
+        script.sent.drain(..n);
         Ok(n)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut script = self.0.borrow_mut();
+        if script.room == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = bytes.len().min(script.room);
+        script.taken.extend_from_slice(&bytes[..n]);
+        script.room -= n;
+        Ok(n)
     }
-}
 
-impl Wire for Script {
     fn shutdown_write(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn peer_addr(&self) -> io::Result<Address> {
+        Ok(Address::Unnamed)
+    }
+
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(None)
     }
 }
 
@@ -68,7 +75,7 @@ struct Stage {
     board: Board,
     token: Token,
     /// `None` once it has ended.
-    connection: Option<Connection<Script>>,
+    connection: Option<Connection<Scripted>>,
     _socket: UnixDatagram,
 }
 
@@ -87,7 +94,7 @@ impl Stage {
             site: &mut site,
             token,
         };
-        let connection = Some(Connection::new(Script::default(), &mut visit));
+        let connection = Some(Connection::new(Scripted::default(), &mut visit));
         Self {
             ev,
             site,
@@ -99,9 +106,8 @@ impl Stage {
     }
 
     fn wire(&mut self) -> Option<&mut Script> {
-        self.connection
-            .as_mut()
-            .map(|connection| &mut connection.stream)
+        let connection = self.connection.as_mut()?;
+        Some(connection.stream.0.get_mut())
     }
 
     /// The client sends.
@@ -148,7 +154,7 @@ impl Stage {
     }
 
     /// Calls, and goes on for as long as the connection posts itself.
-    fn visit(&mut self, call: impl FnOnce(&mut Connection<Script>, &mut Visit<'_>) -> Fate) {
+    fn visit(&mut self, call: impl FnOnce(&mut Connection<Scripted>, &mut Visit<'_>) -> Fate) {
         self.call(call);
         while !self.ev.cancel(self.token).is_empty() {
             self.call(|connection, visit| connection.ready(Ready::WRITABLE, visit));
@@ -156,7 +162,7 @@ impl Stage {
         self.verify();
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut Connection<Script>, &mut Visit<'_>) -> Fate) {
+    fn call(&mut self, call: impl FnOnce(&mut Connection<Scripted>, &mut Visit<'_>) -> Fate) {
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -199,10 +205,11 @@ impl Stage {
             watched.contains(&true),
             "it may live for ever: {connection:?}"
         );
-        let blocked = connection.stream.room == 0 && watched[1];
+        let script = connection.stream.0.borrow();
+        let blocked = script.room == 0 && watched[1];
         let sleeps = matches!(connection.state, State::Sleeping { .. });
         assert!(
-            blocked || sleeps || connection.stream.sent.is_empty(),
+            blocked || sleeps || script.sent.is_empty(),
             "it has forgotten its client: {connection:?}"
         );
     }

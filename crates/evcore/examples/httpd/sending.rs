@@ -5,10 +5,10 @@ use std::{
     mem,
 };
 
-use evcore::{Interest, Listen, Side};
+use evcore::{Interest, Listen, Side, Wire};
 
 use crate::{
-    connection::{Connection, Progress, State, Visit, Wire},
+    connection::{Connection, Progress, State, Visit},
     site::FILLING,
 };
 
@@ -23,14 +23,14 @@ impl<S: Wire> Connection<S> {
         let sent = if !self.output.is_empty() {
             // In the order in which they were made.
             self.output.append(&mut visit.site.output);
-            self.stream.write(&self.output[self.sent..])
+            self.stream.send(&self.output[self.sent..])
         } else if !visit.site.output.is_empty() {
-            self.stream.write(&visit.site.output)
+            self.stream.send(&visit.site.output)
         } else {
             let piece = usize::try_from(self.filling)
                 .unwrap_or(usize::MAX)
                 .min(FILLINGS.len());
-            self.stream.write(&FILLINGS[..piece])
+            self.stream.send(&FILLINGS[..piece])
         };
         match sent {
             Ok(n) => {

@@ -2,10 +2,12 @@
 
 use std::io;
 
-use evcore::{Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Step, Table, Token};
+use evcore::{
+    Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Step, Table, Token, Wire,
+};
 
 use crate::{
-    connection::{Connection, Fate, Visit, Wire},
+    connection::{Connection, Fate, Visit},
     counts::Counts,
     log::log,
     options::Options,
