@@ -54,14 +54,14 @@ impl Naming {
         token.to_bits() + u64::from(self.before)
     }
 
-    /// The token of a key. Of a key that is no token's: none, or one whose index is above
-    /// [`index_max`](Self::index_max), so that it does not live.
+    /// The bits of a key's token. Of a key that is no token's: such as are no token's either, or of
+    /// one whose index is above [`index_max`](Self::index_max), so that it does not live.
     ///
     /// For each event, before anything else is asked of its key.
     #[inline]
-    pub(crate) fn token(self, key: u64) -> Option<Token> {
+    pub(crate) fn bits(self, key: u64) -> u64 {
         // What is less than the first token's key wraps around.
-        Token::from_bits(key.wrapping_sub(u64::from(self.before)))
+        key.wrapping_sub(u64::from(self.before))
     }
 
     /// Whom a key names that is not the key of a token that lives.
@@ -95,7 +95,7 @@ mod tests {
         for (index, generation, listeners) in [(0, 1, 0), (0, 1, 3), (77, u32::MAX, 1)] {
             let (token, naming) = (token(index, generation), Naming::behind(listeners));
             let key = naming.key(token);
-            assert_eq!(naming.token(key), Some(token));
+            assert_eq!(naming.bits(key), token.to_bits());
             assert_eq!(Naming::other(key), Other::Gone, "should it not live");
         }
         assert_eq!(Naming::other(listener_key(2)), Other::Listener(2));
@@ -108,7 +108,7 @@ mod tests {
         let naming = Naming::behind(3);
         let no_tokens = (0..=4).chain([(1 << 32) | 2, (7 << 32) | 2]);
         for key in no_tokens {
-            let token = naming.token(key);
+            let token = Token::from_bits(naming.bits(key));
             let cannot_live = token.is_none_or(|token| token.index() > naming.index_max());
             assert!(cannot_live, "{key:#x} is {token:?}");
         }

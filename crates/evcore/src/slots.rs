@@ -4,7 +4,7 @@
 //! to it. A generation that has ended does not begin again, so that an event that was reported for
 //! it cannot be taken for one of a later life.
 
-use std::mem;
+use std::{mem, num::NonZeroU32};
 
 use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
@@ -29,12 +29,20 @@ pub(crate) struct Slots {
     watched: u32,
 }
 
-/// Who lives at an index: the bits of the token or, where nobody does, the generation that was the
-/// last to live there, 0 if none ever did. That has no high half, and so is no token's bits.
+/// Who lives at an index; or, where nobody does, the generation that was the last to live there,
+/// under an index that is nobody's.
 ///
-/// One word and apart from the rest, since every event asks for it and for nothing else.
-#[derive(Clone, Copy, Debug, Default)]
-struct Home(u64);
+/// One word and apart from the rest, since every event asks for it and for nothing else. It is a
+/// token in either case, so that whoever finds the bits of an event here has the token too, and need
+/// not ask whether they are one's.
+#[derive(Clone, Copy, Debug)]
+struct Home(Token);
+
+/// The index of a [`Home`] whose last life has ended.
+const ENDED: u32 = u32::MAX - 1;
+
+/// The index of a [`Home`] where nobody has lived yet.
+const NEW: u32 = u32::MAX;
 
 /// How somebody lives at an index.
 // Invariant: the default where nobody does.
@@ -64,7 +72,7 @@ impl Slots {
         };
         match home.living() {
             Some(living) => Err(Error::InUse { token, living }),
-            None if u64::from(token.generation().get()) <= home.0 => Err(Error::Ended { token }),
+            None if token.generation().get() <= home.ended() => Err(Error::Ended { token }),
             None => Ok(()),
         }
     }
@@ -160,10 +168,18 @@ impl Slots {
     /// Whether a token lives.
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
-        let home = self.homes.get(token.index() as usize);
-        home.is_some_and(|home| {
-            home.0 == token.to_bits() || is_planted(Bug::AnyGeneration) && home.living().is_some()
-        })
+        self.find(token.to_bits()).is_some()
+    }
+
+    /// The token that has these bits, if it lives. They may be no token's.
+    #[inline]
+    pub(crate) fn find(&self, bits: u64) -> Option<Token> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
+        let home = *self.homes.get(bits as u32 as usize)?;
+        if is_planted(Bug::AnyGeneration) && home.living().is_some() {
+            return Token::from_bits(bits);
+        }
+        (home.0.to_bits() == bits).then_some(home.0)
     }
 
     /// Whether a token lives and the poller watches it.
@@ -216,7 +232,7 @@ impl Slots {
             self.homes.reserve_exact(self.expected - held);
             self.states.reserve_exact(self.expected - held);
         }
-        self.homes.resize(len, Home::default());
+        self.homes.resize(len, Home::new());
         self.states.resize(len, State::default());
     }
 
@@ -228,25 +244,37 @@ impl Slots {
 }
 
 impl Home {
+    /// Where nobody has lived yet.
+    fn new() -> Self {
+        Self(Token::new(NEW, NonZeroU32::MIN))
+    }
+
     fn of(token: Token) -> Self {
-        Self(token.to_bits())
+        debug_assert!(token.index() < ENDED, "{token} is a mark");
+        Self(token)
     }
 
     /// When the life of a token is over.
     fn after(token: Token) -> Self {
-        Self(u64::from(token.generation().get()))
+        Self(Token::new(ENDED, token.generation()))
     }
 
     #[inline]
     fn living(self) -> Option<Token> {
-        Token::from_bits(self.0)
+        (self.0.index() < ENDED).then_some(self.0)
+    }
+
+    /// The last generation whose life here has ended, while nobody lives here; 0 if none has.
+    fn ended(self) -> u32 {
+        match self.0.index() {
+            ENDED => self.0.generation().get(),
+            _ => 0,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
-
     use super::*;
 
     fn token(index: u32, generation: u32) -> Token {
@@ -289,6 +317,22 @@ mod tests {
         for generation in [1, 4, 5] {
             let refusal = slots.check_free(token(0, generation));
             assert!(matches!(refusal, Err(Error::Ended { .. })), "{generation}");
+        }
+    }
+
+    #[test]
+    fn bits_that_are_no_tokens_find_nobody_whatever_was_there() {
+        let mut slots = Slots::default();
+        slots.begin_unwatched(token(2, 1));
+        slots.begin_unwatched(token(1, 1));
+        slots.end(token(1, 1));
+        assert_eq!(slots.find(token(2, 1).to_bits()), Some(token(2, 1)));
+        // Of no generation: at an index where nobody has lived, whose life has ended, who lives.
+        for bits in 0..=3 {
+            assert_eq!(slots.find(bits), None, "{bits}");
+        }
+        for mark in [NEW, ENDED] {
+            assert_eq!(slots.find(token(mark, 1).to_bits()), None);
         }
     }
 

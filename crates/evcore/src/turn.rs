@@ -257,7 +257,7 @@ impl<L: Listen> EventLoop<L> {
     /// Queues what is left of the batch: to be accepted from, or to be delivered as posted.
     fn post_rest_of_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.naming.token(key) {
+            match self.slots.find(self.naming.bits(key)) {
                 Some(token) if self.slots.post(token, ready) => {}
                 _ => self.note(key),
             }
@@ -267,9 +267,9 @@ impl<L: Listen> EventLoop<L> {
     #[inline]
     fn next_reported(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.naming.token(key) {
-                Some(token) if self.slots.has(token) => return Some(Step::Ready(token, ready)),
-                _ => self.note(key),
+            match self.slots.find(self.naming.bits(key)) {
+                Some(token) => return Some(Step::Ready(token, ready)),
+                None => self.note(key),
             }
         }
         None
