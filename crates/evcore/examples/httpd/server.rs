@@ -17,7 +17,7 @@ use crate::{
 /// A worker's loop and its connections; over sockets, or over those of a simulator.
 #[derive(Debug)]
 pub struct Server<L: Listen<Stream: Wire> = Listener> {
-    ev: EventLoop<L>,
+    pub ev: EventLoop<L>,
     connections: Table<Connection<L::Stream>>,
     site: Site,
     options: Options,

@@ -1,0 +1,113 @@
+//! A client that asks for this and that on one connection, the last time with `Connection: close`.
+
+use std::time::Duration;
+
+use evcore_sim::{Ending, Rng, Script, Scripted, World};
+
+use crate::{
+    ADDRESS,
+    answers::{self, Answer},
+    site::FILLING,
+};
+
+/// A client, and what it is to hear if all goes well.
+#[derive(Debug)]
+pub struct Browser {
+    client: Scripted,
+    expected: Vec<Answer>,
+}
+
+impl Browser {
+    /// One who comes now, and speaks as chance has it.
+    pub fn comes(world: &World, rng: &mut Rng) -> Self {
+        let (mut script, mut expected) = (Script::new(), Vec::new());
+        for _ in 0..rng.below(6) {
+            script = say(script, &request(rng, "", &mut expected), rng);
+        }
+        script = say(
+            script,
+            &request(rng, "Connection: close\r\n", &mut expected),
+            rng,
+        );
+        if rng.below(4) == 0 {
+            script = script.shutdown_write();
+        }
+        Self {
+            client: world.client(ADDRESS.into(), script.hear_end()),
+            expected,
+        }
+    }
+
+    /// Whether its connection has ended.
+    pub fn is_gone(&self) -> bool {
+        self.client.is_done()
+    }
+
+    /// What it was answered is what it asked for, as far as it goes. (Who spoke too slowly is told
+    /// so, which ends the connection.)
+    pub fn check(&self) {
+        let mut answers = answers::complete(&self.client.heard());
+        if answers.last().is_some_and(|answer| answer.status == 408) {
+            answers.pop();
+        }
+        assert!(self.expected.starts_with(&answers), "{self:?}: {answers:?}");
+    }
+
+    /// Whether it was answered all that it asked for.
+    pub fn is_content(&self) -> bool {
+        let answers = answers::complete(&self.client.heard());
+        self.client.ending() == Some(Ending::Done) && answers == self.expected
+    }
+}
+
+/// At once or in pieces, and then a rest or none: so that requests are pipelined, too.
+fn say(script: Script, text: &str, rng: &mut Rng) -> Script {
+    let script = match rng.below(3) {
+        0 => {
+            let every = rng.time(&(Duration::ZERO..=Duration::from_millis(300)));
+            script.send_slowly(text, 1 + rng.index(40), every)
+        }
+        _ => script.send(text),
+    };
+    match rng.below(2) {
+        0 => script.pause_between(Duration::ZERO..=Duration::from_secs(5)),
+        _ => script,
+    }
+}
+
+/// A request, whose answer is added to what is expected.
+fn request(rng: &mut Rng, headers: &str, expected: &mut Vec<Answer>) -> String {
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: sim\r\n{headers}\r\n");
+    let (text, answer) = match rng.below(6) {
+        0 => {
+            let length = [0, 1, 3_000, 150_000][rng.index(4)];
+            let answer = Answer::new(200, vec![FILLING; length]);
+            (get(&format!("/bytes/{length}")), answer)
+        }
+        1 => {
+            let path = format!("/sleep/{}", rng.below(3_000));
+            (get(&path), Answer::new(200, "slept\n"))
+        }
+        2 => {
+            let body = "x".repeat(rng.index(2_000));
+            let framing = format!("Content-Length: {}\r\n", body.len());
+            (post(headers, &framing, &body), Answer::new(200, body))
+        }
+        3 => {
+            let chunked = "Transfer-Encoding: chunked\r\n";
+            let body = "5\r\nin tw\r\n8\r\no pieces\r\n0\r\n\r\n";
+            (
+                post(headers, chunked, body),
+                Answer::new(200, "in two pieces"),
+            )
+        }
+        4 => (get("/nowhere"), Answer::new(404, "404 Not Found\n")),
+        _ => (get("/"), Answer::new(200, "Hello, World!")),
+    };
+    expected.push(answer);
+    text
+}
+
+fn post(headers: &str, framing: &str, body: &str) -> String {
+    format!("POST /echo HTTP/1.1\r\nHost: sim\r\n{headers}{framing}\r\n{body}")
+}

@@ -1,0 +1,165 @@
+//! The example server in simulated worlds: the very code that runs on sockets, but for the files
+//! that meet the system (`main`, `master`, `worker`, `listeners`).
+//!
+//! What must hold: every request is answered, in its order and with its body, or its connection is
+//! closed; and where nothing goes wrong, all are answered.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the server's files, without its `main`"
+)]
+
+#[path = "../../../crates/evcore/examples/httpd/body.rs"]
+mod body;
+#[path = "../../../crates/evcore/examples/httpd/connection.rs"]
+mod connection;
+#[path = "../../../crates/evcore/examples/httpd/counts.rs"]
+mod counts;
+#[path = "../../../crates/evcore/examples/httpd/log.rs"]
+mod log;
+#[path = "../../../crates/evcore/examples/httpd/options.rs"]
+mod options;
+#[path = "../../../crates/evcore/examples/httpd/receiving.rs"]
+mod receiving;
+#[path = "../../../crates/evcore/examples/httpd/request.rs"]
+mod request;
+#[path = "../../../crates/evcore/examples/httpd/response.rs"]
+mod response;
+#[path = "../../../crates/evcore/examples/httpd/route.rs"]
+mod route;
+#[path = "../../../crates/evcore/examples/httpd/sending.rs"]
+mod sending;
+#[path = "../../../crates/evcore/examples/httpd/server.rs"]
+mod server;
+#[path = "../../../crates/evcore/examples/httpd/site.rs"]
+mod site;
+
+mod answers;
+mod browser;
+
+use std::time::Duration;
+
+use evcore::{
+    EventLoop, Step,
+    balancer::{Board, Policy},
+};
+use evcore_sim::{App, Faults, Process, SimListener, SimMutex, SimStream, Workers, World, check};
+
+use browser::Browser;
+use counts::Counts;
+use options::Options;
+use server::Server;
+
+/// Where it listens.
+const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+
+/// By then everybody has gone: the server's own timeouts see to that.
+const LONG: Duration = Duration::from_secs(900);
+
+/// The server, with the simulator in the place of its `main`.
+struct Simulated(Server<SimListener>);
+
+impl App for Simulated {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.0.ev
+    }
+
+    fn take(&mut self, step: Step<SimStream>) {
+        self.0.take(step);
+    }
+
+    fn turn_over(&mut self) {
+        self.0.publish();
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+/// A server of so many workers, and places for so many connections in each.
+fn serve(world: &World, workers: usize, connections: u32, board: &Board) -> Workers<Simulated> {
+    let (mutex, shown) = (world.mutex(), board.clone());
+    let begin = move |process: &Process, index| {
+        let options = Options {
+            connections,
+            ..Options::default()
+        };
+        let ev = event_loop(process, &mutex, connections);
+        let counts = Counts::new(shown.clone(), index);
+        Simulated(Server::new(ev, index, counts, options))
+    };
+    let mut server = Workers::new(world, workers, begin);
+    let board = board.clone();
+    server.on_death(move |index| board.reset_gauges(index));
+    server
+}
+
+fn event_loop(process: &Process, mutex: &SimMutex, connections: u32) -> EventLoop<SimListener> {
+    let builder = process.builder().listener(process.listen(ADDRESS.into()));
+    let builder = builder.connections(connections).policy(Policy::mutex());
+    builder.lock(mutex.lock(process)).build().expect("a loop")
+}
+
+/// Browsers come and go, and then the server does.
+fn live(world: &World, connections: u32) -> Vec<Browser> {
+    let mut rng = world.rng();
+    let workers = 1 + rng.index(3);
+    let board = Board::shared(workers).expect("a page");
+    let mut server = serve(world, workers, connections, &board);
+    let mut browsers = Vec::new();
+    for _ in 0..5 + rng.below(20) {
+        browsers.push(Browser::comes(world, &mut rng));
+        server.run_for(rng.time(&(Duration::ZERO..=Duration::from_secs(2))));
+    }
+    while !browsers.iter().all(Browser::is_gone) {
+        assert!(
+            world.now() < LONG,
+            "somebody was neither answered nor sent away"
+        );
+        server.run_for(Duration::from_secs(5));
+    }
+    stop(&mut server, workers);
+    assert_eq!(board.sum().active, 0, "a connection is still counted");
+    browsers
+}
+
+/// As QUIT does, to every worker, and to who comes in the place of one that dies meanwhile.
+fn stop(server: &mut Workers<Simulated>, workers: usize) {
+    for _ in 0..100 {
+        for index in 0..workers {
+            let worker = server.app_mut(index).into_iter();
+            worker.for_each(|worker| worker.0.stop());
+        }
+        if server.run_until(Duration::from_secs(10), Workers::are_done) {
+            return;
+        }
+    }
+    panic!("it does not come to its end");
+}
+
+#[test]
+fn where_nothing_goes_wrong_every_request_is_answered() {
+    let name = "where_nothing_goes_wrong_every_request_is_answered";
+    check(name, 0..100, |world| {
+        for browser in live(world, 1000) {
+            assert!(browser.is_content(), "{browser:?}");
+        }
+    });
+}
+
+#[test]
+fn whatever_goes_wrong_no_request_gets_a_wrong_answer_and_none_is_forgotten() {
+    let name = "whatever_goes_wrong_no_request_gets_a_wrong_answer_and_none_is_forgotten";
+    let (mut content, mut all) = (0, 0);
+    check(name, 0..200, |world| {
+        world.set_faults(Faults::all());
+        let browsers = live(world, 8);
+        browsers.iter().for_each(Browser::check);
+        content += browsers.iter().filter(|it| it.is_content()).count();
+        all += browsers.len();
+    });
+    // Else it would have shown nothing.
+    assert!(content * 4 > all, "only {content} of {all} were answered");
+}
