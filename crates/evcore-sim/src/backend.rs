@@ -1,6 +1,9 @@
 //! A poller's backend with no kernel behind it.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use evcore::poller::{Abilities, Backend, Events, Registration, Result, Waker};
 
@@ -94,8 +97,15 @@ impl Backend for SimBackend {
     }
 
     fn waker(&self) -> Waker {
-        let flag = self.world.state().pollers[self.poller as usize].flag();
-        Waker::from_fn(move || flag.store(true, Ordering::Release))
+        let state = self.world.state();
+        let (flag, any) = (
+            state.pollers[self.poller as usize].flag(),
+            Arc::clone(&state.woken),
+        );
+        Waker::from_fn(move || {
+            flag.store(true, Ordering::Release);
+            any.store(true, Ordering::Release);
+        })
     }
 }
 

@@ -9,7 +9,13 @@ mod processes;
 mod traffic;
 mod waits;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use evcore::{Ready, clock::Reading};
 
@@ -45,6 +51,8 @@ pub(crate) struct State {
     pub(crate) locks: Vec<Option<u32>>,
     /// Somebody who slept was woken, by what has just happened.
     roused: bool,
+    /// Raised by every waker, from anywhere: one of the pollers may have been woken.
+    pub(crate) woken: Arc<AtomicBool>,
     /// No wait goes beyond this.
     pub(crate) end_ns: u64,
     /// What the monotonic clock is ahead of the time that has passed.
@@ -69,6 +77,7 @@ impl State {
             vacant_clients: Vec::new(),
             locks: Vec::new(),
             roused: false,
+            woken: Arc::default(),
             end_ns: u64::MAX,
             clock_ahead_ns: 0,
             wall_seconds: 0,
@@ -144,8 +153,8 @@ impl State {
     }
 
     /// Lets happen what happens until then, and time pass; but no further than the first thing that
-    /// is somebody's affair outside: a sleeper is woken, a death noticed or, where that is of
-    /// interest, a client was called.
+    /// is somebody's affair outside: a sleeper is woken, by what happens or by a waker, a death
+    /// noticed or, where that is of interest, a client was called.
     pub(crate) fn run(&mut self, until_ns: u64, to_clients: bool) {
         while let Some(happening) = self.agenda.take(until_ns) {
             self.roused = false;
@@ -155,7 +164,7 @@ impl State {
                 Happening::News(_) | Happening::Alarm(..) => to_clients,
                 _ => false,
             };
-            if matters || self.roused {
+            if matters || self.roused || self.woken.swap(false, Ordering::AcqRel) {
                 return;
             }
         }

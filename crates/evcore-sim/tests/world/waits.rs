@@ -3,10 +3,10 @@
 use std::{io, time::Duration};
 
 use evcore::{
-    Builder, EventLoop, Interest, Mode, Ready, Side, Step, Token,
+    Builder, EventLoop, Handle, Interest, Mode, Ready, Side, Step, Token,
     poller::{Abilities, Error, Events, Poller},
 };
-use evcore_sim::{Chance, Conditions, Fault, Faults, SimListener, World};
+use evcore_sim::{Chance, Client, Conditions, Fault, Faults, News, SimListener, Visit, World};
 
 fn token(index: u32) -> Token {
     Token::new(index, std::num::NonZeroU32::MIN)
@@ -80,6 +80,32 @@ fn a_handle_wakes_a_loop_that_nothing_else_would_wake() {
     ev.handle().post(token(0), Ready::READABLE).unwrap();
     ev.wait().unwrap();
     assert!(matches!(ev.next_step(), Some(Step::Ready(..))));
+}
+
+/// Somebody in the world with a handle to a loop, which he wakes after a second.
+#[derive(Debug)]
+struct Waking(Option<Handle>);
+
+impl Client for Waking {
+    fn call(&mut self, _: News, me: &mut Visit<'_>) {
+        if me.now().is_zero() {
+            me.after(Duration::from_secs(1));
+        } else if let Some(handle) = self.0.take() {
+            handle.wake();
+        }
+    }
+}
+
+#[test]
+fn a_wake_in_the_middle_of_a_wait_ends_it_then() {
+    let world = World::new(7);
+    let mut ev = event_loop(&world);
+    ev.begin(token(0)).unwrap();
+    ev.arm(token(0), Side::Read, Duration::from_secs(86_400));
+    world.add_client(Waking(Some(ev.handle())));
+    ev.wait().unwrap();
+    assert!(matches!(ev.next_step(), Some(Step::Woken)));
+    assert_eq!(world.now(), Duration::from_secs(1));
 }
 
 #[test]
