@@ -1,13 +1,13 @@
 //! Registering, changing and removing, also in the middle of a batch.
 
-use std::{
-    io::Write,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-};
+use std::{io::Write, os::unix::net::UnixStream};
 
 use evcore_poller::{Error, Events, Interest, MAX_ID, Mode};
 
-use crate::stage::{ERROR, READABLE, Stage, WRITABLE, pair, with_a_number_of_its_own};
+use crate::{
+    kernel,
+    stage::{ERROR, READABLE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
     nothing_and_back_within_a_wait,
@@ -18,13 +18,14 @@ crate::scenarios! {
     ids_above_the_limit_are_refused,
     what_is_removed_inside_a_batch_is_not_reported_again,
     a_descriptor_reused_inside_a_batch_reports_under_its_new_key,
-    two_keys_watch_one_file_through_a_duplicate,
     a_change_that_the_kernel_refuses_is_an_error_event,
-    a_buffer_of_no_capacity_is_refused,
+    a_buffer_of_no_capacity_is_refused;
+    of kernels alone:
+    two_keys_watch_one_file_through_a_duplicate,
 }
 
 fn nothing_and_back_within_a_wait(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Level);
     stage.modify(1, Interest::NONE);
@@ -33,7 +34,7 @@ fn nothing_and_back_within_a_wait(stage: &mut Stage) {
 }
 
 fn nothing_and_back_over_waits(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Level);
     for _ in 0..3 {
@@ -45,7 +46,7 @@ fn nothing_and_back_over_waits(stage: &mut Stage) {
 }
 
 fn an_id_is_registered_once(stage: &mut Stage) {
-    let ((_a, first), (_b, second)) = (pair(), pair());
+    let ((_a, first), (_b, second)) = (stage.pair(), stage.pair());
     let (old, new) = (5, (9 << 32) | 5);
     stage.add(&first, old, Interest::WRITE, Mode::Level);
     let again = stage.poller.add(&second, new, Interest::WRITE, Mode::Level);
@@ -61,7 +62,7 @@ fn an_id_is_registered_once(stage: &mut Stage) {
 }
 
 fn a_descriptor_under_two_keys_is_refused(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     for interest in [Interest::WRITE, Interest::NONE] {
         stage.add(&far, 1, interest, Mode::Level);
         let again = stage.poller.add(&far, 2, Interest::WRITE, Mode::Level);
@@ -77,7 +78,7 @@ fn a_descriptor_under_two_keys_is_refused(stage: &mut Stage) {
 }
 
 fn what_is_not_registered_cannot_be_removed(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     let key = (1 << 32) | 7;
     stage.add(&far, key, Interest::WRITE, Mode::Level);
     for unknown in [3, 7, (2 << 32) | 7] {
@@ -101,7 +102,7 @@ fn what_is_not_registered_cannot_be_removed(stage: &mut Stage) {
 }
 
 fn ids_above_the_limit_are_refused(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     for key in [u64::from(MAX_ID) + 1, u64::from(u32::MAX), u64::MAX] {
         let refused = stage.poller.add(&far, key, Interest::READ, Mode::Level);
         assert!(
@@ -116,7 +117,7 @@ fn ids_above_the_limit_are_refused(stage: &mut Stage) {
 }
 
 fn what_is_removed_inside_a_batch_is_not_reported_again(stage: &mut Stage) {
-    let ((_a, first), (_b, second), (_c, third)) = (pair(), pair(), pair());
+    let ((_a, first), (_b, second), (_c, third)) = (stage.pair(), stage.pair(), stage.pair());
     for (key, end) in [(1, &first), (2, &second), (3, &third)] {
         stage.add(end, key, Interest::WRITE, Mode::Level);
     }
@@ -128,8 +129,7 @@ fn what_is_removed_inside_a_batch_is_not_reported_again(stage: &mut Stage) {
 }
 
 fn a_descriptor_reused_inside_a_batch_reports_under_its_new_key(stage: &mut Stage) {
-    let ((mut near, far), (_quiet, other)) = (pair(), pair());
-    let mut far = OwnedFd::from(far);
+    let (mut near, far) = stage.pair();
     let (old, new) = ((1 << 32) | 4, (2 << 32) | 4);
     near.write_all(b"a").expect("write");
     stage.add(&far, old, Interest::READ, Mode::Level);
@@ -137,7 +137,7 @@ fn a_descriptor_reused_inside_a_batch_reports_under_its_new_key(stage: &mut Stag
 
     // Closed, and at once the number of another socket: id and number are those of before.
     stage.poller.forget(old).expect("registered");
-    rustix::io::dup2(&other, &mut far).expect("the number is taken over");
+    let (_quiet, far) = stage.ground.succeed(far);
     stage.add(&far, new, Interest::READ, Mode::Level);
     stage.expect_nothing();
     assert!(stage.poller.modify(old, Interest::BOTH).is_err());
@@ -146,7 +146,7 @@ fn a_descriptor_reused_inside_a_batch_reports_under_its_new_key(stage: &mut Stag
 }
 
 fn two_keys_watch_one_file_through_a_duplicate(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = kernel::pair();
     let twin: UnixStream = far.try_clone().expect("a duplicate");
     stage.add(&far, 1, Interest::READ, Mode::Level);
     stage.add(&twin, 2, Interest::BOTH, Mode::Level);
@@ -158,8 +158,8 @@ fn two_keys_watch_one_file_through_a_duplicate(stage: &mut Stage) {
 }
 
 fn a_change_that_the_kernel_refuses_is_an_error_event(stage: &mut Stage) {
-    let ((_near, far), (_other, good)) = (pair(), pair());
-    let lost = with_a_number_of_its_own(&far, stage, 0);
+    let ((_near, lost), (_other, good)) = (stage.pair(), stage.pair());
+    let lost = stage.ground.with_a_number_of_its_own(lost, 0);
     stage.add(&lost, 1, Interest::NONE, Mode::Level);
     stage.add(&good, 2, Interest::WRITE, Mode::Level);
     drop(lost);

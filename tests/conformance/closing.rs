@@ -1,16 +1,13 @@
 //! The ends of streams: half-closed, closed, broken; with data still to be read and without.
 
-use std::{
-    io::{Read, Write},
-    net::Shutdown,
-    os::unix::net::UnixStream,
-};
+use std::io::{Read, Write};
 
 use evcore_poller::{Interest, Mode};
 use rustix::{io::ioctl_fionbio, pipe::pipe};
 
-use crate::stage::{
-    Drained, ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED, drain, fill, pair,
+use crate::{
+    socket::{Drained, Socket, drain, fill},
+    stage::{ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
 
 crate::scenarios! {
@@ -23,17 +20,18 @@ crate::scenarios! {
     a_closed_peer_is_told_to_whoever_writes,
     exactly_a_buffer_full_and_then_the_end,
     all_that_fits_and_then_the_end,
+    nothing_asked_is_nothing_told_of_the_end;
+    of kernels alone:
     a_hang_up_alone_is_told_to_the_reader,
     an_error_alone_is_told_to_the_writer,
     edge_tells_of_an_error_once,
-    nothing_asked_is_nothing_told_of_the_end,
 }
 
 /// The peer has written a byte and shut its side before the other end is registered for reading.
-fn half_close(stage: &mut Stage, mode: Mode) -> [UnixStream; 2] {
-    let (mut near, far) = pair();
+fn half_close(stage: &mut Stage, mode: Mode) -> [Socket; 2] {
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
-    near.shutdown(Shutdown::Write).expect("shutdown");
+    near.shutdown_write().expect("shutdown");
     stage.add(&far, 1, Interest::READ, mode);
     stage.expect(&[(1, READABLE | READ_CLOSED)]);
     [near, far]
@@ -65,21 +63,21 @@ fn oneshot_tells_of_data_and_of_the_half_close_behind_it(stage: &mut Stage) {
 }
 
 fn edge_tells_of_a_half_close_after_the_drain(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"a").expect("write");
     stage.expect(&[(1, READABLE)]);
     assert_eq!(drain(&far), (1, Drained::Empty));
     stage.rearm(1, Interest::READ);
-    near.shutdown(Shutdown::Write).expect("shutdown");
+    near.shutdown_write().expect("shutdown");
     stage.expect(&[(1, READABLE | READ_CLOSED)]);
     stage.expect_nothing();
 }
 
 fn a_half_close_leaves_the_other_side_writable(stage: &mut Stage) {
-    let (near, far) = pair();
+    let (near, far) = stage.pair();
     stage.add(&far, 1, Interest::BOTH, Mode::Level);
-    near.shutdown(Shutdown::Write).expect("shutdown");
+    near.shutdown_write().expect("shutdown");
     stage.expect(&[(1, READABLE | READ_CLOSED | WRITABLE)]);
     (&far).write_all(b"a").expect("the peer still reads");
     fill(&far);
@@ -88,7 +86,7 @@ fn a_half_close_leaves_the_other_side_writable(stage: &mut Stage) {
 
 fn a_closed_peer_is_told_to_whoever_reads(stage: &mut Stage) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
-        let (near, far) = pair();
+        let (near, far) = stage.pair();
         stage.add(&far, key, Interest::READ, mode);
         drop(near);
         stage.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
@@ -99,7 +97,7 @@ fn a_closed_peer_is_told_to_whoever_reads(stage: &mut Stage) {
 
 fn a_closed_peer_is_told_to_whoever_writes(stage: &mut Stage) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
-        let (near, far) = pair();
+        let (near, far) = stage.pair();
         stage.add(&far, key, Interest::WRITE, mode);
         drop(near);
         stage.expect(&[(key, WRITABLE | WRITE_CLOSED)]);
@@ -111,7 +109,7 @@ fn a_closed_peer_is_told_to_whoever_writes(stage: &mut Stage) {
 fn exactly_a_buffer_full_and_then_the_end(stage: &mut Stage) {
     const BUFFER: usize = 4096;
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge)] {
-        let (mut near, mut far) = pair();
+        let (mut near, mut far) = stage.pair();
         near.write_all(&[b'x'; BUFFER]).expect("write");
         drop(near);
         stage.add(&far, key, Interest::READ, mode);
@@ -125,7 +123,7 @@ fn exactly_a_buffer_full_and_then_the_end(stage: &mut Stage) {
 }
 
 fn all_that_fits_and_then_the_end(stage: &mut Stage) {
-    let (near, mut far) = pair();
+    let (near, mut far) = stage.pair();
     let written = fill(&near);
     drop(near);
     stage.add(&far, 1, Interest::READ, Mode::Level);
@@ -168,7 +166,7 @@ fn edge_tells_of_an_error_once(stage: &mut Stage) {
 }
 
 fn nothing_asked_is_nothing_told_of_the_end(stage: &mut Stage) {
-    let (near, far) = pair();
+    let (near, far) = stage.pair();
     stage.add(&far, 1, Interest::NONE, Mode::Level);
     drop(near);
     stage.expect_nothing();

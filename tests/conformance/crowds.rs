@@ -1,14 +1,13 @@
 //! Many descriptors, and buffers that are too small for them.
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-};
+use std::{collections::BTreeMap, io::Write};
 
 use evcore_poller::{Events, Interest, Mode};
 
-use crate::stage::{READABLE, Stage, WRITABLE, drain, fill, one_of_a_crowd, pair};
+use crate::{
+    ground::Crowd,
+    stage::{READABLE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
     one_descriptor,
@@ -21,14 +20,13 @@ crate::scenarios! {
     a_crowd_leaves_in_any_order,
 }
 
-/// `count` duplicates of one descriptor, registered for writing under the keys from 0.
-fn crowd(stage: &mut Stage, end: &UnixStream, count: u64, mode: Mode) -> Vec<OwnedFd> {
-    let duplicate = |key| {
-        let twin = one_of_a_crowd(end, stage);
-        stage.add(&twin, key, Interest::WRITE, mode);
-        twin
-    };
-    (0..count).map(duplicate).collect()
+/// `count` of them, registered for writing under the keys from 0.
+fn crowd(stage: &mut Stage, count: u64, mode: Mode) -> Crowd {
+    let crowd = stage.ground.crowd(count);
+    for (member, key) in crowd.members().into_iter().zip(0..) {
+        stage.add(member, key, Interest::WRITE, mode);
+    }
+    crowd
 }
 
 /// `count`, or as many as select can watch beside what the other tests have open.
@@ -42,16 +40,15 @@ fn at_most(count: u64, stage: &Stage) -> u64 {
 
 fn all_report(stage: &mut Stage, count: u64) {
     let count = at_most(count, stage);
-    let (near, far) = pair();
-    let _crowd = crowd(stage, &far, count, Mode::Level);
+    let crowd = crowd(stage, count, Mode::Level);
     stage.events = Events::with_capacity(usize::try_from(count).expect("thousands"));
     let everybody: Vec<_> = (0..count).map(|key| (key, WRITABLE)).collect();
     for _ in 0..2 {
         // Compared before it is printed: it is long.
         assert!(stage.now() == everybody, "{}", stage.name);
-        fill(&far);
+        crowd.fill();
         stage.expect_nothing();
-        drain(&near);
+        crowd.drain();
     }
 }
 
@@ -68,10 +65,9 @@ fn five_thousand_descriptors(stage: &mut Stage) {
 }
 
 fn a_few_that_are_ready_among_many_that_are_not(stage: &mut Stage) {
-    let (_near, quiet) = pair();
-    fill(&quiet);
-    let _crowd = crowd(stage, &quiet, at_most(1000, stage), Mode::Level);
-    let loud: Vec<_> = (1000..1003).map(|key| (key, pair())).collect();
+    let quiet = crowd(stage, at_most(1000, stage), Mode::Level);
+    quiet.fill();
+    let loud: Vec<_> = (1000..1003).map(|key| (key, stage.pair())).collect();
     for (key, (near, far)) in &loud {
         stage.add(far, *key, Interest::READ, Mode::Level);
         let mut near = near;
@@ -83,8 +79,7 @@ fn a_few_that_are_ready_among_many_that_are_not(stage: &mut Stage) {
 fn a_small_buffer_starves_nobody(stage: &mut Stage) {
     const ROUNDS: u64 = 10;
     let count = at_most(1000, stage);
-    let (_near, far) = pair();
-    let _crowd = crowd(stage, &far, count, Mode::Level);
+    let _crowd = crowd(stage, count, Mode::Level);
     let mut times = BTreeMap::new();
     for _ in 0..(count * ROUNDS).div_ceil(64) {
         for (key, _) in stage.now() {
@@ -101,8 +96,7 @@ fn a_small_buffer_starves_nobody(stage: &mut Stage) {
 
 fn a_small_buffer_loses_no_one_shot(stage: &mut Stage) {
     let count = at_most(300, stage);
-    let (_near, far) = pair();
-    let _crowd = crowd(stage, &far, count, Mode::Oneshot);
+    let _crowd = crowd(stage, count, Mode::Oneshot);
     let mut reported: Vec<_> = (0..5).flat_map(|_| stage.now()).collect();
     reported.sort_unstable_by_key(|event| event.0);
     let everybody: Vec<_> = (0..count).map(|key| (key, WRITABLE)).collect();
@@ -111,8 +105,7 @@ fn a_small_buffer_loses_no_one_shot(stage: &mut Stage) {
 }
 
 fn a_buffer_of_one_goes_round(stage: &mut Stage) {
-    let (_near, far) = pair();
-    let _crowd = crowd(stage, &far, 5, Mode::Level);
+    let _crowd = crowd(stage, 5, Mode::Level);
     stage.events = Events::with_capacity(1);
     let mut keys: Vec<_> = (0..5).flat_map(|_| stage.now()).map(|it| it.0).collect();
     keys.sort_unstable();
@@ -120,8 +113,7 @@ fn a_buffer_of_one_goes_round(stage: &mut Stage) {
 }
 
 fn a_crowd_leaves_in_any_order(stage: &mut Stage) {
-    let (_near, far) = pair();
-    let _crowd = crowd(stage, &far, 60, Mode::Level);
+    let _crowd = crowd(stage, 60, Mode::Level);
     let mut present: Vec<_> = (0..60).map(|key| (key, WRITABLE)).collect();
     // 37 and 61 have no common divisor: a permutation of the places.
     for step in 0..60 {

@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 
 use evcore_poller::{Interest, Mode};
 
-use crate::stage::{Drained, READABLE, Stage, WRITABLE, drain, fill, pair};
+use crate::{
+    socket::{Drained, drain, fill},
+    stage::{READABLE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
     data_is_reported_once,
@@ -18,7 +21,7 @@ crate::scenarios! {
 }
 
 fn data_is_reported_once(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     stage.expect_nothing();
     for _ in 0..3 {
@@ -32,7 +35,7 @@ fn data_is_reported_once(stage: &mut Stage) {
 }
 
 fn a_partial_drain_is_silent(stage: &mut Stage) {
-    let (mut near, mut far) = pair();
+    let (mut near, mut far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"ab").expect("write");
     stage.expect(&[(1, READABLE)]);
@@ -45,7 +48,7 @@ fn a_partial_drain_is_silent(stage: &mut Stage) {
 }
 
 fn what_came_between_the_drain_and_the_rearm_is_reported(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"a").expect("write");
     stage.expect(&[(1, READABLE)]);
@@ -56,7 +59,7 @@ fn what_came_between_the_drain_and_the_rearm_is_reported(stage: &mut Stage) {
 }
 
 fn room_is_reported_again_after_it_was_used_up(stage: &mut Stage) {
-    let (near, far) = pair();
+    let (near, far) = stage.pair();
     stage.add(&far, 1, Interest::WRITE, Mode::Edge);
     stage.expect(&[(1, WRITABLE)]);
     stage.expect_nothing();
@@ -69,7 +72,7 @@ fn room_is_reported_again_after_it_was_used_up(stage: &mut Stage) {
 }
 
 fn one_side_that_was_not_rearmed_does_not_silence_the_other(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::BOTH, Mode::Edge);
     stage.expect(&[(1, WRITABLE)]);
     for _ in 0..2 {
@@ -88,7 +91,7 @@ fn one_side_that_was_not_rearmed_does_not_silence_the_other(stage: &mut Stage) {
 }
 
 fn a_change_of_interest_starts_afresh(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     stage.expect(&[(1, READABLE)]);
@@ -102,7 +105,7 @@ fn a_change_of_interest_starts_afresh(stage: &mut Stage) {
 }
 
 fn a_change_that_is_taken_back_is_no_change(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     stage.expect(&[(1, READABLE)]);
@@ -112,7 +115,7 @@ fn a_change_that_is_taken_back_is_no_change(stage: &mut Stage) {
 }
 
 fn rearm_before_anything_was_reported_changes_nothing(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Edge);
     stage.rearm(1, Interest::READ);
     stage.expect_nothing();

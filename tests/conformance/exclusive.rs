@@ -5,21 +5,25 @@ use std::io::Write;
 
 use evcore_poller::{Error, Interest, Kind, Mode};
 
-use crate::stage::{READABLE, Stage, WRITABLE, drain, pair};
+use crate::{
+    socket::drain,
+    stage::{READABLE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
-    one_of_two_is_woken_or_it_is_refused,
     the_interest_of_an_exclusive_registration_changes,
     an_exclusive_edge_is_reported_once,
-    what_the_kernel_does_not_keep_exclusive_is_refused,
+    what_the_kernel_does_not_keep_exclusive_is_refused;
+    of kernels alone:
+    one_of_two_is_woken_or_it_is_refused,
 }
 
 /// Here backends differ: epoll alone has exclusive wake-ups.
 fn can(stage: &mut Stage) -> bool {
     let can = stage.poller.abilities().exclusive;
-    assert_eq!(can, stage.kind.to_string() == "epoll", "{}", stage.name);
+    assert_eq!(can, stage.ground.has_exclusive(), "{}", stage.name);
     if !can {
-        let (_near, far) = pair();
+        let (_near, far) = stage.pair();
         let (interest, mode) = (Interest::READ, Mode::Level);
         let refused = stage.poller.add_exclusive(&far, 1, interest, mode);
         let refused = refused.expect_err("it cannot");
@@ -36,13 +40,13 @@ fn can(stage: &mut Stage) -> bool {
 
 fn one_of_two_is_woken_or_it_is_refused(stage: &mut Stage) {
     if can(stage) {
-        one_of_two_is_woken(stage.kind);
+        one_of_two_is_woken();
     }
 }
 
 /// Only who sleeps in its wait can be passed over: the kernel is asked whether both do.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn one_of_two_is_woken(kind: Kind) {
+fn one_of_two_is_woken() {
     use std::{
         net::{TcpListener, TcpStream},
         sync::mpsc::channel,
@@ -54,7 +58,7 @@ fn one_of_two_is_woken(kind: Kind) {
     let mut wakers = Vec::new();
     std::thread::scope(|threads| {
         for worker in 0..2 {
-            let mut stage = Stage::new(kind, "one of two is woken");
+            let mut stage = Stage::of_kernel(Kind::Epoll, "one of two is woken");
             stage.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
             wakers.push(stage.poller.waker());
             let (sleeping, reporting) = (sleeping.clone(), reporting.clone());
@@ -97,15 +101,17 @@ fn until_asleep(thread: rustix::thread::Pid) {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn one_of_two_is_woken(kind: Kind) {
-    unreachable!("{kind} has learned something new: say how to see that a thread sleeps here");
+fn one_of_two_is_woken() {
+    unreachable!(
+        "a poller here has learned something new: say how to see that a thread sleeps here"
+    );
 }
 
 fn the_interest_of_an_exclusive_registration_changes(stage: &mut Stage) {
     if !can(stage) {
         return;
     }
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add_exclusive(&far, 2, Interest::READ, Mode::Level);
     stage.expect(&[(2, READABLE)]);
@@ -123,7 +129,7 @@ fn an_exclusive_edge_is_reported_once(stage: &mut Stage) {
     if !can(stage) {
         return;
     }
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add_exclusive(&far, 2, Interest::READ, Mode::Edge);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
@@ -138,7 +144,7 @@ fn what_the_kernel_does_not_keep_exclusive_is_refused(stage: &mut Stage) {
     if !can(stage) {
         return;
     }
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     for (interest, mode) in [
         (Interest::READ, Mode::Oneshot),
         (Interest::PRIORITY, Mode::Level),

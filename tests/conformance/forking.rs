@@ -4,9 +4,13 @@
 
 use evcore_poller::{Error, Interest, Mode, Poller};
 
-use crate::stage::{PATIENCE, Stage, WRITABLE, pair};
+use crate::{
+    kernel::pair,
+    stage::{PATIENCE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
+    of kernels alone:
     a_forked_child_is_refused_and_the_parent_goes_on,
     a_child_wakes_its_parent_by_the_descriptor_of_a_waker,
 }

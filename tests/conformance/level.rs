@@ -8,19 +8,23 @@ use std::{
 use evcore_poller::{Error, Interest, Mode, Ready};
 use rustix::net::{SendFlags, send};
 
-use crate::stage::{PATIENCE, READABLE, Stage, WRITABLE, drain, fill, pair};
+use crate::{
+    socket::{drain, fill},
+    stage::{PATIENCE, READABLE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
     reading_is_reported_while_there_is_data,
     writing_is_reported_while_there_is_room,
     both_sides_are_reported_in_one_event,
     only_what_is_asked_is_reported,
+    events_carry_all_of_the_key;
+    of kernels alone:
     priority_data_is_told_apart,
-    events_carry_all_of_the_key,
 }
 
 fn reading_is_reported_while_there_is_data(stage: &mut Stage) {
-    let (mut near, mut far) = pair();
+    let (mut near, mut far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Level);
     stage.expect_nothing();
 
@@ -35,7 +39,7 @@ fn reading_is_reported_while_there_is_data(stage: &mut Stage) {
 }
 
 fn writing_is_reported_while_there_is_room(stage: &mut Stage) {
-    let (near, far) = pair();
+    let (near, far) = stage.pair();
     stage.add(&far, 1, Interest::WRITE, Mode::Level);
     stage.expect(&[(1, WRITABLE)]);
     stage.expect(&[(1, WRITABLE)]);
@@ -47,7 +51,7 @@ fn writing_is_reported_while_there_is_room(stage: &mut Stage) {
 }
 
 fn both_sides_are_reported_in_one_event(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::BOTH, Mode::Level);
     stage.expect(&[(1, WRITABLE)]);
     near.write_all(b"a").expect("write");
@@ -57,7 +61,7 @@ fn both_sides_are_reported_in_one_event(stage: &mut Stage) {
 }
 
 fn only_what_is_asked_is_reported(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::WRITE, Mode::Level);
     stage.expect(&[(1, WRITABLE)]);
@@ -94,7 +98,7 @@ fn priority_data_is_told_apart(stage: &mut Stage) {
 }
 
 fn events_carry_all_of_the_key(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     let key = 0xdead_beef_0000_0007;
     stage.add(&far, key, Interest::WRITE, Mode::Level);
     stage.expect(&[(key, WRITABLE)]);

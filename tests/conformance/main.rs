@@ -1,10 +1,17 @@
 //! One contract over every backend: each scenario is a test of its own for each backend that this
-//! system has, and says by exact traces what every one of them must report.
+//! system has, and for the simulator's in each of its shapes; and says by exact traces what every
+//! one of them must report.
 //!
 //! A failure names the backend and the scenario by the path of the test: `edge::poll::...`.
-//! Where backends may differ, the scenario says so in as many words.
+//! Where backends may differ, the scenario says so in as many words. What the simulator has no
+//! equivalent of is listed, with the reason, in `no_equivalent.rs`; nothing else is left out there.
 
 mod company;
+mod ground;
+mod kernel;
+mod no_equivalent;
+mod simulated;
+mod socket;
 mod stage;
 
 mod level;
@@ -37,21 +44,61 @@ mod refused;
 
 mod model;
 
-/// Makes a `#[test]` of each scenario (a function of a [`Stage`](stage::Stage)) for each backend.
+/// Makes a `#[test]` of each scenario (a function of a [`Stage`](stage::Stage)) for each backend;
+/// of those behind `of kernels alone:`, for each backend but the simulator's.
 macro_rules! scenarios {
-    (@tests $kind:ident: $($scenario:ident),+) => {
+    (@tests $stage:expr, $($scenario:ident),*) => {
         $(
             #[test]
             fn $scenario() {
-                let kind = evcore_poller::Kind::$kind;
-                super::$scenario(&mut crate::stage::Stage::new(kind, stringify!($scenario)));
+                super::$scenario(&mut $stage(stringify!($scenario)));
             }
-        )+
+        )*
+    };
+    (@kernel $kind:ident: $($scenario:ident),+) => {
+        crate::scenarios!(@tests
+            |scenario| crate::stage::Stage::of_kernel(evcore_poller::Kind::$kind, scenario),
+            $($scenario),+
+        );
+    };
+    (@world $shape:ident: $($scenario:ident),*) => {
+        crate::scenarios!(@tests
+            |scenario| crate::stage::Stage::of_world(crate::simulated::Shape::$shape, scenario),
+            $($scenario),*
+        );
+    };
+    (of kernels alone: $($kernels_own:ident),+ $(,)?) => {
+        crate::scenarios!(@kernels $($kernels_own),+);
+        pub(crate) const OF_KERNELS_ALONE: &[&str] = &[$(stringify!($kernels_own)),+];
     };
     ($($scenario:ident),+ $(,)?) => {
+        crate::scenarios!(@kernels $($scenario),+);
+        crate::scenarios!(@worlds $($scenario),+);
+        pub(crate) const OF_KERNELS_ALONE: &[&str] = &[];
+    };
+    ($($scenario:ident),+; of kernels alone: $($kernels_own:ident),+ $(,)?) => {
+        crate::scenarios!(@kernels $($scenario),+, $($kernels_own),+);
+        crate::scenarios!(@worlds $($scenario),+);
+        pub(crate) const OF_KERNELS_ALONE: &[&str] = &[$(stringify!($kernels_own)),+];
+    };
+    (@worlds $($scenario:ident),+) => {
+        mod simulated_native {
+            crate::scenarios!(@world NATIVE: $($scenario),+);
+        }
+        mod simulated_masked {
+            crate::scenarios!(@world MASKED: $($scenario),+);
+        }
+        mod simulated_edges {
+            crate::scenarios!(@world EDGES: $($scenario),+);
+        }
+        mod simulated_oneshots {
+            crate::scenarios!(@world ONESHOTS: $($scenario),+);
+        }
+    };
+    (@kernels $($scenario:ident),+) => {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         mod epoll {
-            crate::scenarios!(@tests Epoll: $($scenario),+);
+            crate::scenarios!(@kernel Epoll: $($scenario),+);
         }
         #[cfg(any(
             target_vendor = "apple",
@@ -60,18 +107,18 @@ macro_rules! scenarios {
             target_os = "openbsd",
         ))]
         mod kqueue {
-            crate::scenarios!(@tests Kqueue: $($scenario),+);
+            crate::scenarios!(@kernel Kqueue: $($scenario),+);
         }
         #[cfg(any(target_os = "illumos", target_os = "solaris"))]
         mod port {
-            crate::scenarios!(@tests EventPorts: $($scenario),+);
+            crate::scenarios!(@kernel EventPorts: $($scenario),+);
         }
         mod poll {
-            crate::scenarios!(@tests Poll: $($scenario),+);
+            crate::scenarios!(@kernel Poll: $($scenario),+);
         }
         #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
         mod select {
-            crate::scenarios!(@tests Select: $($scenario),+);
+            crate::scenarios!(@kernel Select: $($scenario),+);
         }
     };
 }

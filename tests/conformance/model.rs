@@ -1,21 +1,19 @@
 //! Every backend against a model, step by step, over random histories.
 //!
 //! The model knows what the caller asked and what was reported. What truly holds it asks the
-//! kernel, with a bare `poll` of the one descriptor. So `Level` and `Oneshot` are predicted to the
+//! ground, of the one socket: a kernel by a bare `poll`, a world by a poller that has never seen it.
+//! So `Level` and `Oneshot` are predicted to the
 //! bit, on every backend; of `Edge` the model says what must be reported and what may be.
 
-use std::{
-    io::{Read, Write},
-    net::Shutdown,
-    os::unix::net::UnixStream,
-};
+use std::io::{Read, Write};
 
 use evcore_poller::{Interest, Kind, Mode, Ready};
 use proptest::prelude::*;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::stage::{
-    Drained, ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED, drain, fill, pair,
+use crate::{
+    simulated::Shape,
+    socket::{Drained, Socket, drain, fill},
+    stage::{READABLE, Stage, WRITABLE},
 };
 
 const IDS: u64 = 4;
@@ -81,9 +79,9 @@ struct Asked {
     armed: bool,
 }
 
-struct World {
+struct Course {
     stage: Stage,
-    pairs: Vec<(UnixStream, UnixStream)>,
+    pairs: Vec<(Socket, Socket)>,
     asked: Vec<Option<Asked>>,
     generation: u64,
 }
@@ -93,11 +91,11 @@ fn at(id: u64) -> usize {
     usize::try_from(id).expect("there are four")
 }
 
-impl World {
-    fn new(kind: Kind) -> Self {
+impl Course {
+    fn new(stage: Stage) -> Self {
         Self {
-            stage: Stage::new(kind, "the model"),
-            pairs: (0..IDS).map(|_| pair()).collect(),
+            pairs: (0..IDS).map(|_| stage.pair()).collect(),
+            stage,
             asked: (0..IDS).map(|_| None).collect(),
             generation: 0,
         }
@@ -116,7 +114,7 @@ impl World {
                 if let Some(asked) = self.asked[at(id)].take() {
                     self.stage.poller.forget(asked.key).expect("registered");
                 }
-                self.pairs[at(id)] = pair();
+                self.pairs[at(id)] = self.stage.pair();
             }
             Step::RearmRead(id) => {
                 if drain(&self.pairs[at(id)].0).1 == Drained::Empty {
@@ -135,7 +133,7 @@ impl World {
                 drain(&self.pairs[at(id)].1);
             }
             Step::PeerShutsDown(id) => {
-                let _ = self.pairs[at(id)].1.shutdown(Shutdown::Write);
+                let _ = self.pairs[at(id)].1.shutdown_write();
             }
             Step::Read(id) => {
                 let _ = (&self.pairs[at(id)].0).read(&mut [0]);
@@ -186,7 +184,7 @@ impl World {
             let Some(asked) = asked else { continue };
             let said = trace.iter().find(|event| event.0 == asked.key);
             let said = said.map_or(Ready::NONE, |event| event.1);
-            let holds = self.stage.told(truth(near, asked.wanted));
+            let holds = self.stage.told(self.stage.ground.truth(near, asked.wanted));
             asked.check(said, holds, &self.stage.name);
             unexplained.retain(|event| event.0 != asked.key);
         }
@@ -225,65 +223,21 @@ impl Asked {
     }
 }
 
-/// Linux alone tells of a half-close by a flag of its own.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const HALF_CLOSED: PollFlags = PollFlags::empty();
-
-/// What holds of `fd`, as far as `interest` asks.
-fn truth(fd: &UnixStream, interest: Interest) -> Ready {
-    if interest.is_empty() {
-        return Ready::NONE;
-    }
-    let mut flags = PollFlags::empty();
-    if interest.contains(Interest::READ) {
-        flags |= PollFlags::IN | HALF_CLOSED;
-    }
-    if interest.contains(Interest::WRITE) {
-        flags |= PollFlags::OUT;
-    }
-    let mut fds = [PollFd::new(fd, flags)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut fds, Some(&now)).expect("poll");
-    let found = fds[0].revents();
-
-    let mut ready = Ready::NONE;
-    for (flag, bit) in [
-        (PollFlags::IN, READABLE),
-        (PollFlags::OUT, WRITABLE),
-        (HALF_CLOSED, READ_CLOSED),
-        (PollFlags::HUP, WRITE_CLOSED),
-        (PollFlags::ERR, ERROR),
-    ] {
-        if found.intersects(flag) {
-            ready |= bit;
-        }
-    }
-    if ready.is_error() || ready.is_write_closed() {
-        for (side, bit) in [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)] {
-            if interest.contains(side) {
-                ready |= bit;
-            }
-        }
-    }
-    ready
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_backend_keeps_to_the_model(steps in prop::collection::vec(step(), 1..80)) {
-        for kind in Kind::available() {
-            let mut world = World::new(*kind);
+        let kernels = Kind::available().iter();
+        let worlds = Shape::ALL.iter();
+        let kernels = kernels.map(|kind| Stage::of_kernel(*kind, "the model"));
+        let worlds = worlds.map(|shape| Stage::of_world(*shape, "the model"));
+        for stage in kernels.chain(worlds) {
+            let mut course = Course::new(stage);
             for step in &steps {
-                world.take(*step);
+                course.take(*step);
             }
-            world.wait();
+            course.wait();
         }
     }
 }

@@ -4,7 +4,10 @@ use std::io::Write;
 
 use evcore_poller::{Interest, Mode};
 
-use crate::stage::{READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED, drain, pair};
+use crate::{
+    socket::drain,
+    stage::{READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
+};
 
 crate::scenarios! {
     it_reports_once_until_modify,
@@ -17,7 +20,7 @@ crate::scenarios! {
 }
 
 fn it_reports_once_until_modify(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Oneshot);
     stage.expect_nothing();
     for _ in 0..3 {
@@ -33,7 +36,7 @@ fn it_reports_once_until_modify(stage: &mut Stage) {
 }
 
 fn one_side_silences_both(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::BOTH, Mode::Oneshot);
     stage.expect(&[(1, WRITABLE)]);
     near.write_all(b"a").expect("write");
@@ -41,7 +44,7 @@ fn one_side_silences_both(stage: &mut Stage) {
 }
 
 fn what_holds_when_it_is_armed_is_reported(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Oneshot);
     stage.expect(&[(1, READABLE)]);
@@ -53,7 +56,7 @@ fn what_holds_when_it_is_armed_is_reported(stage: &mut Stage) {
 }
 
 fn rearm_does_not_arm_it(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Oneshot);
     stage.expect(&[(1, READABLE)]);
@@ -62,7 +65,7 @@ fn rearm_does_not_arm_it(stage: &mut Stage) {
 }
 
 fn a_hang_up_waits_until_it_is_armed(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Oneshot);
     stage.expect(&[(1, READABLE)]);
@@ -74,7 +77,7 @@ fn a_hang_up_waits_until_it_is_armed(stage: &mut Stage) {
 }
 
 fn modify_before_it_reported_does_not_double_it(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Oneshot);
     stage.modify(1, Interest::BOTH);
     stage.modify(1, Interest::READ);
@@ -84,7 +87,7 @@ fn modify_before_it_reported_does_not_double_it(stage: &mut Stage) {
 }
 
 fn nothing_and_back_arms_it(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Oneshot);
     stage.expect(&[(1, READABLE)]);

@@ -10,7 +10,7 @@ use std::{
 
 use evcore_poller::{Error, Events, Interest, Kind, Mode, Poller};
 
-use crate::stage::pair;
+use crate::kernel::pair;
 
 /// Runs `claim` in a thread for which the kernel answers `call` by `errno`.
 fn without(call: libc::c_long, errno: libc::c_int, claim: impl FnOnce() + Send) {

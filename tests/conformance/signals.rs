@@ -19,9 +19,13 @@ use std::{
 
 use evcore_poller::{Error, Interest, Mode};
 
-use crate::stage::{PATIENCE, READABLE, Stage, Trace, pair};
+use crate::{
+    kernel::pair,
+    stage::{PATIENCE, READABLE, Stage, Trace},
+};
 
 crate::scenarios! {
+    of kernels alone:
     a_wait_goes_on_to_its_deadline_through_signals,
     a_wait_without_a_timeout_goes_on_through_signals,
     a_wait_goes_on_to_what_becomes_ready,

@@ -1,19 +1,19 @@
 //! What every scenario stands on: a poller with its buffer, and sockets to play with.
 
 use std::{
-    io::{ErrorKind, Read, Write},
-    os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::net::UnixStream,
-    },
-    sync::{MutexGuard, Once},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
-use evcore_poller::{Events, Interest, Kind, Mode, Poller, Ready};
-use rustix::process::{Resource, getrlimit, setrlimit};
+use evcore_poller::{Events, Interest, Kind, Mode, Pollable, Poller, Ready};
 
-use crate::company::{Present, alone};
+use crate::{
+    company::{Present, alone},
+    ground::Ground,
+    kernel::Kernel,
+    simulated::{Shape, Simulated},
+    socket::Socket,
+};
 
 pub(crate) const READABLE: Ready = Ready::READABLE;
 pub(crate) const WRITABLE: Ready = Ready::WRITABLE;
@@ -24,13 +24,14 @@ pub(crate) const ERROR: Ready = Ready::ERROR;
 /// Only a failure waits this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A poller of one kind, in one scenario.
+/// A poller on its ground, in one scenario.
 pub(crate) struct Stage {
-    pub(crate) kind: Kind,
+    pub(crate) ground: Arc<dyn Ground>,
     pub(crate) poller: Poller,
     pub(crate) events: Events,
     /// Backend and scenario, for what panics.
     pub(crate) name: String,
+    // `None` in a world: who forks has nothing of it.
     present: Option<Present>,
 }
 
@@ -38,15 +39,30 @@ pub(crate) struct Stage {
 pub(crate) type Trace = Vec<(u64, Ready)>;
 
 impl Stage {
-    pub(crate) fn new(kind: Kind, scenario: &str) -> Self {
-        allow_many_descriptors();
+    pub(crate) fn of_kernel(kind: Kind, scenario: &str) -> Self {
+        let present = Present::enter();
         Self {
-            kind,
-            poller: Poller::with(kind).expect("the system has this backend"),
-            events: Events::with_capacity(64),
-            name: format!("{kind}, {scenario}"),
-            present: Some(Present::enter()),
+            present: Some(present),
+            ..Self::new(Arc::new(Kernel::new(kind)), scenario)
         }
+    }
+
+    pub(crate) fn of_world(shape: Shape, scenario: &str) -> Self {
+        Self::new(Arc::new(Simulated::new(shape)), scenario)
+    }
+
+    fn new(ground: Arc<dyn Ground>, scenario: &str) -> Self {
+        Self {
+            poller: ground.poller(),
+            events: Events::with_capacity(64),
+            name: format!("{}, {scenario}", ground.name()),
+            ground,
+            present: None,
+        }
+    }
+
+    pub(crate) fn pair(&self) -> (Socket, Socket) {
+        self.ground.pair()
     }
 
     /// Waits until the other scenarios are over: for who forks. None begins while the guard lives.
@@ -56,20 +72,26 @@ impl Stage {
     }
 
     #[track_caller]
-    pub(crate) fn add(&mut self, fd: impl AsFd, key: u64, interest: Interest, mode: Mode) {
-        let added = self.poller.add(&fd, key, interest, mode);
+    pub(crate) fn add(
+        &mut self,
+        fd: &(impl Pollable + ?Sized),
+        key: u64,
+        interest: Interest,
+        mode: Mode,
+    ) {
+        let added = self.poller.add(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
     #[track_caller]
     pub(crate) fn add_exclusive(
         &mut self,
-        fd: impl AsFd,
+        fd: &(impl Pollable + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
     ) {
-        let added = self.poller.add_exclusive(&fd, key, interest, mode);
+        let added = self.poller.add_exclusive(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
@@ -129,6 +151,19 @@ impl Stage {
         }
     }
 
+    /// Waits while somebody wakes the poller.
+    #[track_caller]
+    pub(crate) fn wait_while_woken(&mut self, timeout: Option<Duration>) -> Trace {
+        let waker = self.poller.waker();
+        self.wait_while(|ground, wait| ground.wake_during(&waker, wait), timeout)
+    }
+
+    /// Waits while somebody writes a byte, by the first of a [late pair](Ground::late_pair).
+    #[track_caller]
+    pub(crate) fn wait_while_written(&mut self, near: &Socket, timeout: Option<Duration>) -> Trace {
+        self.wait_while(|ground, wait| ground.write_during(near, wait), timeout)
+    }
+
     /// Whether it watches low numbers alone.
     pub(crate) fn is_select(&self) -> bool {
         self.poller.name() == "select"
@@ -138,91 +173,15 @@ impl Stage {
     pub(crate) fn expect_nothing(&mut self) {
         self.expect(&[]);
     }
-}
 
-/// Two connected stream sockets that do not block.
-pub(crate) fn pair() -> (UnixStream, UnixStream) {
-    let (near, far) = UnixStream::pair().expect("a pair of sockets");
-    for end in [&near, &far] {
-        end.set_nonblocking(true).expect("non-blocking");
+    #[track_caller]
+    fn wait_while(
+        &mut self,
+        during: impl FnOnce(&dyn Ground, &mut dyn FnMut()),
+        timeout: Option<Duration>,
+    ) -> Trace {
+        let (ground, mut trace) = (Arc::clone(&self.ground), None);
+        during(&*ground, &mut || trace = Some(self.wait(timeout)));
+        trace.expect("it has waited")
     }
-    (near, far)
-}
-
-/// Writes until it would block. Returns how many bytes that took.
-pub(crate) fn fill(mut stream: &UnixStream) -> usize {
-    let mut written = 0;
-    loop {
-        match stream.write(&[b'x'; 4096]) {
-            Ok(n) => written += n,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return written,
-            Err(error) => panic!("write: {error}"),
-        }
-    }
-}
-
-/// How a stream was found by [`drain`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Drained {
-    /// The next read would block.
-    Empty,
-    /// The next read returns nothing.
-    AtEnd,
-}
-
-/// Reads all that there is. Returns how many bytes that was, and what came after them.
-pub(crate) fn drain(mut stream: &UnixStream) -> (usize, Drained) {
-    let (mut bytes, mut count) = ([0; 4096], 0);
-    loop {
-        match stream.read(&mut bytes) {
-            Ok(0) => return (count, Drained::AtEnd),
-            Ok(n) => count += n,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return (count, Drained::Empty),
-            Err(error) => panic!("read: {error}"),
-        }
-    }
-}
-
-/// The numbers from here on are for crowds: what else the tests open stays below, where select,
-/// whose numbers end at 1024, can watch it too.
-const CROWDED: i32 = 2000;
-
-/// A duplicate of `fd`, one of very many.
-pub(crate) fn one_of_a_crowd(fd: impl AsFd, stage: &Stage) -> OwnedFd {
-    let lowest = if stage.is_select() { 0 } else { CROWDED };
-    rustix::io::fcntl_dupfd_cloexec(fd, lowest).expect("a duplicate")
-}
-
-/// A duplicate of `fd` with a number that no other descriptor of this process will have: `nth` of
-/// its kind, from the end of what the process may have, or select can watch.
-pub(crate) fn with_a_number_of_its_own(fd: impl AsFd, stage: &Stage, nth: i32) -> OwnedFd {
-    let place = Kind::available().iter().position(|it| *it == stage.kind);
-    let place = i32::try_from(place.expect("it is available")).expect("there are few");
-    let lowest = if stage.is_select() {
-        1000 + nth
-    } else {
-        limit() - 100 * (place + 1) + nth
-    };
-    let own = rustix::io::fcntl_dupfd_cloexec(fd, lowest).expect("a duplicate");
-    assert_eq!(
-        own.as_raw_fd(),
-        lowest,
-        "each number is used by one test alone"
-    );
-    own
-}
-
-fn limit() -> i32 {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(20_000);
-    i32::try_from(limit).expect("a number of descriptors")
-}
-
-/// The tests run beside each other, and some need thousands.
-fn allow_many_descriptors() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let mut limit = getrlimit(Resource::Nofile);
-        limit.current = Some(limit.maximum.map_or(20_000, |most| most.min(20_000)));
-        setrlimit(Resource::Nofile, limit).expect("up to the hard limit it is allowed");
-    });
 }

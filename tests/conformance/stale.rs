@@ -3,17 +3,21 @@
 use std::{
     io::Write,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use evcore_poller::{Error, Interest, Mode};
 
-use crate::stage::{READABLE, Stage, WRITABLE, pair};
+use crate::{
+    kernel,
+    stage::{READABLE, Stage, WRITABLE},
+};
 
 crate::scenarios! {
     a_number_that_came_back_is_refused_until_its_old_key_is_gone,
     a_number_that_came_back_is_silent_or_is_taken_for_what_it_was,
-    removing_the_old_key_leaves_the_new_owner_alone,
+    removing_the_old_key_leaves_the_new_owner_alone;
+    of kernels alone:
     what_was_forgotten_is_silent_although_a_duplicate_lives,
     what_was_closed_and_removed_is_silent_although_a_duplicate_lives,
     the_others_are_heard_after_the_silence,
@@ -21,16 +25,10 @@ crate::scenarios! {
     what_was_forgotten_and_lives_on_under_its_number_is_added_again,
 }
 
-/// Replaces `fd`, which is registered, by another file under the same number.
-fn reuse(fd: &mut OwnedFd, by: &UnixStream) {
-    rustix::io::dup2(by, fd).expect("the number is taken over");
-}
-
 fn a_number_that_came_back_is_refused_until_its_old_key_is_gone(stage: &mut Stage) {
-    let ((_near, old), (_other, new)) = (pair(), pair());
-    let mut fd = OwnedFd::from(old);
+    let (_near, fd) = stage.pair();
     stage.add(&fd, 1, Interest::READ, Mode::Level);
-    reuse(&mut fd, &new);
+    let (_other, fd) = stage.ground.succeed(fd);
     let refused = stage.poller.add(&fd, 2, Interest::WRITE, Mode::Level);
     assert!(
         matches!(refused, Err(Error::AlreadyWatched { .. })),
@@ -45,11 +43,10 @@ fn a_number_that_came_back_is_refused_until_its_old_key_is_gone(stage: &mut Stag
 /// Here backends differ: those that know files (epoll) are silent, and so are those that drop a
 /// number with its file (kqueue, event ports); the others know nothing but the number.
 fn a_number_that_came_back_is_silent_or_is_taken_for_what_it_was(stage: &mut Stage) {
-    let ((_near, old), (mut other, new)) = (pair(), pair());
-    let mut fd = OwnedFd::from(old);
+    let (_near, fd) = stage.pair();
     stage.add(&fd, 1, Interest::READ, Mode::Level);
     stage.expect_nothing();
-    reuse(&mut fd, &new);
+    let (mut other, _fd) = stage.ground.succeed(fd);
     other.write_all(b"a").expect("write");
     if ["poll", "select"].contains(&stage.poller.name()) {
         stage.expect(&[(1, READABLE)]);
@@ -62,10 +59,9 @@ fn a_number_that_came_back_is_silent_or_is_taken_for_what_it_was(stage: &mut Sta
 }
 
 fn removing_the_old_key_leaves_the_new_owner_alone(stage: &mut Stage) {
-    let ((_near, old), (_other, new)) = (pair(), pair());
-    let mut fd = OwnedFd::from(old);
+    let (_near, fd) = stage.pair();
     stage.add(&fd, 1, Interest::READ, Mode::Level);
-    reuse(&mut fd, &new);
+    let (_other, fd) = stage.ground.succeed(fd);
     let _ = stage.poller.remove(1);
     stage.add(&fd, 2, Interest::WRITE, Mode::Level);
     assert!(stage.poller.remove(1).is_err(), "{}", stage.name);
@@ -76,15 +72,15 @@ fn removing_the_old_key_leaves_the_new_owner_alone(stage: &mut Stage) {
 fn expect_silence(stage: &mut Stage) {
     let timeout = Duration::from_millis(5);
     for _ in 0..3 {
-        let start = Instant::now();
+        let start = stage.ground.time();
         assert_eq!(stage.wait(Some(timeout)), [], "{}", stage.name);
-        assert!(start.elapsed() >= timeout, "{}", stage.name);
+        assert!(stage.ground.time() - start >= timeout, "{}", stage.name);
     }
 }
 
 /// A readable socket, registered under key 1, and a duplicate of it that is not.
 fn readable(stage: &mut Stage) -> (UnixStream, [UnixStream; 2]) {
-    let (mut near, far) = pair();
+    let (mut near, far) = kernel::pair();
     near.write_all(b"a").expect("write");
     stage.add(&far, 1, Interest::READ, Mode::Level);
     stage.expect(&[(1, READABLE)]);
@@ -108,7 +104,7 @@ fn what_was_closed_and_removed_is_silent_although_a_duplicate_lives(stage: &mut 
 
 fn the_others_are_heard_after_the_silence(stage: &mut Stage) {
     let (far, _alive) = readable(stage);
-    let ((mut near, level), (mut other, edge)) = (pair(), pair());
+    let ((mut near, level), (mut other, edge)) = (kernel::pair(), kernel::pair());
     stage.add(&level, 2, Interest::READ, Mode::Level);
     stage.add(&edge, 3, Interest::READ, Mode::Edge);
     stage.poller.forget(1).expect("registered");
@@ -126,7 +122,7 @@ fn the_others_are_heard_after_the_silence(stage: &mut Stage) {
 }
 
 fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
-    let (mut near, once) = pair();
+    let (mut near, once) = kernel::pair();
     near.write_all(b"a").expect("write");
     stage.add(&once, 2, Interest::READ, Mode::Oneshot);
     stage.expect(&[(2, READABLE)]);
@@ -141,7 +137,7 @@ fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
 
 /// Closed, and opened again as a duplicate of itself: number and file are those of before.
 fn what_was_forgotten_and_lives_on_under_its_number_is_added_again(stage: &mut Stage) {
-    let (near, far) = pair();
+    let (near, far) = kernel::pair();
     let mut fd = OwnedFd::from(far);
     let duplicate = fd.try_clone().expect("a duplicate");
     for (key, interest, ready) in [

@@ -1,13 +1,10 @@
 //! Timeouts: never early, whatever their size. How late they are is the kernel's affair.
 
-use std::{
-    io::Write,
-    time::{Duration, Instant},
-};
+use std::{io::Write, time::Duration};
 
 use evcore_poller::{Interest, Mode};
 
-use crate::stage::{READABLE, Stage, pair};
+use crate::stage::{PATIENCE, READABLE, Stage};
 
 crate::scenarios! {
     no_timeout_ends_early,
@@ -18,14 +15,14 @@ crate::scenarios! {
 }
 
 fn no_timeout_ends_early(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Level);
     for nanoseconds in [0, 1, 999_999, 1_000_000, 1_000_001, 20_000_001] {
         let timeout = Duration::from_nanos(nanoseconds);
         for _ in 0..5 {
-            let start = Instant::now();
+            let start = stage.ground.time();
             let trace = stage.wait(Some(timeout));
-            let waited = start.elapsed();
+            let waited = stage.ground.time() - start;
             assert_eq!(trace, [], "{}", stage.name);
             assert!(
                 waited >= timeout,
@@ -37,7 +34,7 @@ fn no_timeout_ends_early(stage: &mut Stage) {
 }
 
 fn a_timeout_of_zero_returns_at_once_with_what_there_is(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (mut near, far) = stage.pair();
     stage.add(&far, 1, Interest::READ, Mode::Level);
     stage.expect_nothing();
     near.write_all(b"a").expect("write");
@@ -45,12 +42,11 @@ fn a_timeout_of_zero_returns_at_once_with_what_there_is(stage: &mut Stage) {
 }
 
 fn a_wake_ends(stage: &mut Stage, timeout: Option<Duration>) {
-    let waker = stage.poller.waker();
-    std::thread::scope(|threads| {
-        threads.spawn(|| waker.wake());
-        assert_eq!(stage.wait(timeout), [], "{}", stage.name);
-        assert!(stage.events.woken(), "{}", stage.name);
-    });
+    let start = stage.ground.time();
+    assert_eq!(stage.wait_while_woken(timeout), [], "{}", stage.name);
+    assert!(stage.events.woken(), "{}", stage.name);
+    let waited = stage.ground.time() - start;
+    assert!(waited < PATIENCE, "{}: it slept on", stage.name);
 }
 
 fn without_a_timeout_a_wake_ends_it(stage: &mut Stage) {
@@ -71,15 +67,11 @@ fn the_longest_timeout_does_not_overflow(stage: &mut Stage) {
 }
 
 fn readiness_ends_a_wait_before_its_timeout(stage: &mut Stage) {
-    let (mut near, far) = pair();
+    let (near, far) = stage.ground.late_pair();
     stage.add(&far, 1, Interest::READ, Mode::Level);
-    std::thread::scope(|threads| {
-        threads.spawn(|| near.write_all(b"a").expect("write"));
-        assert_eq!(
-            stage.wait(Some(Duration::MAX)),
-            [(1, READABLE)],
-            "{}",
-            stage.name
-        );
-    });
+    let start = stage.ground.time();
+    let trace = stage.wait_while_written(&near, Some(Duration::MAX));
+    assert_eq!(trace, [(1, READABLE)], "{}", stage.name);
+    let waited = stage.ground.time() - start;
+    assert!(waited < PATIENCE, "{}: it slept on", stage.name);
 }

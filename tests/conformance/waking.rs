@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use evcore_poller::{Error, Events, Interest, Mode};
 
-use crate::stage::{PATIENCE, Stage, WRITABLE, pair};
+use crate::stage::{PATIENCE, Stage, WRITABLE};
 
 crate::scenarios! {
     a_wake_before_the_wait_is_kept,
@@ -13,9 +13,10 @@ crate::scenarios! {
     a_wake_and_events_come_together,
     a_buffer_of_one_starves_neither_wakes_nor_events,
     a_wake_that_is_seen_is_over,
+    a_waker_outlives_its_poller;
+    of kernels alone:
     eight_bytes_written_by_hand_wake_too,
     a_million_wakes_from_four_threads,
-    a_waker_outlives_its_poller,
     a_pollers_own_waker_cannot_be_registered,
 }
 
@@ -45,7 +46,7 @@ fn a_wake_is_not_an_event(stage: &mut Stage) {
 }
 
 fn a_wake_and_events_come_together(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     stage.add(&far, 1, Interest::WRITE, Mode::Level);
     stage.poller.waker().wake();
     stage.expect(&[(1, WRITABLE)]);
@@ -55,7 +56,7 @@ fn a_wake_and_events_come_together(stage: &mut Stage) {
 }
 
 fn a_buffer_of_one_starves_neither_wakes_nor_events(stage: &mut Stage) {
-    let (_near, far) = pair();
+    let (_near, far) = stage.pair();
     stage.add(&far, 1, Interest::WRITE, Mode::Level);
     stage.events = Events::with_capacity(1);
     let (mut woken, mut written) = (0, 0);
@@ -115,7 +116,7 @@ fn a_million_wakes_from_four_threads(stage: &mut Stage) {
 }
 
 fn a_waker_outlives_its_poller(stage: &mut Stage) {
-    let poller = evcore_poller::Poller::with(stage.kind).expect("a poller");
+    let poller = stage.ground.poller();
     let waker = poller.waker();
     drop(poller);
     waker.wake();

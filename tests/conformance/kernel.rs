@@ -1,0 +1,204 @@
+//! This system's kernel as the ground of a scenario.
+
+use std::{
+    io::Write,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::Once,
+    time::{Duration, Instant},
+};
+
+use evcore_poller::{Interest, Kind, Pollable, Poller, Ready, Waker};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Resource, getrlimit, setrlimit},
+};
+
+use crate::{
+    ground::{Crowd, Ground},
+    socket::Socket,
+    stage::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
+};
+
+/// One of the kernel's interfaces.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    kind: Kind,
+    since: Instant,
+}
+
+impl Kernel {
+    pub(crate) fn new(kind: Kind) -> Self {
+        allow_many_descriptors();
+        let since = Instant::now();
+        Self { kind, since }
+    }
+
+    /// `nth` of the numbers that only these scenarios use: at the end of those that the process may
+    /// have, or that select can watch.
+    fn own_number(&self, nth: i32) -> i32 {
+        if self.kind == Kind::Select {
+            return 1000 + nth;
+        }
+        let place = Kind::available().iter().position(|it| *it == self.kind);
+        let place = i32::try_from(place.expect("it is available")).expect("there are few");
+        limit() - 100 * (place + 1) + nth
+    }
+}
+
+impl Ground for Kernel {
+    fn name(&self) -> String {
+        self.kind.to_string()
+    }
+
+    fn poller(&self) -> Poller {
+        Poller::with(self.kind).expect("the system has this backend")
+    }
+
+    fn has_exclusive(&self) -> bool {
+        self.kind == Kind::Epoll
+    }
+
+    fn time(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn pair(&self) -> (Socket, Socket) {
+        let (near, far) = pair();
+        (Socket::Real(near), Socket::Real(far))
+    }
+
+    fn succeed(&self, old: Socket) -> (Socket, Socket) {
+        let Socket::Real(old) = old else {
+            panic!("a socket of a world")
+        };
+        let ((near, new), mut number) = (pair(), OwnedFd::from(old));
+        rustix::io::dup2(&new, &mut number).expect("the number is taken over");
+        (Socket::Real(near), Socket::Real(number.into()))
+    }
+
+    fn with_a_number_of_its_own(&self, socket: Socket, nth: i32) -> Socket {
+        let Socket::Real(socket) = socket else {
+            panic!("a socket of a world")
+        };
+        let number = self.own_number(nth);
+        let own = rustix::io::fcntl_dupfd_cloexec(&socket, number).expect("a duplicate");
+        let found = own.as_raw_fd();
+        assert_eq!(found, number, "each number is used by one test alone");
+        Socket::Real(own.into())
+    }
+
+    /// Duplicates of one socket.
+    fn crowd(&self, count: u64) -> Crowd {
+        // What else the tests open stays below, where select, whose numbers end at 1024, can watch
+        // it too.
+        const CROWDED: i32 = 2000;
+        let lowest = if self.kind == Kind::Select {
+            0
+        } else {
+            CROWDED
+        };
+        let (near, far) = pair();
+        let twin = |_| -> Box<dyn Pollable> {
+            let twin = rustix::io::fcntl_dupfd_cloexec(&far, lowest);
+            Box::new(twin.expect("a duplicate"))
+        };
+        let twins = (0..count).map(twin).collect();
+        Crowd::new(vec![(Socket::Real(near), Socket::Real(far))], twins)
+    }
+
+    /// A bare `poll` of the one descriptor.
+    fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
+        let Socket::Real(socket) = socket else {
+            panic!("a socket of a world")
+        };
+        truth(socket, interest)
+    }
+
+    fn wake_during(&self, waker: &Waker, wait: &mut dyn FnMut()) {
+        std::thread::scope(|threads| {
+            threads.spawn(|| waker.wake());
+            wait();
+        });
+    }
+
+    fn write_during(&self, mut near: &Socket, wait: &mut dyn FnMut()) {
+        std::thread::scope(|threads| {
+            threads.spawn(move || near.write_all(b"a").expect("write"));
+            wait();
+        });
+    }
+}
+
+/// Two connected stream sockets that do not block: for what a kernel alone can do with them.
+pub(crate) fn pair() -> (UnixStream, UnixStream) {
+    let (near, far) = UnixStream::pair().expect("a pair of sockets");
+    for end in [&near, &far] {
+        end.set_nonblocking(true).expect("non-blocking");
+    }
+    (near, far)
+}
+
+/// Linux alone tells of a half-close by a flag of its own.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const HALF_CLOSED: PollFlags = PollFlags::empty();
+
+fn truth(fd: &UnixStream, interest: Interest) -> Ready {
+    if interest.is_empty() {
+        return Ready::NONE;
+    }
+    let mut flags = PollFlags::empty();
+    if interest.contains(Interest::READ) {
+        flags |= PollFlags::IN | HALF_CLOSED;
+    }
+    if interest.contains(Interest::WRITE) {
+        flags |= PollFlags::OUT;
+    }
+    let mut fds = [PollFd::new(fd, flags)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&now)).expect("poll");
+    let found = fds[0].revents();
+
+    let mut ready = Ready::NONE;
+    for (flag, bit) in [
+        (PollFlags::IN, READABLE),
+        (PollFlags::OUT, WRITABLE),
+        (HALF_CLOSED, READ_CLOSED),
+        (PollFlags::HUP, WRITE_CLOSED),
+        (PollFlags::ERR, ERROR),
+    ] {
+        if found.intersects(flag) {
+            ready |= bit;
+        }
+    }
+    if ready.is_error() || ready.is_write_closed() {
+        for (side, bit) in [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)] {
+            if interest.contains(side) {
+                ready |= bit;
+            }
+        }
+    }
+    ready
+}
+
+fn limit() -> i32 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(20_000);
+    i32::try_from(limit).expect("a number of descriptors")
+}
+
+/// The tests run beside each other, and some need thousands.
+fn allow_many_descriptors() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = Some(limit.maximum.map_or(20_000, |most| most.min(20_000)));
+        setrlimit(Resource::Nofile, limit).expect("up to the hard limit it is allowed");
+    });
+}

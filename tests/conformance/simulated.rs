@@ -1,0 +1,173 @@
+//! A simulated world as the ground of a scenario. Its waits pass its own time.
+
+use std::{io::Write, time::Duration};
+
+use evcore_poller::{Abilities, Events, Interest, Mode, Pollable, Poller, Ready, Waker};
+use evcore_sim::{Client, Conditions, News, Process, Visit, World};
+
+use crate::{
+    ground::{Crowd, Ground},
+    socket::Socket,
+};
+
+/// What a simulated poller does by itself; what it does not, the front keeps for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    name: &'static str,
+    edge: bool,
+    oneshot: bool,
+    exclusive: bool,
+}
+
+impl Shape {
+    /// All of it, as epoll.
+    pub(crate) const NATIVE: Self = Self::new("native", true, true, true);
+    /// None of it, as poll and select.
+    pub(crate) const MASKED: Self = Self::new("masked", false, false, false);
+    pub(crate) const EDGES: Self = Self::new("edges alone", true, false, false);
+    pub(crate) const ONESHOTS: Self = Self::new("one-shots alone", false, true, false);
+
+    pub(crate) const ALL: [Self; 4] = [Self::NATIVE, Self::MASKED, Self::EDGES, Self::ONESHOTS];
+
+    const fn new(name: &'static str, edge: bool, oneshot: bool, exclusive: bool) -> Self {
+        Self {
+            name,
+            edge,
+            oneshot,
+            exclusive,
+        }
+    }
+
+    fn abilities(self) -> Abilities {
+        let mut abilities = Abilities::default();
+        abilities.edge = self.edge;
+        abilities.oneshot = self.oneshot;
+        abilities.exclusive = self.exclusive;
+        abilities
+    }
+}
+
+/// How much fits into a socket: enough for what scenarios write before anything is read.
+const BUFFER: usize = 16 * 1024;
+
+/// When something happens during a wait: later than any turn, earlier than any timeout.
+const MEANWHILE: Duration = Duration::from_millis(1);
+
+/// A process in a world of its own, in which nothing goes wrong.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    process: Process,
+    shape: Shape,
+}
+
+impl Simulated {
+    pub(crate) fn new(shape: Shape) -> Self {
+        let process = World::new(0).process();
+        let ground = Self { process, shape };
+        ground.set_buffer(BUFFER);
+        ground
+    }
+
+    /// How much fits into a socket that is made from here on.
+    fn set_buffer(&self, buffer: usize) {
+        self.process.world().set_conditions(Conditions {
+            buffer,
+            latency: MEANWHILE..=MEANWHILE,
+            ..Conditions::default()
+        });
+    }
+}
+
+impl Ground for Simulated {
+    fn name(&self) -> String {
+        format!("simulated, {}", self.shape.name)
+    }
+
+    fn poller(&self) -> Poller {
+        let backend = self.process.backend_with(self.shape.abilities());
+        Poller::from_backend(Box::new(backend))
+    }
+
+    fn has_exclusive(&self) -> bool {
+        self.shape.exclusive
+    }
+
+    fn time(&self) -> Duration {
+        self.process.world().now()
+    }
+
+    fn pair(&self) -> (Socket, Socket) {
+        let (near, far) = self.process.pair();
+        (Socket::Simulated(near), Socket::Simulated(far))
+    }
+
+    /// Between hosts, so that what is written is under way for a while.
+    fn late_pair(&self) -> (Socket, Socket) {
+        let (near, far) = self.process.tcp_pair();
+        (Socket::Simulated(near), Socket::Simulated(far))
+    }
+
+    fn succeed(&self, old: Socket) -> (Socket, Socket) {
+        let number = old.raw_fd();
+        drop(old);
+        // The lowest number that is free comes first.
+        let (new, near) = self.pair();
+        assert_eq!(new.raw_fd(), number, "the number comes back");
+        (near, new)
+    }
+
+    /// The one that it has: nothing else is opened in this world.
+    fn with_a_number_of_its_own(&self, socket: Socket, _nth: i32) -> Socket {
+        socket
+    }
+
+    fn crowd(&self, count: u64) -> Crowd {
+        self.set_buffer(16);
+        let pairs = (0..count).map(|_| self.pair()).collect();
+        self.set_buffer(BUFFER);
+        Crowd::new(pairs, Vec::new())
+    }
+
+    /// A poller that never saw the socket before, and is asked for what holds.
+    fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
+        let backend = self.process.backend_with(Abilities::default());
+        let mut poller = Poller::from_backend(Box::new(backend));
+        let mut events = Events::with_capacity(1);
+        poller.add(socket, 0, interest, Mode::Level).expect("add");
+        let waited = poller.wait(&mut events, Some(Duration::ZERO));
+        waited.expect("wait");
+        events.at(0).map_or(Ready::NONE, |event| event.ready)
+    }
+
+    fn wake_during(&self, waker: &Waker, wait: &mut dyn FnMut()) {
+        self.process.world().add_client(Waking {
+            waker: waker.clone(),
+            has_waited: false,
+        });
+        wait();
+    }
+
+    fn write_during(&self, mut near: &Socket, wait: &mut dyn FnMut()) {
+        near.write_all(b"a").expect("write");
+        wait();
+    }
+}
+
+/// Somebody in the world who wakes a poller a little later.
+#[derive(Debug)]
+struct Waking {
+    waker: Waker,
+    has_waited: bool,
+}
+
+impl Client for Waking {
+    fn call(&mut self, _: News, me: &mut Visit<'_>) {
+        if self.has_waited {
+            self.waker.wake();
+            me.leave();
+        } else {
+            self.has_waited = true;
+            me.after(MEANWHILE);
+        }
+    }
+}

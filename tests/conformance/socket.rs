@@ -1,0 +1,116 @@
+//! One end of a connection, of a kernel's or of a simulated world's.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::net::UnixStream,
+    },
+};
+
+use evcore_poller::Pollable;
+use evcore_sim::SimStream;
+
+/// What scenarios read, write and watch: a stream socket that does not block.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Real(UnixStream),
+    Simulated(SimStream),
+}
+
+impl Socket {
+    /// Says that no more will be written.
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+        match self {
+            Self::Real(stream) => stream.shutdown(std::net::Shutdown::Write),
+            Self::Simulated(stream) => stream.shutdown_write(),
+        }
+    }
+}
+
+impl Pollable for Socket {
+    fn raw_fd(&self) -> RawFd {
+        match self {
+            Self::Real(stream) => stream.as_raw_fd(),
+            Self::Simulated(stream) => stream.raw_fd(),
+        }
+    }
+}
+
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self::Real(fd.into())
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Real(stream) => (&mut &*stream).read(buffer),
+            Socket::Simulated(stream) => (&mut &*stream).read(buffer),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Real(stream) => (&mut &*stream).write(bytes),
+            Socket::Simulated(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes until it would block. Returns how many bytes that took.
+pub(crate) fn fill(mut stream: impl Write) -> usize {
+    let mut written = 0;
+    loop {
+        match stream.write(&[b'x'; 4096]) {
+            Ok(n) => written += n,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return written,
+            Err(error) => panic!("write: {error}"),
+        }
+    }
+}
+
+/// How a stream was found by [`drain`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// The next read would block.
+    Empty,
+    /// The next read returns nothing.
+    AtEnd,
+}
+
+/// Reads all that there is. Returns how many bytes that was, and what came after them.
+pub(crate) fn drain(mut stream: impl Read) -> (usize, Drained) {
+    let (mut bytes, mut count) = ([0; 4096], 0);
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return (count, Drained::AtEnd),
+            Ok(n) => count += n,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return (count, Drained::Empty),
+            Err(error) => panic!("read: {error}"),
+        }
+    }
+}
