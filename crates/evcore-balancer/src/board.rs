@@ -135,9 +135,10 @@ impl Board {
         }
     }
 
-    /// Sets the gauges of worker `index` to 0: active, reading, writing and waiting.
+    /// Sets the gauges of worker `index` to 0: active, reading, writing and waiting; and its heartbeat,
+    /// so that the line is [nobody's](Snapshot::is_live).
     ///
-    /// For the parent, after the worker has died and before its replacement starts.
+    /// For the parent, after the worker has ended and before its replacement starts.
     /// The counters stay, so that sums do not go back; the replacement goes on from there with
     /// [`Line::resume`].
     ///
@@ -151,6 +152,7 @@ impl Board {
             &cells.reading,
             &cells.writing,
             &cells.waiting,
+            &cells.heartbeat,
         ] {
             gauge.store(0, Relaxed);
         }
@@ -166,7 +168,8 @@ impl Board {
         self.cells(index).load()
     }
 
-    /// The numbers of all workers together; `heartbeat` is the smallest of theirs.
+    /// The numbers of all workers together, those of ended ones too; `heartbeat` is the smallest of
+    /// the [live](Snapshot::is_live) lines, or 0.
     ///
     /// Costs a cache line a worker.
     #[must_use]
@@ -182,13 +185,18 @@ impl Board {
     ///
     /// From 1/n, where one of n workers has all, to 1.0, where all have the same number.
     /// 1.0 as well where nobody has any: nothing is spread unevenly.
-    /// Costs a cache line a worker.
+    /// The workers are those whose lines are [live](Snapshot::is_live), since a board may have lines
+    /// for more than there are; where nobody publishes a heartbeat, every line is a worker.
+    /// Costs a cache line a line.
     ///
     /// Source: Jain, Chiu, Hawe: *A Quantitative Measure of Fairness and Discrimination for Resource
     /// Allocation in Shared Computer Systems*, DEC-TR-301, 1984.
     #[must_use]
     pub fn jain(&self) -> f64 {
-        jain(self.lines.iter().map(|cells| cells.active.load(Relaxed)))
+        let lines = || self.lines.iter().map(Cells::load);
+        let any_live = lines().any(|line| line.is_live());
+        let workers = lines().filter(|line| line.is_live() || !any_live);
+        jain(workers.map(|worker| worker.active))
     }
 
     /// How many workers the board has lines for.
@@ -253,6 +261,7 @@ impl Line {
             reading: 0,
             writing: 0,
             waiting: 0,
+            heartbeat: 0,
             ..self.board.snapshot(self.index)
         }
     }
@@ -282,13 +291,35 @@ pub struct Snapshot {
     pub writing: u64,
     /// Gauge: connections that are idle between two requests.
     pub waiting: u64,
-    /// A number that changes as long as the worker's loop turns, such as its clock in milliseconds.
+    /// A number that changes as long as the worker's loop turns, such as its clock in milliseconds;
+    /// 0 only where nobody writes.
     ///
     /// Who watches a worker reads it twice: one that has not changed has not turned.
     pub heartbeat: u64,
 }
 
 impl Snapshot {
+    /// Whether a worker writes to this line: it has published a heartbeat, and its parent has not
+    /// [cleared](Board::reset_gauges) it since.
+    ///
+    /// ```
+    /// use evcore_balancer::{Board, Snapshot};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let board = Board::shared(8)?; // for two workers, and those that replace them
+    /// for index in [0, 5] {
+    ///     board.line(index).publish(&Snapshot { active: 10, heartbeat: 17, ..Snapshot::default() });
+    /// }
+    /// assert!(board.snapshot(5).is_live() && !board.snapshot(1).is_live());
+    /// assert_eq!(board.jain(), 1.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.heartbeat != 0
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             active: self.active.saturating_add(other.active),
@@ -298,7 +329,10 @@ impl Snapshot {
             reading: self.reading.saturating_add(other.reading),
             writing: self.writing.saturating_add(other.writing),
             waiting: self.waiting.saturating_add(other.waiting),
-            heartbeat: self.heartbeat.min(other.heartbeat),
+            heartbeat: match (self.heartbeat, other.heartbeat) {
+                (0, beat) | (beat, 0) => beat,
+                (one, another) => one.min(another),
+            },
         }
     }
 }
@@ -438,10 +472,49 @@ mod tests {
             accepted: 2,
             handled: 3,
             requests: 4,
-            heartbeat: 8,
             ..Snapshot::default()
         };
         assert_eq!(board.snapshot(1), left);
+        assert!(!left.is_live());
+    }
+
+    #[test]
+    fn the_sums_heartbeat_is_the_oldest_of_live_lines() {
+        let board = Board::shared(3).unwrap();
+        assert_eq!(board.sum().heartbeat, 0);
+        board.line(1).publish(&ONE_OF_EACH);
+        assert_eq!(board.sum().heartbeat, 8);
+        board.reset_gauges(1);
+        assert_eq!(board.sum().heartbeat, 0);
+    }
+
+    #[test]
+    fn a_line_that_nobody_writes_to_is_nobodys_unfair_share() {
+        let board = Board::shared(8).unwrap();
+        let publish = |index, active, heartbeat| {
+            board.line(index).publish(&Snapshot {
+                active,
+                heartbeat,
+                ..Snapshot::default()
+            });
+        };
+        publish(0, 10, 1);
+        publish(5, 10, 1);
+        assert_eq!(board.jain(), 1.0);
+        publish(6, 0, 1);
+        assert!(board.jain() < 0.7, "a worker without connections counts");
+        board.reset_gauges(6);
+        assert_eq!(board.jain(), 1.0, "until it has ended");
+    }
+
+    #[test]
+    fn where_nobody_publishes_a_heartbeat_every_line_is_a_worker() {
+        let board = Board::shared(4).unwrap();
+        board.line(3).publish(&Snapshot {
+            heartbeat: 0,
+            ..ONE_OF_EACH
+        });
+        assert_eq!(board.jain(), 0.25);
     }
 
     #[test]
@@ -483,6 +556,12 @@ mod tests {
     #[test]
     fn one_of_four_having_all_is_a_quarter() {
         let board = Board::shared(4).unwrap();
+        for index in 0..3 {
+            board.line(index).publish(&Snapshot {
+                active: 0,
+                ..ONE_OF_EACH
+            });
+        }
         board.line(3).publish(&ONE_OF_EACH);
         assert_eq!(board.jain(), 0.25);
     }
