@@ -58,11 +58,14 @@ pub enum Fault {
     /// A worker is killed between two steps; its successor comes once the parent has noticed.
     /// (Under [`Workers`](crate::Workers).)
     Kill,
+    /// A worker leaves its turn with steps still to come, or with none, and waits again. (Under
+    /// [`Workers`](crate::Workers).)
+    TurnLeft,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::SpuriousReadiness,
         Self::RepeatedReadiness,
         Self::ReorderedEvents,
@@ -79,6 +82,7 @@ impl Fault {
         Self::SlowStep,
         Self::Stop,
         Self::Kill,
+        Self::TurnLeft,
     ];
 
     /// Often enough to be met in a short run, and rarely enough to get some work done.
@@ -88,7 +92,9 @@ impl Fault {
             Self::ShortRead | Self::ShortWrite | Self::Fragment => Chance::one_in(8),
             Self::RepeatedReadiness | Self::SpuriousReadiness => Chance::one_in(16),
             Self::InterruptedWait | Self::Delay => Chance::one_in(32),
-            Self::Abort | Self::OutOfDescriptors | Self::SlowStep => Chance::one_in(64),
+            Self::Abort | Self::OutOfDescriptors | Self::SlowStep | Self::TurnLeft => {
+                Chance::one_in(64)
+            }
             Self::WallStep | Self::ClockJump => Chance::one_in(128),
             Self::Reset | Self::Stop => Chance::one_in(512),
             Self::Kill => Chance::one_in(2048),

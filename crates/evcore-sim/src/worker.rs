@@ -48,6 +48,7 @@ enum Fate {
     /// It is at work until then.
     Works(u64),
     Stops(u64),
+    LeavesTurn,
     Dies,
 }
 
@@ -202,6 +203,10 @@ impl<A: App> Worker<A> {
             Fate::GoesOn => unreachable!("it ends where it does not go on"),
             Fate::Works(until_ns) => self.due_ns = until_ns,
             Fate::Stops(until_ns) => self.stop_until(until_ns),
+            Fate::LeavesTurn => {
+                self.app.as_mut().expect("it lives").turn_left();
+                self.end_turn();
+            }
             Fate::Dies => self.kill(),
         }
     }
@@ -225,6 +230,9 @@ impl<A: App> Worker<A> {
         }
         if state.fails(Fault::Stop) {
             return Fate::Stops(state.now_ns() + state.up_to(STOPPED));
+        }
+        if state.fails(Fault::TurnLeft) {
+            return Fate::LeavesTurn;
         }
         Fate::GoesOn
     }

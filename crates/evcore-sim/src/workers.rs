@@ -25,7 +25,12 @@ pub trait App {
     /// The turn is over: nginx would log, publish its counts and look for signals here.
     fn turn_over(&mut self) {}
 
-    /// Whether it has come to its end, and the process may exit. Asked after every turn.
+    /// The turn was [left](crate::Fault::TurnLeft) before it was over, as by a `break` or a `?`: the
+    /// loop waits next, and what was not taken comes in the turn after. In place of
+    /// [`turn_over`](Self::turn_over).
+    fn turn_left(&mut self) {}
+
+    /// Whether it has come to its end, and the process may exit. Asked after every turn, over or left.
     fn is_done(&self) -> bool {
         false
     }
