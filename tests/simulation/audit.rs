@@ -137,8 +137,6 @@ impl Audit {
 
     /// The turn is over: nothing is late, and no phase did more than it may.
     pub(crate) fn turn_over(&mut self, now: Duration, now_ns: u64, stats: &Stats) {
-        self.check_budgets(stats);
-        self.check_wait(now_ns);
         let done = Done {
             turn: self.turn,
             now_ms: now_ns / NS_PER_MS,
@@ -150,6 +148,14 @@ impl Audit {
             life.check_timers(*token, &done);
             life.check_posts(*token, &done);
         }
+        self.turn_left(now, now_ns, stats);
+    }
+
+    /// The turn ends, with more to come or not: what was due in it and did not come is due in the
+    /// next, for which the loop must not sleep.
+    pub(crate) fn turn_left(&mut self, now: Duration, now_ns: u64, stats: &Stats) {
+        self.check_budgets(stats);
+        self.check_wait(now_ns);
         self.asleep = Some(Asleep {
             since: now,
             due_ns: self.due_ns(),

@@ -97,10 +97,24 @@ fn whatever_goes_wrong_every_promise_is_kept() {
 fn where_nothing_goes_wrong_everybody_is_told_all_that_he_asked_for() {
     let name = "where_nothing_goes_wrong_everybody_is_told_all_that_he_asked_for";
     check(name, 0..200, |world| {
-        let setting = Setting::faultless(&mut world.rng());
-        let visitors = live(world, setting, Manners::Good);
-        for visitor in &visitors {
-            assert!(visitor.is_content(), "{visitor:?}");
-        }
+        everybody_is_content(world, Setting::faultless(&mut world.rng()));
     });
+}
+
+#[test]
+fn what_was_left_of_a_turn_comes_in_the_next() {
+    check(
+        "what_was_left_of_a_turn_comes_in_the_next",
+        0..100,
+        |world| {
+            everybody_is_content(world, Setting::leaving(&mut world.rng()));
+            assert!(world.count(Fault::TurnLeft) > 0);
+        },
+    );
+}
+
+fn everybody_is_content(world: &World, setting: Setting) {
+    for visitor in live(world, setting, Manners::Good) {
+        assert!(visitor.is_content(), "{visitor:?}");
+    }
 }

@@ -7,7 +7,7 @@ use evcore::{
     balancer::Policy,
     timer::{NeverEarly, TimerHeap, TimerTree},
 };
-use evcore_sim::{Conditions, Fault, Faults, Process, Rng, SimListener, SimMutex, World};
+use evcore_sim::{Chance, Conditions, Fault, Faults, Process, Rng, SimListener, SimMutex, World};
 
 use crate::audit::Punctuality;
 
@@ -49,7 +49,17 @@ impl Setting {
 
     /// Nothing goes wrong, and there is a place for everybody.
     pub(crate) fn faultless(rng: &mut Rng) -> Self {
-        let mut setting = Self::with(Faults::none(), rng);
+        Self::roomy(Faults::none(), rng)
+    }
+
+    /// The server leaves its turns early, every now and then, and there is a place for everybody.
+    pub(crate) fn leaving(rng: &mut Rng) -> Self {
+        let faults = Faults::none().with(Fault::TurnLeft, Chance::one_in(4));
+        Self::roomy(faults, rng)
+    }
+
+    fn roomy(faults: Faults, rng: &mut Rng) -> Self {
+        let mut setting = Self::with(faults, rng);
         setting.connections = 1000;
         setting
     }

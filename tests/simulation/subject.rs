@@ -305,6 +305,12 @@ impl App for Subject {
         assert_ne!(self.mutex.owner(), Some(self.process.id()), "a lock kept");
     }
 
+    fn turn_left(&mut self) {
+        let now = self.process.world().now();
+        let now_ns = self.ev.clock().monotonic_ns();
+        self.audit.turn_left(now, now_ns, self.ev.stats());
+    }
+
     fn is_done(&self) -> bool {
         self.ev.is_done()
     }
