@@ -28,6 +28,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 /// ```
 pub trait Pollable {
     /// The number of its descriptor, or what stands for it; the same for as long as it is watched.
+    /// -1 is no number: it is refused.
     fn raw_fd(&self) -> RawFd;
 }
 

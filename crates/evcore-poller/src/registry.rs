@@ -123,6 +123,10 @@ impl Registry {
         if id > MAX_ID {
             return Err(Error::IdTooLarge { key });
         }
+        if fd == VACANT {
+            // Asked for nothing, no kernel would say so.
+            return Err(Error::NotOpen { fd });
+        }
         match self.rows.get(id as usize) {
             Some(row) if row.is_live() => Err(Error::AlreadyRegistered { key }),
             _ if self.descriptors.contains(fd) => Err(Error::AlreadyWatched { fd }),
