@@ -26,6 +26,7 @@ impl Entry {
     }
 
     /// What any of them has: all flags together, and the bits of all keys.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn union(entries: &[Self]) -> Self {
         let (mut flags, mut key) = (0, 0);
