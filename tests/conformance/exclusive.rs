@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use evcore_poller::{Error, Interest, Kind, Mode};
+use evcore_poller::{Error, Interest, Mode};
 
 use crate::{
     socket::drain,
@@ -58,7 +58,7 @@ fn one_of_two_is_woken() {
     let mut wakers = Vec::new();
     std::thread::scope(|threads| {
         for worker in 0..2 {
-            let mut stage = Stage::of_kernel(Kind::Epoll, "one of two is woken");
+            let mut stage = Stage::of_kernel(evcore_poller::Kind::Epoll, "one of two is woken");
             stage.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
             wakers.push(stage.poller.waker());
             let (sleeping, reporting) = (sleeping.clone(), reporting.clone());

@@ -37,7 +37,10 @@ fn live(world: &World, setting: Setting, manners: Manners) -> Vec<Visitor> {
     let mut visitors = Vec::new();
     for _ in 0..10 + rng.below(30) {
         visitors.push(Visitor::comes(world, &mut rng, manners));
-        server.run_for(rng.time(&(Duration::ZERO..=Duration::from_secs(2))));
+        // Some come together, so that a batch has several events and a listener several clients.
+        if rng.below(3) == 0 {
+            server.run_for(rng.time(&(Duration::ZERO..=Duration::from_secs(6))));
+        }
     }
     let gone = |visitors: &[Visitor]| visitors.iter().all(Visitor::is_gone);
     while !gone(&visitors) {
