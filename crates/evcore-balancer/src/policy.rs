@@ -45,7 +45,9 @@ pub enum Policy {
     /// (nginx since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
     /// The kernel wakes the worker that registered first, so each registers again now and then,
-    /// which puts it behind the others. Where the poller has no exclusive wake-ups, this is
+    /// which puts it behind the others. Nobody is called: whom a worker leaves waiting because it is
+    /// full or stopped, another finds when it registers again, after the `delay` at the latest.
+    /// Where the poller has no exclusive wake-ups, this is
     /// [`Off`](Policy::Off).
     Exclusive {
         /// After how many accepted connections a worker registers again.
@@ -68,6 +70,9 @@ pub enum Policy {
     /// (the [keeper](crate::Keeper)) wakes the least loaded worker and leaves once it has come.
     /// So connections are spread evenly, also after many of one worker have ended, with few wakes
     /// and no pauses. Needs a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers).
+    ///
+    /// A keeper that is blocked in a handler holds up who comes meanwhile until another looks, which
+    /// each that does not listen does after `delay`. With two workers there is only that one.
     ///
     /// Where the poller has no exclusive wake-ups, those near the least load share the accept lock.
     LeastLoaded {
