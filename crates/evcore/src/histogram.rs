@@ -1,8 +1,7 @@
 //! How values are spread, in memory that is fixed from the start.
 //!
-//! Counts of ranges whose width grows with the value, so that the error is the same share of it
-//! everywhere: the layout of Gil Tene's HDR histogram. Every turn records into some, so to record is
-//! a shift and two additions, and what is asked seldom is worked out when it is asked.
+//! A view of an HDR histogram: counts of ranges whose width grows with the value, so that the error
+//! is the same share of it everywhere.
 //!
 //! Deliberately absent: merging, and formats for files. What is wanted of it is read here, and sent
 //! on as numbers.
@@ -11,9 +10,9 @@ use std::fmt;
 
 /// How many values there were, and how they were spread.
 ///
-/// A value counts within a range of its neighbours: below 256 each has a range of its own, above
-/// that a range is less than 1 % of its values wide. What is told of a range is its highest value (of
-/// the least value's, its lowest), so no figure is off by 1 %. A value above [`limit`](Self::limit) counts as
+/// A value counts within a range of its neighbours: below 256 each has a range of its own, above that
+/// a range is less than 1 % of its values wide. What is told of a range is its highest value (of the least
+/// value's, its lowest), so no figure is off by 1 %. A value above [`limit`](Self::limit) counts as
 /// that: it is not lost, though it looks smaller than it was.
 ///
 /// Its memory is allocated with the loop and never grows.
@@ -29,71 +28,57 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct Histogram {
-    /// How many values each range had.
-    // Invariant: one for each range up to that of the limit.
-    counts: Box<[u64]>,
-    // Invariant: the sum of the counts.
-    count: u64,
-    limit: u64,
+    // Invariant: tracks values from 1 to the limit, and is never resized.
+    counts: hdrhistogram::Histogram<u64>,
 }
 
-/// Half of the values that have a range of their own; and how many ranges each power of two above
-/// them has, so that each is below a hundredth of its values.
-const STEPS: usize = 128;
+/// Decimal digits of a value that are kept: ranges are below a hundredth of their values.
+const DIGITS: u8 = 2;
 
 impl Histogram {
-    /// Of values to a limit, which is below 2^63.
+    /// Of values to a limit, which is at least 2.
     ///
     /// Takes 1,024 bytes for each power of two from 2^7 up to the limit.
     pub(crate) fn up_to(limit: u64) -> Self {
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, limit, DIGITS);
         Self {
-            counts: vec![0; range_of(limit) + 1].into_boxed_slice(),
-            count: 0,
-            limit,
+            counts: counts.expect("the limit is at least 2"),
         }
     }
 
-    /// Counts a value, or the limit if it is above that. Costs some 15 instructions.
+    /// Counts a value, or the limit if it is above that. Costs some 30 instructions.
     #[inline]
     pub(crate) fn record(&mut self, value: u64) {
-        self.counts[range_of(value.min(self.limit))] += 1;
-        self.count += 1;
+        self.counts.saturating_record(value);
     }
 
     /// Forgets all values.
     pub(crate) fn clear(&mut self) {
-        self.counts.fill(0);
-        self.count = 0;
+        self.counts.reset();
     }
 
     /// How many counts are kept.
     #[cfg(test)]
     pub(crate) fn ranges(&self) -> usize {
-        self.counts.len()
+        self.counts.distinct_values()
     }
 
     /// How many values there were.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts.len()
     }
 
     /// The least value; 0 if there was none.
-    ///
-    /// Goes through the ranges up to the answer.
     #[must_use]
     pub fn min(&self) -> u64 {
-        self.used().next().map_or(0, |(range, _)| lowest_of(range))
+        self.counts.min()
     }
 
     /// The greatest value; 0 if there was none.
-    ///
-    /// Goes through the ranges down to the answer.
     #[must_use]
     pub fn max(&self) -> u64 {
-        self.used()
-            .next_back()
-            .map_or(0, |(range, _)| self.told_of(range))
+        self.counts.max().min(self.limit())
     }
 
     /// The mean, in which each value counts as the middle of its range; 0 if there was none.
@@ -101,11 +86,7 @@ impl Histogram {
     /// Goes through all ranges.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        let sum: f64 = self
-            .used()
-            .map(|(range, count)| as_f64(count) * as_f64(middle_of(range)))
-            .sum();
-        sum / as_f64(self.count.max(1))
+        self.counts.mean()
     }
 
     /// The least value that a share of all were at or below: of 0.99, what a hundredth of them were
@@ -126,13 +107,8 @@ impl Histogram {
     /// ```
     #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
-        let wanted = share.clamp(0.0, 1.0) * as_f64(self.count);
-        let mut seen = 0;
-        let reached = self.used().find(|(_, count)| {
-            seen += count;
-            as_f64(seen) >= wanted
-        });
-        reached.map_or(0, |(range, _)| self.told_of(range))
+        let quantile = self.counts.value_at_quantile(share.clamp(0.0, 1.0));
+        quantile.min(self.limit())
     }
 
     /// How many values were at or below this one, all of its range included: a bucket as monitoring
@@ -141,57 +117,14 @@ impl Histogram {
     /// Goes through the ranges up to the value.
     #[must_use]
     pub fn count_at_most(&self, value: u64) -> u64 {
-        let range = range_of(value.min(self.limit));
-        self.counts[..=range].iter().sum()
+        self.counts.count_between(0, value.min(self.limit()))
     }
 
     /// The greatest value that is told from those above it.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.counts.high()
     }
-
-    /// The ranges that had any values, and how many.
-    fn used(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
-        let counts = self.counts.iter().copied().enumerate();
-        counts.filter(|(_, count)| *count > 0)
-    }
-
-    /// What is told of a range: its highest value.
-    fn told_of(&self, range: usize) -> u64 {
-        (lowest_of(range + 1) - 1).min(self.limit)
-    }
-}
-
-/// The range that a value counts within.
-#[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "below 256 once it is shifted"
-)]
-fn range_of(value: u64) -> usize {
-    let own = 2 * STEPS as u64 - 1;
-    // As far as it takes for the values of a power of two to have as many ranges as steps.
-    let shift = (value | own).ilog2() - own.ilog2();
-    shift as usize * STEPS + (value >> shift) as usize
-}
-
-/// The lowest value of a range.
-fn lowest_of(range: usize) -> u64 {
-    let shift = (range / STEPS).saturating_sub(1);
-    ((range - shift * STEPS) as u64) << shift
-}
-
-fn middle_of(range: usize) -> u64 {
-    lowest_of(range).midpoint(lowest_of(range + 1))
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a share of a number needs fewer digits"
-)]
-fn as_f64(number: u64) -> f64 {
-    number as f64
 }
 
 /// The figures that are asked for most, not every range.
@@ -227,27 +160,6 @@ mod tests {
         assert_eq!((none.count(), none.min(), none.max()), (0, 0, 0));
         assert_eq!((none.quantile(0.5), none.count_at_most(LIMIT)), (0, 0));
         assert!(none.mean().abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn ranges_follow_each_other_and_are_below_a_hundredth_of_their_values() {
-        let mut next = 0;
-        for range in 0..=range_of(LIMIT) {
-            let (low, end) = (lowest_of(range), lowest_of(range + 1));
-            assert_eq!(
-                (low, range_of(low), range_of(end - 1)),
-                (next, range, range)
-            );
-            assert!(end - low == 1 || (end - low) * 100 < low, "{low} to {end}");
-            next = end;
-        }
-    }
-
-    #[test]
-    fn the_mean_takes_each_value_as_the_middle_of_its_range() {
-        let histogram = of(&[0, 1, 5, 1024]);
-        // A range of eight, from 1,024 on.
-        assert!((histogram.mean() - (0.0 + 1.0 + 5.0 + 1028.0) / 4.0).abs() < 1e-9);
     }
 
     #[test]

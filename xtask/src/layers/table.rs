@@ -93,6 +93,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-prefork"), "rustix", "waiting for processes, pipes and affinity"),
     (Only("evcore-prefork"), "signal-hook", "signals that arrive as bytes in a pipe"),
     (Only("evcore-prefork"), "libc", "fork and signal masks, which rustix leaves out"),
+    (Only("evcore"), "hdrhistogram", "histograms of a fixed size that a record takes little of"),
     (Only("xtask"), "cargo_metadata", "what cargo knows of the workspace, typed"),
     (Only("xtask"), "xflags", "the command line, without syn in the build"),
     (Every, "thiserror", "one error enum in each crate that meets the world"),
