@@ -200,6 +200,35 @@ impl TimerWheel {
         self.in_phase = false;
     }
 
+    /// All of a phase in which nothing is armed.
+    fn turn_empty(&mut self, now: u64) {
+        self.latest_now = now;
+        self.paused = false;
+        self.end_phase();
+    }
+
+    /// The next that has expired. Not inlined, so that it costs nothing where nothing is armed.
+    #[inline(never)]
+    fn pop_armed(&mut self, now: u64) -> Option<(u32, u64)> {
+        if !self.in_phase || now != self.latest_now {
+            self.begin_phase(now);
+        }
+        let search = self.first_due();
+        self.paused = matches!(search, Search::Paused);
+        match search {
+            Search::Found(node) => {
+                let expired = (self.lists.id(node), self.lists.deadline(node));
+                self.take_off(node);
+                Some(expired)
+            }
+            Search::Over => {
+                self.end_phase();
+                None
+            }
+            Search::Paused => None,
+        }
+    }
+
     /// Looks for the timer that is to fire next in this phase.
     fn first_due(&mut self) -> Search {
         let due = self.lists.first(DUE);
@@ -313,24 +342,13 @@ impl TimerQueue for TimerWheel {
         true
     }
 
+    #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
-        if !self.in_phase || now != self.latest_now {
-            self.begin_phase(now);
+        if self.armed == 0 {
+            self.turn_empty(now);
+            return None;
         }
-        let search = self.first_due();
-        self.paused = matches!(search, Search::Paused);
-        match search {
-            Search::Found(node) => {
-                let expired = (self.lists.id(node), self.lists.deadline(node));
-                self.take_off(node);
-                Some(expired)
-            }
-            Search::Over => {
-                self.end_phase();
-                None
-            }
-            Search::Paused => None,
-        }
+        self.pop_armed(now)
     }
 
     fn clear(&mut self) {
