@@ -20,6 +20,7 @@ mod order;
 mod posting;
 mod program;
 mod resolution;
+mod seated;
 mod shutdown;
 mod starving;
 mod timeouts;

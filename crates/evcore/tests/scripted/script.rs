@@ -54,6 +54,7 @@ struct Shared {
     /// How many more registrations succeed before one fails.
     adds_until_failure: Option<usize>,
     removals_fail: bool,
+    exclusive: bool,
     lock_is_free: bool,
     lock_is_held: bool,
     record: Vec<Did>,
@@ -67,6 +68,7 @@ impl Script {
             outcomes: VecDeque::new(),
             adds_until_failure: None,
             removals_fail: false,
+            exclusive: false,
             lock_is_free: true,
             lock_is_held: false,
             record: Vec::new(),
@@ -96,6 +98,11 @@ impl Script {
     /// Every removal is refused from here on.
     pub(crate) fn fail_removals(&self) {
         self.shared().removals_fail = true;
+    }
+
+    /// The poller can wake one alone. To be said before a loop is built.
+    pub(crate) fn make_exclusive(&self) {
+        self.shared().exclusive = true;
     }
 
     /// Whether the lock can be had from here on.
@@ -195,7 +202,9 @@ impl Backend for Script {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities::default()
+        let mut abilities = Abilities::default();
+        abilities.exclusive = self.shared().exclusive;
+        abilities
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {

@@ -1,0 +1,166 @@
+//! What a worker among others does with its listeners, and tells the others.
+
+use std::{cell::RefCell, os::fd::RawFd, rc::Rc};
+
+use evcore::balancer::{Keeper, Load, Peer, Policy, Seat, View};
+
+use crate::{script::Did, stage::Stage};
+
+/// A seat from which is seen what the test says, and a record of what is told there.
+#[derive(Clone, Debug)]
+struct Place(Rc<RefCell<Seen>>);
+
+#[derive(Debug)]
+struct Seen {
+    called: bool,
+    view: View,
+    told: Vec<Told>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Told {
+    Take,
+    Resign,
+    Call(u32),
+}
+
+impl Place {
+    fn new() -> Self {
+        Self(Rc::new(RefCell::new(Seen {
+            called: false,
+            view: View::alone(),
+            told: Vec::new(),
+        })))
+    }
+
+    /// From here on this is seen of the others: who keeps, and the least load, which is seat 7's.
+    fn show(&self, keeper: Keeper, least: Option<u32>) {
+        let least = least.map(|load| Peer { seat: 7, load });
+        self.0.borrow_mut().view = View { keeper, least };
+    }
+
+    fn told(&self) -> Vec<Told> {
+        std::mem::take(&mut self.0.borrow_mut().told)
+    }
+
+    fn tell(&self, told: Told) {
+        self.0.borrow_mut().told.push(told);
+    }
+}
+
+impl Seat for Place {
+    fn is_called(&self) -> bool {
+        self.0.borrow().called
+    }
+
+    fn look(&mut self, _load: Load) -> View {
+        let mut seen = self.0.borrow_mut();
+        seen.called = false;
+        seen.view
+    }
+
+    fn take(&mut self) {
+        self.tell(Told::Take);
+    }
+
+    fn resign(&mut self) {
+        self.tell(Told::Resign);
+    }
+
+    fn call(&mut self, peer: u32) {
+        self.tell(Told::Call(peer));
+    }
+
+    fn bell(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn silence(&mut self) {}
+}
+
+/// A worker under `LeastLoaded` that listens, with room for so many.
+fn seated(connections: u32) -> (Stage, Place) {
+    let place = Place::new();
+    let mut stage = Stage::built(1, |builder, script| {
+        script.make_exclusive();
+        let builder = builder.backend(script.clone()).connections(connections);
+        builder.policy(Policy::least_loaded()).seat(place.clone())
+    });
+    stage.turn();
+    assert!(stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Take]);
+    (stage, place)
+}
+
+#[test]
+fn above_the_slack_a_worker_leaves_only_when_another_keeps() {
+    let (mut stage, place) = seated(100);
+    for _ in 0..5 {
+        stage.join();
+    }
+    place.show(Keeper::Me, Some(0));
+    stage.turn();
+    assert!(stage.ev.is_listening(), "it has to");
+    assert_eq!(place.told(), [Told::Call(7)]);
+
+    place.show(Keeper::Other, Some(0));
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    assert_eq!(place.told(), []);
+}
+
+#[test]
+fn a_called_worker_joins_and_takes_over() {
+    let (mut stage, place) = seated(100);
+    for _ in 0..5 {
+        stage.join();
+    }
+    place.show(Keeper::Other, Some(0));
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    place.0.borrow_mut().called = true;
+    stage.turn();
+    assert!(stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Take]);
+}
+
+#[test]
+fn a_full_keeper_resigns_though_nobody_else_has_room_and_joins_at_its_first_free_place() {
+    let (mut stage, place) = seated(2);
+    let [first, _] = [stage.join(), stage.join()];
+    place.show(Keeper::Me, None);
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Resign]);
+
+    place.show(Keeper::Nobody, None);
+    stage.leave(first);
+    stage.turn();
+    assert!(stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Take]);
+}
+
+#[test]
+fn closing_the_listeners_resigns() {
+    let (mut stage, place) = seated(2);
+    stage.ev.close_listeners().unwrap();
+    assert_eq!(place.told(), [Told::Resign]);
+}
+
+#[test]
+fn under_exclusive_the_listener_is_registered_again_after_sixteen_accepts() {
+    let mut stage = Stage::built(1, |builder, script| {
+        script.make_exclusive();
+        let builder = builder.backend(script.clone());
+        builder.policy(Policy::exclusive())
+    });
+    stage.turn();
+    stage.connect(0, 16);
+    stage.report_listeners(&[0]);
+    assert_eq!(stage.turn().len(), 16);
+    stage.script.record();
+    stage.turn();
+    let fd = stage.listener_fd(0);
+    let record = stage.script.record();
+    assert_eq!(record[..2], [Did::Remove(fd), Did::Add(fd)]);
+}
