@@ -182,12 +182,13 @@ impl<L: Listen> EventLoop<L> {
         self.slots.begin_turn();
         self.accepting.release_lock();
         self.phase = Phase::Over;
-        // The clock is behind by what the handlers took. Where it stands still until a tick, what is
-        // due by another time is not due yet.
-        let counts = self.pace.is_every_wait();
-        ended_ns
-            .filter(|_| counts)
-            .unwrap_or_else(|| self.clock.monotonic_ns())
+        if !self.pace.is_every_wait() {
+            // The clock stands still until a tick: what is due by another time is not due yet.
+            return self.clock.monotonic_ns();
+        }
+        // The clock is behind by what the handlers took or, where no turn was measured (before the
+        // first, and after a wait that failed), by whatever has been done instead.
+        ended_ns.unwrap_or_else(|| self.clock.ask_monotonic_ns())
     }
 
     /// The earliest of the next timer, the end of a pause of the listeners, that of a shutdown, the

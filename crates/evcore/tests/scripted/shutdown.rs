@@ -238,10 +238,11 @@ fn a_timer_without_a_descriptor_keeps_it_alive_until_it_has_fired() {
     stage.arm_ms(job, Side::Write, 50);
     stage.ev.shutdown(ms(1000));
     stage.script.record();
+    assert_eq!(stage.turn(), []);
+    assert_eq!(stage.script.timeouts(), [Some(ms(50))]);
     stage.pass_ms(50);
     assert!(!stage.ev.is_done());
     assert_eq!(stage.turn(), [Did::Expired(job, Side::Write)]);
-    assert_eq!(stage.script.timeouts(), [Some(ms(50))]);
     assert!(stage.ev.is_done());
 }
 

@@ -64,6 +64,27 @@ fn what_the_handlers_took_is_not_waited_for_again() {
 }
 
 #[test]
+fn what_was_done_before_the_first_wait_is_not_waited_for_again() {
+    let mut stage = Stage::new();
+    let token = stage.join();
+    stage.arm_ms(token, Side::Read, 40);
+    stage.pass_ms(30);
+    assert_eq!(timeout(&mut stage), Some(10 * MS));
+}
+
+#[test]
+fn what_was_done_after_a_wait_that_failed_is_not_waited_for_again() {
+    let mut stage = Stage::new();
+    let token = stage.join();
+    stage.turn();
+    stage.script.fail_wait();
+    assert!(stage.ev.wait().is_err());
+    stage.arm_ms(token, Side::Read, 40);
+    stage.pass_ms(30);
+    assert_eq!(timeout(&mut stage), Some(10 * MS));
+}
+
+#[test]
 fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
     // Within a millisecond, at its edges, and across one.
     for begun_ns in [0, 1, 500_000, 999_999] {
