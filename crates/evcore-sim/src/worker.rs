@@ -38,7 +38,7 @@ enum Stage {
     AtWork,
     /// It was killed; its parent does not know it yet, until it is due.
     Dead,
-    /// It has come to its end by itself.
+    /// It has come to its end by itself, and its process has exited.
     Done,
 }
 
@@ -94,7 +94,7 @@ impl<A: App> Worker<A> {
     }
 
     pub(crate) fn kill(&mut self) {
-        if self.is_dead() {
+        if self.is_dead() || self.is_done() {
             return;
         }
         self.process.world().state().kill(self.process.id());
@@ -239,6 +239,9 @@ impl<A: App> Worker<A> {
 
     fn end_turn(&mut self) {
         if self.app.as_ref().is_some_and(App::is_done) {
+            // Whoever it leaves behind hears of it from the kernel. The application stays, to be
+            // asked how it went.
+            self.process.world().state().kill(self.process.id());
             (self.stage, self.due_ns) = (Stage::Done, u64::MAX);
         } else {
             self.fall_asleep();

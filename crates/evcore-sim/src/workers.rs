@@ -31,6 +31,9 @@ pub trait App {
     fn turn_left(&mut self) {}
 
     /// Whether it has come to its end, and the process may exit. Asked after every turn, over or left.
+    ///
+    /// Where it has, the process does exit: what it had is closed, and nobody comes after it. The
+    /// application stays where [`Workers::app`] finds it.
     fn is_done(&self) -> bool {
         false
     }
@@ -169,7 +172,8 @@ impl<A: App> Workers<A> {
     }
 
     /// Kills a worker, wherever it is: the kernel closes what it had, and a lock that it held stays
-    /// taken until the parent notices. Then a successor begins.
+    /// taken until the parent notices. Then a successor begins. (One that has come to its end is
+    /// there no more to be killed.)
     pub fn kill(&mut self, index: usize) {
         self.workers[index].kill();
     }

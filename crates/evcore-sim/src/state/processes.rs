@@ -12,7 +12,7 @@ pub(crate) struct Process {
     pub(crate) descriptors: Descriptors,
     /// Its pollers, by their places.
     pub(crate) pollers: Vec<u32>,
-    /// It was killed: nothing that its remains say is heard any more.
+    /// It was killed or has exited: nothing that its remains say is heard any more.
     pub(crate) is_dead: bool,
     /// Its death was noticed.
     pub(crate) is_reaped: bool,
@@ -92,8 +92,8 @@ impl State {
         }
     }
 
-    /// Kills a process: the kernel closes what it had. A lock that it held stays taken until
-    /// somebody notices.
+    /// Ends a process, be it killed or at its end: the kernel closes what it had. A lock that it
+    /// held stays taken until somebody notices.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(What::Die, u64::from(process), 0);
         for fd in self.processes[process as usize].descriptors.numbers() {

@@ -158,4 +158,8 @@ impl App for Echo {
     fn turn_over(&mut self) {
         self.counts.borrow_mut().turns += 1;
     }
+
+    fn is_done(&self) -> bool {
+        self.ev.is_done()
+    }
 }

@@ -88,6 +88,22 @@ fn the_clients_of_a_dead_worker_hear_of_it_from_the_kernel() {
 }
 
 #[test]
+fn whom_a_worker_leaves_behind_at_its_end_hears_of_it_from_the_kernel() {
+    let world = World::new(7);
+    let (mut workers, mutex, counts) = with_lock(&world, 1);
+    let quiet = world.client(address(), ask().hear(1));
+    workers.run_for(MS * 10);
+    workers.app_mut(0).unwrap().ev.shutdown(MS * 100);
+    assert!(workers.run_until(MS * 200, Workers::are_done));
+    assert_eq!(workers.app(0).unwrap().ev.active(), 1, "its time was over");
+    workers.kill(0);
+    workers.run_for(MS * 100);
+    assert_eq!(quiet.ending(), Some(Ending::CutShort));
+    assert!(workers.are_done() && workers.app(0).is_some());
+    assert_eq!((mutex.owner(), counts.borrow().begun), (None, 1));
+}
+
+#[test]
 fn a_stopped_worker_does_nothing_and_loses_nothing() {
     let world = World::new(7);
     let (mut workers, mutex, _) = with_lock(&world, 1);
