@@ -55,7 +55,7 @@ impl Board {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else the operating
     /// system's, if it has no memory to map.
     pub fn shared(workers: usize) -> io::Result<Self> {
-        check_workers(workers)?;
+        check_workers("board", workers)?;
         Ok(Self {
             lines: Arc::new(Shared::new(workers)?),
         })
@@ -69,7 +69,7 @@ impl Board {
     /// Those of [`shared`](Self::shared), and [`Unsupported`](io::ErrorKind::Unsupported) where there
     /// are no files in memory (Linux and FreeBSD have them).
     pub fn inheritable(workers: usize) -> io::Result<Self> {
-        check_workers(workers)?;
+        check_workers("board", workers)?;
         Ok(Self {
             lines: Arc::new(Shared::inheritable(Kind::Board, workers)?),
         })
@@ -379,14 +379,15 @@ impl Cells {
     }
 }
 
-fn check_workers(workers: usize) -> io::Result<()> {
+/// Refuses to make what has a line a worker for nobody or for too many.
+pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
     if (1..=Board::MAX_WORKERS).contains(&workers) {
         return Ok(());
     }
     Err(io::Error::new(
         io::ErrorKind::InvalidInput,
         format!(
-            "cannot make a board for {workers} workers: from 1 to {} are possible",
+            "cannot make a {what} for {workers} workers: from 1 to {} are possible",
             Board::MAX_WORKERS
         ),
     ))

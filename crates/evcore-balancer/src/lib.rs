@@ -29,6 +29,8 @@ mod memory_file;
 mod peers;
 #[cfg(not(evcore_loom))]
 mod shared;
+#[cfg(not(evcore_loom))]
+mod sheet;
 
 mod sync;
 
@@ -43,5 +45,7 @@ pub use policy::Policy;
 pub use raw::{RawAcceptMutex, Word};
 pub use raw_peers::{RawPeers, SeatWords};
 pub use seat::Seat;
+#[cfg(not(evcore_loom))]
+pub use sheet::{Row, Sheet};
 pub use situation::{Load, Situation};
 pub use view::{Keeper, Peer, View};

@@ -17,6 +17,7 @@ use crate::{
     board::Cells,
     header::{HEADER_BYTES, Header, Kind},
     memory_file,
+    sheet::Words,
     sync::AtomicU32,
 };
 
@@ -45,6 +46,9 @@ unsafe impl SharedContent for AtomicU32 {}
 
 // SAFETY: atomic integers and nothing else; zero is a number.
 unsafe impl SharedContent for Cells {}
+
+// SAFETY: atomic integers and nothing else; zero is a number.
+unsafe impl<const N: usize> SharedContent for Words<N> {}
 
 // SAFETY: atomic integers and nothing else; zero is a number.
 unsafe impl SharedContent for SeatWords<AtomicU32> {}

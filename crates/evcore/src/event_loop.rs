@@ -263,6 +263,24 @@ impl<L: Listen> EventLoop<L> {
         self.slots.watched()
     }
 
+    /// How many timers are armed, of both sides.
+    ///
+    /// ```
+    /// # use evcore::{EventLoop, Side, Token};
+    /// # use std::{num::NonZeroU32, time::Duration};
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let token = Token::new(0, NonZeroU32::MIN);
+    /// ev.begin(token)?;
+    /// ev.arm(token, Side::Read, Duration::from_secs(60));
+    /// ev.arm(token, Side::Read, Duration::from_secs(90));
+    /// assert_eq!(ev.timers_armed(), 1);
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[must_use]
+    pub fn timers_armed(&self) -> usize {
+        self.timers.len()
+    }
+
     /// Whether this worker's listeners are registered with its poller.
     #[must_use]
     pub fn is_listening(&self) -> bool {
