@@ -3,34 +3,19 @@
 use std::{
     fs,
     net::{Ipv6Addr, SocketAddr, TcpListener},
-    os::unix::{fs::FileTypeExt, net::UnixListener},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::FileTypeExt, net::UnixListener},
+    },
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
-use evcore_tests::{Client, Server, httpd};
+use evcore_tests::{Client, Scratch, Server, httpd};
 use rustix::process::Signal;
 
-/// A path for a socket, in a directory of its own.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Self {
-        let name = format!("evcore-httpd-{}-{test}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).expect("a place for files");
-        Self(path)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.join("httpd.sock")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn socket(dir: &Scratch) -> PathBuf {
+    dir.path().join("httpd.sock")
 }
 
 fn listening(addresses: &[String], workers: &str) -> Server {
@@ -54,7 +39,7 @@ fn ask_at(path: &Path) -> u16 {
 #[test]
 fn each_address_is_said_and_served() {
     let dir = Scratch::new("each");
-    let path = dir.socket();
+    let path = socket(&dir);
     let mut asked = vec!["127.0.0.1:0".to_owned(), unix(&path)];
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
         asked.push("[::1]:0".to_owned());
@@ -74,7 +59,7 @@ fn each_address_is_said_and_served() {
 #[test]
 fn pipelined_requests_and_large_answers_come_through_a_unix_socket() {
     let dir = Scratch::new("large");
-    let path = dir.socket();
+    let path = socket(&dir);
     let _server = listening(&[unix(&path)], "1");
     let mut client = Client::try_connect_unix(&path).expect("somebody listens");
     client.send(
@@ -90,7 +75,7 @@ fn pipelined_requests_and_large_answers_come_through_a_unix_socket() {
 #[test]
 fn the_file_goes_with_the_server_that_ends_in_order() {
     let dir = Scratch::new("goes");
-    let path = dir.socket();
+    let path = socket(&dir);
     for (workers, signal) in [
         ("0", Signal::TERM),
         ("0", Signal::QUIT),
@@ -108,7 +93,7 @@ fn the_file_goes_with_the_server_that_ends_in_order() {
 #[test]
 fn the_death_of_a_worker_leaves_the_file_alone() {
     let dir = Scratch::new("worker");
-    let path = dir.socket();
+    let path = socket(&dir);
     let server = listening(&[unix(&path)], "2");
     for pid in server.worker_pids() {
         evcore_tests::signal_to(pid, Signal::KILL);
@@ -119,7 +104,7 @@ fn the_death_of_a_worker_leaves_the_file_alone() {
 #[test]
 fn the_file_of_a_server_that_was_killed_is_replaced() {
     let dir = Scratch::new("killed");
-    let path = dir.socket();
+    let path = socket(&dir);
     let mut server = listening(&[unix(&path)], "0");
     server.signal(Signal::KILL);
     server.wait();
@@ -131,12 +116,12 @@ fn the_file_of_a_server_that_was_killed_is_replaced() {
 #[test]
 fn what_is_at_the_path_already_is_said_in_one_line() {
     let dir = Scratch::new("taken");
-    let path = dir.socket();
+    let path = socket(&dir);
     let _there = UnixListener::bind(&path).expect("a socket");
-    let missing = dir.0.join("no/such.sock");
+    let missing = dir.path().join("no/such.sock");
     for (path, what) in [
         (path.as_path(), "in use"),
-        (dir.0.as_path(), "a directory"),
+        (dir.path(), "a directory"),
         (missing.as_path(), "does not exist"),
     ] {
         let mut command = Command::new(httpd());
@@ -149,4 +134,40 @@ fn what_is_at_the_path_already_is_said_in_one_line() {
     }
     let found = fs::symlink_metadata(&path).expect("it is still there");
     assert!(found.file_type().is_socket());
+}
+
+/// A server that inherits this listener, as a new binary does, and is to listen at `asked`.
+fn inheriting(listener: TcpListener, asked: &str) -> Server {
+    let mut command = Command::new(httpd());
+    command.args(["--workers", "1", "--listen", asked]);
+    // As standard output, which it does not write to: so its number is known.
+    command
+        .stdout(Stdio::from(OwnedFd::from(listener)))
+        .env("EVCORE_INHERITED", "1");
+    Server::from_command(command, 1)
+}
+
+#[test]
+fn an_inherited_listener_is_found_by_its_address() {
+    let old = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = old.local_addr().expect("it has one").to_string();
+    // Bound anew, it would be in use: the test holds it as well.
+    let other = old.try_clone().expect("a descriptor");
+    let server = inheriting(old, &address);
+    drop(other);
+    assert_eq!(server.addresses(), [address]);
+    assert_eq!(server.connect().get("/").status, 200);
+}
+
+#[test]
+fn an_inherited_listener_that_nobody_asks_for_is_closed() {
+    let old = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = old.local_addr().expect("it has one");
+    // Another address, and so another listener, though any port will do.
+    let server = inheriting(old, "127.0.0.2:0");
+    assert_eq!(server.connect().get("/").status, 200);
+    assert!(server.addresses()[0].starts_with("127.0.0.2:"));
+    assert!(Client::try_connect(address).is_err(), "nobody listens");
+    let said = format!("no longer listening on {address}");
+    assert!(server.log().contains(&said), "{}", server.log());
 }

@@ -1,10 +1,12 @@
 //! The example server's contract, over real sockets, on every poller that this system has.
 
+mod access_log;
 mod listening;
 mod options;
 mod places;
 mod refusals;
 mod requests;
 mod segments;
+mod sharing;
 mod status;
 mod timeouts;

@@ -178,3 +178,15 @@ fn a_client_that_expects_to_be_told_is_told_no() {
         assert!(response.closes());
     }
 }
+
+#[test]
+fn without_delay_endpoints_they_are_as_if_they_were_not_there() {
+    let server = Server::start(&["--workers", "0", "--no-delay-endpoints"]);
+    let mut client = server.connect();
+    for path in ["/sleep/1", "/block/1"] {
+        assert_eq!(client.get(path).status, 404, "{path}");
+        client.send(format!("DELETE {path} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        assert_eq!(client.response().status, 404, "{path}");
+    }
+    assert_eq!(client.get("/").status, 200);
+}

@@ -1,6 +1,7 @@
 //! The counts add up.
 
-use evcore_tests::{Server, Status};
+use evcore_tests::{Server, Status, eventually};
+use rustix::process::Signal;
 
 #[test]
 fn counts_add_up_over_workers() {
@@ -54,4 +55,98 @@ fn each_state_is_counted_as_what_it_is() {
             status.active,
         ) == (2, 2, 1, 5)
     });
+}
+
+/// The number of that name in a piece of JSON, the first if there are several.
+fn number(json: &str, name: &str) -> f64 {
+    let key = format!("\"{name}\":");
+    let (_, rest) = json
+        .split_once(&key)
+        .unwrap_or_else(|| panic!("no {name} in {json}"));
+    let end = rest.find([',', '}']).expect("an end");
+    rest[..end].parse().expect("a number")
+}
+
+/// The pieces of the page: the sums, and each worker.
+fn pieces(page: &str) -> (&str, Vec<&str>) {
+    let (sums, workers) = page.split_once("\"workers\":[").expect("a list");
+    let workers = workers.strip_suffix("\n]}\n").expect("its end");
+    (sums, workers.lines().skip(1).collect())
+}
+
+#[test]
+fn the_json_tells_the_same_of_each_worker_and_more() {
+    for workers in ["--workers", "--threads"] {
+        let server = Server::start(&[workers, "2"]);
+        let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            assert_eq!(client.get("/sleep/1").status, 200);
+        }
+        let mut asker = server.connect();
+        let mut page = String::new();
+        eventually("all is published", || {
+            let answer = asker.get("/status.json");
+            assert_eq!(answer.header("content-type"), Some("application/json"));
+            answer.text().clone_into(&mut page);
+            let (sums, each) = pieces(&page);
+            let fired: f64 = each.iter().map(|one| number(one, "timers_fired")).sum();
+            // A timer for each: what is published at a turn's end may be behind the counts.
+            let armed = |one: &&str| number(one, "timers_armed") == number(one, "active");
+            let is_settled = number(sums, "waiting") == 40.0 && fired == 40.0;
+            is_settled && each.len() == 2 && each.iter().all(armed)
+        });
+        let (sums, each) = pieces(&page);
+        for name in [
+            "active", "accepted", "handled", "requests", "reading", "writing", "waiting",
+        ] {
+            let sum: f64 = each.iter().map(|one| number(one, name)).sum();
+            assert_eq!(number(sums, name), sum, "{name}: {page}");
+        }
+        assert_eq!(
+            (number(sums, "active"), number(sums, "writing")),
+            (41.0, 1.0)
+        );
+        let active = |at: usize| number(each[at], "active");
+        let (sum, squares) = (active(0) + active(1), active(0).powi(2) + active(1).powi(2));
+        let jain = sum * sum / (2.0 * squares);
+        assert!((number(sums, "jain") - jain).abs() < 1e-4, "{page}");
+        // One of them may have had nothing to do yet.
+        for name in ["turns", "events"] {
+            let sum: f64 = each.iter().map(|one| number(one, name)).sum();
+            assert!(sum > 0.0, "{name}: {page}");
+        }
+        for one in &each {
+            assert!(number(one, "stale_events") >= 0.0);
+            assert!(one.contains("\"timer_lateness_us\":{\"mean\":"), "{one}");
+        }
+        let longest = each.iter().map(|one| {
+            let (_, turn) = one.split_once("\"turn_us\":").expect("its turns");
+            number(turn, "max")
+        });
+        assert!(longest.fold(0.0, f64::max) > 0.0, "{page}");
+        let indices: Vec<_> = each.iter().map(|one| number(one, "worker")).collect();
+        assert!(indices == [0.0, 1.0] || indices == [1.0, 0.0], "{page}");
+    }
+}
+
+#[test]
+fn who_is_gone_counts_in_the_sums_alone() {
+    let server = Server::start(&["--workers", "2"]);
+    assert_eq!(server.connect().get("/").status, 200);
+    let old = server.worker_pids();
+    server.signal(Signal::HUP);
+    let mut page = String::new();
+    eventually("only new ones are there", || {
+        server
+            .connect()
+            .get("/status.json")
+            .text()
+            .clone_into(&mut page);
+        let (_, each) = pieces(&page);
+        let is_old = |one: &&str| old.iter().any(|pid| number(one, "pid") == f64::from(*pid));
+        each.len() == 2 && !each.iter().any(is_old)
+    });
+    let (sums, each) = pieces(&page);
+    let here: f64 = each.iter().map(|one| number(one, "accepted")).sum();
+    assert!(number(sums, "accepted") > here, "{page}");
 }

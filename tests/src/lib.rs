@@ -7,12 +7,14 @@
 mod client;
 mod example;
 mod patience;
+mod scratch;
 mod server;
 mod status;
 
 pub use client::{Client, Response};
 pub use example::{cron, httpd};
 pub use patience::{PATIENCE, eventually};
+pub use scratch::Scratch;
 pub use server::{Server, signal_to};
 pub use status::Status;
 

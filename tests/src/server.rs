@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
     thread,
 };
@@ -133,6 +133,11 @@ impl Server {
         eventually(what, || {
             condition(&Status::parse(client.get("/status").text()))
         });
+    }
+
+    /// Its standard output, if the command [asked](Command::stdout) for a pipe; once.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// What it has written to its log so far.

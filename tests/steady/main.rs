@@ -7,12 +7,16 @@
     reason = "the server's files, without its `main`"
 )]
 
+#[path = "../../crates/evcore/examples/httpd/access_log.rs"]
+mod access_log;
 #[path = "../../crates/evcore/examples/httpd/body.rs"]
 mod body;
 #[path = "../../crates/evcore/examples/httpd/connection.rs"]
 mod connection;
 #[path = "../../crates/evcore/examples/httpd/counts.rs"]
 mod counts;
+#[path = "../../crates/evcore/examples/httpd/figures.rs"]
+mod figures;
 #[path = "../../crates/evcore/examples/httpd/log.rs"]
 mod log;
 #[path = "../../crates/evcore/examples/httpd/options.rs"]
@@ -31,12 +35,14 @@ mod sending;
 mod server;
 #[path = "../../crates/evcore/examples/httpd/site.rs"]
 mod site;
+#[path = "../../crates/evcore/examples/httpd/status_json.rs"]
+mod status_json;
 #[path = "../../crates/evcore/examples/httpd/worker.rs"]
 mod worker;
 
 mod counting;
 
-use std::{net::SocketAddr, process::Command};
+use std::{ffi::OsString, fs, net::SocketAddr, process::Command};
 
 use evcore::{
     Listener,
@@ -46,12 +52,14 @@ use evcore_prefork::Worker;
 use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
+use figures::FigureSheet;
 use options::{Asked, Options};
 use worker::Shared;
 
-fn options(poller: &str) -> Options {
-    let words = ["--workers", "0", "--poller", poller].map(Into::into);
-    match options::parse(words.into_iter()) {
+fn options(poller: &str, log: Option<OsString>) -> Options {
+    let words = ["--workers", "0", "--poller", poller].map(OsString::from);
+    let log = log.map(|path| ["--access-log".into(), path]);
+    match options::parse(words.into_iter().chain(log.into_iter().flatten())) {
         Ok(Asked::Serve(options)) => *options,
         other => panic!("{other:?}"),
     }
@@ -62,6 +70,7 @@ fn shared(options: Options) -> Shared {
     Shared {
         listeners: vec![vec![Listener::bind(any.into()).expect("a free port")]],
         board: Board::shared(1).expect("a page"),
+        figures: FigureSheet::shared(1).expect("a page"),
         mutex: AcceptMutex::local(),
         peers: Peers::new(1).expect("a page"),
         options,
@@ -71,36 +80,58 @@ fn shared(options: Options) -> Shared {
 /// Names the poller to the process that serves.
 const POLLER: &str = "EVCORE_STEADY_POLLER";
 
-/// Each poller in a process of its own: a stop signal is the whole process's, and final.
+/// Names the access log, if there is to be one.
+const LOG: &str = "EVCORE_STEADY_LOG";
+
 #[test]
 fn keep_alive_requests_allocate_nothing() {
     for poller in ["epoll", "poll", "select"] {
-        let this = std::env::current_exe().expect("this program has a path");
-        let ended = Command::new(this)
-            .args(["--exact", "serve_and_count", "--nocapture"])
-            .env(POLLER, poller)
-            .output()
-            .expect("it runs once more");
-        let said = String::from_utf8_lossy(&ended.stdout);
-        assert!(
-            ended.status.success(),
-            "{poller}: {said}{}",
-            String::from_utf8_lossy(&ended.stderr)
-        );
-        assert!(
-            said.contains("counted 10000 keep-alive visits"),
-            "{poller}: {said}"
-        );
+        serve_and_count_in_a_process(|command| command.env(POLLER, poller));
     }
 }
 
-/// What the test above runs; alone, it has nothing to do.
+#[test]
+fn keep_alive_requests_that_are_logged_allocate_nothing() {
+    let name = format!("evcore-steady-{}.log", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    serve_and_count_in_a_process(|command| command.env(POLLER, "epoll").env(LOG, &path));
+    let lines = fs::read_to_string(&path).expect("it was written");
+    fs::remove_file(&path).expect("it is there");
+    // Enough for the buffer to have been full several times, within what was counted.
+    assert_eq!(lines.lines().count(), 50 * (20 + 200) * 3);
+    assert!(
+        lines
+            .lines()
+            .all(|line| line.ends_with(" 200 13") || line.ends_with(" 200 99")),
+        "{lines}"
+    );
+}
+
+/// In a process of its own: a stop signal is the whole process's, and final.
+fn serve_and_count_in_a_process(options: impl FnOnce(&mut Command) -> &mut Command) {
+    let this = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(this);
+    command.args(["--exact", "serve_and_count", "--nocapture"]);
+    let ended = options(&mut command).output().expect("it runs once more");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(
+        ended.status.success(),
+        "{command:?}: {said}{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    assert!(
+        said.contains("counted 10000 keep-alive visits"),
+        "{command:?}: {said}"
+    );
+}
+
+/// What the tests above run; alone, it has nothing to do.
 #[test]
 fn serve_and_count() {
     let Ok(poller) = std::env::var(POLLER) else {
         return;
     };
-    let shared = shared(options(&poller));
+    let shared = shared(options(&poller, std::env::var_os(LOG)));
     let address = shared.listeners[0][0].local_addr().tcp().unwrap();
     let serving = std::thread::spawn(move || {
         counting::count_this_thread();

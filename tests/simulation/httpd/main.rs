@@ -10,12 +10,16 @@
     reason = "the server's files, without its `main`"
 )]
 
+#[path = "../../../crates/evcore/examples/httpd/access_log.rs"]
+mod access_log;
 #[path = "../../../crates/evcore/examples/httpd/body.rs"]
 mod body;
 #[path = "../../../crates/evcore/examples/httpd/connection.rs"]
 mod connection;
 #[path = "../../../crates/evcore/examples/httpd/counts.rs"]
 mod counts;
+#[path = "../../../crates/evcore/examples/httpd/figures.rs"]
+mod figures;
 #[path = "../../../crates/evcore/examples/httpd/log.rs"]
 mod log;
 #[path = "../../../crates/evcore/examples/httpd/options.rs"]
@@ -34,6 +38,8 @@ mod sending;
 mod server;
 #[path = "../../../crates/evcore/examples/httpd/site.rs"]
 mod site;
+#[path = "../../../crates/evcore/examples/httpd/status_json.rs"]
+mod status_json;
 
 mod answers;
 mod browser;
@@ -48,6 +54,7 @@ use evcore_sim::{App, Faults, Process, SimListener, SimMutex, SimStream, Workers
 
 use browser::Browser;
 use counts::Counts;
+use figures::FigureSheet;
 use options::Options;
 use server::Server;
 
@@ -81,18 +88,23 @@ impl App for Simulated {
 /// A server of so many workers, and places for so many connections in each.
 fn serve(world: &World, workers: usize, connections: u32, board: &Board) -> Workers<Simulated> {
     let (mutex, shown) = (world.mutex(), board.clone());
+    let figures = FigureSheet::shared(workers).expect("a page");
+    let shown_figures = figures.clone();
     let begin = move |process: &Process, index| {
         let options = Options {
             connections,
             ..Options::default()
         };
         let ev = event_loop(process, &mutex, connections);
-        let counts = Counts::new(shown.clone(), index);
+        let counts = Counts::new(shown.clone(), shown_figures.clone(), index);
         Simulated(Server::new(ev, index, counts, options))
     };
     let mut server = Workers::new(world, workers, begin);
     let board = board.clone();
-    server.on_death(move |index| board.reset_gauges(index));
+    server.on_death(move |index| {
+        board.reset_gauges(index);
+        figures.clear(index);
+    });
     server
 }
 

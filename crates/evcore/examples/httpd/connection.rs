@@ -4,7 +4,7 @@
 //! (`readable`) until it has met an empty socket. It reads only what it can serve: while an answer
 //! waits to be sent, or for its time, what the client sends next stays in the kernel.
 
-use std::{io, mem, time::Duration};
+use std::{io, mem, net::IpAddr, time::Duration};
 
 use evcore::{EventLoop, Listen, Listener, Ready, Side, Token, Wire};
 
@@ -24,6 +24,11 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Connection<S> {
     pub(crate) stream: S,
+    /// `None`: of a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
+    /// The line of the request that is being answered, for the access log. Without one, empty (and
+    /// without memory).
+    pub(crate) asked: Vec<u8>,
     pub(crate) state: State,
     /// Received, and not yet served. Empty (and without memory) between requests.
     pub(crate) input: Vec<u8>,
@@ -105,7 +110,7 @@ pub struct Visit<'a, L: Listen = Listener> {
 impl<S: Wire> Connection<S> {
     /// A client that has just come; arms the timer of its first head. Until that comes it is as idle
     /// as one that is kept alive.
-    pub fn new(stream: S, visit: &mut Visit<'_, impl Listen>) -> Self {
+    pub fn new(stream: S, peer: Option<IpAddr>, visit: &mut Visit<'_, impl Listen>) -> Self {
         visit.ev.set_idle(visit.token);
         visit
             .ev
@@ -113,6 +118,8 @@ impl<S: Wire> Connection<S> {
         visit.site.counts.connection_begins();
         Self {
             stream,
+            peer,
+            asked: Vec::new(),
             state: State::Head,
             input: Vec::new(),
             partial: false,

@@ -1,6 +1,11 @@
 //! What `/status` tells: every worker's counts, through memory that all share.
 
-use evcore::balancer::{Board, Line, Snapshot};
+use evcore::balancer::{Board, Line, Row, Snapshot};
+
+use crate::{
+    figures::{FigureSheet, Figures},
+    status_json::StatusJson,
+};
 
 /// What a connection is doing, as nginx's `stub_status` tells it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +24,23 @@ pub struct Counts {
     board: Board,
     line: Line,
     here: Snapshot,
+    sheet: FigureSheet,
+    row: Row<{ Figures::WORDS }>,
 }
 
 impl Counts {
-    /// Goes on from what a worker of the same index, that died, had counted.
-    pub fn new(board: Board, index: usize) -> Self {
-        let line = board.line(index);
+    /// Goes on from what a worker of the same seat, that died, had counted.
+    pub fn new(board: Board, sheet: FigureSheet, seat: usize) -> Self {
+        let line = board.line(seat);
         let here = line.resume();
-        Self { board, line, here }
+        let row = sheet.row(seat);
+        Self {
+            board,
+            line,
+            here,
+            sheet,
+            row,
+        }
     }
 
     pub fn connection_begins(&mut self) {
@@ -63,6 +77,20 @@ impl Counts {
     pub fn publish(&mut self, now_ms: u64) {
         self.here.heartbeat = now_ms;
         self.line.publish(&self.here);
+    }
+
+    /// Makes the figures of this worker's loop known to the others.
+    pub fn publish_figures(&mut self, figures: &Figures) {
+        self.row.publish(&figures.to_words());
+    }
+
+    /// All of it, for each worker.
+    pub fn status_json(&self) -> String {
+        let page = StatusJson {
+            board: &self.board,
+            figures: &self.sheet,
+        };
+        page.to_string()
     }
 
     /// nginx's `stub_status`, summed over all workers.

@@ -12,16 +12,20 @@
 //!   `sending` are its two halves;
 //! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
 //! - `site`: what all connections of a worker share;
-//! - `counts`: what `/status` tells, of all workers; `log`: what the operator is told.
+//! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of themselves;
+//!   `status_json`: the page that shows both;
+//! - `access_log`: what is told of each answer; `log`: what the operator is told.
 
 #![allow(
     unreachable_pub,
     reason = "a program has no outside: `pub` means for its other files"
 )]
 
+mod access_log;
 mod body;
 mod connection;
 mod counts;
+mod figures;
 mod listeners;
 mod log;
 mod master;
@@ -36,6 +40,7 @@ mod scripted;
 mod sending;
 mod server;
 mod site;
+mod status_json;
 mod worker;
 
 use std::{error::Error, io, process::ExitCode};
@@ -47,6 +52,8 @@ use evcore::{
 use evcore_prefork::Worker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use access_log::AccessLog;
+use figures::FigureSheet;
 use log::log;
 use options::{Asked, Options};
 use pid_file::PidFile;
@@ -73,10 +80,15 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let shared = Shared {
         listeners: listeners::open(&options)?,
         board: Board::shared(master::seats(&options))?,
+        figures: FigureSheet::shared(master::seats(&options))?,
         mutex: AcceptMutex::shared()?,
         peers: Peers::new(master::peers(&options))?,
         options,
     };
+    if let Some(path) = &shared.options.access_log {
+        // Each worker opens it for itself; but a bad path is to be told once, and now.
+        AccessLog::open(path)?;
+    }
     make_room_for_descriptors(&shared.options)?;
     let pid_file = shared.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::write).transpose()?;

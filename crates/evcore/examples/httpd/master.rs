@@ -97,12 +97,13 @@ pub fn with_threads(shared: Shared) -> Result<Ended, Box<dyn Error>> {
 /// Frees what a dead worker held in shared memory.
 fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
     let (mutex, peers) = (shared.mutex.clone(), shared.peers.clone());
-    let board = shared.board.clone();
+    let (board, figures) = (shared.board.clone(), shared.figures.clone());
     move |seat| {
         let dead = Shared::owner(seat);
         mutex.force_unlock(dead);
         peers.bury(dead);
         board.reset_gauges(seat);
+        figures.clear(seat);
     }
 }
 

@@ -29,17 +29,22 @@ Usage: httpd [OPTIONS]
   --keepalive-timeout MS   for an idle connection                        [65000]
   --send-timeout MS        between two writes that the client takes      [60000]
   --shutdown-timeout MS    for what is under way at QUIT                 [30000]
+  --access-log PATH        a line for each answer, in the common log format;
+                           -: to standard output                         [none]
   --pid FILE               to hold the master's process id               [none]
+  --no-delay-endpoints     without /sleep and /block
   --help
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
+/status.json
 Signals, to the master: TERM, INT stop now; QUIT finishes what is under way;
-HUP: new workers, then QUIT to the old; USR2: a new binary beside this one,
-with the same listeners; WINCH: QUIT to the workers, until HUP.
+HUP: new workers, then QUIT to the old; USR1 opens the access log again;
+USR2: a new binary beside this one, with the same listeners;
+WINCH: QUIT to the workers, until HUP.
 ";
 
 /// Named by the server's contract, and not there yet: refused by name, never ignored.
-const NOT_BUILT_YET: &[&str] = &["access-log", "root", "no-delay-endpoints"];
+const NOT_BUILT_YET: &[&str] = &["root"];
 
 /// The most of anything that is counted in connections: a table of that many is no mistake yet.
 const MOST_CONNECTIONS: u32 = 1 << 20;
@@ -76,6 +81,10 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     pub send_timeout: Duration,
     pub shutdown_timeout: Duration,
+    /// `-`: standard output.
+    pub access_log: Option<PathBuf>,
+    /// Whether there are `/sleep` and `/block`.
+    pub delay_endpoints: bool,
     pub pid_file: Option<PathBuf>,
 }
 
@@ -115,6 +124,8 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
                 threads = Some(number(&name, &value(&mut parser)?, 1, MOST_WORKERS)?);
             }
             "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
+            "access-log" => options.access_log = Some(parser.value()?.into()),
+            "no-delay-endpoints" => options.delay_endpoints = false,
             "pid" => options.pid_file = Some(parser.value()?.into()),
             "accept" => sharing = value(&mut parser)?.parse()?,
             "accept-delay" => delay = milliseconds(&name, &value(&mut parser)?)?,
@@ -179,6 +190,8 @@ impl Default for Options {
             keepalive_timeout: Duration::from_secs(65),
             send_timeout: Duration::from_secs(60),
             shutdown_timeout: Duration::from_secs(30),
+            access_log: None,
+            delay_endpoints: true,
             pid_file: None,
         }
     }

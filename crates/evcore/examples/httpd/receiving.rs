@@ -8,6 +8,7 @@ use std::{
 use evcore::{Interest, Listen, Wire};
 
 use crate::{
+    access_log::keep_request_line,
     body::BodyReader,
     connection::{Connection, Progress, Sleep, State, Visit},
     request::{Ask, MOST_HEAD_BYTES, Parsed, Request, parse},
@@ -140,13 +141,23 @@ impl<S: Wire> Connection<S> {
         match parse(bytes) {
             Parsed::Partial => 0,
             Parsed::Complete(request, length) => {
+                self.note(bytes, visit);
+                let request = visit.site.admit(request);
                 self.begin(request, bytes.len() > length, visit);
                 length
             }
             Parsed::Refused(status) => {
+                self.note(bytes, visit);
                 self.refuse(status, visit);
                 bytes.len()
             }
+        }
+    }
+
+    /// Keeps what the access log will tell of a request.
+    fn note(&mut self, head: &[u8], visit: &Visit<'_, impl Listen>) {
+        if visit.site.log.is_some() {
+            keep_request_line(&mut self.asked, head);
         }
     }
 
@@ -215,6 +226,7 @@ impl<S: Wire> Connection<S> {
     }
 
     pub fn answered(&mut self, request: &Request, visit: &mut Visit<'_, impl Listen>) {
+        self.log_answer(visit);
         self.state = State::Head;
         self.last = !visit.site.keeps(request);
         self.fresh = true;
@@ -223,9 +235,16 @@ impl<S: Wire> Connection<S> {
     /// Says why, and ends the connection once that is said.
     pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_, impl Listen>) {
         visit.site.refuse(status, visit.ev.clock());
+        self.log_answer(visit);
         self.state = State::Head;
         self.input = Vec::new();
         self.last = true;
         self.lingers = true;
+    }
+
+    fn log_answer(&mut self, visit: &mut Visit<'_, impl Listen>) {
+        let clock = visit.ev.clock();
+        visit.site.log_answer(self.peer, &self.asked, clock);
+        self.asked.clear();
     }
 }

@@ -19,6 +19,11 @@ pub enum Status {
 }
 
 impl Status {
+    /// Three digits.
+    pub fn code(self) -> &'static str {
+        &self.line()[..3]
+    }
+
     fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",

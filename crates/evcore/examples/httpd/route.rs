@@ -12,6 +12,7 @@ pub enum Route {
     Block(Duration),
     Worker,
     Status,
+    StatusJson,
 }
 
 /// The longest that `/sleep` and `/block` may be asked for: an hour.
@@ -28,6 +29,7 @@ pub fn route(target: &str) -> Option<Route> {
         "/echo" => return Some(Route::Echo),
         "/worker" => return Some(Route::Worker),
         "/status" => return Some(Route::Status),
+        "/status.json" => return Some(Route::StatusJson),
         _ => {}
     }
     let (name, argument) = path.strip_prefix('/')?.split_once('/')?;
@@ -47,6 +49,11 @@ impl Route {
             Self::Echo => "POST",
             _ => "GET, HEAD",
         }
+    }
+
+    /// Whether it is there to hold something up, which not every server wants to offer.
+    pub fn delays(self) -> bool {
+        matches!(self, Self::Sleep(_) | Self::Block(_))
     }
 
     /// Whether it answers `method`.

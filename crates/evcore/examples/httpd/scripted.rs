@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use crate::{
     connection::{Connection, Fate, ReadTimer, State, Visit},
     counts::Counts,
+    figures::FigureSheet,
     options::Options,
     site::Site,
 };
@@ -88,13 +89,14 @@ impl Stage {
         ev.add(token, &socket, Interest::READ, Mode::Edge)
             .expect("the first");
         let board = Board::shared(1).expect("a page");
-        let mut site = Site::new(&Options::default(), 0, Counts::new(board.clone(), 0));
+        let sheet = FigureSheet::shared(1).expect("a page");
+        let mut site = Site::new(&Options::default(), 0, Counts::new(board.clone(), sheet, 0));
         let mut visit = Visit {
             ev: &mut ev,
             site: &mut site,
             token,
         };
-        let connection = Some(Connection::new(Scripted::default(), &mut visit));
+        let connection = Some(Connection::new(Scripted::default(), None, &mut visit));
         Self {
             ev,
             site,

@@ -1,14 +1,16 @@
 //! What a worker serves: the loop, and the table of connections.
 
-use std::io;
+use std::{io, num::NonZeroU32, time::Duration};
 
 use evcore::{
-    Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Step, Table, Token, Wire,
+    Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Side, Step, Table, Token, Wire,
 };
 
 use crate::{
+    access_log::AccessLog,
     connection::{Connection, Fate, Visit},
     counts::Counts,
+    figures::Keeper,
     log::log,
     options::Options,
     site::Site,
@@ -21,8 +23,21 @@ pub struct Server<L: Listen<Stream: Wire> = Listener> {
     connections: Table<Connection<L::Stream>>,
     site: Site,
     options: Options,
+    figures: Keeper,
+    /// For the access log; `None`: there is none.
+    flush: Option<Flush>,
     last_complaint: i64,
 }
+
+/// The timer by which the access log is flushed when there is little to be logged.
+#[derive(Debug)]
+struct Flush {
+    token: Token,
+    is_armed: bool,
+}
+
+/// How old a line of the access log becomes before it is written.
+const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
 impl<L: Listen<Stream: Wire>> Server<L> {
     /// Over a loop, as the worker of this index.
@@ -30,12 +45,36 @@ impl<L: Listen<Stream: Wire>> Server<L> {
         let mut server = Self {
             connections: Table::with_capacity(options.connections),
             site: Site::new(&options, index, counts),
+            figures: Keeper::new(index),
+            flush: None,
             last_complaint: i64::MIN,
             ev,
             options,
         };
         server.publish();
         server
+    }
+
+    /// With a log of what is answered.
+    pub fn with_access_log(mut self, log: AccessLog) -> evcore::Result<Self> {
+        // Behind those that the table gives out.
+        let token = Token::new(self.options.connections, NonZeroU32::MIN);
+        self.ev.begin(token)?;
+        // Who stops flushes in any case.
+        self.ev.set_cancelable(token);
+        self.flush = Some(Flush {
+            token,
+            is_armed: false,
+        });
+        self.site.log = Some(log);
+        Ok(self)
+    }
+
+    /// Opens the access log again, if there is one.
+    pub fn reopen_log(&mut self) {
+        if let Some(log) = &mut self.site.log {
+            log.reopen();
+        }
     }
 
     /// Waits, and takes the steps of one turn.
@@ -52,6 +91,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
         if self.ev.stats().accept_pauses > pauses {
             self.complain();
         }
+        self.flush_soon();
         self.publish();
         Ok(())
     }
@@ -63,6 +103,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
                 self.visit(token, |connection, visit| connection.ready(ready, visit));
             }
             Step::Accepted(new) => self.welcome(new),
+            Step::Expired(token, _) if self.is_flush(token) => self.flush_now(),
             Step::Expired(token, side) => {
                 self.visit(token, |connection, visit| connection.expired(side, visit));
             }
@@ -75,6 +116,30 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     /// Shows to all what this worker is doing.
     pub fn publish(&mut self) {
         self.site.counts.publish(self.ev.clock().monotonic_ms());
+        let figures = self.figures.figures(&self.ev);
+        self.site.counts.publish_figures(figures);
+    }
+
+    /// Sees to it that no line of the access log waits for long.
+    fn flush_soon(&mut self) {
+        let (Some(log), Some(flush)) = (&self.site.log, &mut self.flush) else {
+            return;
+        };
+        if log.is_waiting() && !flush.is_armed {
+            flush.is_armed = self.ev.arm(flush.token, Side::Write, FLUSH_AFTER);
+        }
+    }
+
+    fn is_flush(&self, token: Token) -> bool {
+        let flush = self.flush.as_ref();
+        flush.is_some_and(|flush| flush.token == token)
+    }
+
+    fn flush_now(&mut self) {
+        if let (Some(log), Some(flush)) = (&mut self.site.log, &mut self.flush) {
+            log.flush();
+            flush.is_armed = false;
+        }
     }
 
     /// Calls on a connection, and ends it if that is what comes of it.
@@ -116,7 +181,8 @@ impl<L: Listen<Stream: Wire>> Server<L> {
                     site: &mut self.site,
                     token,
                 };
-                place.insert(Connection::new(new.stream, &mut visit));
+                let peer = new.peer.tcp().map(|peer| peer.ip());
+                place.insert(Connection::new(new.stream, peer, &mut visit));
             }
             Err(error) => {
                 self.site.counts.connection_refused();

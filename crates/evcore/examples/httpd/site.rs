@@ -1,10 +1,11 @@
 //! What all connections of a worker share.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use evcore::clock::Clock;
 
 use crate::{
+    access_log::{AccessLog, Entry},
     counts::{Counts, Doing},
     options::Options,
     request::{Ask, Request, Version},
@@ -30,6 +31,10 @@ pub struct Site {
     pub output: Vec<u8>,
     /// Whether this worker is to stop: then each answer is the last of its connection.
     pub stopping: bool,
+    pub log: Option<AccessLog>,
+    /// Status and bytes of the body of the answer that was made last.
+    answered: (Status, u64),
+    delay_endpoints: bool,
     index: usize,
 }
 
@@ -63,8 +68,41 @@ impl Site {
             input: vec![0; INPUT_BYTES],
             output: Vec::with_capacity(INPUT_BYTES),
             stopping: false,
+            log: None,
+            answered: (Status::Ok, 0),
+            delay_endpoints: options.delay_endpoints,
             index,
         }
+    }
+
+    /// The request, for something that is not there if this server does not offer it.
+    pub fn admit(&self, request: Request) -> Request {
+        match request.ask {
+            Ask::Route(route) | Ask::NotAllowed(route)
+                if route.delays() && !self.delay_endpoints =>
+            {
+                Request {
+                    ask: Ask::NotFound,
+                    ..request
+                }
+            }
+            _ => request,
+        }
+    }
+
+    /// Logs the answer that was made last, if anything is logged.
+    pub fn log_answer(&mut self, peer: Option<IpAddr>, request_line: &[u8], clock: &Clock) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        let (status, body_bytes) = self.answered;
+        log.add(&Entry {
+            peer,
+            time: clock.access_log_time().as_bytes(),
+            request_line,
+            status: status.code(),
+            body_bytes,
+        });
     }
 
     /// Whether the connection goes on after an answer to `request`.
@@ -102,6 +140,12 @@ impl Site {
                 self.counts.publish(clock.monotonic_ms());
                 let body = self.counts.status_text();
                 self.reply(request, clock, body.as_bytes());
+            }
+            Ask::Route(Route::StatusJson) => {
+                self.counts.change(doing, Doing::Writing);
+                self.counts.publish(clock.monotonic_ms());
+                let body = self.counts.status_json();
+                self.reply_as(request, clock, "application/json", body.as_bytes());
             }
             Ask::NotFound => self.turn_down(request, clock, Status::NotFound, None),
             Ask::NotAllowed(route) => {
@@ -169,6 +213,7 @@ impl Site {
             ..self.head(request, clock)
         };
         head.write(&mut self.output);
+        self.answered = (Status::Ok, if request.head_only { 0 } else { length });
         match usize::try_from(length) {
             _ if request.head_only => Rest::Nothing,
             Ok(length) if length <= MOST_INLINE => {
@@ -190,7 +235,9 @@ impl Site {
             ..head
         };
         head.write(&mut self.output);
+        self.answered = (head.status, 0);
         if !head_only {
+            self.answered.1 = head.content_length;
             self.output.extend_from_slice(body);
         }
     }

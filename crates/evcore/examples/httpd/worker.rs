@@ -1,6 +1,6 @@
 //! One worker on sockets: the loop that the options ask for, and what signals do to it.
 
-use std::{io, num::NonZeroU32, os::fd::AsFd};
+use std::{io, mem, num::NonZeroU32, os::fd::AsFd};
 
 use evcore::{
     Budgets, Builder, EventLoop, Listener,
@@ -10,7 +10,9 @@ use evcore::{
 use evcore_prefork::{Stop, Worker};
 
 use crate::{
+    access_log::AccessLog,
     counts::Counts,
+    figures::FigureSheet,
     options::{Options, Timers},
     server::Server,
 };
@@ -21,6 +23,7 @@ pub struct Shared {
     /// One set for all workers; with `reuseport` one for each.
     pub listeners: Vec<Vec<Listener>>,
     pub board: Board,
+    pub figures: FigureSheet,
     pub mutex: AcceptMutex,
     pub peers: Peers,
     pub options: Options,
@@ -40,6 +43,7 @@ impl Shared {
                 .map(set_again)
                 .collect::<Result<_, _>>()?,
             board: self.board.clone(),
+            figures: self.figures.clone(),
             mutex: self.mutex.clone(),
             peers: self.peers.clone(),
             options: self.options.clone(),
@@ -58,6 +62,7 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
     let Shared {
         mut listeners,
         board,
+        figures,
         mutex,
         peers,
         options,
@@ -78,13 +83,22 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
     }
     let ev = builder.build()?;
     worker.wake_fd(ev.handle())?;
-    let counts = Counts::new(board, worker.seat());
-    Ok(Server::new(ev, worker.index(), counts, options))
+    let counts = Counts::new(board, figures, worker.seat());
+    let log = options.access_log.as_deref().map(AccessLog::open);
+    let server = Server::new(ev, worker.index(), counts, options);
+    Ok(match log {
+        Some(log) => server.with_access_log(log?)?,
+        None => server,
+    })
 }
 
 /// Serves until a signal says stop.
 pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
+    let mut reopens = worker.reopens();
     loop {
+        if mem::replace(&mut reopens, worker.reopens()) != reopens {
+            server.reopen_log();
+        }
         match worker.stop() {
             Some(Stop::Fast) => return Ok(()),
             Some(Stop::Graceful) => {

@@ -1,0 +1,226 @@
+//! A line for each answer, whole and in order, in the file that is there.
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use evcore_tests::{Client, Scratch, Server, eventually, httpd};
+use rustix::process::Signal;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a text")
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A line without its time, which has to have the layout of one.
+fn timeless(line: &str) -> String {
+    let (before, rest) = line.split_once('[').expect("a time");
+    let (time, after) = rest.split_once(']').expect("the time's end");
+    let layout: String = time
+        .chars()
+        .map(|it| match it {
+            '0'..='9' => '0',
+            'A'..='Z' | 'a'..='z' => 'a',
+            '-' => '+',
+            it => it,
+        })
+        .collect();
+    assert_eq!(layout, "00/aaa/0000:00:00:00 +0000", "{line}");
+    format!("{before}{after}")
+}
+
+/// A server that logs, and its log.
+fn logging(scratch: &Scratch, options: &[&str]) -> (Server, PathBuf) {
+    let path = scratch.path().join("access.log");
+    let log = ["--access-log", text(&path)];
+    (Server::start(&[options, &log].concat()), path)
+}
+
+#[test]
+fn each_answer_is_a_line() {
+    for options in [["--workers", "0"], ["--workers", "1"], ["--threads", "1"]] {
+        let scratch = Scratch::new(&format!("each{}{}", options[0], options[1]));
+        let (mut server, path) = logging(&scratch, &options);
+        let mut client = server.connect();
+        client.get("/");
+        client.send("HEAD /bytes/100 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        client.head_response();
+        client.get("/bytes/100000?a=\"b\"");
+        client.get("/nothing");
+        client.send("DELETE / HTTP/1.1\r\nHost: t\r\n\r\n");
+        client.response();
+        client.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\na");
+        client.send("bc");
+        client.response();
+        client.get("/sleep/1");
+        client.send("GET / HTTP/1.1\r\nHost: t\r\n\r\nGET /sleep/0 HTTP/1.1\r\nHost: t\r\n\r\n");
+        client.response();
+        client.response();
+        client.send("BAD\0LINE\r\n");
+        client.response();
+        server.signal(Signal::TERM);
+        assert!(server.wait().success());
+        let told: Vec<_> = lines(&path).iter().map(|line| timeless(line)).collect();
+        let expected = [
+            r#""GET / HTTP/1.1" 200 13"#,
+            r#""HEAD /bytes/100 HTTP/1.0" 200 0"#,
+            r#""GET /bytes/100000?a=\x22b\x22 HTTP/1.1" 200 100000"#,
+            r#""GET /nothing HTTP/1.1" 404 14"#,
+            r#""DELETE / HTTP/1.1" 405 23"#,
+            r#""POST /echo HTTP/1.1" 200 3"#,
+            r#""GET /sleep/1 HTTP/1.1" 200 6"#,
+            r#""GET / HTTP/1.1" 200 13"#,
+            r#""GET /sleep/0 HTTP/1.1" 200 6"#,
+            r#""BAD\x00LINE" 400 16"#,
+        ];
+        let expected = expected.map(|line| format!("127.0.0.1 - -  {line}"));
+        assert_eq!(told, expected, "{options:?}");
+    }
+}
+
+#[test]
+fn a_client_that_was_too_slow_is_a_line_without_a_request() {
+    let scratch = Scratch::new("slow");
+    let (server, path) = logging(&scratch, &["--workers", "0", "--header-timeout", "20"]);
+    let mut client = server.connect();
+    client.send("GET / HT");
+    assert_eq!(client.response().status, 408);
+    eventually("its line", || !lines(&path).is_empty());
+    assert_eq!(timeless(&lines(&path)[0]), "127.0.0.1 - -  \"-\" 408 20");
+}
+
+#[test]
+fn a_line_is_written_although_nobody_comes_any_more() {
+    let scratch = Scratch::new("alone");
+    let (server, path) = logging(&scratch, &["--workers", "1"]);
+    assert!(path.exists(), "it is opened at the start");
+    let mut client = server.connect();
+    for visits in 1..=2 {
+        client.get("/");
+        eventually("its line", || lines(&path).len() == visits);
+    }
+}
+
+#[test]
+fn a_log_does_not_keep_a_worker_that_finishes() {
+    let scratch = Scratch::new("finishes");
+    let (mut server, path) = logging(&scratch, &["--workers", "1"]);
+    server.connect().get("/");
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert_eq!(lines(&path).len(), 1);
+}
+
+#[test]
+fn a_client_of_a_unix_socket_has_no_address() {
+    let scratch = Scratch::new("unix");
+    let (socket, path) = (scratch.path().join("s"), scratch.path().join("log"));
+    let mut command = Command::new(httpd());
+    command.args(["--workers", "0", "--access-log", text(&path)]);
+    command.args(["--listen", &format!("unix:{}", socket.display())]);
+    let _server = Server::from_command(command, 1);
+    let client = Client::try_connect_unix(&socket);
+    client.expect("somebody listens").get("/");
+    eventually("its line", || !lines(&path).is_empty());
+    assert_eq!(
+        timeless(&lines(&path)[0]),
+        "unix: - -  \"GET / HTTP/1.1\" 200 13"
+    );
+}
+
+#[test]
+fn lines_of_several_workers_do_not_mix() {
+    const CLIENTS: usize = 8;
+    const VISITS: usize = 3000;
+    let scratch = Scratch::new("mix");
+    let (mut server, path) = logging(&scratch, &["--workers", "4", "--accept", "off"]);
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = server.connect();
+                for _ in 0..VISITS {
+                    assert_eq!(client.get("/").status, 200);
+                }
+            });
+        }
+    });
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    let lines = lines(&path);
+    assert_eq!(lines.len(), CLIENTS * VISITS);
+    for line in lines {
+        assert_eq!(timeless(&line), "127.0.0.1 - -  \"GET / HTTP/1.1\" 200 13");
+    }
+}
+
+#[test]
+fn usr1_begins_another_file_and_no_line_is_lost() {
+    for options in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
+        let scratch = Scratch::new(&format!("usr1{}{}", options[0], options[1]));
+        let (mut server, path) = logging(&scratch, &options);
+        let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.get("/before");
+        }
+        let old = scratch.path().join("old.log");
+        fs::rename(&path, &old).expect("it is there");
+        server.signal(Signal::USR1);
+        let mut after = 0;
+        eventually("everybody writes to the new file", || {
+            for client in &mut clients {
+                client.get("/after");
+                after += 1;
+            }
+            // Each worker flushes to the old file for the last time when it opens the new one.
+            lines(&old).len() >= 8 && path.exists()
+        });
+        server.signal(Signal::TERM);
+        assert!(server.wait().success());
+        let (old, new) = (lines(&old), lines(&path));
+        assert!(new.iter().all(|line| line.contains("/after")), "{new:?}");
+        assert_eq!(old.len() + new.len(), 8 + after, "{options:?}");
+    }
+}
+
+#[test]
+fn a_new_file_that_cannot_be_opened_leaves_the_old_one() {
+    let scratch = Scratch::new("cannot");
+    let (mut server, path) = logging(&scratch, &["--workers", "1"]);
+    let mut client = server.connect();
+    client.get("/");
+    let old = scratch.path().join("old.log");
+    fs::rename(&path, &old).expect("it is there");
+    fs::create_dir(&path).expect("nothing is there");
+    server.signal(Signal::USR1);
+    eventually("it is said", || server.log().contains(text(&path)));
+    client.get("/");
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    assert_eq!(lines(&old).len(), 2);
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    command.args(["--access-log", "-"]).stdout(Stdio::piped());
+    let mut server = Server::from_command(command, 1);
+    server.connect().get("/");
+    server.signal(Signal::TERM);
+    let mut told = String::new();
+    let mut output = server.take_stdout().expect("it was asked for");
+    output.read_to_string(&mut told).expect("a text");
+    assert!(server.wait().success());
+    assert_eq!(
+        timeless(told.trim_end()),
+        "127.0.0.1 - -  \"GET / HTTP/1.1\" 200 13"
+    );
+}
