@@ -5,7 +5,7 @@ use crate::Histogram;
 /// How the loop's figures were spread, since it was built or they were
 /// [cleared](crate::EventLoop::clear_histograms).
 ///
-/// They are always kept: recording takes one reading of a clock a turn, and some 30 instructions a
+/// They are always kept: recording takes one reading of a clock a turn, and some 60 instructions a
 /// value, three values a turn and one for each timer that fires. In memory they take 100 KiB a loop,
 /// all of it from the start.
 ///
