@@ -39,7 +39,9 @@
 //! USR2 starts the program again, from the file that it was started from, with the same arguments. It
 //! finds the listeners by [`inherited`]. The old master goes on beside it until it is told to QUIT, or
 //! may be told to take over again: WINCH to send its workers away, HUP to bring them back. If the new
-//! binary ends first, workers that were sent away come back by themselves.
+//! binary ends first, workers that were sent away come back by themselves. So as long as the old one
+//! lives, the new one removes nothing that both serve by ([`predecessor_lives`]), and starts no newer
+//! binary.
 //!
 //! # The master's death
 //!
@@ -85,5 +87,5 @@ pub use exit::{DO_NOT_RESTART, Outcome, WorkerExit};
 pub use reload::Reload;
 pub use supervisor::Supervisor;
 pub use threads::{ThreadEnd, ThreadExit, Threads};
-pub use upgrade::{INHERITED, Upgrade, inherited};
+pub use upgrade::{INHERITED, Upgrade, inherited, predecessor_lives};
 pub use worker::{Stop, Worker};

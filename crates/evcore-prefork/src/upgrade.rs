@@ -22,7 +22,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::{
+    io::{FdFlags, fcntl_getfd, fcntl_setfd},
+    process::{getpid, getppid},
+};
 
 use crate::{Error, Result};
 
@@ -31,6 +34,9 @@ use crate::{Error, Result};
 ///
 /// It stays set: whoever starts other programs leaves it out there, by `Command::env_remove`.
 pub const INHERITED: &str = "EVCORE_INHERITED";
+
+/// The environment variable by which a new binary knows the process that started it.
+const PREDECESSOR: &str = "EVCORE_PREDECESSOR";
 
 /// What becomes of a new binary, as [`on_upgrade`](crate::Supervisor::on_upgrade) is told of it.
 ///
@@ -47,6 +53,9 @@ pub const INHERITED: &str = "EVCORE_INHERITED";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Upgrade {
+    /// None is started: this one's own predecessor [still lives](predecessor_lives), and one upgrade
+    /// is to be over before the next begins (nginx).
+    Refused,
     /// It is about to be started: the time to put a pid file aside, under nginx as `.oldbin`.
     Begins,
     /// It runs, under this process id, beside this master, which goes on until it is told to stop.
@@ -61,6 +70,7 @@ pub enum Upgrade {
 impl fmt::Display for Upgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Refused => f.write_str("no new binary: the one before this still runs"),
             Self::Begins => f.write_str("the new binary is about to be started"),
             Self::Started(pid) => write!(f, "the new binary is process {pid}"),
             Self::Failed(error) => write!(f, "the new binary could not be started: {error}"),
@@ -114,6 +124,22 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
     Ok(numbers.into_iter().map(own).collect())
 }
 
+/// Whether this process was started as a new binary by a master that still lives, and so may have to
+/// give way to it again.
+///
+/// What both serve by is then not this process's to remove when it ends: the file of a Unix socket,
+/// above all. Costs a system call.
+///
+/// ```
+/// assert!(!evcore_prefork::predecessor_lives(), "nobody upgrades to a test");
+/// ```
+#[must_use]
+pub fn predecessor_lives() -> bool {
+    // A process whose parent dies is given another; so the number cannot have passed to a stranger.
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().to_string());
+    parent.is_some_and(|parent| env::var_os(PREDECESSOR).is_some_and(|told| told == *parent))
+}
+
 /// The numbers in a list, none of them twice.
 fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     let text = text.to_str().ok_or("it is no text")?;
@@ -159,6 +185,10 @@ impl Binary {
         if self.child.is_some() {
             return;
         }
+        if predecessor_lives() {
+            tell(&Upgrade::Refused);
+            return;
+        }
         tell(&Upgrade::Begins);
         match self.command().spawn() {
             Ok(child) => {
@@ -190,7 +220,9 @@ impl Binary {
         let numbers: Vec<RawFd> = self.inherited.iter().map(AsRawFd::as_raw_fd).collect();
         let list: Vec<String> = numbers.iter().map(RawFd::to_string).collect();
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).env(INHERITED, list.join(","));
+        command.args(&self.arguments);
+        command.env(INHERITED, list.join(","));
+        command.env(PREDECESSOR, getpid().as_raw_nonzero().to_string());
         // SAFETY: fcntl may be called between fork and exec, and nothing is allocated.
         unsafe { command.pre_exec(move || numbers.iter().try_for_each(|&fd| pass_on(fd))) };
         command
