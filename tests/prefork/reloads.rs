@@ -1,6 +1,11 @@
 //! HUP, USR2 and WINCH: new workers for old, and no client notices.
 
-use std::{net::SocketAddr, thread};
+use std::{
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use evcore_tests::{Client, Server, eventually, signal_to};
 use rustix::process::Signal;
@@ -53,6 +58,18 @@ fn a_hundred_reloads(options: &[&str]) {
 }
 
 #[test]
+fn a_signal_that_comes_as_soon_as_the_server_says_that_it_listens_is_heeded() {
+    for workers in [["--workers", "1"], ["--threads", "1"]] {
+        for _ in 0..20 {
+            let server = Server::start(&workers);
+            server.signal(Signal::HUP);
+            assert_eq!(server.connect().get("/").status, 200);
+            eventually("it reloads", || server.log().contains("reload: Done"));
+        }
+    }
+}
+
+#[test]
 fn a_hundred_reloads_refuse_and_reset_nobody() {
     a_hundred_reloads(&["--workers", "2"]);
     a_hundred_reloads(&["--workers", "2", "--accept", "off"]);
@@ -94,26 +111,15 @@ fn winch_sends_the_workers_away_and_hup_brings_them_back() {
 
 #[test]
 fn a_new_binary_takes_over_and_the_old_one_finishes() {
-    let directory = std::env::temp_dir().join(format!("evcore-upgrade-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory");
-    let file = directory.join("httpd.pid");
-    let aside = directory.join("httpd.pid.oldbin");
-    let pid_in = |path| {
-        let text = std::fs::read_to_string(path).ok()?;
-        text.trim().parse::<u32>().ok()
-    };
+    let directory = Directory::new("upgrade");
+    let file = directory.0.join("httpd.pid");
+    let aside = directory.0.join("httpd.pid.oldbin");
     let path = file.to_str().expect("a text");
     let mut server = Server::start(&["--workers", "1", "--pid", path]);
     let old = server.pid();
     assert_eq!(pid_in(&file), Some(old));
     assert_eq!(server.connect().get("/").status, 200);
-    server.signal(Signal::USR2);
-    let mut new = None;
-    eventually("the new binary has told its id", || {
-        new = pid_in(&file).filter(|pid| *pid != old);
-        new.is_some()
-    });
-    let new = KilledOnDrop(new.expect("just found"));
+    let mut new = upgrade(&server, &file);
     assert_eq!(pid_in(&aside), Some(old));
     // The old one serves on until it is told to stop.
     assert_eq!(server.connect().get("/").status, 200);
@@ -126,16 +132,98 @@ fn a_new_binary_takes_over_and_the_old_one_finishes() {
         Client::try_connect(server.address()).is_err()
     });
     eventually("its file is gone", || !file.exists());
-    std::mem::forget(new);
-    std::fs::remove_dir_all(&directory).expect("it is there");
+    new.0 = 0;
 }
 
-/// A process that nobody else would end if the test failed.
+/// Starts a new binary beside a server, by USR2, and returns its process id.
+fn upgrade(server: &Server, pid_file: &Path) -> KilledOnDrop {
+    let old = server.pid();
+    server.signal(Signal::USR2);
+    let mut new = None;
+    eventually("the new binary has told its id", || {
+        new = pid_in(pid_file).filter(|pid| *pid != old);
+        new.is_some()
+    });
+    KilledOnDrop(new.expect("just found"))
+}
+
+fn pid_in(file: &Path) -> Option<u32> {
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[test]
+fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
+    let directory = Directory::new("taken-back");
+    let [socket, pid_file, aside] =
+        ["socket", "pid", "pid.oldbin"].map(|name| directory.0.join(name));
+    let listen = format!("unix:{}", socket.display());
+    let options = ["--workers", "1", "--listen", &listen, "--pid"];
+    let mut server = Server::start(&[&options[..], &[pid_file.to_str().expect("a text")]].concat());
+    let mut new = upgrade(&server, &pid_file);
+    eventually("it heeds signals", || {
+        server.log().matches("listening on").count() == 4
+    });
+    // A newer one still would take the old one's name.
+    signal_to(new.0, Signal::USR2);
+    eventually("it is refused", || {
+        server.log().contains("the one before this still runs")
+    });
+    assert_eq!(pid_in(&aside), Some(server.pid()));
+
+    signal_to(new.0, Signal::QUIT);
+    eventually("the old one is alone again", || {
+        pid_in(&pid_file) == Some(server.pid())
+    });
+    new.0 = 0;
+    UnixStream::connect(&socket).expect("the old one listens here");
+
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_server_that_ends_leaves_a_pid_file_that_is_not_its_own() {
+    let directory = Directory::new("not-its-own");
+    let pid_file = directory.0.join("pid");
+    let mut server = Server::start(&[
+        "--workers",
+        "1",
+        "--pid",
+        pid_file.to_str().expect("a text"),
+    ]);
+    assert_eq!(server.connect().get("/").status, 200);
+    std::fs::write(&pid_file, "1\n").expect("it may be written");
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert_eq!(pid_in(&pid_file), Some(1));
+}
+
+/// A directory of one test's own, which goes with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("evcore-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that nobody else would end if the test failed; 0: it has ended.
 struct KilledOnDrop(u32);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        signal_to(self.0, Signal::KILL);
+        if self.0 != 0 {
+            signal_to(self.0, Signal::KILL);
+        }
     }
 }
 

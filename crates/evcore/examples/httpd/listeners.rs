@@ -40,6 +40,18 @@ pub fn open(options: &Options) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
     Ok(all)
 }
 
+/// Says where the server listens, the first time that it is called: when signals are heeded, since
+/// whoever waits for these lines may send one at once.
+pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
+    let addresses = listeners.iter().map(Listener::local_addr);
+    let mut addresses: Vec<_> = addresses.cloned().collect();
+    move || {
+        for address in addresses.drain(..) {
+            log(format_args!("listening on {address}"));
+        }
+    }
+}
+
 /// Removes what Unix sockets leave behind: workers do not, since others share the listeners.
 pub fn remove(files: &[SocketFile]) {
     for file in files {

@@ -49,7 +49,7 @@ use evcore::{
     Listener,
     balancer::{AcceptMutex, Board, Peers},
 };
-use evcore_prefork::Worker;
+use evcore_prefork::{Worker, predecessor_lives};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use access_log::AccessLog;
@@ -92,9 +92,6 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     make_room_for_descriptors(&shared.options)?;
     let pid_file = shared.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::write).transpose()?;
-    for listener in &shared.listeners[0] {
-        log(format_args!("listening on {}", listener.local_addr()));
-    }
     let files = shared.listeners[0].iter().filter_map(Listener::file);
     let files: Vec<_> = files.cloned().collect();
     let (status, listeners_are_ours) = match shared.options.workers {
@@ -102,7 +99,8 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         _ if shared.options.threads => master::with_threads(shared)?,
         _ => master::with_processes(shared, pid_file)?,
     };
-    if listeners_are_ours {
+    // A predecessor that lives takes over again, by the same files.
+    if listeners_are_ours && !predecessor_lives() {
         listeners::remove(&files);
     }
     Ok(status)
@@ -111,6 +109,7 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
 /// No master: this process serves.
 fn serve_here(shared: Shared) -> Result<ExitCode, Box<dyn Error>> {
     let worker = Worker::solo()?;
+    listeners::announcement(&shared.listeners[0])();
     worker::run(worker::server(&worker, shared)?, &worker)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use evcore::balancer::{Peers, Policy};
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Upgrade, Worker};
 
 use crate::{
+    listeners,
     log::log,
     options::Options,
     pid_file::PidFile,
@@ -40,10 +41,12 @@ pub fn with_processes(shared: Shared, pid_file: Option<PidFile>) -> Result<Ended
     let pid_file = RefCell::new(pid_file);
     let passed_on = Cell::new(false);
     let after_death = after_death(&shared);
+    let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
     let mut supervisor = Supervisor::new(options.workers)
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
+        .on_start(move |_index, _pid| announce())
         .on_exit(move |dead| {
             after_death(dead.seat);
             if !dead.status.is_some_and(|status| status.success()) {
@@ -71,9 +74,11 @@ pub fn with_processes(shared: Shared, pid_file: Option<PidFile>) -> Result<Ended
 /// Workers as threads of this process.
 pub fn with_threads(shared: Shared) -> Result<Ended, Box<dyn Error>> {
     let after_death = after_death(&shared);
+    let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
     let mut threads = Threads::new(options.workers)
         .stop_timeout(options.shutdown_timeout * 2)
+        .on_start(move |_index| announce())
         .on_exit(move |dead| {
             after_death(dead.seat);
             if dead.end != ThreadEnd::Returned(0) {

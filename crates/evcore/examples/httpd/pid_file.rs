@@ -10,7 +10,7 @@ use evcore_prefork::Upgrade;
 
 use crate::log::log;
 
-/// A file that is removed with this value, by the process that wrote it.
+/// A file that is removed with this value, if it still holds the id of this process.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct PidFile {
 
 impl PidFile {
     pub fn write(path: &Path) -> io::Result<Self> {
-        let written = fs::write(path, format!("{}\n", std::process::id()));
+        let written = fs::write(path, own_line());
         written.map_err(|error| {
             let path = path.display();
             io::Error::new(error.kind(), format!("cannot write {path}: {error}"))
@@ -54,8 +54,16 @@ impl Drop for PidFile {
             true => aside(&self.path),
             false => self.path.clone(),
         };
-        let _ = fs::remove_file(ours);
+        // Another server may have been told the same path, or could not be made room for.
+        if fs::read_to_string(&ours).is_ok_and(|text| text == own_line()) {
+            let _ = fs::remove_file(ours);
+        }
     }
+}
+
+/// What the file holds.
+fn own_line() -> String {
+    format!("{}\n", std::process::id())
 }
 
 fn aside(path: &Path) -> PathBuf {
