@@ -54,8 +54,9 @@ impl<L: Listen> EventLoop<L> {
     /// the balancer, starts or stops listening, tells the poller's changes to the kernel, and says how
     /// long to wait at most (`None`: without limit).
     ///
-    /// With [`collect`](Self::collect), for who drives more than one loop from one thread: a
-    /// simulator of many workers, or another loop that this one is a part of. From here to the end
+    /// With [`collect`](Self::collect), for who drives more than one loop from one thread: above
+    /// all, a simulator of many workers. (There is no descriptor by which another loop would learn
+    /// that this one has news, and kqueue is told of changes in the wait alone.) From here to the end
     /// of the accepts this worker may hold the accept lock, so do not put the other half off for
     /// longer than you would wait.
     ///
@@ -78,12 +79,14 @@ impl<L: Listen> EventLoop<L> {
     pub fn prepare(&mut self) -> Result<Option<Duration>> {
         let timeout = self.follow_plan()?;
         // Who sleeps elsewhere is to be woken by what the kernel is told now.
-        let has_news = self.poller.flush()?;
-        Ok(if has_news {
-            Some(Duration::ZERO)
-        } else {
-            timeout
-        })
+        match self.poller.flush() {
+            Ok(true) => Ok(Some(Duration::ZERO)),
+            Ok(false) => Ok(timeout),
+            Err(error) => {
+                self.accepting.release_lock();
+                Err(error.into())
+            }
+        }
     }
 
     /// The second half of [`wait`](Self::wait): waits for so long at most, updates the clock, and
