@@ -12,7 +12,8 @@
 //!    clock and poller in place; [`Process::listen`] is its listener. A server whose own loop calls
 //!    [`EventLoop::wait`](evcore::EventLoop::wait) runs as it is: its waits let simulated time pass,
 //!    and [`World::set_end`] ends it. One that has several workers, or that is to be stopped and
-//!    killed, implements [`App`] and runs under [`Workers`], with a [`SimMutex`] for an accept lock.
+//!    killed, implements [`App`] and runs under [`Workers`], with a [`SimMutex`] for an accept lock or
+//!    [`SimPeers`] for [`LeastLoaded`](evcore::balancer::Policy::LeastLoaded).
 //! 4. **Send clients.** By hand, between two waits ([`World::connect`]); by a [`Script`]; or, for
 //!    those that never end or that decide as they go, a [`Client`] of your own.
 //! 5. **Say what must hold**, while it runs and in the end: every client has its answer or has lost
@@ -38,6 +39,7 @@ mod process;
 mod backend;
 mod listener;
 mod lock;
+mod peers;
 mod stream;
 
 mod client;
@@ -53,6 +55,7 @@ mod descriptors;
 mod net;
 mod poll;
 mod rng;
+mod seats;
 mod state;
 mod trace;
 
@@ -64,6 +67,7 @@ pub use conditions::Conditions;
 pub use faults::{Fault, Faults};
 pub use listener::SimListener;
 pub use lock::{SimLock, SimMutex};
+pub use peers::{SimPeers, SimSeat};
 pub use process::{Process, SimClock};
 pub use rng::Rng;
 pub use script::{Ending, Script, Scripted};

@@ -17,7 +17,10 @@ use evcore::{
     poller::{Abilities, Events, Registration},
 };
 
-use crate::net::{EndId, ListenerId};
+use crate::{
+    net::{EndId, ListenerId},
+    seats::SeatId,
+};
 
 /// A watch, by its poller and its id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,7 @@ pub(crate) struct WatchId {
 pub(crate) enum Object {
     End(EndId),
     Listener(ListenerId),
+    Bell(SeatId),
 }
 
 /// One registration.
@@ -137,6 +141,11 @@ impl Instance {
     pub(crate) fn is_exclusive(&self, id: u32) -> bool {
         let watch = self.watches.get(id as usize).and_then(Option::as_ref);
         watch.is_some_and(|watch| watch.exclusive)
+    }
+
+    /// Whether what may be ready is something that others were not told of.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.list.iter().any(|id| self.is_exclusive(*id))
     }
 
     /// Puts a watch on the list of what may be ready.

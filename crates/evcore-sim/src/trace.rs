@@ -36,6 +36,11 @@ pub(crate) enum What {
     Die,
     Reap,
     Client,
+    Sit,
+    Take,
+    Resign,
+    Call,
+    Exit,
 }
 
 impl Trace {

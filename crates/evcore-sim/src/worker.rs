@@ -80,6 +80,10 @@ impl<A: App> Worker<A> {
         self.due_ns.max(self.stopped_until_ns)
     }
 
+    pub(crate) fn is_stopped(&self, now_ns: u64) -> bool {
+        now_ns < self.stopped_until_ns
+    }
+
     pub(crate) fn stop_until(&mut self, until_ns: u64) {
         self.stopped_until_ns = self.stopped_until_ns.max(until_ns);
     }
@@ -241,7 +245,7 @@ impl<A: App> Worker<A> {
         if self.app.as_ref().is_some_and(App::is_done) {
             // Whoever it leaves behind hears of it from the kernel. The application stays, to be
             // asked how it went.
-            self.process.world().state().kill(self.process.id());
+            self.process.world().state().exit(self.process.id());
             (self.stage, self.due_ns) = (Stage::Done, u64::MAX);
         } else {
             self.fall_asleep();

@@ -110,8 +110,8 @@ impl<A: App> Workers<A> {
     }
 
     /// Calls this when the parent has noticed that a worker is dead, with its index: after the
-    /// locks that it held are free, and before its successor begins. The place to reset its line of
-    /// a [`Board`](evcore::balancer::Board).
+    /// locks that it held are free and its seat is, and before its successor begins. The place to
+    /// reset its line of a [`Board`](evcore::balancer::Board).
     pub fn on_death(&mut self, call: impl FnMut(usize) + 'static) {
         self.on_death = Box::new(call);
     }
@@ -163,6 +163,12 @@ impl<A: App> Workers<A> {
     #[must_use]
     pub fn process(&self, index: usize) -> &Process {
         &self.workers[index].process
+    }
+
+    /// Whether a worker is stopped at this moment; the dead are not.
+    #[must_use]
+    pub fn is_stopped(&self, index: usize) -> bool {
+        self.workers[index].is_stopped(whole_ns(self.world.now()))
     }
 
     /// Whether all have come to their end.

@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    Client, Conditions, Fault, Faults, Process, Rng, Script, Scripted, SimMutex, SimStream,
-    rng::whole_ns, state::State, trace::What,
+    Client, Conditions, Fault, Faults, Process, Rng, Script, Scripted, SimMutex, SimPeers,
+    SimStream, rng::whole_ns, state::State, trace::What,
 };
 
 /// A simulated machine and its network, all of it from one seed.
@@ -122,6 +122,12 @@ impl World {
     #[must_use]
     pub fn mutex(&self) -> SimMutex {
         SimMutex::new(self.clone())
+    }
+
+    /// Seats for so many workers, who share what [`SimPeers`] says.
+    #[must_use]
+    pub fn peers(&self, seats: usize) -> SimPeers {
+        SimPeers::new(self.clone(), seats)
     }
 
     /// A client that does as its script says, from now on.

@@ -5,6 +5,7 @@
 
 mod calls;
 mod knocking;
+mod peering;
 mod processes;
 mod traffic;
 mod waits;
@@ -25,6 +26,7 @@ use crate::{
     net::{EndId, Family, Net},
     poll::{Instance, Object},
     rng::whole_ns,
+    seats::Seats,
     trace::{Trace, What},
 };
 
@@ -49,6 +51,8 @@ pub(crate) struct State {
     pub(crate) vacant_clients: Vec<u32>,
     /// The owners of the accept locks.
     pub(crate) locks: Vec<Option<u32>>,
+    /// What the workers of each server share.
+    pub(crate) seats: Vec<Seats>,
     /// Somebody who slept was woken, by what has just happened.
     roused: bool,
     /// Raised by every waker, from anywhere: one of the pollers may have been woken.
@@ -76,6 +80,7 @@ impl State {
             clients: Vec::new(),
             vacant_clients: Vec::new(),
             locks: Vec::new(),
+            seats: Vec::new(),
             roused: false,
             woken: Arc::default(),
             end_ns: u64::MAX,
@@ -186,11 +191,13 @@ impl State {
     }
 
     /// Who holds what: the answer to a poller.
-    pub(crate) fn holds(net: &Net, object: Object) -> Ready {
+    pub(crate) fn holds(net: &Net, seats: &[Seats], object: Object) -> Ready {
         match object {
             Object::End(id) => net.end(id).ready(net.end(id.other())),
             Object::Listener(id) if net.listening.socket(id).queue.is_empty() => Ready::NONE,
             Object::Listener(_) => Ready::READABLE,
+            Object::Bell(id) if seats[id.server as usize].bell(id.index).rings => Ready::READABLE,
+            Object::Bell(_) => Ready::NONE,
         }
     }
 

@@ -49,6 +49,7 @@ impl State {
                 self.forget_watches_of(process, fd);
                 self.leave_listener(id);
             }
+            Object::Bell(_) => self.forget_watches_of(process, fd),
         }
     }
 
@@ -96,24 +97,41 @@ impl State {
     /// held stays taken until somebody notices.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(What::Die, u64::from(process), 0);
+        self.close_all(process);
+        let after_ns = whole_ns(self.rng.time(&self.conditions.reap));
+        self.enter_after(after_ns, Happening::Reap(process));
+    }
+
+    /// A process exits by itself: what its destructors give back and what the kernel closes is free
+    /// at once.
+    pub(crate) fn exit(&mut self, process: u32) {
+        self.note(What::Exit, u64::from(process), 0);
+        self.close_all(process);
+        self.release_shared(process);
+    }
+
+    fn close_all(&mut self, process: u32) {
         for fd in self.processes[process as usize].descriptors.numbers() {
             self.close_descriptor(process, fd);
         }
         self.processes[process as usize].is_dead = true;
         self.set_sleeping(process, false);
-        let after_ns = whole_ns(self.rng.time(&self.conditions.reap));
-        self.enter_after(after_ns, Happening::Reap(process));
     }
 
-    /// The parent notices a death, and frees the locks.
+    /// The parent notices a death: it frees the locks and clears the seat.
     pub(crate) fn reap(&mut self, process: u32) {
         self.note(What::Reap, u64::from(process), 0);
+        self.release_shared(process);
+        self.processes[process as usize].is_reaped = true;
+    }
+
+    fn release_shared(&mut self, process: u32) {
         for owner in &mut self.locks {
             if *owner == Some(process) {
                 *owner = None;
             }
         }
-        self.processes[process as usize].is_reaped = true;
+        self.bury(process);
     }
 
     /// Tries to take a lock for a process.

@@ -70,6 +70,10 @@ impl State {
         match object {
             Object::End(id) => &mut self.net.end_mut(id).watches,
             Object::Listener(id) => &mut self.net.listening.socket_mut(id).watches,
+            Object::Bell(id) => {
+                let seats = &mut self.seats[id.server as usize];
+                &mut seats.bell_mut(id.index).watches
+            }
         }
     }
 
@@ -108,8 +112,9 @@ impl State {
 
     /// Whether a wait would end at once.
     pub(crate) fn would_report(&mut self, poller: u32) -> bool {
-        let (net, instance) = (&self.net, &mut self.pollers[poller as usize]);
-        instance.is_woken() || instance.would_report(|object| Self::holds(net, object))
+        let (net, seats) = (&self.net, &self.seats);
+        let instance = &mut self.pollers[poller as usize];
+        instance.is_woken() || instance.would_report(|object| Self::holds(net, seats, object))
     }
 
     /// One wait of a loop that waits alone: lets time pass until there is something to report.
@@ -137,13 +142,17 @@ impl State {
     /// What a wait finds that does not wait; or that has slept, and is over.
     pub(crate) fn look(&mut self, poller: u32, events: &mut Events) -> Result<()> {
         self.trouble_clocks();
-        if self.fails(Fault::InterruptedWait) {
+        // A signal may come before an event, which the next wait then tells of. But whom the kernel
+        // chose to wake for a client hears of the client: else it would have chosen another.
+        let is_chosen = self.pollers[poller as usize].is_chosen();
+        if !is_chosen && self.fails(Fault::InterruptedWait) {
             return Err(Error::Interrupted);
         }
         self.trouble_readiness(poller);
-        let (net, instance) = (&self.net, &mut self.pollers[poller as usize]);
+        let (net, seats) = (&self.net, &self.seats);
+        let instance = &mut self.pollers[poller as usize];
         let before = events.len();
-        instance.collect(events, |object| Self::holds(net, object));
+        instance.collect(events, |object| Self::holds(net, seats, object));
         let now_ns = self.agenda.now_ns();
         let after = events.iter().skip(before);
         let count = events.len() - before;

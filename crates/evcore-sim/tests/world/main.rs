@@ -4,6 +4,7 @@
 mod clients;
 mod echo;
 mod faults;
+mod peers;
 mod repeating;
 mod waits;
 mod workers;

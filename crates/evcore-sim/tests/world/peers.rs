@@ -1,0 +1,138 @@
+//! Workers who share a load: that somebody always listens, and that all get the same.
+
+use std::time::Duration;
+
+use evcore::{EventLoop, Step, Table, balancer::Policy};
+use evcore_sim::{
+    App, Conditions, Ending, Process, Script, SimListener, SimPeers, SimStream, Workers, World,
+};
+
+use crate::echo::address;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Takes who comes, says a word and keeps the connection.
+struct Host {
+    ev: EventLoop<SimListener>,
+    guests: Table<SimStream>,
+}
+
+impl Host {
+    fn new(process: &Process, peers: &SimPeers) -> Self {
+        let policy = Policy::LeastLoaded {
+            slack: Policy::DEFAULT_SLACK,
+            delay: Policy::DEFAULT_DELAY,
+        };
+        let builder = process
+            .builder()
+            .listener(process.listen(address()))
+            .connections(2_000)
+            .policy(policy)
+            .seat(peers.seat(process).expect("a seat for each worker"));
+        Self {
+            ev: builder.build().expect("a loop"),
+            guests: Table::with_capacity(2_000),
+        }
+    }
+}
+
+impl App for Host {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.ev
+    }
+
+    fn take(&mut self, step: Step<SimStream>) {
+        if let Step::Accepted(new) = step {
+            let token = self.guests.insert(new.stream).expect("there is room");
+            let stream = self.guests.get(token).expect("just inserted");
+            let interest = evcore::Interest::READ;
+            let added = self.ev.add(token, stream, interest, evcore::Mode::Edge);
+            added.expect("a fresh descriptor");
+            stream.send(b"welcome").expect("there is room");
+        }
+    }
+}
+
+fn hosts(world: &World, count: usize) -> (Workers<Host>, SimPeers) {
+    let peers = world.peers(count);
+    let shared = peers.clone();
+    let begin = move |process: &Process, _| Host::new(process, &shared);
+    (Workers::new(world, count, begin), peers)
+}
+
+#[test]
+fn a_seat_is_free_again_once_the_parent_has_noticed_the_death() {
+    let world = World::new(7);
+    world.set_conditions(Conditions {
+        reap: MS * 50..=MS * 50,
+        ..Conditions::default()
+    });
+    let (mut workers, peers) = hosts(&world, 1);
+    workers.run_for(MS);
+    assert!(peers.has_keeper());
+    workers.kill(0);
+    workers.run_for(MS * 49);
+    assert!(peers.has_keeper() && peers.seat(&world.process()).is_none());
+    workers.run_for(MS * 2);
+    assert!(workers.app(0).is_some_and(|app| app.ev.is_listening()));
+}
+
+#[test]
+fn when_whoever_listened_has_died_another_is_called() {
+    let world = World::new(7);
+    let (mut workers, _) = hosts(&world, 4);
+    for _ in 0..100 {
+        world.client(address(), Script::new().hear_end());
+        workers.run_for(MS);
+    }
+    let listening: Vec<_> = workers
+        .apps()
+        .map(|(_, app)| app.ev.is_listening())
+        .collect();
+    for (index, _) in listening.iter().enumerate().filter(|(_, it)| **it) {
+        workers.kill(index);
+    }
+    let client = world.client(address(), Script::new().hear("welcome".len()));
+    // Far less than the delay: nobody has to look by himself.
+    assert!(workers.run_until(MS * 50, |_| client.is_done()));
+    assert_eq!(client.ending(), Some(Ending::Done));
+}
+
+/// Jain's index of the connections that each has: 1, if all have the same.
+fn jain(workers: &Workers<Host>) -> f64 {
+    let loads = workers.apps().map(|(_, app)| f64::from(app.guests.len()));
+    let loads: Vec<f64> = loads.collect();
+    let sum: f64 = loads.iter().sum();
+    let squares: f64 = loads.iter().map(|load| load * load).sum();
+    let count = u32::try_from(loads.len()).expect("a few");
+    sum * sum / (f64::from(count) * squares)
+}
+
+/// The index after 1,000 clients have come, so many at a time, and stayed.
+fn share(count: usize, burst: usize) -> f64 {
+    let world = World::new(7);
+    let (mut workers, _) = hosts(&world, count);
+    workers.run_for(MS);
+    for client in 1..=1_000 {
+        world.client(address(), Script::new().hear_end());
+        if client % burst == 0 {
+            workers.run_for(MS);
+        }
+    }
+    workers.run_for(MS * 10);
+    let guests: u32 = workers.apps().map(|(_, app)| app.guests.len()).sum();
+    assert_eq!(guests, 1_000);
+    jain(&workers)
+}
+
+#[test]
+fn long_lived_connections_are_spread_evenly() {
+    for (count, burst) in [(4, 1), (4, 64), (8, 1), (8, 64)] {
+        let jain = share(count, burst);
+        println!("{count} workers, {burst} at a time: {jain:.3}");
+        assert!(
+            jain >= 0.97,
+            "{count} workers, {burst} at a time: {jain:.3}"
+        );
+    }
+}
