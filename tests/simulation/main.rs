@@ -2,14 +2,15 @@
 //!
 //! `subject` is a small server that uses every part of the loop and keeps an account of it
 //! (`audit`); `visitors` are its clients, `setting` is its shape, and a seed decides about all
-//! three. `httpd` is the example server itself. `canary` plants bugs into the loop, to see that
-//! they are found.
+//! three. `deafness` watches that somebody accepts whoever waits. `httpd` is the example server
+//! itself. `canary` plants bugs into the loop, to see that they are found.
 //!
 //! A seed that fails is printed with the command that runs it again.
 
 mod audit;
 #[cfg(evcore_planted)]
 mod canary;
+mod deafness;
 mod setting;
 mod subject;
 mod visitors;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use evcore_sim::{Fault, Workers, World, check};
 
+use deafness::Deafness;
 use setting::Setting;
 use subject::Subject;
 use visitors::{Manners, Visitor};
@@ -27,19 +29,25 @@ const LONG: Duration = Duration::from_secs(900);
 
 /// A server, its clients, and its end.
 fn live(world: &World, setting: Setting, manners: Manners) -> Vec<Visitor> {
+    world.note(&format!("{setting:?}"));
     setting.prepare(world);
     let mut rng = world.rng();
-    let mutex = world.mutex();
-    let workers = setting.workers;
+    let (workers, shared) = (setting.workers, setting.shared(world));
+    let mut deafness = Deafness::new(world, setting.patience());
     let mut server = Workers::new(world, workers, move |process, _| {
-        Subject::new(process, &setting, &mutex)
+        Subject::new(process, &setting, &shared)
     });
     let mut visitors = Vec::new();
     for _ in 0..10 + rng.below(30) {
         visitors.push(Visitor::comes(world, &mut rng, manners));
         // Some come together, so that a batch has several events and a listener several clients.
         if rng.below(3) == 0 {
-            server.run_for(rng.time(&(Duration::ZERO..=Duration::from_secs(6))));
+            let pause = rng.time(&(Duration::ZERO..=Duration::from_secs(6)));
+            run_for(&mut server, pause, &mut deafness);
+        }
+        if manners == Manners::Any && workers > 1 && rng.below(64) == 0 {
+            // One leaves, with those who are idle there, and the others go on.
+            server.app_mut(0).into_iter().for_each(Subject::shut_down);
         }
     }
     let gone = |visitors: &[Visitor]| visitors.iter().all(Visitor::is_gone);
@@ -48,11 +56,18 @@ fn live(world: &World, setting: Setting, manners: Manners) -> Vec<Visitor> {
             world.now() < LONG,
             "somebody was neither answered nor sent away"
         );
-        server.run_for(Duration::from_secs(5));
+        run_for(&mut server, Duration::from_secs(5), &mut deafness);
     }
     end(&mut server, workers);
     visitors.iter().for_each(Visitor::check);
     visitors
+}
+
+fn run_for(server: &mut Workers<Subject>, time: Duration, deafness: &mut Deafness) {
+    server.run_until(time, |server| {
+        deafness.look(server);
+        false
+    });
 }
 
 /// Everybody has gone, so the server can go too; whatever begins again meanwhile is told as well.

@@ -5,14 +5,25 @@ use std::time::Duration;
 use evcore::{
     Budgets, EventLoop, Mode,
     balancer::Policy,
+    poller::Abilities,
     timer::{NeverEarly, TimerHeap, TimerTree},
 };
-use evcore_sim::{Chance, Conditions, Fault, Faults, Process, Rng, SimListener, SimMutex, World};
+use evcore_sim::{
+    Chance, Conditions, Fault, Faults, Process, Rng, SimListener, SimMutex, SimPeers, World,
+};
 
-use crate::audit::Punctuality;
+use crate::{audit::Punctuality, deafness::Patience};
 
 /// Where the server listens.
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+
+/// What keeps a worker from its work.
+pub(crate) const DISTURBING: [Fault; 4] = [
+    Fault::Stop,
+    Fault::Kill,
+    Fault::SlowStep,
+    Fault::OutOfDescriptors,
+];
 
 /// The server of one seed, and its world.
 #[derive(Clone, Debug)]
@@ -26,7 +37,14 @@ pub(crate) struct Setting {
     timers: Timers,
     resolution: Option<Duration>,
     /// What the poller can by itself.
-    edges: bool,
+    abilities: Abilities,
+}
+
+/// What the workers of one server share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) mutex: SimMutex,
+    peers: SimPeers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +55,17 @@ enum Timers {
 }
 
 impl Setting {
-    /// Under all faults, or without the clock's, so that it can be told whether anybody is late.
+    /// Under all faults, or without the clock's, so that it can be told whether anybody is late; or
+    /// without those of workers.
     pub(crate) fn faulty(rng: &mut Rng) -> Self {
-        let faults = if rng.below(2) == 0 {
-            Faults::all()
-        } else {
-            Faults::all().without(Fault::ClockJump)
-        };
+        let mut faults = Faults::all();
+        if rng.below(2) == 0 {
+            faults = faults.without(Fault::ClockJump);
+        }
+        if rng.below(3) == 0 {
+            // So that it can be told whether anybody is deaf without an excuse.
+            faults = DISTURBING.into_iter().fold(faults, Faults::without);
+        }
         Self::with(faults, rng)
     }
 
@@ -77,10 +99,10 @@ impl Setting {
             budgets,
             mode: [Mode::Level, Mode::Edge][rng.index(2)],
             faults,
-            policy: [Policy::Off, Policy::mutex()][rng.index(2)],
+            policy: policy(rng),
             timers,
             resolution: (rng.below(8) == 0).then_some(Duration::from_millis(100)),
-            edges: rng.below(2) == 0,
+            abilities: abilities(rng),
         }
     }
 
@@ -94,6 +116,27 @@ impl Setting {
         }
     }
 
+    /// How long clients may have to wait for somebody to accept.
+    pub(crate) fn patience(&self) -> Patience {
+        let by_lock = match self.policy {
+            Policy::Mutex { .. } => true,
+            Policy::LeastLoaded { .. } => !self.abilities.exclusive,
+            _ => false,
+        };
+        Patience {
+            has_pauses: by_lock,
+            each_has_its_own: self.policy == Policy::ReusePort,
+            clock: self.resolution.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn shared(&self, world: &World) -> Shared {
+        Shared {
+            mutex: world.mutex(),
+            peers: world.peers(self.workers),
+        }
+    }
+
     pub(crate) fn prepare(&self, world: &World) {
         world.set_faults(self.faults);
         world.set_conditions(Conditions {
@@ -102,17 +145,23 @@ impl Setting {
         });
     }
 
-    pub(crate) fn event_loop(&self, process: &Process, mutex: &SimMutex) -> EventLoop<SimListener> {
-        let mut abilities = evcore::poller::Abilities::default();
-        (abilities.edge, abilities.oneshot) = (self.edges, self.edges);
+    pub(crate) fn event_loop(&self, process: &Process, shared: &Shared) -> EventLoop<SimListener> {
+        let listener = match self.policy {
+            Policy::ReusePort => process.listen_alone(ADDRESS.into()),
+            _ => process.listen(ADDRESS.into()),
+        };
         let mut builder = process
             .builder()
-            .backend(process.backend_with(abilities))
-            .listener(process.listen(ADDRESS.into()))
+            .backend(process.backend_with(self.abilities))
+            .listener(listener)
             .connections(self.connections)
             .budgets(self.budgets)
             .policy(self.policy)
-            .lock(mutex.lock(process));
+            .lock(shared.mutex.lock(process));
+        if let Policy::LeastLoaded { .. } = self.policy {
+            let seat = shared.peers.seat(process);
+            builder = builder.seat(seat.expect("the dead have left theirs"));
+        }
         builder = match self.timers {
             Timers::Wheel => builder,
             Timers::Tree => builder.timers(TimerTree::new()),
@@ -123,6 +172,28 @@ impl Setting {
         }
         builder.build().expect("nothing is missing")
     }
+}
+
+fn policy(rng: &mut Rng) -> Policy {
+    match rng.index(6) {
+        0 => Policy::Off,
+        1 => Policy::mutex(),
+        2 => Policy::exclusive(),
+        3 => Policy::ReusePort,
+        _ => Policy::LeastLoaded {
+            // The greater is never left where so few connections fit.
+            slack: [1, Policy::DEFAULT_SLACK][rng.index(2)],
+            delay: Policy::DEFAULT_DELAY,
+        },
+    }
+}
+
+fn abilities(rng: &mut Rng) -> Abilities {
+    let edges = rng.below(2) == 0;
+    let mut abilities = Abilities::default();
+    (abilities.edge, abilities.oneshot) = (edges, edges);
+    abilities.exclusive = rng.below(2) == 0;
+    abilities
 }
 
 /// So that each of them is used up now and then.

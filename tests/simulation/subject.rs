@@ -7,9 +7,12 @@
 use std::{io::ErrorKind, time::Duration};
 
 use evcore::{EventLoop, Interest, Mode, Ready, Side, Step, Table, Token};
-use evcore_sim::{App, Process, SimListener, SimMutex, SimStream};
+use evcore_sim::{App, Process, SimListener, SimStream};
 
-use crate::{audit::Audit, setting::Setting};
+use crate::{
+    audit::Audit,
+    setting::{Setting, Shared},
+};
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
@@ -27,12 +30,14 @@ pub(crate) struct Subject {
     conns: Table<Connection>,
     audit: Audit,
     process: Process,
-    mutex: SimMutex,
+    shared: Shared,
     mode: Mode,
     /// How many have come: their serial numbers.
     comers: u64,
     /// What the loop had delivered from its posted queue when it was last looked at.
     posted: u64,
+    /// It was asked to come to an end.
+    is_leaving: bool,
 }
 
 #[derive(Debug)]
@@ -82,22 +87,33 @@ enum Fate {
 }
 
 impl Subject {
-    pub(crate) fn new(process: &Process, setting: &Setting, mutex: &SimMutex) -> Self {
+    pub(crate) fn new(process: &Process, setting: &Setting, shared: &Shared) -> Self {
         Self {
-            ev: setting.event_loop(process, mutex),
+            ev: setting.event_loop(process, shared),
             conns: Table::with_capacity(setting.connections),
             audit: Audit::new(setting.budgets, setting.punctuality()),
             process: process.clone(),
-            mutex: mutex.clone(),
+            shared: shared.clone(),
             mode: setting.mode,
             comers: 0,
             posted: 0,
+            is_leaving: false,
         }
     }
 
     /// Asks it to come to an end.
     pub(crate) fn shut_down(&mut self) {
         self.ev.shutdown(Duration::from_secs(60));
+        self.is_leaving = true;
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
+    /// Whether there is a place for a client.
+    pub(crate) fn has_room(&self) -> bool {
+        self.conns.len() < self.conns.capacity()
     }
 
     /// It has come to its end in time: nobody is left.
@@ -273,7 +289,7 @@ impl Subject {
             let now_ns = self.ev.clock().monotonic_ns();
             self.audit.expires(token, side, now_ns);
             assert_ne!(
-                self.mutex.owner(),
+                self.shared.mutex.owner(),
                 Some(self.process.id()),
                 "a timer fired while the accept lock was held"
             );
@@ -299,10 +315,20 @@ impl App for Subject {
     }
 
     fn turn_over(&mut self) {
+        if self.ev.is_done() {
+            // Whoever is left was given up: the process exits, and the kernel closes.
+            for token in self.conns.tokens().collect::<Vec<_>>() {
+                self.end(token);
+            }
+        }
         let now = self.process.world().now();
         let now_ns = self.ev.clock().monotonic_ns();
         self.audit.turn_over(now, now_ns, self.ev.stats());
-        assert_ne!(self.mutex.owner(), Some(self.process.id()), "a lock kept");
+        assert_ne!(
+            self.shared.mutex.owner(),
+            Some(self.process.id()),
+            "a lock kept"
+        );
     }
 
     fn turn_left(&mut self) {

@@ -93,8 +93,8 @@ impl State {
         }
     }
 
-    /// Ends a process, be it killed or at its end: the kernel closes what it had. A lock that it
-    /// held stays taken until somebody notices.
+    /// Kills a process: the kernel closes what it had. A lock that it held stays taken until
+    /// somebody notices, and so does its seat.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(What::Die, u64::from(process), 0);
         self.close_all(process);
