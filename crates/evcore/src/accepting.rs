@@ -152,11 +152,14 @@ impl<L: Listen> Accepting<L> {
                 }
                 Ok(Accept::Drained) => self.refill_reserve(),
                 Ok(Accept::OutOfDescriptors(shortage)) => {
+                    // Somebody waits there still: the next plan calls another worker for him.
+                    self.queue.post(id);
                     self.run_out(listener, shortage, now_ms, stats);
                     return None;
                 }
                 Err(error) => {
                     self.failure = Some(error.into());
+                    self.queue.post(id);
                     // It may well stay readable, and must not make the loop spin.
                     self.backoff.pause(now_ms);
                     return None;

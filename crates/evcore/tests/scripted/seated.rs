@@ -141,6 +141,21 @@ fn a_full_keeper_resigns_though_nobody_else_has_room_and_joins_at_its_first_free
 }
 
 #[test]
+fn who_cannot_accept_calls_another_for_those_who_wait() {
+    let (mut stage, place) = seated(100);
+    place.show(Keeper::Other, Some(0));
+    stage.turn();
+    stage.break_listener(0);
+    stage.report_listeners(&[0]);
+    assert_eq!(stage.turn(), []);
+    assert!(stage.ev.wait().is_err(), "it tells of the listener first");
+    assert_eq!(place.told(), []);
+    stage.turn();
+    assert!(!stage.ev.is_listening(), "it pauses");
+    assert_eq!(place.told(), [Told::Call(7)]);
+}
+
+#[test]
 fn closing_the_listeners_resigns() {
     let (mut stage, place) = seated(2);
     stage.ev.close_listeners().unwrap();
