@@ -56,7 +56,7 @@ impl Peers {
 
     /// Peers with `seats` seats, from 1 to [`MAX_SEATS`](Self::MAX_SEATS).
     ///
-    /// As many as there are workers at a time: twice their number where a reload starts new ones
+    /// As many as there are workers at a time: several times their number where a reload starts new ones
     /// before the old have gone. Each costs a cache line and a descriptor in every worker (two where
     /// there is no eventfd), and every look reads all lines.
     ///

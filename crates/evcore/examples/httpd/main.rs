@@ -119,7 +119,9 @@ fn make_room_for_descriptors(options: &Options) -> io::Result<()> {
     /// Standard streams, listeners, the poller, the waker, signals.
     const BESIDES: u64 = 32;
     let here = if options.threads { options.workers } else { 1 };
-    let wanted = (u64::from(options.connections) + BESIDES) * here as u64;
+    // Each worker can call each of its peers.
+    let bells = master::peers(options) as u64;
+    let wanted = (u64::from(options.connections) + BESIDES) * here as u64 + bells;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (Some(current), allowed) = (current, maximum.unwrap_or(u64::MAX)) else {
         return Ok(());
