@@ -60,10 +60,11 @@ fn quit_leaves_those_who_have_not_asked_yet_a_moment_to_do_so() {
             (idle(&server), server.connect(), server.connect());
         server.wait_for_status("the new ones are known", |status| status.active == 4);
         server.signal(Signal::QUIT);
-        assert!(served.is_ended(), "the workers have been told");
+        assert!(served.is_ended(), "a worker has been told");
         let response = asks.get("/");
         assert_eq!(response.status, 200);
-        assert!(response.closes());
+        // Of another worker, perhaps, that is told a moment later, and then finds it idle.
+        assert!(response.closes() || asks.is_ended());
         assert!(silent.is_ended());
     }
 }
