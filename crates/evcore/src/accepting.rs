@@ -54,8 +54,15 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
-    /// What the balancer says of this turn; the lock may be held from here on.
-    pub(crate) fn plan(&mut self, now_ms: u64, load: Load, poller: &Poller) -> Plan {
+    /// What the balancer says of this turn; the lock may be held from here on. After a batch that was
+    /// full, the kernel may still have to tell of a listener.
+    pub(crate) fn plan(
+        &mut self,
+        now_ms: u64,
+        load: Load,
+        batch_was_full: bool,
+        poller: &Poller,
+    ) -> Plan {
         self.backoff.expire(now_ms);
         // Without listeners, or out of descriptors, there is no place to put a client either.
         let load = if self.listeners.is_empty() || self.backoff.is_paused(now_ms) {
@@ -64,7 +71,8 @@ impl<L: Listen> Accepting<L> {
             load
         };
         let exclusive = poller.abilities().exclusive;
-        let left_waiting = !self.queue.is_empty();
+        // Whose event is left in the kernel is known to no other worker, if this one leaves.
+        let left_waiting = !self.queue.is_empty() || (self.listening && batch_was_full);
         let plan = self.sharing.plan(now_ms, load, left_waiting, exclusive);
         self.allowed = plan
             .accepts_at_most

@@ -152,7 +152,8 @@ impl<L: Listen> EventLoop<L> {
         self.accepting.report_failure()?;
         let now_ms = self.clock.monotonic_ms();
         let load = self.load_to_offer();
-        let plan = self.accepting.plan(now_ms, load, &self.poller);
+        let was_full = self.batch.is_full();
+        let plan = self.accepting.plan(now_ms, load, was_full, &self.poller);
         self.accepting.follow(&plan, now_ms, &mut self.poller)?;
         self.stats.calls += u64::from(plan.calls.is_some());
         Ok(self.timeout(&plan, now_ns))

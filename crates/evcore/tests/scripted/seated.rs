@@ -2,7 +2,10 @@
 
 use std::{cell::RefCell, os::fd::RawFd, rc::Rc};
 
-use evcore::balancer::{Keeper, Load, Peer, Policy, Seat, View};
+use evcore::{
+    Budgets,
+    balancer::{Keeper, Load, Peer, Policy, Seat, View},
+};
 
 use crate::{script::Did, stage::Stage};
 
@@ -80,11 +83,16 @@ impl Seat for Place {
 
 /// A worker under `LeastLoaded` that listens, with room for so many.
 fn seated(connections: u32) -> (Stage, Place) {
+    seated_with(connections, Budgets::default())
+}
+
+fn seated_with(connections: u32, budgets: Budgets) -> (Stage, Place) {
     let place = Place::new();
     let mut stage = Stage::built(1, |builder, script| {
         script.make_exclusive();
         let builder = builder.backend(script.clone()).connections(connections);
-        builder.policy(Policy::least_loaded()).seat(place.clone())
+        let builder = builder.budgets(budgets).seat(place.clone());
+        builder.policy(Policy::least_loaded())
     });
     stage.turn();
     assert!(stage.ev.is_listening());
@@ -153,6 +161,28 @@ fn who_cannot_accept_calls_another_for_those_who_wait() {
     stage.turn();
     assert!(!stage.ev.is_listening(), "it pauses");
     assert_eq!(place.told(), [Told::Call(7)]);
+}
+
+#[test]
+fn who_leaves_after_a_full_batch_calls_another_since_a_client_may_have_been_behind_it() {
+    let batch = Budgets {
+        batch: 2,
+        ..Budgets::default()
+    };
+    for events in [1, 2] {
+        let (mut stage, place) = seated_with(100, batch);
+        let tokens = [(); 4].map(|()| stage.join());
+        stage.report_readable(&tokens[..events]);
+        stage.turn();
+        place.told();
+
+        stage.join();
+        place.show(Keeper::Other, Some(0));
+        stage.turn();
+        assert!(!stage.ev.is_listening());
+        let is_full = events == 2;
+        assert_eq!(place.told(), [Told::Call(7)][..usize::from(is_full)]);
+    }
 }
 
 #[test]
