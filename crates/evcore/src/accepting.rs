@@ -207,13 +207,18 @@ impl<L: Listen> Accepting<L> {
         self.backoff.descriptor_closed();
     }
 
-    /// Closes the listeners for good.
-    pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
+    /// Closes the listeners for good, and calls another worker in place of this one.
+    pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
+        // Also where it has not the duty: of who waits, only this worker may have been told.
+        let is_missed = self.listening || self.sharing.is_called();
         self.sharing.resign();
         let stopped = self.stop_listening(poller);
         self.listeners.clear();
         self.reserve = Reserve::none();
         self.release_lock();
+        if is_missed {
+            stats.calls += u64::from(self.sharing.call_another());
+        }
         stopped
     }
 

@@ -43,13 +43,14 @@ impl<L: Listen> EventLoop<L> {
     /// Closes the listeners of this worker for good: the first step of an orderly end, which
     /// [`shutdown`](Self::shutdown) takes by itself.
     ///
-    /// Clients that wait in the backlog are left to the other workers that share it.
+    /// Clients that wait in the backlog are left to the other workers that share it, of whom one is
+    /// called if this one listened and has a [seat](crate::Builder::seat).
     ///
     /// # Errors
     ///
     /// The poller's; the listeners are closed all the same.
     pub fn close_listeners(&mut self) -> Result<()> {
-        self.accepting.close(&mut self.poller)
+        self.accepting.close(&mut self.poller, &mut self.stats)
     }
 
     fn end(&mut self, token: Token, leave: impl FnOnce(&mut Poller, u64)) -> bool {

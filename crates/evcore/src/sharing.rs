@@ -65,7 +65,7 @@ impl Sharing {
             load,
             accepted: mem::take(&mut self.accepted),
             left_waiting,
-            called: seat.as_ref().is_some_and(|seat| seat.is_called()),
+            called: is_called(seat.as_deref()),
             exclusive,
             ..Situation::at(now_ms)
         };
@@ -98,6 +98,22 @@ impl Sharing {
         }
     }
 
+    /// Whether another worker waits for this one to come.
+    pub(crate) fn is_called(&self) -> bool {
+        is_called(self.seat.as_deref())
+    }
+
+    /// Shows the others that there is no place here, and calls the least loaded of them, if any has
+    /// one. Says whether it did.
+    pub(crate) fn call_another(&mut self) -> bool {
+        let Some(seat) = &mut self.seat else {
+            return false;
+        };
+        let least = seat.look(NO_PLACE).least;
+        least.into_iter().for_each(|peer| seat.call(peer.seat));
+        least.is_some()
+    }
+
     /// Hears a call, which the next plan answers.
     pub(crate) fn hear(&mut self) -> bool {
         self.seat.as_mut().map(|seat| seat.silence()).is_some()
@@ -122,6 +138,16 @@ impl Sharing {
             lock.unlock();
         }
     }
+}
+
+/// The load of a worker that no client can go to.
+const NO_PLACE: Load = Load {
+    active: 0,
+    capacity: 0,
+};
+
+fn is_called(seat: Option<&dyn Seat>) -> bool {
+    seat.is_some_and(Seat::is_called)
 }
 
 /// What a call makes readable.

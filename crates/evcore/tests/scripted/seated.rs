@@ -1,13 +1,16 @@
 //! What a worker among others does with its listeners, and tells the others.
 
-use std::{cell::RefCell, os::fd::RawFd, rc::Rc};
+use std::{cell::RefCell, os::fd::RawFd, rc::Rc, time::Duration};
 
 use evcore::{
-    Budgets,
+    Budgets, Ready,
     balancer::{Keeper, Load, Peer, Policy, Seat, View},
 };
 
-use crate::{script::Did, stage::Stage};
+use crate::{
+    script::Did,
+    stage::{Stage, readable},
+};
 
 /// A seat from which is seen what the test says, and a record of what is told there.
 #[derive(Clone, Debug)]
@@ -186,10 +189,46 @@ fn who_leaves_after_a_full_batch_calls_another_since_a_client_may_have_been_behi
 }
 
 #[test]
-fn closing_the_listeners_resigns() {
+fn closing_the_listeners_resigns_and_calls_another() {
     let (mut stage, place) = seated(2);
+    place.show(Keeper::Nobody, Some(0));
     stage.ev.close_listeners().unwrap();
-    assert_eq!(place.told(), [Told::Resign]);
+    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+}
+
+#[test]
+fn who_shuts_down_calls_another_for_those_of_whom_only_it_was_told() {
+    let (mut stage, place) = seated(100);
+    let token = stage.join();
+    place.show(Keeper::Other, Some(0));
+    let (conn, listener) = (stage.fd(token), stage.listener_fd(0));
+    let events = [conn, listener].map(|fd| (fd, Ready::READABLE));
+    stage.script.report(events.to_vec());
+    stage.wait();
+    assert_eq!(stage.step(), Some(readable(token)));
+    stage.ev.shutdown(Duration::from_secs(1));
+    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(stage.rest(), []);
+}
+
+#[test]
+fn who_does_not_listen_shuts_down_without_a_call_but_passes_on_the_one_it_got() {
+    for is_called in [false, true] {
+        let (mut stage, place) = seated(100);
+        for _ in 0..5 {
+            stage.join();
+        }
+        place.show(Keeper::Other, Some(0));
+        stage.turn();
+        assert!(!stage.ev.is_listening());
+        place.told();
+
+        place.0.borrow_mut().called = is_called;
+        stage.ev.shutdown(Duration::from_secs(1));
+        let expected = [Told::Resign, Told::Call(7)];
+        assert_eq!(place.told(), expected[..1 + usize::from(is_called)]);
+        assert_eq!(stage.ev.stats().calls, u64::from(is_called));
+    }
 }
 
 #[test]
