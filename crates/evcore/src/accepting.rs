@@ -226,11 +226,13 @@ impl<L: Listen> Accepting<L> {
         self.listening
     }
 
-    /// There is nothing left to accept with: all listeners pause, and one client learns of it.
+    /// There is nothing left to accept with: all listeners pause, and one client learns of it, unless
+    /// another worker has a place for him.
     fn run_out(&mut self, listener: usize, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
         let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();
-        if reserve_helps && self.backoff.turns_away(now_ms) {
+        let is_hopeless = reserve_helps && self.sharing.another().is_none();
+        if is_hopeless && self.backoff.turns_away(now_ms) {
             let listener = &self.listeners[listener];
             let has_come = || matches!(listener.accept(), Ok(Accept::Connection(..)));
             stats.turned_away += u64::from(self.reserve.lend(has_come) == Some(true));

@@ -3,7 +3,7 @@
 
 use std::{mem, os::fd::RawFd};
 
-use evcore_balancer::{Balancer, Duty, Load, Lock, Plan, Policy, Seat, Situation, View};
+use evcore_balancer::{Balancer, Duty, Load, Lock, Peer, Plan, Policy, Seat, Situation, View};
 use evcore_poller::{Interest, Mode, Pollable, Poller};
 
 use crate::{Error, Result, naming::BELL_KEY};
@@ -103,14 +103,18 @@ impl Sharing {
         is_called(self.seat.as_deref())
     }
 
-    /// Shows the others that there is no place here, and calls the least loaded of them, if any has
-    /// one. Says whether it did.
+    /// Shows the others that there is no place here, and finds the least loaded that has one. Who
+    /// does not look at the others for its policy finds none, since they do not show themselves.
+    pub(crate) fn another(&mut self) -> Option<Peer> {
+        self.seat.as_mut()?.look(NO_PLACE).least
+    }
+
+    /// Calls another worker in place of this one, if there is any. Says whether it did.
     pub(crate) fn call_another(&mut self) -> bool {
-        let Some(seat) = &mut self.seat else {
-            return false;
-        };
-        let least = seat.look(NO_PLACE).least;
-        least.into_iter().for_each(|peer| seat.call(peer.seat));
+        let least = self.another();
+        if let (Some(seat), Some(peer)) = (&mut self.seat, least) {
+            seat.call(peer.seat);
+        }
         least.is_some()
     }
 

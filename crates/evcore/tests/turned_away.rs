@@ -8,12 +8,14 @@ use std::{
     fs::File,
     io::{self, Read},
     net::TcpStream,
+    num::NonZeroU32,
     sync::Mutex,
     time::Duration,
 };
 
 use evcore::{
     EventLoop, Listener, Step,
+    balancer::{Load, Peers, Policy, Seat},
     clock::{Clock, ManualSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -116,6 +118,43 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     assert_eq!(accepted(&mut ev).len(), 2);
     assert_eq!(ev.stats().accepted, 3);
     drop(served);
+}
+
+#[test]
+fn where_another_worker_has_a_place_it_is_called_and_nobody_is_turned_away() {
+    let _alone = DESCRIPTORS.lock().unwrap();
+    let time = ManualSource::new();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().clone();
+    let peers = Peers::new(2).unwrap();
+    let [mine, mut other] = [1, 2].map(|n| peers.seat(NonZeroU32::new(n).unwrap()).unwrap());
+    let mut ev = EventLoop::builder()
+        .listener(listener)
+        .policy(Policy::least_loaded())
+        .seat(mine)
+        .clock(Clock::with_source(time.clone()))
+        .build()
+        .unwrap();
+    let load = |active| Load {
+        active,
+        capacity: 10,
+    };
+    let mut clients = [TcpStream::connect(&address).unwrap()];
+    clients[0].set_nonblocking(true).unwrap();
+    let _files = take_all_descriptors();
+
+    let _ = other.look(load(3));
+    assert_eq!(accepted(&mut ev).len(), 0);
+    assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn calls");
+    assert!(other.is_called() && !ev.is_listening());
+    assert_eq!((told(&mut clients), ev.stats().turned_away), (0, 0));
+
+    // The other one has come and gone, full: when the pause is over, nobody is left but this worker.
+    assert_eq!(other.look(load(10)).least, None, "no place there either");
+    time.advance(Duration::from_millis(500));
+    assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
+    assert!(!other.is_called());
+    assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
 }
 
 #[test]
