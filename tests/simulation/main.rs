@@ -47,7 +47,7 @@ fn live(world: &World, setting: Setting, manners: Manners) -> Vec<Visitor> {
         }
         if manners == Manners::Any && workers > 1 && rng.below(64) == 0 {
             // One leaves, with those who are idle there, and the others go on.
-            server.app_mut(0).into_iter().for_each(Subject::shut_down);
+            server.app_mut(0).into_iter().for_each(Subject::send_away);
         }
     }
     let gone = |visitors: &[Visitor]| visitors.iter().all(Visitor::is_gone);

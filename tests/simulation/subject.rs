@@ -38,6 +38,8 @@ pub(crate) struct Subject {
     posted: u64,
     /// It was asked to come to an end.
     is_leaving: bool,
+    /// It may come to that before its clients do.
+    may_give_up: bool,
 }
 
 #[derive(Debug)]
@@ -98,13 +100,20 @@ impl Subject {
             comers: 0,
             posted: 0,
             is_leaving: false,
+            may_give_up: false,
         }
     }
 
-    /// Asks it to come to an end.
+    /// Asks it to come to an end, now that its clients have: nobody is to be left.
     pub(crate) fn shut_down(&mut self) {
         self.ev.shutdown(Duration::from_secs(60));
         self.is_leaving = true;
+    }
+
+    /// Sends it away in the midst of its clients, who may outlast it.
+    pub(crate) fn send_away(&mut self) {
+        self.shut_down();
+        self.may_give_up = true;
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
@@ -315,7 +324,7 @@ impl App for Subject {
     }
 
     fn turn_over(&mut self) {
-        if self.ev.is_done() {
+        if self.may_give_up && self.ev.is_done() {
             // Whoever is left was given up: the process exits, and the kernel closes.
             for token in self.conns.tokens().collect::<Vec<_>>() {
                 self.end(token);
