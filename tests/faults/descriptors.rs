@@ -14,12 +14,21 @@ const PAUSE_MS: u128 = 500;
 /// The most workers of a setup.
 const WORKERS: u128 = 2;
 
-const SETUPS: [&[&str]; 4] = [
+/// More turns a second than pauses, delays and calls ever make; a spin makes thousands of times more.
+const TURNS_A_SECOND: f64 = 100.0;
+
+const SETUPS: [&[&str]; 7] = [
     &["--workers", "1", "--poller", "epoll"],
     &["--workers", "1", "--poller", "poll"],
     &["--workers", "2", "--accept", "mutex"],
     &["--workers", "2", "--accept", "off"],
+    &["--workers", "2", "--accept", "exclusive"],
+    &["--workers", "2", "--accept", "reuseport"],
+    &["--workers", "2", "--accept", "least-loaded"],
 ];
+
+/// The policies under which whoever has a place can take in who waits.
+const SHARING: [&str; 4] = ["off", "mutex", "exclusive", "least-loaded"];
 
 #[test]
 fn those_that_fit_are_served_and_the_others_when_a_place_is_free() {
@@ -85,22 +94,28 @@ fn while_clients_wait_for_a_place_nobody_spins() {
             200,
             "it has met the shortage"
         );
-        let mut pids = server.worker_pids();
-        pids.push(server.pid());
-        let before = Server::cpu_ticks(&pids);
-        assert_eq!(first.get("/sleep/2000").status, 200);
-        let used = Server::cpu_ticks(&pids) - before;
-        // Of 200 ticks of 10 ms: 2 %. A spin would take them all.
+        let (before, begun) = (turns(&mut first), Instant::now());
+        assert_eq!(first.get("/sleep/1000").status, 200);
+        let made = turns(&mut first) - before;
+        let seconds = begun.elapsed().as_secs_f64();
         assert!(
-            used <= 4,
-            "{setup:?}: {used} ticks of CPU in two idle seconds"
+            made <= TURNS_A_SECOND * seconds,
+            "{setup:?}: {made} turns in {seconds} idle seconds"
         );
     }
 }
 
+/// How many turns all workers have made by now.
+fn turns(client: &mut Client) -> f64 {
+    let response = client.get("/status.json");
+    let of_each = response.text().split("\"turns\":").skip(1);
+    let numbers = of_each.map(|rest| rest.split(',').next()?.parse::<f64>().ok());
+    numbers.sum::<Option<f64>>().expect("numbers")
+}
+
 #[test]
 fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
-    for accept in ["off", "mutex"] {
+    for accept in SHARING {
         let options = ["--workers", "2", "--accept", accept, "--connections", "3"];
         let server = Server::start(&options);
         let begin = |_| {
@@ -122,7 +137,7 @@ fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
 
 #[test]
 fn one_place_and_one_accept_a_turn_are_enough_for_everybody_in_turn() {
-    for accept in ["off", "mutex"] {
+    for accept in SHARING {
         let server = Server::start(&[
             "--workers",
             "2",

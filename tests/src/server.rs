@@ -179,16 +179,6 @@ impl Server {
         status.expect("just waited for")
     }
 
-    /// The CPU time that these processes have used so far, in clock ticks, from `/proc`.
-    ///
-    /// # Panics
-    ///
-    /// Where there is no such process.
-    #[must_use]
-    pub fn cpu_ticks(pids: &[u32]) -> u64 {
-        pids.iter().map(|pid| ticks_of(*pid)).sum()
-    }
-
     /// The worker processes that there are now, from `/proc`.
     ///
     /// # Panics
@@ -217,21 +207,6 @@ pub fn signal_to(pid: u32, signal: Signal) {
         .and_then(Pid::from_raw)
         .expect("a process id");
     kill_process(pid, signal).expect("it lives");
-}
-
-fn ticks_of(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    // Behind the name, which may hold anything: state is the 3rd field, utime and stime 14 and 15.
-    let fields: Vec<_> = stat
-        .rsplit(')')
-        .next()
-        .expect("a name")
-        .split_whitespace()
-        .collect();
-    [11, 12]
-        .iter()
-        .map(|at| fields[*at].parse::<u64>().expect("a number"))
-        .sum()
 }
 
 impl Drop for Server {
