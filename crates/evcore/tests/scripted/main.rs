@@ -2,6 +2,7 @@
 //! told: no sleep, no thread, and no kernel but for clients of the listeners.
 
 mod owed;
+mod place;
 mod script;
 mod stage;
 

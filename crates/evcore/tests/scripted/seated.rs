@@ -1,88 +1,17 @@
 //! What a worker among others does with its listeners, and tells the others.
 
-use std::{cell::RefCell, os::fd::RawFd, rc::Rc, time::Duration};
+use std::time::Duration;
 
 use evcore::{
     Budgets, Ready,
-    balancer::{Keeper, Load, Peer, Policy, Seat, View},
+    balancer::{Keeper, Policy},
 };
 
 use crate::{
+    place::{Place, Told},
     script::Did,
     stage::{Stage, readable},
 };
-
-/// A seat from which is seen what the test says, and a record of what is told there.
-#[derive(Clone, Debug)]
-struct Place(Rc<RefCell<Seen>>);
-
-#[derive(Debug)]
-struct Seen {
-    called: bool,
-    view: View,
-    told: Vec<Told>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
-    Take,
-    Resign,
-    Call(u32),
-}
-
-impl Place {
-    fn new() -> Self {
-        Self(Rc::new(RefCell::new(Seen {
-            called: false,
-            view: View::alone(),
-            told: Vec::new(),
-        })))
-    }
-
-    /// From here on this is seen of the others: who keeps, and the least load, which is seat 7's.
-    fn show(&self, keeper: Keeper, least: Option<u32>) {
-        let least = least.map(|load| Peer { seat: 7, load });
-        self.0.borrow_mut().view = View { keeper, least };
-    }
-
-    fn told(&self) -> Vec<Told> {
-        std::mem::take(&mut self.0.borrow_mut().told)
-    }
-
-    fn tell(&self, told: Told) {
-        self.0.borrow_mut().told.push(told);
-    }
-}
-
-impl Seat for Place {
-    fn is_called(&self) -> bool {
-        self.0.borrow().called
-    }
-
-    fn look(&mut self, _load: Load) -> View {
-        let mut seen = self.0.borrow_mut();
-        seen.called = false;
-        seen.view
-    }
-
-    fn take(&mut self) {
-        self.tell(Told::Take);
-    }
-
-    fn resign(&mut self) {
-        self.tell(Told::Resign);
-    }
-
-    fn call(&mut self, peer: u32) {
-        self.tell(Told::Call(peer));
-    }
-
-    fn bell(&self) -> Option<RawFd> {
-        None
-    }
-
-    fn silence(&mut self) {}
-}
 
 /// A worker under `LeastLoaded` that listens, with room for so many.
 fn seated(connections: u32) -> (Stage, Place) {
@@ -129,7 +58,7 @@ fn a_called_worker_joins_and_takes_over() {
     place.show(Keeper::Other, Some(0));
     stage.turn();
     assert!(!stage.ev.is_listening());
-    place.0.borrow_mut().called = true;
+    place.set_called(true);
     stage.turn();
     assert!(stage.ev.is_listening());
     assert_eq!(place.told(), [Told::Take]);
@@ -223,7 +152,7 @@ fn who_does_not_listen_shuts_down_without_a_call_but_passes_on_the_one_it_got() 
         assert!(!stage.ev.is_listening());
         place.told();
 
-        place.0.borrow_mut().called = is_called;
+        place.set_called(is_called);
         stage.ev.shutdown(Duration::from_secs(1));
         let expected = [Told::Resign, Told::Call(7)];
         assert_eq!(place.told(), expected[..1 + usize::from(is_called)]);

@@ -1,0 +1,82 @@
+//! A worker's seat that does as it is told, and a record of what the loop says there.
+
+use std::{cell::RefCell, os::fd::RawFd, rc::Rc};
+
+use evcore::balancer::{Keeper, Load, Peer, Seat, View};
+
+/// A seat from which is seen what the test says, and a record of what is told there.
+#[derive(Clone, Debug)]
+pub(crate) struct Place(Rc<RefCell<Seen>>);
+
+#[derive(Debug)]
+struct Seen {
+    called: bool,
+    view: View,
+    told: Vec<Told>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Told {
+    Take,
+    Resign,
+    Call(u32),
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self(Rc::new(RefCell::new(Seen {
+            called: false,
+            view: View::alone(),
+            told: Vec::new(),
+        })))
+    }
+
+    /// From here on this is seen of the others: who keeps, and the least load, which is seat 7's.
+    pub(crate) fn show(&self, keeper: Keeper, least: Option<u32>) {
+        let least = least.map(|load| Peer { seat: 7, load });
+        self.0.borrow_mut().view = View { keeper, least };
+    }
+
+    pub(crate) fn told(&self) -> Vec<Told> {
+        std::mem::take(&mut self.0.borrow_mut().told)
+    }
+
+    /// Another worker calls.
+    pub(crate) fn set_called(&self, is_called: bool) {
+        self.0.borrow_mut().called = is_called;
+    }
+
+    fn tell(&self, told: Told) {
+        self.0.borrow_mut().told.push(told);
+    }
+}
+
+impl Seat for Place {
+    fn is_called(&self) -> bool {
+        self.0.borrow().called
+    }
+
+    fn look(&mut self, _load: Load) -> View {
+        let mut seen = self.0.borrow_mut();
+        seen.called = false;
+        seen.view
+    }
+
+    fn take(&mut self) {
+        self.tell(Told::Take);
+    }
+
+    fn resign(&mut self) {
+        self.tell(Told::Resign);
+    }
+
+    fn call(&mut self, peer: u32) {
+        self.tell(Told::Call(peer));
+    }
+
+    fn bell(&self) -> Option<RawFd> {
+        None
+    }
+
+    fn silence(&mut self) {}
+}
