@@ -1,6 +1,11 @@
 //! A worker's seat that does as it is told, and a record of what the loop says there.
 
-use std::{cell::RefCell, os::fd::RawFd, rc::Rc};
+use std::{
+    cell::RefCell,
+    fs::File,
+    os::fd::{AsRawFd, RawFd},
+    rc::Rc,
+};
 
 use evcore::balancer::{Keeper, Load, Peer, Seat, View};
 
@@ -13,6 +18,8 @@ struct Seen {
     called: bool,
     view: View,
     told: Vec<Told>,
+    /// Any descriptor will do, since only the script looks at it.
+    bell: File,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +27,8 @@ pub(crate) enum Told {
     Take,
     Resign,
     Call(u32),
+    /// To its own bell.
+    Silence,
 }
 
 impl Place {
@@ -28,6 +37,7 @@ impl Place {
             called: false,
             view: View::alone(),
             told: Vec::new(),
+            bell: File::open("/dev/null").unwrap(),
         })))
     }
 
@@ -44,6 +54,11 @@ impl Place {
     /// Another worker calls.
     pub(crate) fn set_called(&self, is_called: bool) {
         self.0.borrow_mut().called = is_called;
+    }
+
+    /// What a call makes readable.
+    pub(crate) fn bell_fd(&self) -> RawFd {
+        self.0.borrow().bell.as_raw_fd()
     }
 
     fn tell(&self, told: Told) {
@@ -75,8 +90,10 @@ impl Seat for Place {
     }
 
     fn bell(&self) -> Option<RawFd> {
-        None
+        Some(self.bell_fd())
     }
 
-    fn silence(&mut self) {}
+    fn silence(&mut self) {
+        self.tell(Told::Silence);
+    }
 }

@@ -65,6 +65,56 @@ fn a_called_worker_joins_and_takes_over() {
 }
 
 #[test]
+fn a_bell_ends_the_wait_without_a_step_and_the_plan_after_it_answers() {
+    let (mut stage, place) = seated(100);
+    for _ in 0..5 {
+        stage.join();
+    }
+    place.show(Keeper::Other, Some(0));
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+
+    let before = *stage.ev.stats();
+    stage
+        .script
+        .report(vec![(place.bell_fd(), Ready::READABLE)]);
+    stage.wait();
+    // It came in the midst of the wait, so the plan before it could not know.
+    place.set_called(true);
+    assert_eq!(stage.rest(), []);
+    assert_eq!(place.told(), [Told::Silence]);
+    assert!(!stage.ev.is_listening());
+    let after = stage.ev.stats();
+    assert_eq!((after.events, after.stale), (before.events + 1, 0));
+
+    stage.turn();
+    assert!(stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Take]);
+}
+
+#[test]
+fn a_full_keeper_resigns_and_calls_another_that_has_a_place() {
+    let (mut stage, place) = seated(2);
+    stage.join();
+    stage.join();
+    place.show(Keeper::Me, Some(1));
+    stage.script.record();
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(
+        stage.script.timeouts(),
+        [None],
+        "only its own steps free a place"
+    );
+    assert_eq!(stage.ev.stats().calls, 1);
+    // And once: what it left is now the other's.
+    place.show(Keeper::Other, Some(1));
+    stage.turn();
+    assert_eq!(place.told(), []);
+}
+
+#[test]
 fn a_full_keeper_resigns_though_nobody_else_has_room_and_joins_at_its_first_free_place() {
     let (mut stage, place) = seated(2);
     let [first, _] = [stage.join(), stage.join()];
