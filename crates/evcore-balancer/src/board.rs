@@ -7,14 +7,14 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
 use crate::{
+    Line, Snapshot,
+    cells::Cells,
     header::{Kind, unfit},
+    jain::jain,
     shared::Shared,
 };
 
@@ -129,10 +129,7 @@ impl Board {
     #[must_use]
     pub fn line(&self, index: usize) -> Line {
         self.assert_worker(index);
-        Line {
-            board: self.clone(),
-            index,
-        }
+        Line::new(self.clone(), index)
     }
 
     /// Sets the gauges of worker `index` to 0: active, reading, writing and waiting; and its heartbeat,
@@ -146,16 +143,7 @@ impl Board {
     ///
     /// If there is no worker `index`.
     pub fn reset_gauges(&self, index: usize) {
-        let cells = self.cells(index);
-        for gauge in [
-            &cells.active,
-            &cells.reading,
-            &cells.writing,
-            &cells.waiting,
-            &cells.heartbeat,
-        ] {
-            gauge.store(0, Relaxed);
-        }
+        self.cells(index).reset_gauges();
     }
 
     /// The numbers of worker `index`.
@@ -205,7 +193,7 @@ impl Board {
         self.lines.len()
     }
 
-    fn cells(&self, index: usize) -> &Cells {
+    pub(crate) fn cells(&self, index: usize) -> &Cells {
         self.assert_worker(index);
         &self.lines[index]
     }
@@ -216,166 +204,6 @@ impl Board {
             "no worker {index} on a board for {}",
             self.workers()
         );
-    }
-}
-
-/// A worker's own line of a [`Board`].
-///
-/// Only one worker may write to a line: two would overwrite each other's numbers.
-///
-/// ```
-/// use evcore_balancer::Board;
-///
-/// # fn main() -> std::io::Result<()> {
-/// let board = Board::shared(4)?;
-///
-/// let mut line = board.line(2);
-/// let mut mine = line.resume();
-/// mine.accepted += 1;
-/// mine.active += 1;
-/// line.publish(&mine); // once a turn
-///
-/// assert_eq!(board.snapshot(2).accepted, 1);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-pub struct Line {
-    board: Board,
-    index: usize,
-}
-
-impl Line {
-    /// Shows `snapshot` to all. Eight plain stores.
-    pub fn publish(&mut self, snapshot: &Snapshot) {
-        self.board.cells(self.index).store(snapshot);
-    }
-
-    /// What a worker starts from: the counters that its predecessor left, and no connections.
-    ///
-    /// On a line that nobody has written to yet, all 0.
-    #[must_use]
-    pub fn resume(&self) -> Snapshot {
-        Snapshot {
-            active: 0,
-            reading: 0,
-            writing: 0,
-            waiting: 0,
-            heartbeat: 0,
-            ..self.board.snapshot(self.index)
-        }
-    }
-}
-
-/// The numbers of one worker at (about) one moment, or of all workers together.
-///
-/// Counters only grow; gauges go up and down.
-///
-/// ```
-/// let start = evcore_balancer::Snapshot::default();
-/// assert_eq!(start.active, 0);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Gauge: connections open now.
-    pub active: u64,
-    /// Counter: connections accepted.
-    pub accepted: u64,
-    /// Counter: connections served, that is accepted and not dropped for want of a resource.
-    pub handled: u64,
-    /// Counter: requests.
-    pub requests: u64,
-    /// Gauge: connections on which a request is being read.
-    pub reading: u64,
-    /// Gauge: connections on which a response is being written.
-    pub writing: u64,
-    /// Gauge: connections that are idle between two requests.
-    pub waiting: u64,
-    /// A number that changes as long as the worker's loop turns, such as its clock in milliseconds;
-    /// 0 only where nobody writes.
-    ///
-    /// Who watches a worker reads it twice: one that has not changed has not turned.
-    pub heartbeat: u64,
-}
-
-impl Snapshot {
-    /// Whether a worker writes to this line: it has published a heartbeat, and its parent has not
-    /// [cleared](Board::reset_gauges) it since.
-    ///
-    /// ```
-    /// use evcore_balancer::{Board, Snapshot};
-    ///
-    /// # fn main() -> std::io::Result<()> {
-    /// let board = Board::shared(8)?; // for two workers, and those that replace them
-    /// for index in [0, 5] {
-    ///     board.line(index).publish(&Snapshot { active: 10, heartbeat: 17, ..Snapshot::default() });
-    /// }
-    /// assert!(board.snapshot(5).is_live() && !board.snapshot(1).is_live());
-    /// assert_eq!(board.jain(), 1.0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn is_live(&self) -> bool {
-        self.heartbeat != 0
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            active: self.active.saturating_add(other.active),
-            accepted: self.accepted.saturating_add(other.accepted),
-            handled: self.handled.saturating_add(other.handled),
-            requests: self.requests.saturating_add(other.requests),
-            reading: self.reading.saturating_add(other.reading),
-            writing: self.writing.saturating_add(other.writing),
-            waiting: self.waiting.saturating_add(other.waiting),
-            heartbeat: match (self.heartbeat, other.heartbeat) {
-                (0, beat) | (beat, 0) => beat,
-                (one, another) => one.min(another),
-            },
-        }
-    }
-}
-
-/// A line as it lies in memory: alone in its cache line, so that workers do not slow each other.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Cells {
-    active: AtomicU64,
-    accepted: AtomicU64,
-    handled: AtomicU64,
-    requests: AtomicU64,
-    reading: AtomicU64,
-    writing: AtomicU64,
-    waiting: AtomicU64,
-    heartbeat: AtomicU64,
-}
-
-const _: () = assert!(size_of::<Cells>() == 64, "a line is one cache line");
-
-impl Cells {
-    fn store(&self, snapshot: &Snapshot) {
-        self.active.store(snapshot.active, Relaxed);
-        self.accepted.store(snapshot.accepted, Relaxed);
-        self.handled.store(snapshot.handled, Relaxed);
-        self.requests.store(snapshot.requests, Relaxed);
-        self.reading.store(snapshot.reading, Relaxed);
-        self.writing.store(snapshot.writing, Relaxed);
-        self.waiting.store(snapshot.waiting, Relaxed);
-        self.heartbeat.store(snapshot.heartbeat, Relaxed);
-    }
-
-    fn load(&self) -> Snapshot {
-        Snapshot {
-            active: self.active.load(Relaxed),
-            accepted: self.accepted.load(Relaxed),
-            handled: self.handled.load(Relaxed),
-            requests: self.requests.load(Relaxed),
-            reading: self.reading.load(Relaxed),
-            writing: self.writing.load(Relaxed),
-            waiting: self.waiting.load(Relaxed),
-            heartbeat: self.heartbeat.load(Relaxed),
-        }
     }
 }
 
@@ -393,27 +221,9 @@ pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
     ))
 }
 
-/// (Σx)² / (n · Σx²), and 1.0 where all are zero.
-fn jain(shares: impl Iterator<Item = u64>) -> f64 {
-    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for share in shares {
-        let share = share as f64;
-        n += 1.0;
-        sum += share;
-        squares += share * share;
-    }
-    if squares == 0.0 {
-        return 1.0;
-    }
-    // Rounding may end a hair above.
-    f64::min(sum * sum / (n * squares), 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
-
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -565,19 +375,5 @@ mod tests {
         }
         board.line(3).publish(&ONE_OF_EACH);
         assert_eq!(board.jain(), 0.25);
-    }
-
-    proptest! {
-        #[test]
-        fn the_index_lies_between_one_nth_and_one(shares in prop::collection::vec(any::<u64>(), 1..20)) {
-            let index = jain(shares.iter().copied());
-            let least = 1.0 / shares.len() as f64;
-            prop_assert!((least - 1e-9..=1.0).contains(&index), "{}", index);
-        }
-
-        #[test]
-        fn equal_shares_are_fair(share: u64, n in 1_usize..20) {
-            prop_assert!(jain(std::iter::repeat_n(share, n)) > 1.0 - 1e-9);
-        }
     }
 }

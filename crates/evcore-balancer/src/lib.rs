@@ -22,7 +22,13 @@ mod bell;
 #[cfg(not(evcore_loom))]
 mod board;
 #[cfg(not(evcore_loom))]
+mod cells;
+#[cfg(not(evcore_loom))]
 mod header;
+#[cfg(not(evcore_loom))]
+mod jain;
+#[cfg(not(evcore_loom))]
+mod line;
 #[cfg(not(evcore_loom))]
 mod memory_file;
 #[cfg(not(evcore_loom))]
@@ -31,12 +37,16 @@ mod peers;
 mod shared;
 #[cfg(not(evcore_loom))]
 mod sheet;
+#[cfg(not(evcore_loom))]
+mod snapshot;
 
 mod sync;
 
 pub use balancer::Balancer;
 #[cfg(not(evcore_loom))]
-pub use board::{Board, Line, Snapshot};
+pub use board::Board;
+#[cfg(not(evcore_loom))]
+pub use line::Line;
 pub use lock::{AcceptMutex, Lock, MutexHandle, this_process};
 #[cfg(not(evcore_loom))]
 pub use peers::{PeerSeat, Peers};
@@ -48,4 +58,6 @@ pub use seat::Seat;
 #[cfg(not(evcore_loom))]
 pub use sheet::{Row, Sheet};
 pub use situation::{Load, Situation};
+#[cfg(not(evcore_loom))]
+pub use snapshot::Snapshot;
 pub use view::{Keeper, Peer, View};

@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::{
     SeatWords,
-    board::Cells,
+    cells::Cells,
     header::{HEADER_BYTES, Header, Kind},
     memory_file,
     sheet::Words,
