@@ -103,7 +103,9 @@ impl Board {
     /// # Errors
     ///
     /// [`InvalidData`](io::ErrorKind::InvalidData) with the reason, if the descriptor is of another
-    /// version of this crate, of another size, or of something else; else the operating system's.
+    /// version of this crate, of another size, of something else, or of a file whose size is not
+    /// sealed; [`Unsupported`](io::ErrorKind::Unsupported) where there are no such files (Linux and
+    /// FreeBSD have them; macOS, NetBSD, OpenBSD and illumos do not); else the operating system's.
     pub fn inherit(file: OwnedFd) -> io::Result<Self> {
         let lines = Shared::inherit(file, Kind::Board)?;
         if lines.len() > Self::MAX_WORKERS {

@@ -12,7 +12,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    const ALL: [Self; 2] = [Self::AcceptMutex, Self::Board];
+
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AcceptMutex => "accept lock",
             Self::Board => "board",
@@ -69,11 +71,14 @@ impl Header {
             let why = format!("it is of version {version}, this program's is {VERSION}");
             return Err(unfit(what, why));
         }
-        if u32_at(bytes, 12) != kind as u32 {
-            return Err(unfit(
-                what,
-                format!("it holds something else than a {what}"),
-            ));
+        let found = u32_at(bytes, 12);
+        if found != kind as u32 {
+            let mut known = Kind::ALL.into_iter();
+            let why = match known.find(|kind| *kind as u32 == found) {
+                Some(other) => format!("it holds the {}", other.name()),
+                None => format!("it holds something unknown, of kind {found}"),
+            };
+            return Err(unfit(what, why));
         }
         let (theirs, items) = (u64_at(bytes, 16), u64_at(bytes, 24));
         if theirs != item_bytes as u64 {
@@ -82,7 +87,7 @@ impl Header {
         }
         let expected = theirs
             .checked_mul(items)
-            .and_then(|size| size.checked_add(64));
+            .and_then(|size| size.checked_add(HEADER_BYTES as u64));
         match usize::try_from(items) {
             Ok(items) if items > 0 && expected == Some(file_bytes) => Ok(Self {
                 kind,
@@ -155,7 +160,8 @@ mod tests {
             ([0; 64], 256, "no shared memory of evcore"),
             (with(0, b'E'), 256, "no shared memory of evcore"),
             (with(8, 2), 256, "of version 2, this program's is 1"),
-            (lock.to_bytes(), 256, "something else than a board"),
+            (lock.to_bytes(), 256, "it holds the accept lock"),
+            (with(12, 77), 256, "something unknown, of kind 77"),
             (wider.to_bytes(), 448, "items have 128 bytes"),
             (BOARD.to_bytes(), 255, "255 bytes"),
             (BOARD.to_bytes(), 4096, "4096 bytes"),

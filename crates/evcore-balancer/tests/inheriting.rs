@@ -4,12 +4,16 @@
 
 use std::{
     fs::File,
-    io::{ErrorKind, Write},
-    os::fd::{AsFd, OwnedFd},
+    io::{ErrorKind, Read, Seek},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{fs::FileExt, net::UnixStream},
+    },
     process::{Command, Stdio},
 };
 
 use evcore_balancer::{AcceptMutex, Board, Snapshot, this_process};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 /// Tells the new program what it is to do.
 const ROLE: &str = "EVCORE_INHERITING_ROLE";
@@ -80,25 +84,118 @@ fn what_is_not_for_exec_has_no_file() {
     assert!(Board::shared(1).unwrap().file().is_none());
 }
 
-#[test]
-fn what_is_something_else_is_refused_with_the_reason() {
+/// A copy of an inheritable board as its maker has left it, but for what `change` does before its
+/// size is sealed.
+fn copy_of_a_board(change: impl FnOnce(&File)) -> File {
     let board = Board::inheritable(1).unwrap();
-    let board = || board.file().unwrap().try_clone_to_owned().unwrap();
-    let error = AcceptMutex::inherit(board()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidData);
-    assert!(error.to_string().contains("something else"), "{error}");
+    let mut original = File::from(board.file().unwrap().try_clone_to_owned().unwrap());
+    let mut bytes = Vec::new();
+    original.rewind().unwrap();
+    original.read_to_end(&mut bytes).unwrap();
+    let copy = memfd_create("copy", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    let copy = File::from(copy);
+    copy.write_all_at(&bytes, 0).unwrap();
+    change(&copy);
+    copy
+}
 
-    let null = OwnedFd::from(File::open("/dev/null").unwrap());
-    let error = Board::inherit(null).unwrap_err();
-    assert!(
-        error.to_string().contains("too few for a header"),
-        "{error}"
-    );
+fn sealed(copy: File) -> File {
+    fcntl_add_seals(&copy, SealFlags::SHRINK).unwrap();
+    copy
+}
 
-    // Another version: the number behind the magic.
-    File::from(board()).write_all(b"evcore\0\x01\x09").unwrap();
-    let error = Board::inherit(board()).unwrap_err();
-    assert!(error.to_string().contains("of version 9"), "{error}");
+/// What a refusal says: what it is about, why, and what to do.
+fn assert_unfit<T: std::fmt::Debug>(what: &str, inherited: std::io::Result<T>, why: &str) {
+    let error = inherited.expect_err(why);
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+    let said = error.to_string();
+    let expected = format!("cannot inherit the {what}: it");
+    assert!(said.starts_with(&expected), "{said}");
+    assert!(said.contains(why), "{why:?} is not in {said:?}");
+    assert!(said.ends_with("; make a new one"), "{said}");
+}
+
+#[test]
+fn a_copy_of_a_board_is_as_good_as_the_original() {
+    // So what the tests below refuse is refused for what they change.
+    let copy = sealed(copy_of_a_board(|_| {}));
+    assert_eq!(Board::inherit(copy.into()).unwrap().workers(), 1);
+}
+
+#[test]
+fn a_board_of_another_size_or_version_is_refused_with_the_reason() {
+    type Change = fn(&File);
+    let changes: [(Change, &str); 6] = [
+        (|copy| copy.set_len(0).unwrap(), "has 0 bytes, too few"),
+        (|copy| copy.set_len(63).unwrap(), "has 63 bytes, too few"),
+        (|copy| copy.set_len(127).unwrap(), "has 127 bytes, which"),
+        (|copy| copy.set_len(8192).unwrap(), "has 8192 bytes, which"),
+        // The number behind the magic is the version's; the one behind the kind is an item's size.
+        (|copy| copy.write_all_at(&[9], 8).unwrap(), "of version 9"),
+        (
+            |copy| copy.write_all_at(&[32], 16).unwrap(),
+            "have 32 bytes",
+        ),
+    ];
+    for (change, why) in changes {
+        let changed = sealed(copy_of_a_board(change));
+        assert_unfit("board", Board::inherit(changed.into()), why);
+    }
+}
+
+#[test]
+fn a_lock_is_no_board_and_a_board_no_lock() {
+    let lock = AcceptMutex::inheritable().unwrap();
+    let lock = lock.file().unwrap().try_clone_to_owned().unwrap();
+    assert_unfit("board", Board::inherit(lock), "it holds the accept lock");
+    let board = Board::inheritable(1).unwrap();
+    let board = board.file().unwrap().try_clone_to_owned().unwrap();
+    let why = "it holds the board";
+    assert_unfit("accept lock", AcceptMutex::inherit(board), why);
+}
+
+#[test]
+fn what_is_no_file_in_memory_is_named() {
+    let (pipe, _write) = rustix::pipe::pipe().unwrap();
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    let this = File::open(std::env::current_exe().unwrap()).unwrap();
+    let null = File::options().read(true).write(true).open("/dev/null");
+    for (file, why) in [
+        (pipe, "is a pipe, and no file in memory"),
+        (socket.into(), "is a socket"),
+        (File::open("/").unwrap().into(), "is a directory"),
+        (null.unwrap().into(), "is a device"),
+        (this.into(), "is not open for reading and writing"),
+    ] {
+        let twin = file.try_clone().unwrap();
+        assert_unfit("accept lock", AcceptMutex::inherit(file), why);
+        assert_unfit("board", Board::inherit(twin), why);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_board_that_may_only_be_read_is_refused() {
+    let board = Board::inheritable(1).unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&board.file().unwrap());
+    let read_only = File::open(format!("/proc/self/fd/{number}")).unwrap();
+    let why = "is not open for reading and writing";
+    assert_unfit("board", Board::inherit(read_only.into()), why);
+}
+
+#[test]
+fn a_board_that_others_could_shrink_is_refused() {
+    let unsealed = copy_of_a_board(|_| {});
+    let why = "could still be shrunk by another process";
+    assert_unfit("board", Board::inherit(unsealed.into()), why);
+
+    // On disk, where there are no seals.
+    let path = std::env::temp_dir().join(format!("evcore-on-disk-{}", std::process::id()));
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true);
+    let on_disk = options.open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_unfit("board", Board::inherit(on_disk.into()), why);
 }
 
 #[test]
