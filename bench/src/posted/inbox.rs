@@ -22,30 +22,40 @@ pub(super) fn peers(batch: usize) -> Vec<Peer> {
 
 fn std_mpsc(batch: usize) -> Peer {
     let (sender, receiver) = mpsc::channel();
-    let bell = FlaggedBell::new();
-    Peer::new("mpsc + eventfd", move |operations| {
-        for _ in 0..operations / batch {
-            for value in 0..batch {
-                sender.send(value).expect("the receiver is here");
-                bell.ring();
-            }
-            bell.silence();
-            receiver.try_iter().for_each(|value| _ = black_box(value));
-        }
-    })
+    with_bell(
+        "mpsc + eventfd",
+        batch,
+        move |value| sender.send(value).expect("the receiver is here"),
+        move || receiver.try_iter().for_each(|value| _ = black_box(value)),
+    )
 }
 
 fn crossbeam(batch: usize) -> Peer {
     let (sender, receiver) = crossbeam_channel::unbounded();
+    with_bell(
+        "crossbeam-channel + eventfd",
+        batch,
+        move |value| sender.send(value).expect("the receiver is here"),
+        move || receiver.try_iter().for_each(|value| _ = black_box(value)),
+    )
+}
+
+/// A channel that wakes nobody by itself: `send` one value, and `drain` all that there are.
+fn with_bell(
+    name: &'static str,
+    batch: usize,
+    send: impl Fn(usize) + 'static,
+    drain: impl Fn() + 'static,
+) -> Peer {
     let bell = FlaggedBell::new();
-    Peer::new("crossbeam-channel + eventfd", move |operations| {
+    Peer::new(name, move |operations| {
         for _ in 0..operations / batch {
             for value in 0..batch {
-                sender.send(value).expect("the receiver is here");
+                send(value);
                 bell.ring();
             }
             bell.silence();
-            receiver.try_iter().for_each(|value| _ = black_box(value));
+            drain();
         }
     })
 }
