@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::{Error, Result};
+use crate::Result;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+use crate::cpu_set as imp;
 
 /// CPUs, by their numbers.
 ///
@@ -96,29 +98,10 @@ impl fmt::Display for Cpus {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-mod imp {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
-    use super::{Cpus, Error, Result};
-
-    pub(super) fn allowed() -> Result<Cpus> {
-        let set = sched_getaffinity(None).map_err(Error::os("sched_getaffinity"))?;
-        Ok((0..CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
-            .collect())
-    }
-
-    pub(super) fn stay(cpus: &Cpus) -> Result<()> {
-        let mut set = CpuSet::new();
-        cpus.iter().for_each(|cpu| set.set(cpu));
-        sched_setaffinity(None, &set).map_err(Error::os("sched_setaffinity"))
-    }
-}
-
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 mod imp {
-    use super::{Cpus, Error, Result};
+    use super::{Cpus, Result};
+    use crate::Error;
 
     pub(super) fn allowed() -> Result<Cpus> {
         Err(Error::NoAffinity)
@@ -132,6 +115,8 @@ mod imp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::Error;
 
     #[test]
     fn runs_are_written_by_their_ends() {
@@ -162,5 +147,14 @@ mod tests {
     fn nobody_can_stay_nowhere() {
         let nowhere = Cpus::default().stay();
         assert!(matches!(nowhere, Err(Error::Os { .. })));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_cpu_far_beyond_all_that_there_are_is_refused_and_no_panic() {
+        for far in [1023, 1024, 5000, 1 << 20] {
+            let beyond = Cpus::from_iter([far]).stay();
+            assert!(matches!(beyond, Err(Error::Os { .. })), "{far}");
+        }
     }
 }

@@ -56,6 +56,8 @@ mod worker;
 mod threads;
 
 mod affinity;
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+mod cpu_set;
 mod cpus;
 
 mod error;
