@@ -1,6 +1,7 @@
 //! What the server under test does, by the name of the scene.
 
 mod reload;
+pub(crate) mod terminal;
 mod threads;
 mod upgrade;
 
@@ -24,6 +25,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::server::SCENE_FLAG;
 
 pub(crate) fn play(scene: &str) {
+    terminal::take_if_given();
     match scene {
         "serve" => run(talkative(3), serve),
         "finish" => run(talkative(1), finish),
@@ -65,6 +67,10 @@ pub(crate) fn play(scene: &str) {
         "no first fork" => no_forks::at_first(),
         #[cfg(target_os = "linux")]
         "no fork for a while" => no_forks::for_a_while(),
+        "in the background" => {
+            terminal::give_to_another();
+            run(talkative(1), finish);
+        }
         other => {
             let known = reload::play(other) || upgrade::play(other) || threads::play(other);
             assert!(known, "no scene is called {other:?}");

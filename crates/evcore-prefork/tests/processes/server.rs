@@ -2,8 +2,12 @@
 
 use std::{
     env,
+    ffi::OsStr,
     io::{BufRead, BufReader, Write},
-    os::unix::process::CommandExt,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
@@ -11,7 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::{
+    process::{Pid, Signal, kill_process, kill_process_group},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use crate::scenes::terminal::TERMINAL;
 
 /// Marks the argument after it as the name of a scene.
 pub(crate) const SCENE_FLAG: &str = "--scene";
@@ -25,6 +35,8 @@ pub(crate) struct Server {
     lines: Receiver<String>,
     /// All lines so far, to be shown when one is missed.
     seen: Vec<String>,
+    /// The other side of its terminal, if it has one; when it is closed, the terminal hangs up.
+    window: Option<OwnedFd>,
 }
 
 impl Server {
@@ -34,9 +46,25 @@ impl Server {
 
     /// The same from another file, which is a copy of this program.
     pub(crate) fn play_from(program: &Path, scene: &str) -> Self {
-        let mut child = Command::new(program)
+        Self::spawn(Command::new(program).process_group(0), scene)
+    }
+
+    /// The same, leading a session at a terminal of its own.
+    pub(crate) fn play_at_a_terminal(scene: &str) -> Self {
+        let window = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&window).unwrap();
+        unlockpt(&window).unwrap();
+        let terminal = ptsname(&window, Vec::new()).unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.env(TERMINAL, OsStr::from_bytes(terminal.as_bytes()));
+        let mut server = Self::spawn(&mut command, scene);
+        server.window = Some(window);
+        server
+    }
+
+    fn spawn(command: &mut Command, scene: &str) -> Self {
+        let mut child = command
             .args([SCENE_FLAG, scene])
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -48,8 +76,12 @@ impl Server {
                 let _ = sender.send(line);
             }
         });
-        let seen = Vec::new();
-        Self { child, lines, seen }
+        Self {
+            child,
+            lines,
+            seen: Vec::new(),
+            window: None,
+        }
     }
 
     /// Waits for the next line that begins with `start`, and returns the words that follow.
@@ -125,6 +157,17 @@ impl Server {
     /// What the terminal does on Ctrl-C.
     pub(crate) fn signal_group(&self, signal: Signal) {
         kill_process_group(self.pid(), signal).unwrap();
+    }
+
+    /// Makes the window of its terminal so wide, of which the terminal tells who is in front.
+    pub(crate) fn resize_window(&self, columns: u16) {
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(self.window.as_ref().unwrap(), size).unwrap();
     }
 
     fn pid(&self) -> Pid {

@@ -1,6 +1,7 @@
 //! What must hold, each as a sentence.
 
 mod reload;
+mod terminal;
 mod threads;
 mod upgrade;
 
@@ -14,7 +15,13 @@ use crate::server::Server;
 pub(crate) type Test = (&'static str, fn());
 
 /// All tests.
-pub(crate) const ALL: [&[Test]; 4] = [TESTS, reload::TESTS, upgrade::TESTS, threads::TESTS];
+pub(crate) const ALL: [&[Test]; 5] = [
+    TESTS,
+    reload::TESTS,
+    upgrade::TESTS,
+    threads::TESTS,
+    terminal::TESTS,
+];
 
 macro_rules! tests {
     ($($(#[$cfg:meta])* $name:ident)*) => {
