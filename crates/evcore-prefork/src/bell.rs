@@ -17,6 +17,9 @@ use crate::{Error, Result, signals};
 /// The longest wait at a time: some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
+/// How long the master goes without an ear where the kernel refuses to wait.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// What the signal handlers ring: they write to one end of a socket pair, this is the other.
 #[derive(Debug)]
 pub(crate) struct Bell {
@@ -42,7 +45,13 @@ impl Bell {
     /// Returns after a signal (also one that came before the call), when there is something to read
     /// from `others`, or at `until`, or now and then.
     ///
-    /// The caller looks at the state of things afterwards, not at why it was woken.
+    /// The caller looks at the state of things afterwards, not at why it was woken. So where the
+    /// kernel refuses to wait for want of something, this pauses instead: what happens meanwhile is
+    /// seen a little later, which is better than a server that ends.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, where another attempt would go the same way.
     pub(crate) fn wait<'a>(
         &'a mut self,
         until: Option<Instant>,
@@ -55,6 +64,7 @@ impl Bell {
         fds.extend(others);
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) if may_pass(errno) => pause(),
             Err(errno) => return Err(Error::os("poll")(errno)),
         }
         self.silence();
@@ -66,6 +76,19 @@ impl Bell {
         let mut bytes = [0; 256];
         while matches!((&self.read).read(&mut bytes), Ok(256)) {}
     }
+}
+
+/// A wait for a time alone, for which the kernel needs nothing. A signal ends it.
+fn pause() {
+    let time = Timespec::try_from(PAUSE).expect("a moment fits");
+    // However it ends: the next wait will tell.
+    let _ = poll(&mut [], Some(&time));
+}
+
+/// Whether it is for want of something that there may be again: memory (some systems say AGAIN), or
+/// leave to have as many descriptors as there are, after a limit was lowered.
+fn may_pass(errno: Errno) -> bool {
+    matches!(errno, Errno::NOMEM | Errno::AGAIN | Errno::INVAL)
 }
 
 #[cfg(test)]
@@ -87,6 +110,12 @@ mod tests {
         let (one, mut other) = UnixStream::pair().unwrap();
         other.write_all(b"!").unwrap();
         bell.wait(None, iter::once(one.as_fd())).unwrap();
+    }
+
+    #[test]
+    fn want_of_memory_may_pass_and_a_bad_address_may_not() {
+        assert!([Errno::NOMEM, Errno::AGAIN].into_iter().all(may_pass));
+        assert!(!may_pass(Errno::FAULT));
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub(crate) fn play(scene: &str) {
         "no first fork" => no_forks::at_first(),
         #[cfg(target_os = "linux")]
         "no fork for a while" => no_forks::for_a_while(),
+        #[cfg(target_os = "linux")]
+        "no wait" => no_wait(),
         "in the background" => {
             terminal::give_to_another();
             run(talkative(1), finish);
@@ -239,6 +241,20 @@ fn pinned() {
         println!("on {} {}", worker.index(), Cpus::allowed().unwrap());
         DO_NOT_RESTART
     });
+}
+
+/// Once its worker runs, the master is allowed fewer descriptors than it waits for.
+#[cfg(target_os = "linux")]
+fn no_wait() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let supervisor = talkative(1).on_start(|index, pid| {
+        println!("started {index} {pid}");
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let current = Some(0);
+        setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+    });
+    run(supervisor, finish);
 }
 
 /// What is refused.

@@ -57,6 +57,7 @@ tests! {
     #[cfg(target_os = "linux")] no_descriptor_but_its_leash_is_left_to_a_worker
     #[cfg(target_os = "linux")] a_server_that_cannot_fork_at_all_says_so
     #[cfg(target_os = "linux")] a_fork_that_fails_later_is_tried_again
+    #[cfg(target_os = "linux")] a_master_that_cannot_wait_goes_on_and_heeds_its_signals
 }
 
 /// How often the races between fork and signal are run.
@@ -321,4 +322,19 @@ fn a_fork_that_fails_later_is_tried_again() {
     server.expect("ready 0");
     server.signal_master(Signal::TERM);
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+#[cfg(target_os = "linux")]
+fn a_master_that_cannot_wait_goes_on_and_heeds_its_signals() {
+    let mut server = Server::play("no wait");
+    server.expect("ready 0");
+    server.signal_master(Signal::USR1);
+    server.expect("reopened in the master");
+    server.expect("reopened 0");
+    server.signal_master(Signal::QUIT);
+    server.expect("told 0 Some(Graceful)");
+    server.give_byte();
+    let lines = server.expect_end();
+    assert!(lines.iter().any(|line| line == "finished"), "{lines:#?}");
+    assert_last(lines, "outcome Stopped(Graceful)");
 }
