@@ -11,49 +11,77 @@ use evcore::{
 
 use crate::points::Points;
 
-/// Something of a worker's that others have to do with, and the points beside it.
+/// Something of a worker's that others have to do with, and the points beside it, also when it is
+/// given up.
 #[derive(Debug)]
 pub(crate) struct Dying<T> {
+    // Fields are dropped in the order in which they are declared.
+    points: DropBegins,
     it: T,
-    points: Points,
+    _end: DropEnds,
 }
+
+#[derive(Debug)]
+struct DropBegins(Points);
+
+#[derive(Debug)]
+struct DropEnds(Points);
 
 impl<T> Dying<T> {
     pub(crate) fn new(it: T, points: &Points) -> Self {
-        let points = points.clone();
-        Self { it, points }
+        Self {
+            points: DropBegins(points.clone()),
+            it,
+            _end: DropEnds(points.clone()),
+        }
+    }
+
+    fn around<A>(&mut self, what: &'static str, call: impl FnOnce(&mut T) -> A) -> A {
+        self.points.0.around(what, || call(&mut self.it))
+    }
+}
+
+impl Drop for DropBegins {
+    fn drop(&mut self) {
+        self.0.enter("drop");
+    }
+}
+
+impl Drop for DropEnds {
+    fn drop(&mut self) {
+        self.0.leave("drop");
     }
 }
 
 impl Lock for Dying<MutexHandle> {
     fn try_lock(&mut self) -> bool {
-        self.points.around("try_lock", || self.it.try_lock())
+        self.around("try_lock", |it| it.try_lock())
     }
 
     fn unlock(&mut self) {
-        self.points.around("unlock", || self.it.unlock());
+        self.around("unlock", |it| it.unlock());
     }
 }
 
 impl Seat for Dying<PeerSeat> {
     fn is_called(&self) -> bool {
-        self.points.around("is_called", || self.it.is_called())
+        self.points.0.around("is_called", || self.it.is_called())
     }
 
     fn look(&mut self, load: Load) -> View {
-        self.points.around("look", || self.it.look(load))
+        self.around("look", |it| it.look(load))
     }
 
     fn take(&mut self) {
-        self.points.around("take", || self.it.take());
+        self.around("take", |it| it.take());
     }
 
     fn resign(&mut self) {
-        self.points.around("resign", || self.it.resign());
+        self.around("resign", |it| it.resign());
     }
 
     fn call(&mut self, peer: u32) {
-        self.points.around("call", || self.it.call(peer));
+        self.around("call", |it| it.call(peer));
     }
 
     fn bell(&self) -> Option<RawFd> {
@@ -61,13 +89,13 @@ impl Seat for Dying<PeerSeat> {
     }
 
     fn silence(&mut self) {
-        self.points.around("silence", || self.it.silence());
+        self.around("silence", |it| it.silence());
     }
 }
 
 impl Pollable for Dying<Listener> {
     fn raw_fd(&self) -> RawFd {
-        self.points.pass("before", "register");
+        self.points.0.pass("before", "register");
         self.it.raw_fd()
     }
 }
@@ -78,6 +106,6 @@ impl Listen for Dying<Listener> {
     const TAKES_DESCRIPTORS: bool = Listener::TAKES_DESCRIPTORS;
 
     fn accept(&self) -> Result<Accept, Error> {
-        self.points.around("accept", || self.it.accept())
+        self.points.0.around("accept", || self.it.accept())
     }
 }

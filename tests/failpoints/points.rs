@@ -1,4 +1,8 @@
 //! The points at which a worker can die.
+//!
+//! A point is before or after a call by which a worker meets the others. In a build with
+//! `--cfg evcore_planted` there is one inside of it too, before each operation on a word that they
+//! share and before a bell is rung or silenced.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -10,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 pub(crate) enum Fatal<'a> {
     /// At the point that it comes to after so many others.
     Number(u32),
-    /// At the first point of this kind: `before accept`.
+    /// At the first point of this kind: `before accept`, or `before store in take`.
     Kind(&'a str),
 }
 
@@ -31,45 +35,119 @@ impl<'a> Fatal<'a> {
 /// How many points a worker has passed, and which one is fatal. A clone counts on with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
-    passed: Rc<Cell<u32>>,
+    course: Rc<Course>,
+}
+
+#[derive(Debug)]
+struct Course {
+    /// Points are passed without harm until they count.
+    counts: Cell<bool>,
+    passed: Cell<u32>,
     fatal: Fatal<'static>,
+    /// The call that is under way.
+    call: Cell<Option<&'static str>>,
     /// Only the first who gets there dies: who has this lock, which nobody gives back.
     death: AcceptMutex,
 }
 
 impl Points {
     pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex) -> Self {
-        Self {
-            passed: Rc::default(),
+        let course = Rc::new(Course {
+            counts: Cell::new(false),
+            passed: Cell::new(0),
             fatal,
+            call: Cell::new(None),
             death,
-        }
+        });
+        #[cfg(evcore_planted)]
+        inside::lie_on(&course);
+        Self { course }
+    }
+
+    /// Whether points count from here on.
+    pub(crate) fn count(&self, they_do: bool) {
+        self.course.counts.set(they_do);
     }
 
     /// A point, and the end of this process if it is the fatal one.
     pub(crate) fn pass(&self, when: &str, what: &str) {
+        self.course.pass(&format!("{when} {what}"));
+    }
+
+    /// A call with a point on either side, and those inside of it.
+    pub(crate) fn around<T>(&self, what: &'static str, call: impl FnOnce() -> T) -> T {
+        self.enter(what);
+        let answer = call();
+        self.leave(what);
+        answer
+    }
+
+    /// A call begins.
+    pub(crate) fn enter(&self, what: &'static str) {
+        self.pass("before", what);
+        self.course.call.set(Some(what));
+    }
+
+    /// A call ends.
+    pub(crate) fn leave(&self, what: &'static str) {
+        self.course.call.set(None);
+        self.pass("after", what);
+    }
+}
+
+impl Course {
+    fn pass(&self, kind: &str) {
+        if !self.counts.get() {
+            return;
+        }
         let passed = self.passed.get();
         self.passed.set(passed + 1);
         let is_fatal = match self.fatal {
             Fatal::Number(number) => passed == number,
-            Fatal::Kind(kind) => kind.split_once(' ') == Some((when, what)),
+            Fatal::Kind(fatal) => fatal == kind,
         };
-        if is_fatal && self.death.try_lock(this_process()) {
-            die(when, what);
+        if is_fatal {
+            self.die(kind);
         }
     }
 
-    /// A call with a point on either side.
-    pub(crate) fn around<T>(&self, what: &str, call: impl FnOnce() -> T) -> T {
-        self.pass("before", what);
-        let answer = call();
-        self.pass("after", what);
-        answer
+    /// Ends this process, unless another has come to its fatal point before.
+    fn die(&self, kind: &str) {
+        // The right to die is got by such a word as has points inside.
+        let call = self.call.take();
+        if self.death.try_lock(this_process()) {
+            eprintln!("dies {kind}");
+            kill_process(getpid(), Signal::KILL).expect("it is this process");
+            unreachable!("nobody survives that");
+        }
+        self.call.set(call);
     }
 }
 
-fn die(when: &str, what: &str) -> ! {
-    eprintln!("dies {when} {what}");
-    kill_process(getpid(), Signal::KILL).expect("it is this process");
-    unreachable!("nobody survives that");
+#[cfg(evcore_planted)]
+mod inside {
+    use std::{cell::RefCell, rc::Rc};
+
+    use super::Course;
+
+    thread_local! {
+        static COURSE: RefCell<Option<Rc<Course>>> = const { RefCell::new(None) };
+    }
+
+    /// The points of this worker that lie inside of calls are on this course from now on.
+    pub(super) fn lie_on(course: &Rc<Course>) {
+        COURSE.set(Some(Rc::clone(course)));
+        evcore::balancer::at_points(pass);
+    }
+
+    /// What nobody calls that could die is not counted: the server does, before it is a worker, and
+    /// the one that dies, for the right to.
+    fn pass(operation: &str) {
+        let Some(course) = COURSE.with_borrow(Clone::clone) else {
+            return;
+        };
+        if let Some(call) = course.call.get() {
+            course.pass(&format!("before {operation} in {call}"));
+        }
+    }
 }

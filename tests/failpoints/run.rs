@@ -13,45 +13,54 @@ use std::{
 use evcore_tests::{PATIENCE, signal_to};
 use rustix::process::Signal;
 
-use crate::{points::Fatal, server, setting::Setting};
+use crate::{
+    points::Fatal,
+    server,
+    setting::{Setting, Stage},
+};
 
 /// Who is not served for so long would never be: far beyond the delay, since the machine may be busy.
 const DEAF: Duration = PATIENCE;
 
-/// How many clients come in a run in which nobody comes to the point of that number.
-const VISITS: usize = 12;
+/// How many clients come at most until somebody has come to the fatal point, or has left.
+const VISITS: usize = 1000;
 
-/// How many come at most until somebody has come to a point of a kind.
-const VISITS_FOR_A_KIND: usize = 1000;
-
-/// How many come, one after the other, once somebody is dead: more than one worker has room for.
+/// How many come, one after the other, once somebody is gone: more than one worker has room for.
 const VISITS_AFTER: usize = 4;
 
-/// A run in which the first worker to come to its point `fatal` dies there; whether one did.
+/// A run in which the first worker to come to its point `fatal` of this stage dies there; whether
+/// one did.
 ///
 /// Panics where a client is not served.
-pub(crate) fn run(setting: Setting, fatal: Fatal<'_>) -> bool {
-    let mut server = Server::start(setting, fatal);
-    let mut place = None;
+pub(crate) fn run(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> bool {
+    let mut server = Server::start(setting, stage, fatal);
+    let mut news = None;
     // The one before stays while the next comes: so there are one or two at any time.
     let mut last = None;
-    let mut left = match fatal {
-        Fatal::Number(_) => VISITS,
-        Fatal::Kind(_) => VISITS_FOR_A_KIND,
-    };
+    let mut left = VISITS;
     while left > 0 {
-        if place.is_none() {
-            place = server.death();
-            left = if place.is_some() { VISITS_AFTER } else { left };
+        if news.is_none() {
+            news = server.news();
+            left = if news.is_some() { VISITS_AFTER } else { left };
         }
         last = Some(visit(server.address).unwrap_or_else(|why| {
-            panic!("{setting:?}, {fatal:?}, death {place:?}: {why}");
+            panic!("{setting:?}, {stage:?}, {fatal:?}, then {news:?}: {why}");
         }));
         left -= 1;
     }
     drop(last);
     server.stop();
-    place.is_some()
+    let news = news.unwrap_or_else(|| panic!("{setting:?}, {stage:?}: nobody came to {fatal:?}"));
+    matches!(news, News::Death(_))
+}
+
+/// What the server says of its workers.
+#[derive(Debug)]
+enum News {
+    /// One died, in this place.
+    Death(#[allow(dead_code, reason = "told when a client is not served")] String),
+    /// One has left, in order.
+    Departure,
 }
 
 /// A client that is served; it comes again if whoever took it in is gone.
@@ -86,10 +95,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(setting: Setting, fatal: Fatal<'_>) -> Self {
+    fn start(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> Self {
         let this = env::current_exe().expect("this program has a path");
         let mut child = Command::new(this)
-            .args([server::FLAG, setting.name(), &fatal.name()])
+            .args([server::FLAG, setting.name(), stage.name(), &fatal.name()])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -104,10 +113,10 @@ impl Server {
         }
     }
 
-    /// Where a worker died, if one did since this was asked last.
-    fn death(&self) -> Option<String> {
+    /// What it has said since this was asked last.
+    fn news(&self) -> Option<News> {
         match self.lines.try_recv() {
-            Ok(line) => Some(place_of(&line)),
+            Ok(line) => Some(News::of(&line)),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => panic!("the server has ended"),
         }
@@ -128,11 +137,15 @@ impl Drop for Server {
     }
 }
 
-fn place_of(line: &str) -> String {
-    let place = line.strip_prefix("dies ");
-    place
-        .unwrap_or_else(|| panic!("it says: {line}"))
-        .to_owned()
+impl News {
+    fn of(line: &str) -> Self {
+        if line == server::LEAVES {
+            return Self::Departure;
+        }
+        let place = line.strip_prefix("dies ");
+        let place = place.unwrap_or_else(|| panic!("it says: {line}"));
+        Self::Death(place.to_owned())
+    }
 }
 
 fn lines_of(stderr: ChildStderr) -> Receiver<String> {

@@ -1,7 +1,7 @@
-//! The server of one run: two workers that echo, of whom one dies, and the parent that frees what it
-//! held.
+//! The server of one run: two workers that echo, of whom one dies or leaves, and the parent that frees
+//! what it held.
 
-use std::{cell::Cell, num::NonZeroU32, process::ExitCode};
+use std::{cell::Cell, num::NonZeroU32, process::ExitCode, time::Duration};
 
 use evcore::{
     Accepted, Builder, EventLoop, Interest, Listener, Mode, Result, Step, Stream, Table, Token,
@@ -12,14 +12,21 @@ use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 use crate::{
     dying::Dying,
     points::{Fatal, Points},
-    setting::Setting,
+    setting::{Setting, Stage},
 };
 
 /// The argument that makes this program the server.
 pub(crate) const FLAG: &str = "--serve";
 
+/// What a worker says that has left.
+pub(crate) const LEAVES: &str = "leaves";
+
 /// How many clients each worker has room for: one so few that it is full at times, when it has all.
 const ROOM: [u32; 2] = [2, 8];
+
+/// How long one that leaves waits for its clients. (Where each worker has listeners of its own, it
+/// keeps others waiting meanwhile.)
+const LEAVING: Duration = Duration::from_millis(100);
 
 /// What the workers share.
 struct Shared {
@@ -29,10 +36,12 @@ struct Shared {
     board: Board,
     /// Who has this is the one that dies.
     death: AcceptMutex,
+    /// Who has this is the one that leaves.
+    departure: AcceptMutex,
 }
 
-/// Serves until a signal says stop; a worker dies at its point `fatal`.
-pub(crate) fn serve(setting: Setting, fatal: Fatal<'static>) -> ExitCode {
+/// Serves until a signal says stop; a worker dies at its point `fatal` of this stage.
+pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> ExitCode {
     let supervisor = Supervisor::new(ROOM.len());
     let shared = Shared::new(setting, supervisor.seats());
     let address = shared.listeners[0].local_addr();
@@ -42,17 +51,17 @@ pub(crate) fn serve(setting: Setting, fatal: Fatal<'static>) -> ExitCode {
         shared.peers.clone(),
         shared.board.clone(),
     );
-    let somebody_died = Cell::new(false);
+    let somebody_went = Cell::new(false);
     let outcome = supervisor
         .on_exit(|dead| {
             free(dead, &mutex, &peers, &board);
-            somebody_died.set(true);
+            somebody_went.set(true);
         })
         .run(|worker| {
-            if somebody_died.get() && !setting.replaces() {
+            if somebody_went.get() && !setting.replaces() {
                 return DO_NOT_RESTART;
             }
-            let served = work(setting, fatal, &worker, shared);
+            let served = work(setting, stage, fatal, &worker, shared);
             served.map_or_else(|error| panic!("a worker cannot go on: {error}"), |()| 0)
         });
     let stopped = matches!(outcome.expect("the supervisor runs"), Outcome::Stopped(_));
@@ -77,6 +86,7 @@ impl Shared {
             peers: Peers::new(seats).expect("memory and bells for the seats"),
             board: Board::shared(seats).expect("memory for the board"),
             death: AcceptMutex::shared().expect("memory for the lock"),
+            departure: AcceptMutex::shared().expect("memory for the lock"),
         }
     }
 }
@@ -93,16 +103,31 @@ fn listeners(setting: Setting) -> Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-fn work(setting: Setting, fatal: Fatal<'static>, worker: &Worker, shared: Shared) -> Result<()> {
+fn work(
+    setting: Setting,
+    stage: Stage,
+    fatal: Fatal<'static>,
+    worker: &Worker,
+    shared: Shared,
+) -> Result<()> {
     let points = Points::new(fatal, shared.death.clone());
+    let departure = shared.departure.clone();
     let mut line = shared.board.line(worker.seat());
     let mut here = line.resume();
+    points.count(stage == Stage::Serving);
     let mut echo = Echo {
         ev: event_loop(setting, worker, shared, &points)?,
         clients: Table::with_capacity(ROOM[worker.index()]),
     };
     worker.wake_fd(echo.ev.handle()).expect("it is a waker");
-    while worker.stop().is_none() {
+    while worker.stop().is_none() && !echo.ev.is_done() {
+        if stage.is_last() && echo.may_leave() && departure.try_lock(worker.pid()) {
+            points.count(true);
+            if stage == Stage::Stopping {
+                break;
+            }
+            echo.ev.shutdown(LEAVING);
+        }
         echo.turn(&points)?;
         here = Snapshot {
             active: u64::from(echo.ev.active()),
@@ -110,6 +135,14 @@ fn work(setting: Setting, fatal: Fatal<'static>, worker: &Worker, shared: Shared
             ..here
         };
         points.around("publish", || line.publish(&here));
+    }
+    let all_stop = worker.stop().is_some();
+    if all_stop {
+        points.count(false);
+    }
+    drop(echo);
+    if !all_stop {
+        eprintln!("{LEAVES}");
     }
     Ok(())
 }
@@ -129,7 +162,8 @@ fn event_loop(
         .policy(setting.policy())
         .lock(Dying::new(shared.mutex.handle(me), points));
     if matches!(setting.policy(), Policy::LeastLoaded { .. }) {
-        let seat = shared.peers.seat(me).expect("as many as workers");
+        let seat = points.around("sit", || shared.peers.seat(me));
+        let seat = seat.expect("as many as workers");
         builder = builder.seat(Dying::new(seat, points));
     }
     if let Some(kind) = setting.poller() {
@@ -145,6 +179,10 @@ struct Echo {
 }
 
 impl Echo {
+    fn may_leave(&self) -> bool {
+        self.ev.stats().accepted > 0 && !self.ev.is_shutting_down()
+    }
+
     fn turn(&mut self, points: &Points) -> Result<()> {
         let timeout = self.ev.prepare()?;
         points.around("wait", || self.ev.collect(timeout))?;

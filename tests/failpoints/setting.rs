@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use evcore::{balancer::Policy, poller::Kind};
 
+use crate::kinds::{self, By};
+
 /// How long a worker may leave others deaf: short, so that runs are.
 const DELAY: Duration = Duration::from_millis(50);
 
@@ -17,6 +19,17 @@ pub(crate) enum Setting {
     LeastLoaded,
     /// On a poller without exclusive wake-ups, where those near the least load share the lock.
     LeastLoadedByLock,
+}
+
+/// When in its life a worker is made to die.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Stage {
+    /// From its start on.
+    Serving,
+    /// Once it was told to come to its end, its clients in peace.
+    Leaving,
+    /// Once it was told to stop where it is.
+    Stopping,
 }
 
 impl Setting {
@@ -72,47 +85,47 @@ impl Setting {
         self == Self::ReusePort
     }
 
-    /// The kinds of points that a worker comes to.
-    pub(crate) fn kinds(self) -> Vec<&'static str> {
-        let mut kinds = vec![
-            "before register",
-            "before wait",
-            "after wait",
-            "before accept",
-            "after accept",
-            "before step",
-            "before publish",
-            "after publish",
-        ];
-        if matches!(self, Self::Mutex | Self::LeastLoadedByLock) {
-            kinds.extend(LOCK);
+    /// The kinds of points that a worker comes to in a stage of its life.
+    pub(crate) fn kinds(self, stage: Stage) -> Vec<&'static str> {
+        let kinds = kinds::of(stage).into_iter();
+        let kinds = kinds.filter(|(kind, by)| {
+            let is_inside = kind.contains(" in ");
+            self.has(*by) && (cfg!(evcore_planted) || !is_inside)
+        });
+        kinds.map(|(kind, _)| kind).collect()
+    }
+
+    /// Whether workers meet by this.
+    fn has(self, by: By) -> bool {
+        match by {
+            By::Listener => true,
+            By::Lock => matches!(self, Self::Mutex | Self::LeastLoadedByLock),
+            By::Seat => matches!(self, Self::LeastLoaded | Self::LeastLoadedByLock),
+            By::Keeper => self == Self::LeastLoaded,
         }
-        if matches!(self, Self::LeastLoaded | Self::LeastLoadedByLock) {
-            kinds.extend(SEAT);
-        }
-        if self == Self::LeastLoaded {
-            kinds.extend(KEEPER);
-        }
-        kinds
     }
 }
 
-const LOCK: [&str; 4] = [
-    "before try_lock",
-    "after try_lock",
-    "before unlock",
-    "after unlock",
-];
+impl Stage {
+    pub(crate) const ALL: [Self; 3] = [Self::Serving, Self::Leaving, Self::Stopping];
 
-const SEAT: [&str; 8] = [
-    "before is_called",
-    "after is_called",
-    "before look",
-    "after look",
-    "before call",
-    "after call",
-    "before silence",
-    "after silence",
-];
+    /// The stage of this [name](Self::name).
+    pub(crate) fn named(name: &str) -> Self {
+        let mut all = Self::ALL.into_iter();
+        all.find(|stage| stage.name() == name)
+            .expect("the name of a stage")
+    }
 
-const KEEPER: [&str; 4] = ["before take", "after take", "before resign", "after resign"];
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Leaving => "leaving",
+            Self::Stopping => "stopping",
+        }
+    }
+
+    /// Whether the worker comes to its end in it.
+    pub(crate) fn is_last(self) -> bool {
+        self != Self::Serving
+    }
+}

@@ -19,12 +19,16 @@ impl Bell {
 
     /// Wakes whoever watches the bell. Ringing twice rings once.
     pub(crate) fn ring(&self) {
+        #[cfg(evcore_planted)]
+        crate::points::pass("ring");
         // What it may refuse: it is full, so it rings; or the other end is closed, so nobody listens.
         let _ = self.0.ring();
     }
 
     /// Makes it silent until it is rung again. To be done before the look at why it rang.
     pub(crate) fn silence(&self) {
+        #[cfg(evcore_planted)]
+        crate::points::pass("silence");
         self.0.silence();
     }
 }

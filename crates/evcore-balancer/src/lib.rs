@@ -42,6 +42,10 @@ mod snapshot;
 
 mod sync;
 
+// Only in the build of the canary, and of its fail points.
+#[cfg(evcore_planted)]
+mod points;
+
 pub use balancer::Balancer;
 #[cfg(not(evcore_loom))]
 pub use board::Board;
@@ -51,6 +55,8 @@ pub use lock::{AcceptMutex, Lock, MutexHandle, this_process};
 #[cfg(not(evcore_loom))]
 pub use peers::{PeerSeat, Peers};
 pub use plan::{Duty, Plan};
+#[cfg(evcore_planted)]
+pub use points::at_points;
 pub use policy::Policy;
 pub use raw::{RawAcceptMutex, Word};
 pub use raw_peers::{RawPeers, SeatWords};

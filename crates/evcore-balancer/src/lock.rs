@@ -14,7 +14,7 @@ use std::{
 use crate::{header::Kind, shared::Shared};
 use crate::{
     raw::{FREE, RawAcceptMutex, Word},
-    sync::{AtomicU32, Ordering},
+    sync::{Ordering, SharedU32},
 };
 
 /// The accept lock of a server: whoever owns it listens.
@@ -118,7 +118,7 @@ impl AcceptMutex {
     /// A lock between the threads of this process. A forked child gets a copy that locks nothing.
     #[must_use]
     pub fn local() -> Self {
-        Self::at(Home::Local(Arc::new(AtomicU32::new(FREE))))
+        Self::at(Home::Local(Arc::new(SharedU32::new(FREE))))
     }
 
     /// The lock as one worker sees it, for an event loop to hold.
@@ -263,12 +263,12 @@ pub fn this_process() -> NonZeroU32 {
 #[derive(Clone, Debug)]
 enum Home {
     #[cfg(not(evcore_loom))]
-    Shared(Arc<Shared<AtomicU32>>),
-    Local(Arc<AtomicU32>),
+    Shared(Arc<Shared<SharedU32>>),
+    Local(Arc<SharedU32>),
 }
 
 impl Home {
-    fn word(&self) -> &AtomicU32 {
+    fn word(&self) -> &SharedU32 {
         match self {
             #[cfg(not(evcore_loom))]
             Self::Shared(words) => &words[0],

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     Load, RawPeers, Seat, SeatWords, View, bell::Bell, lock::this_process, shared::Shared,
-    sync::AtomicU32,
+    sync::SharedU32,
 };
 
 /// The workers of a server, as [`Policy::LeastLoaded`](crate::Policy::LeastLoaded) needs them.
@@ -45,8 +45,8 @@ pub struct Peers {
 
 #[derive(Debug)]
 struct Parts {
-    keeper: Shared<AtomicU32>,
-    seats: Shared<SeatWords<AtomicU32>>,
+    keeper: Shared<SharedU32>,
+    seats: Shared<SeatWords<SharedU32>>,
     bells: Vec<Bell>,
 }
 
@@ -121,7 +121,7 @@ impl Peers {
         self.shared.seats.len()
     }
 
-    fn raw(&self) -> RawPeers<'_, AtomicU32> {
+    fn raw(&self) -> RawPeers<'_, SharedU32> {
         RawPeers::new(&self.shared.keeper[0], &self.shared.seats)
     }
 

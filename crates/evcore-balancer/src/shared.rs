@@ -18,7 +18,7 @@ use crate::{
     header::{HEADER_BYTES, Header, Kind},
     memory_file,
     sheet::Words,
-    sync::AtomicU32,
+    sync::{AtomicU32, SharedU32},
 };
 
 /// A slice of `T` in memory shared across `fork`; unmapped from this process when dropped.
@@ -51,7 +51,11 @@ unsafe impl SharedContent for Cells {}
 unsafe impl<const N: usize> SharedContent for Words<N> {}
 
 // SAFETY: atomic integers and nothing else; zero is a number.
-unsafe impl SharedContent for SeatWords<AtomicU32> {}
+unsafe impl SharedContent for SeatWords<SharedU32> {}
+
+// SAFETY: an atomic integer and nothing else; zero is a number.
+#[cfg(evcore_planted)]
+unsafe impl SharedContent for SharedU32 {}
 
 impl<T: SharedContent> Shared<T> {
     /// Maps `len` values, all zero. `len` must be at least one, and `len` values fit in memory.
