@@ -1,4 +1,5 @@
-//! The canary: bugs are planted into the loop, and the simulation has to find them.
+//! The canary: bugs are planted, and the tests that are to find such bugs have to; and workers die
+//! inside of the calls by which they meet.
 //!
 //! A target directory of its own, since the flag is another build.
 
@@ -7,19 +8,31 @@ use crate::command::CommandLine;
 use crate::part::{self, Part};
 use crate::workspace::Workspace;
 
-/// The name that lets a test plant bugs; see `crates/evcore/src/planted.rs`.
+/// The name that lets a test plant bugs, and end a process at points where none are otherwise; see
+/// `planted.rs` in `crates/evcore/src` and `points.rs` in `crates/evcore-balancer/src`.
 const CFG: &str = "--cfg evcore_planted";
 
+/// The tests that do something else under the flag.
+const TESTS: [(&str, &str); 2] = [
+    ("simulation", "--test simulation canary"),
+    ("failpoints", "--test failpoints"),
+];
+
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    part::run_all(workspace, &[part(workspace)])
+    part::run_all(workspace, &parts(workspace))
 }
 
-pub(crate) fn part(workspace: &Workspace) -> Part {
-    let line = "cargo test -p evcore-tests --test simulation canary";
-    let command = CommandLine::new(line)
-        .env("CARGO_TARGET_DIR", workspace.own_target_dir("planted"))
-        .env("RUSTFLAGS", CFG);
-    Part::command("canary", command)
+pub(crate) fn parts(workspace: &Workspace) -> Vec<Part> {
+    let target_dir = workspace.own_target_dir("planted");
+    TESTS
+        .map(|(name, selected)| {
+            let line = format!("cargo test -p evcore-tests {selected}");
+            let command = CommandLine::new(&line)
+                .env("CARGO_TARGET_DIR", &target_dir)
+                .env("RUSTFLAGS", CFG);
+            Part::command(format!("canary: {name}"), command)
+        })
+        .into()
 }
 
 #[cfg(test)]
@@ -28,10 +41,16 @@ mod tests {
 
     #[test]
     fn the_canary_is_built_with_its_flag_in_a_target_directory_of_its_own() {
+        let before = "CARGO_TARGET_DIR=target/planted RUSTFLAGS=\"--cfg evcore_planted\" \
+                      cargo test -p evcore-tests";
+        let parts = parts(&Workspace::made_up(Vec::new()));
+        let commands: Vec<_> = parts.iter().map(Part::alone).collect();
         assert_eq!(
-            part(&Workspace::made_up(Vec::new())).alone(),
-            "CARGO_TARGET_DIR=target/planted RUSTFLAGS=\"--cfg evcore_planted\" \
-             cargo test -p evcore-tests --test simulation canary"
+            commands,
+            [
+                format!("{before} --test simulation canary"),
+                format!("{before} --test failpoints"),
+            ]
         );
     }
 }

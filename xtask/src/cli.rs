@@ -23,7 +23,7 @@ xflags::xflags! {
         /// The loom models, with every interleaving that loom can find.
         cmd loom {}
 
-        /// Bugs planted into the loop, each of which the simulation has to find.
+        /// Bugs planted into the code, each of which a test has to find; deaths inside of calls.
         cmd canary {}
 
         /// A type check for the systems that this machine is not.

@@ -25,7 +25,7 @@ fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
     parts.extend(workspace.packages.iter().flat_map(alone));
     parts.extend(compat::parts(workspace));
     parts.extend(loom::parts(workspace, tree));
-    parts.push(canary::part(workspace));
+    parts.extend(canary::parts(workspace));
     parts
 }
 
@@ -130,7 +130,8 @@ mod tests {
                 "compat: clippy",
                 "compat: test",
                 "loom: evcore-token",
-                "canary",
+                "canary: simulation",
+                "canary: failpoints",
             ]
         );
     }
