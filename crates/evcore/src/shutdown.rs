@@ -77,8 +77,7 @@ impl<L: Listen> EventLoop<L> {
     /// Who is still there when the time is over has no further step to expect: dropping the
     /// connections closes them.
     ///
-    /// O(1), but a look at each index while the only timers left are those of tokens without a
-    /// descriptor.
+    /// O(1), but a look at each cancelable token once no descriptor is watched.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let is_over = |over_ns| over_ns <= self.clock.monotonic_ns() || self.has_nothing_left();

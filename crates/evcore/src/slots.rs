@@ -4,7 +4,7 @@
 //! to it. A generation that has ended does not begin again, so that an event that was reported for
 //! it cannot be taken for one of a later life.
 
-use std::{mem, num::NonZeroU32};
+use std::{collections::BTreeSet, mem, num::NonZeroU32};
 
 use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
@@ -27,6 +27,8 @@ pub(crate) struct Slots {
     posted: TurnQueue,
     // Invariant: how many lives are watched.
     watched: u32,
+    // Invariant: the indices whose state says so.
+    cancelable: BTreeSet<u32>,
 }
 
 /// Who lives at an index; or, where nobody does, the generation that was the last to live there,
@@ -96,12 +98,19 @@ impl Slots {
 
     /// Ends a life, and says whether the poller watched it; `None` if the token is stale.
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
-        let State { watched, .. } = mem::take(self.state_mut(token)?);
+        let State {
+            watched,
+            cancelable,
+            ..
+        } = mem::take(self.state_mut(token)?);
         self.homes[token.index() as usize] = Home::after(token);
         if !is_planted(Bug::PostsOutlive) {
             self.posted.cancel(token.index());
         }
         self.watched -= u32::from(watched);
+        if cancelable {
+            self.cancelable.remove(&token.index());
+        }
         Some(watched)
     }
 
@@ -155,14 +164,17 @@ impl Slots {
 
     /// Marks the timers of a token as such that nobody need wait for. `false` if the token is stale.
     pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
-        let state = self.state_mut(token);
-        state.map(|state| state.cancelable = true).is_some()
+        let Some(state) = self.state_mut(token) else {
+            return false;
+        };
+        state.cancelable = true;
+        self.cancelable.insert(token.index());
+        true
     }
 
-    /// The indices whose timers nobody need wait for. Costs a look at all.
+    /// The indices whose timers nobody need wait for.
     pub(crate) fn cancelable(&self) -> impl Iterator<Item = u32> {
-        let states = (0..).zip(&self.states);
-        states.filter_map(|(index, state)| state.cancelable.then_some(index))
+        self.cancelable.iter().copied()
     }
 
     /// Whether a token lives.
