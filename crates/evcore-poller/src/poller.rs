@@ -2,13 +2,15 @@
 //!
 //! Keys are checked, interests merged and modes kept by the side table (`registry.rs`); here is
 //! the order in which table and backend are asked. There is no buffer of the user's, no callback
-//! and no clock but the one that a signal makes necessary.
+//! and no clock but the one that a signal makes necessary. What a wait brings of those who are
+//! gone is dealt with in `ghosts.rs`.
+
+mod ghosts;
 
 use std::time::{Duration, Instant};
 
 use crate::{
-    Abilities, Backend, Error, Event, Events, Interest, Kind, Mode, Pollable, Registration, Result,
-    Waker,
+    Abilities, Backend, Error, Events, Interest, Kind, Mode, Pollable, Registration, Result, Waker,
     registry::{Change, Registry},
     sys::{self, Birthplace},
 };
@@ -404,52 +406,6 @@ impl Poller {
             return Ok(());
         }
         self.end_haunting(events)
-    }
-
-    /// Where ghosts alone ended the wait, they would end the next one too.
-    #[cold]
-    fn end_haunting(&mut self, events: &mut Events) -> Result<()> {
-        if self.lay_ghosts() {
-            self.report_refused(events);
-            if events.is_empty() {
-                return Err(Error::Interrupted);
-            }
-        }
-        Ok(())
-    }
-
-    /// Completes all events but the first `from`, and drops those that are nobody's. Returns how
-    /// many these were.
-    #[inline]
-    fn complete(&mut self, events: &mut Events, from: usize) -> usize {
-        // The usual batch needs nothing, and on epoll is mostly not even looked at.
-        let suspects = self.registry.suspects(self.sees_gone);
-        let is_plain = |event: Event| self.registry.is_plain(event.key);
-        if !events.has_exceptional() && events.iter().take(suspects).all(is_plain) {
-            return 0;
-        }
-        self.complete_each(events, from)
-    }
-
-    #[inline(never)] // so that the usual batch saves no registers for it
-    fn complete_each(&mut self, events: &mut Events, from: usize) -> usize {
-        let before = events.len();
-        events.retain_from(from, |event| self.registry.complete(event));
-        before - events.len()
-    }
-
-    /// Gives the backend a new set, with what is registered in it and nothing else. Returns whether
-    /// it could: where there is no descriptor for it, the wait ends early, and the next one tries.
-    fn lay_ghosts(&mut self) -> bool {
-        if !self.backend.begin_anew().unwrap_or(false) {
-            return false;
-        }
-        for known in self.registry.begin_anew() {
-            if self.backend.add(&known).is_err() {
-                self.refuse(known.key);
-            }
-        }
-        true
     }
 
     fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
