@@ -44,6 +44,7 @@ pub(crate) fn run(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> bool {
             left = if news.is_some() { VISITS_AFTER } else { left };
         }
         last = Some(visit(server.address).unwrap_or_else(|why| {
+            let news = news.take().or_else(|| server.news());
             panic!("{setting:?}, {stage:?}, {fatal:?}, then {news:?}: {why}");
         }));
         left -= 1;

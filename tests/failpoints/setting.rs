@@ -9,6 +9,9 @@ use crate::kinds::{self, By};
 /// How long a worker may leave others deaf: short, so that runs are.
 const DELAY: Duration = Duration::from_millis(50);
 
+/// Longer than any client waits.
+const NEVER: Duration = Duration::from_secs(3600);
+
 /// A policy, on a poller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Setting {
@@ -17,8 +20,12 @@ pub(crate) enum Setting {
     Exclusive,
     ReusePort,
     LeastLoaded,
+    /// With such a delay that nobody looks by himself: what a death leaves, the parent's call mends.
+    LeastLoadedAtOnce,
     /// On a poller without exclusive wake-ups, where those near the least load share the lock.
     LeastLoadedByLock,
+    /// The same, where whoever is refused the lock comes back when he is called and not before.
+    LeastLoadedByLockAtOnce,
 }
 
 /// When in its life a worker is made to die.
@@ -33,13 +40,15 @@ pub(crate) enum Stage {
 }
 
 impl Setting {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Off,
         Self::Mutex,
         Self::Exclusive,
         Self::ReusePort,
         Self::LeastLoaded,
+        Self::LeastLoadedAtOnce,
         Self::LeastLoadedByLock,
+        Self::LeastLoadedByLockAtOnce,
     ];
 
     /// The setting of this [name](Self::name).
@@ -56,7 +65,9 @@ impl Setting {
             Self::Exclusive => "exclusive",
             Self::ReusePort => "reuse_port",
             Self::LeastLoaded => "least_loaded",
+            Self::LeastLoadedAtOnce => "least_loaded_at_once",
             Self::LeastLoadedByLock => "least_loaded_by_lock",
+            Self::LeastLoadedByLockAtOnce => "least_loaded_by_lock_at_once",
         }
     }
 
@@ -66,18 +77,18 @@ impl Setting {
             Self::Mutex => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
             Self::ReusePort => Policy::ReusePort,
-            Self::LeastLoaded | Self::LeastLoadedByLock => Policy::LeastLoaded {
+            _ => Policy::LeastLoaded {
                 // The least, so that few clients make a worker leave.
                 slack: 1,
                 delay: DELAY,
             },
         };
-        policy.with_delay(DELAY)
+        policy.with_delay(self.delay())
     }
 
     /// The poller, where it is not the best there is.
     pub(crate) fn poller(self) -> Option<Kind> {
-        (self == Self::LeastLoadedByLock).then_some(Kind::Poll)
+        self.is_by_lock().then_some(Kind::Poll)
     }
 
     /// Whether the dead are replaced: where nobody else can take in their clients.
@@ -97,11 +108,26 @@ impl Setting {
 
     /// Whether workers meet by this.
     fn has(self, by: By) -> bool {
+        let least_loaded = matches!(self.policy(), Policy::LeastLoaded { .. });
         match by {
             By::Listener => true,
-            By::Lock => matches!(self, Self::Mutex | Self::LeastLoadedByLock),
-            By::Seat => matches!(self, Self::LeastLoaded | Self::LeastLoadedByLock),
-            By::Keeper => self == Self::LeastLoaded,
+            By::Lock => self == Self::Mutex || self.is_by_lock(),
+            By::Seat => least_loaded,
+            By::Keeper => least_loaded && !self.is_by_lock(),
+        }
+    }
+
+    fn is_by_lock(self) -> bool {
+        matches!(
+            self,
+            Self::LeastLoadedByLock | Self::LeastLoadedByLockAtOnce
+        )
+    }
+
+    fn delay(self) -> Duration {
+        match self {
+            Self::LeastLoadedAtOnce | Self::LeastLoadedByLockAtOnce => NEVER,
+            _ => DELAY,
         }
     }
 }

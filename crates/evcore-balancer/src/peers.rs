@@ -12,7 +12,10 @@ use std::{
 };
 
 use crate::{
-    Load, RawPeers, Seat, SeatWords, View, bell::Bell, lock::this_process, shared::Shared,
+    Load, RawPeers, Seat, SeatWords, View,
+    bell::Bell,
+    lock::this_process,
+    shared::Shared,
     sync::SharedU32,
 };
 
@@ -98,8 +101,12 @@ impl Peers {
         })
     }
 
-    /// Clears what the `dead` worker has left, and wakes the least loaded of the others if the dead
-    /// one was to listen. Says whether it had a seat.
+    /// Clears what the `dead` worker has left, and says whether it had a seat. Whoever has to look
+    /// who waits is woken:
+    ///
+    /// - the least loaded of the others, since the dead one may have been the only one that listened,
+    ///   or the only one that was told of a client;
+    /// - who has not answered a call: the dead one may have died on the way to that bell.
     ///
     /// For the parent, after it has reaped the worker and before it forks another, which may be
     /// given the same process id.
@@ -109,8 +116,10 @@ impl Peers {
     )]
     pub fn bury(&self, dead: NonZeroU32) -> bool {
         let found = self.raw().bury(dead);
-        if found {
-            self.call_if_nobody_keeps();
+        self.ring_for_the_called();
+        // Also where there was no seat: who gives it up calls another after that, unless it dies.
+        if let Some(least) = self.raw().least() {
+            self.call(least.seat);
         }
         found
     }
@@ -128,6 +137,14 @@ impl Peers {
     fn call(&self, peer: u32) {
         if self.raw().call(peer) {
             self.shared.bells[peer as usize].ring();
+        }
+    }
+
+    fn ring_for_the_called(&self) {
+        for (index, bell) in (0..).zip(&self.shared.bells) {
+            if self.raw().is_called(index) {
+                bell.ring();
+            }
         }
     }
 
@@ -285,13 +302,33 @@ mod tests {
     }
 
     #[test]
-    fn when_another_has_died_nobody_is_called() {
+    fn when_another_has_died_the_keeper_looks_who_waits_and_keeps() {
         let (peers, [one, mut two]) = seated([0, 0]);
         two.take();
         std::mem::forget(one);
         assert!(peers.bury(owner(1)));
-        assert!(!rings(&two));
+        assert!(rings(&two) && two.is_called());
         assert_eq!(two.look(load(0)).keeper, Keeper::Me);
+    }
+
+    #[test]
+    fn who_was_called_by_one_that_died_before_it_rang_is_woken() {
+        let (peers, [mut one, two]) = seated([0, 0]);
+        one.take();
+        assert!(peers.raw().call(1));
+        std::mem::forget(one);
+        assert!(peers.bury(owner(1)));
+        assert!(rings(&two));
+    }
+
+    #[test]
+    fn when_one_died_that_had_given_its_seat_up_and_called_nobody_yet_another_is_called() {
+        let (peers, [mut one, two]) = seated([0, 0]);
+        one.take();
+        peers.raw().stand_up(0);
+        std::mem::forget(one);
+        assert!(!peers.bury(owner(1)));
+        assert!(rings(&two));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! What is decided is decided by the words (`RawPeers`); here is who may ask them, and what a call
 //! does to whom it wakes.
 
-use evcore::balancer::{Load, View};
+use evcore::balancer::{Load, Peer, View};
 
 use super::State;
 use crate::{
@@ -39,7 +39,9 @@ impl State {
     pub(crate) fn bury(&mut self, process: u32) {
         for server in (0..).take(self.seats.len()) {
             if self.seats[server as usize].raw().bury(owner(process)) {
-                self.call_if_nobody_keeps(server);
+                // The dead may have been told of a client, and nobody else.
+                let least = self.seats[server as usize].raw().least();
+                self.call_any(server, least);
             }
         }
     }
@@ -84,8 +86,11 @@ impl State {
     fn call_if_nobody_keeps(&mut self, server: u32) {
         let raw = self.seats[server as usize].raw();
         let least = raw.least().filter(|_| !raw.has_keeper());
-        if let Some(least) = least {
-            let index = least.seat;
+        self.call_any(server, least);
+    }
+
+    fn call_any(&mut self, server: u32, peer: Option<Peer>) {
+        if let Some(Peer { seat: index, .. }) = peer {
             self.call_peer(SeatId { server, index });
         }
     }
