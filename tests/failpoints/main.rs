@@ -12,6 +12,8 @@
 //! This program is both sides: without arguments it is the tests, which start it again as the server
 //! of one run, in a process of its own with a single thread.
 
+#[cfg(evcore_planted)]
+mod canary;
 mod dying;
 mod kinds;
 mod points;
@@ -22,6 +24,7 @@ mod setting;
 use std::{env, panic, process::ExitCode, thread};
 
 use points::Fatal;
+use run::Run;
 use setting::{Setting, Stage};
 
 /// At so many points a worker dies that serves, of which there is no last: enough for its start, its
@@ -37,8 +40,9 @@ const AT_ONCE: u32 = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if let [flag, setting, stage, fatal] = arguments.as_slice() {
+    if let [flag, setting, stage, fatal, bug] = arguments.as_slice() {
         if flag == server::FLAG {
+            plant(bug);
             let fatal = Fatal::named(fatal.clone().leak());
             return server::serve(Setting::named(setting), Stage::named(stage), fatal);
         }
@@ -48,31 +52,43 @@ fn main() -> ExitCode {
     run_tests(word.map_or("", String::as_str))
 }
 
+#[cfg(evcore_planted)]
+use canary::plant;
+
+/// Without the flag there is nothing to plant.
+#[cfg(not(evcore_planted))]
+fn plant(bug: &str) {
+    assert_eq!(bug, "");
+}
+
 fn run_tests(word: &str) -> ExitCode {
-    let mut failed = false;
+    let mut all = true;
     for (setting, stage) in tests() {
-        let name = format!(
-            "whoever_is_left_serves::{}::{}",
-            setting.name(),
-            stage.name()
-        );
-        if !name.contains(word) {
-            continue;
-        }
-        let passed =
-            panic::catch_unwind(|| die_at_each(setting, stage) + die_at_each_kind(setting, stage));
-        match passed {
-            Ok(runs) => println!("test {name} ({runs} deaths) ... ok"),
-            Err(_) => println!("test {name} ... FAILED"),
-        }
-        failed |= passed.is_err();
+        let name = ["whoever_is_left_serves", setting.name(), stage.name()].join("::");
+        let deaths = || die_at_each(setting, stage) + die_at_each_kind(setting, stage);
+        all &= !name.contains(word) || passes(&name, || format!("{} deaths", deaths()));
     }
-    ExitCode::from(u8::from(failed))
+    #[cfg(evcore_planted)]
+    for bug in &canary::BUGS {
+        let name = format!("a_planted_bug_is_found::{}", bug.name());
+        all &= !name.contains(word) || passes(&name, || bug.found());
+    }
+    ExitCode::from(u8::from(!all))
+}
+
+/// Whether a test does not panic; it says what it has seen.
+fn passes(name: &str, test: impl FnOnce() -> String + panic::UnwindSafe) -> bool {
+    let passed = panic::catch_unwind(test);
+    match &passed {
+        Ok(seen) => println!("test {name} ({seen}) ... ok"),
+        Err(_) => println!("test {name} ... FAILED"),
+    }
+    passed.is_ok()
 }
 
 fn tests() -> impl Iterator<Item = (Setting, Stage)> {
-    let both = |setting| Stage::ALL.map(|stage| (setting, stage));
-    Setting::ALL.into_iter().flat_map(both)
+    let all = |setting| Stage::ALL.map(|stage| (setting, stage));
+    Setting::ALL.into_iter().flat_map(all)
 }
 
 /// One death at each point, in the order in which they come; how many.
@@ -80,7 +96,7 @@ fn die_at_each(setting: Setting, stage: Stage) -> usize {
     let deaths_from = |first: u32| {
         let each = (first..).step_by(AT_ONCE as usize);
         let each = each.take_while(|number| stage.is_last() || *number < POINTS);
-        each.take_while(|number| run::run(setting, stage, Fatal::Number(*number)))
+        each.take_while(|number| run::run(healthy(setting, stage, Fatal::Number(*number))))
             .count()
     };
     thread::scope(|scope| {
@@ -97,8 +113,18 @@ fn die_at_each_kind(setting: Setting, stage: Stage) -> usize {
     let kinds = setting.kinds(stage);
     for kind in &kinds {
         let mut attempts = 0..ATTEMPTS;
-        let died = attempts.any(|_| run::run(setting, stage, Fatal::Kind(kind)));
+        let died = attempts.any(|_| run::run(healthy(setting, stage, Fatal::Kind(kind))));
         assert!(died, "{setting:?}: nobody came to {kind:?}");
     }
     kinds.len()
+}
+
+/// A run of a server that has no bug on purpose.
+fn healthy(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> Run<'_> {
+    Run {
+        setting,
+        stage,
+        fatal,
+        bug: None,
+    }
 }

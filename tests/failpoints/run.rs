@@ -22,18 +22,31 @@ use crate::{
 /// Who is not served for so long would never be: far beyond the delay, since the machine may be busy.
 const DEAF: Duration = PATIENCE;
 
+/// How long a client of a server waits that has a bug: the delay, many times. (Who gives up too early
+/// finds a bug that is there all the same.)
+const DEAF_BY_A_BUG: Duration = Duration::from_secs(3);
+
 /// How many clients come at most until somebody has come to the fatal point, or has left.
 const VISITS: usize = 1000;
 
 /// How many come, one after the other, once somebody is gone: more than one worker has room for.
 const VISITS_AFTER: usize = 4;
 
-/// A run in which the first worker to come to its point `fatal` of this stage dies there; whether
-/// one did.
+/// What a run is to show: the first worker to come to its point `fatal` of this stage dies there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) setting: Setting,
+    pub(crate) stage: Stage,
+    pub(crate) fatal: Fatal<'a>,
+    /// The name of a bug that the server has.
+    pub(crate) bug: Option<&'a str>,
+}
+
+/// Whether somebody died.
 ///
 /// Panics where a client is not served.
-pub(crate) fn run(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> bool {
-    let mut server = Server::start(setting, stage, fatal);
+pub(crate) fn run(run: Run<'_>) -> bool {
+    let mut server = Server::start(run);
     let mut news = None;
     // The one before stays while the next comes: so there are one or two at any time.
     let mut last = None;
@@ -43,15 +56,15 @@ pub(crate) fn run(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> bool {
             news = server.news();
             left = if news.is_some() { VISITS_AFTER } else { left };
         }
-        last = Some(visit(server.address).unwrap_or_else(|why| {
+        last = Some(visit(server.address, run.patience()).unwrap_or_else(|why| {
             let news = news.take().or_else(|| server.news());
-            panic!("{setting:?}, {stage:?}, {fatal:?}, then {news:?}: {why}");
+            panic!("{run:?}, then {news:?}: {why}");
         }));
         left -= 1;
     }
     drop(last);
     server.stop();
-    let news = news.unwrap_or_else(|| panic!("{setting:?}, {stage:?}: nobody came to {fatal:?}"));
+    let news = news.unwrap_or_else(|| panic!("{run:?}: nobody came there"));
     matches!(news, News::Death(_))
 }
 
@@ -65,8 +78,8 @@ enum News {
 }
 
 /// A client that is served; it comes again if whoever took it in is gone.
-fn visit(address: SocketAddr) -> Result<TcpStream, String> {
-    let deadline = Instant::now() + DEAF;
+fn visit(address: SocketAddr, patience: Duration) -> Result<TcpStream, String> {
+    let deadline = Instant::now() + patience;
     loop {
         match ask(address, deadline) {
             Ok(client) => return Ok(client),
@@ -96,10 +109,11 @@ struct Server {
 }
 
 impl Server {
-    fn start(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> Self {
+    fn start(run: Run<'_>) -> Self {
         let this = env::current_exe().expect("this program has a path");
         let mut child = Command::new(this)
-            .args([server::FLAG, setting.name(), stage.name(), &fatal.name()])
+            .args([server::FLAG, run.setting.name(), run.stage.name()])
+            .args([&run.fatal.name(), run.bug.unwrap_or_default()])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -135,6 +149,12 @@ impl Drop for Server {
         // Workers notice when their master is gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Run<'_> {
+    fn patience(&self) -> Duration {
+        self.bug.map_or(DEAF, |_| DEAF_BY_A_BUG)
     }
 }
 

@@ -42,7 +42,8 @@ mod snapshot;
 
 mod sync;
 
-// Only in the build of the canary, and of its fail points.
+// Only something in the build of the canary, and of its fail points.
+mod planted;
 #[cfg(evcore_planted)]
 mod points;
 
@@ -55,6 +56,8 @@ pub use lock::{AcceptMutex, Lock, MutexHandle, this_process};
 #[cfg(not(evcore_loom))]
 pub use peers::{PeerSeat, Peers};
 pub use plan::{Duty, Plan};
+#[cfg(evcore_planted)]
+pub use planted::{Bug, plant};
 #[cfg(evcore_planted)]
 pub use points::at_points;
 pub use policy::Policy;

@@ -13,6 +13,7 @@ use std::{
 #[cfg(not(evcore_loom))]
 use crate::{header::Kind, shared::Shared};
 use crate::{
+    planted::{Bug, is_planted},
     raw::{FREE, RawAcceptMutex, Word},
     sync::{Ordering, SharedU32},
 };
@@ -154,7 +155,7 @@ impl AcceptMutex {
         reason = "whoever unlocks rarely needs the answer"
     )]
     pub fn force_unlock(&self, dead: NonZeroU32) -> bool {
-        self.raw.force_unlock(dead)
+        !is_planted(Bug::LockOutlives) && self.raw.force_unlock(dead)
     }
 
     /// Who held the lock a moment ago. See [`RawAcceptMutex::owner`].

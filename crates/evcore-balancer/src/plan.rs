@@ -1,5 +1,7 @@
 //! What a worker should do in a turn, as data.
 
+use crate::planted::{Bug, is_planted};
+
 /// What a worker should do in this turn, as data.
 ///
 /// Whether to register or deregister its listeners, or to leave them as they are, follows from
@@ -102,7 +104,10 @@ impl Plan {
     }
 
     /// A look at who waits: without the lock, and without waiting.
-    pub(crate) const fn look() -> Self {
+    pub(crate) fn look() -> Self {
+        if is_planted(Bug::LookLeftOut) {
+            return Self::away(Some(100));
+        }
         Self {
             // Where one look follows another: only a new registration tells of who was there before.
             register_again: true,

@@ -13,7 +13,12 @@
 
 use std::num::NonZeroU32;
 
-use crate::{Keeper, Peer, View, Word, raw::FREE, sync::Ordering};
+use crate::{
+    Keeper, Peer, View, Word,
+    planted::{Bug, is_planted},
+    raw::FREE,
+    sync::Ordering,
+};
 
 /// The algorithm of [`Peers`](crate::Peers), over any [`Word`].
 ///
@@ -164,7 +169,9 @@ impl<'a, W: Word> RawPeers<'a, W> {
         self.resign(index);
         seat.load.store(0, Ordering::Relaxed);
         seat.called.store(0, Ordering::Relaxed);
-        let _ = replace(&seat.owner, owner, FREE, Ordering::Release);
+        if !is_planted(Bug::SeatOutlives) {
+            let _ = replace(&seat.owner, owner, FREE, Ordering::Release);
+        }
     }
 
     fn keeper(&self, me: u32) -> Keeper {
