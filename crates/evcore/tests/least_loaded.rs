@@ -102,6 +102,30 @@ fn every_place_of_every_worker_is_filled_and_the_first_that_is_free_again() {
 }
 
 #[test]
+fn a_client_of_whom_only_the_one_that_shuts_down_was_told_is_not_left_alone() {
+    if !Kind::available().contains(&Kind::Epoll) {
+        return; // Only there is one alone told.
+    }
+    let ([mut leaves, mut stays], address) = two_workers(Kind::Epoll, 1000);
+    let mut clients = Vec::new();
+    for number in 1..=10 {
+        clients.push(TcpStream::connect(address).unwrap());
+        while stays.clients.len() < number {
+            stays.turn();
+        }
+    }
+    leaves.turn();
+    stays.turn();
+    assert!(leaves.ev.is_listening() && !stays.ev.is_listening());
+
+    clients.push(TcpStream::connect(address).unwrap());
+    leaves.ev.wait().unwrap();
+    leaves.ev.shutdown(Duration::ZERO);
+    stays.turn();
+    assert_eq!(stays.clients.len(), 11);
+}
+
+#[test]
 fn without_a_seat_there_is_no_such_loop() {
     let built = EventLoop::builder().policy(Policy::least_loaded()).build();
     assert!(matches!(built, Err(Error::NoSeat)));
