@@ -34,8 +34,8 @@ pub struct Stats {
     pub calls: u64,
     /// Times that accepting paused because descriptors or memory had run out.
     pub accept_pauses: u64,
-    /// Clients turned away because descriptors had run out: accepted, and closed at once. Not among
-    /// [`accepted`](Self::accepted).
+    /// Clients turned away because descriptors had run out, here and at every other worker that this
+    /// one sees: accepted, and closed at once. Not among [`accepted`](Self::accepted).
     pub turned_away: u64,
     /// Timers that fired.
     pub expired: u64,
