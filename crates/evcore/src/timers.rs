@@ -116,7 +116,7 @@ impl Timers {
 /// or filed sixteen timers again, which is as long as a few handlers take.
 const PAUSE_COST: usize = 16;
 
-const NS_PER_MS: u64 = 1_000_000;
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
 /// What is added before rounding down, so as to round up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;

@@ -9,7 +9,7 @@ use crate::{
     EventLoop, Listen, Result, Step,
     naming::{Naming, Other},
     planted::{Bug, is_planted},
-    timers::late_ns,
+    timers::{NS_PER_MS, late_ns},
 };
 
 /// Where a turn is. The order of the variants is the order of the turn.
@@ -150,7 +150,8 @@ impl<L: Listen> EventLoop<L> {
     fn follow_plan(&mut self) -> Result<Option<Duration>> {
         let now_ns = self.finish_turn();
         self.accepting.report_failure()?;
-        let now_ms = self.clock.monotonic_ms();
+        // Not the clock's, which stood still while handlers ran: a delay is not to begin then.
+        let now_ms = now_ns / NS_PER_MS;
         let load = self.load_to_offer();
         let was_full = self.batch.is_full();
         let plan = self.accepting.plan(now_ms, load, was_full, &self.poller);
