@@ -21,9 +21,6 @@ pub(crate) const FLAG: &str = "--serve";
 /// What a worker says that has left.
 pub(crate) const LEAVES: &str = "leaves";
 
-/// How many clients each worker has room for: one so few that it is full at times, when it has all.
-const ROOM: [u32; 2] = [2, 8];
-
 /// How long one that leaves waits for its clients. (Where each worker has listeners of its own, it
 /// keeps others waiting meanwhile.)
 const LEAVING: Duration = Duration::from_millis(100);
@@ -42,7 +39,7 @@ struct Shared {
 
 /// Serves until a signal says stop; a worker dies at its point `fatal` of this stage.
 pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> ExitCode {
-    let supervisor = Supervisor::new(ROOM.len());
+    let supervisor = Supervisor::new(setting.room().len());
     let shared = Shared::new(setting, supervisor.seats());
     let address = shared.listeners[0].local_addr();
     eprintln!("listening on {address}");
@@ -117,7 +114,7 @@ fn work(
     points.count(stage == Stage::Serving);
     let mut echo = Echo {
         ev: event_loop(setting, worker, shared, &points)?,
-        clients: Table::with_capacity(ROOM[worker.index()]),
+        clients: Table::with_capacity(setting.room()[worker.index()]),
     };
     worker.wake_fd(echo.ev.handle()).expect("it is a waker");
     while worker.stop().is_none() && !echo.ev.is_done() {
@@ -158,10 +155,10 @@ fn event_loop(
     let listener = shared.listeners.swap_remove(own);
     let mut builder = Builder::new()
         .listener(Dying::new(listener, points))
-        .connections(ROOM[worker.index()])
+        .connections(setting.room()[worker.index()])
         .policy(setting.policy())
         .lock(Dying::new(shared.mutex.handle(me), points));
-    if matches!(setting.policy(), Policy::LeastLoaded { .. }) {
+    if setting.is_seated() {
         let seat = points.around("sit", || shared.peers.seat(me));
         let seat = seat.expect("as many as workers");
         builder = builder.seat(Dying::new(seat, points));

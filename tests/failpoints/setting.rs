@@ -17,6 +17,8 @@ const NEVER: Duration = Duration::from_secs(3600);
 pub(crate) enum Setting {
     Off,
     Mutex,
+    /// With seats, among which the lock is handed over.
+    MutexHandedOver,
     Exclusive,
     ReusePort,
     LeastLoaded,
@@ -40,9 +42,10 @@ pub(crate) enum Stage {
 }
 
 impl Setting {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Off,
         Self::Mutex,
+        Self::MutexHandedOver,
         Self::Exclusive,
         Self::ReusePort,
         Self::LeastLoaded,
@@ -62,6 +65,7 @@ impl Setting {
         match self {
             Self::Off => "off",
             Self::Mutex => "mutex",
+            Self::MutexHandedOver => "mutex_handed_over",
             Self::Exclusive => "exclusive",
             Self::ReusePort => "reuse_port",
             Self::LeastLoaded => "least_loaded",
@@ -74,7 +78,7 @@ impl Setting {
     pub(crate) fn policy(self) -> Policy {
         let policy = match self {
             Self::Off => Policy::Off,
-            Self::Mutex => Policy::mutex(),
+            Self::Mutex | Self::MutexHandedOver => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
             Self::ReusePort => Policy::ReusePort,
             _ => Policy::LeastLoaded {
@@ -84,6 +88,20 @@ impl Setting {
             },
         };
         policy.with_delay(self.delay())
+    }
+
+    /// How many clients each worker has room for: one so few that it is full at times, when it has
+    /// all. Or both: only who is full hands the lock over to so few.
+    pub(crate) fn room(self) -> [u32; 2] {
+        match self {
+            Self::MutexHandedOver => [2, 2],
+            _ => [2, 8],
+        }
+    }
+
+    /// Whether the workers have seats among their peers.
+    pub(crate) fn is_seated(self) -> bool {
+        self != Self::Mutex && self.policy().uses_seats()
     }
 
     /// The poller, where it is not the best there is.
@@ -111,8 +129,8 @@ impl Setting {
         let least_loaded = matches!(self.policy(), Policy::LeastLoaded { .. });
         match by {
             By::Listener => true,
-            By::Lock => self == Self::Mutex || self.is_by_lock(),
-            By::Seat => least_loaded,
+            By::Lock => matches!(self.policy(), Policy::Mutex { .. }) || self.is_by_lock(),
+            By::Seat => self.is_seated(),
             By::Keeper => least_loaded && !self.is_by_lock(),
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Setting {
     pub(crate) mode: Mode,
     faults: Faults,
     policy: Policy,
+    /// The workers have seats among their peers.
+    seated: bool,
     timers: Timers,
     resolution: Option<Duration>,
     /// What the poller can by itself.
@@ -93,13 +95,18 @@ impl Setting {
             // Of a tree or a heap, since a wheel's pauses count against the budget too.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
+        let policy = policy(rng);
         Self {
             workers: 1 + rng.index(4),
             connections: [4, 8, 12, 19][rng.index(4)],
             budgets,
             mode: [Mode::Level, Mode::Edge][rng.index(2)],
             faults,
-            policy: policy(rng),
+            policy,
+            seated: match policy {
+                Policy::Mutex { .. } => rng.below(2) == 0,
+                _ => policy.uses_seats(),
+            },
             timers,
             resolution: (rng.below(8) == 0).then_some(Duration::from_millis(100)),
             abilities: abilities(rng),
@@ -124,7 +131,7 @@ impl Setting {
             _ => false,
         };
         Patience {
-            has_pauses: by_lock,
+            has_pauses: by_lock && !self.seated,
             each_has_its_own: self.policy == Policy::ReusePort,
             clock: self.resolution.unwrap_or_default(),
         }
@@ -158,7 +165,7 @@ impl Setting {
             .budgets(self.budgets)
             .policy(self.policy)
             .lock(shared.mutex.lock(process));
-        if let Policy::LeastLoaded { .. } = self.policy {
+        if self.seated {
             let seat = shared.peers.seat(process);
             builder = builder.seat(seat.expect("the dead have left theirs"));
         }

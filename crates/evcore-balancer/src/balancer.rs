@@ -4,10 +4,11 @@
 //! the lock once, and may look at the others once.
 //! It does not register listeners and does not release the lock: a [`Plan`] says, the caller does.
 //!
-//! A policy a file: `by_lock.rs`, `exclusive.rs`, `least_loaded.rs`.
+//! A policy a file: `by_lock.rs` and `handing_over.rs`, `exclusive.rs`, `least_loaded.rs`.
 
 use crate::{
-    Plan, Policy, Situation, View, by_lock::ByLock, exclusive::Exclusive, least_loaded::LeastLoaded,
+    Plan, Policy, Situation, View, exclusive::Exclusive, handing_over::HandingOver,
+    least_loaded::LeastLoaded, slack::Slack,
 };
 
 /// Decides, turn by turn, whether this worker listens.
@@ -42,7 +43,7 @@ pub struct Balancer {
 enum Decider {
     /// Of those that listen whenever there is a free place.
     None,
-    Mutex(ByLock),
+    Mutex(HandingOver),
     Exclusive(Exclusive),
     LeastLoaded(LeastLoaded),
 }
@@ -53,12 +54,15 @@ impl Balancer {
     pub fn new(policy: Policy) -> Self {
         let decider = match policy {
             Policy::Off | Policy::ReusePort => Decider::None,
-            Policy::Mutex { delay } => Decider::Mutex(ByLock::new(delay)),
+            Policy::Mutex { delay } => {
+                let slack = Slack::new(Policy::MUTEX_SLACK);
+                Decider::Mutex(HandingOver::new(slack, delay))
+            }
             Policy::Exclusive { readd_every, delay } => {
                 Decider::Exclusive(Exclusive::new(readd_every, delay))
             }
             Policy::LeastLoaded { slack, delay } => {
-                Decider::LeastLoaded(LeastLoaded::new(slack, delay))
+                Decider::LeastLoaded(LeastLoaded::new(Slack::new(slack), delay))
             }
         };
         Self { policy, decider }
@@ -76,8 +80,9 @@ impl Balancer {
     ///   Called at most once, and only if the policy uses a lock and it is this worker's time to try.
     ///   If it says yes, so does [`Plan::holds_lock`], and the caller must release the lock.
     /// * `look`: shows this worker's load to the others, answers a call, and tells what is seen of
-    ///   them. Called at most once, and only by [`LeastLoaded`](Policy::LeastLoaded) where something
-    ///   has changed: a turn that has only served its connections looks at nobody.
+    ///   them; a worker without a seat sees [nobody](View::alone). Called at most once, and only by
+    ///   [`Mutex`](Policy::Mutex) and [`LeastLoaded`](Policy::LeastLoaded) where something has
+    ///   changed: a turn that has only served its connections looks at nobody.
     #[must_use = "the plan says whether the lock is held now"]
     pub fn plan(
         &mut self,
@@ -88,9 +93,7 @@ impl Balancer {
         match &mut self.decider {
             Decider::None if now.load.is_full() => Plan::away(None),
             Decider::None => Plan::listen(),
-            Decider::Mutex(by_lock) => {
-                by_lock.plan(now.now_ms, now.load, now.load.is_crowded(), try_lock)
-            }
+            Decider::Mutex(handing_over) => handing_over.plan(now, try_lock, look),
             Decider::Exclusive(exclusive) => exclusive.plan(now),
             Decider::LeastLoaded(least_loaded) => least_loaded.plan(now, try_lock, look),
         }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{Load, Plan, policy::whole_ms};
+use crate::{Plan, Situation, policy::whole_ms};
 
 /// The state of a worker that listens by the lock.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct ByLock {
     heard_ms: Option<u64>,
     /// The plan before this one had the lock.
     held: bool,
+    /// The plan before this one was a look.
+    looked: bool,
 }
 
 impl ByLock {
@@ -29,6 +31,7 @@ impl ByLock {
             away_since_ms: None,
             heard_ms: None,
             held: false,
+            looked: false,
         }
     }
 
@@ -36,42 +39,42 @@ impl ByLock {
     /// then takes one turn.
     pub(crate) fn plan(
         &mut self,
-        now_ms: u64,
-        load: Load,
+        now: &Situation,
         gives_way: bool,
         try_lock: impl FnOnce() -> bool,
     ) -> Plan {
         if self.held || self.heard_ms.is_none() {
-            self.heard_ms = Some(now_ms);
+            self.heard_ms = Some(now.now_ms);
         }
-        let plan = self.decide(now_ms, load, gives_way, try_lock);
+        let plan = self.decide(now, gives_way, try_lock);
         self.held = plan.holds_lock;
+        self.looked = plan.listening && !plan.holds_lock;
         if plan.listening {
-            self.heard_ms = Some(now_ms);
+            self.heard_ms = Some(now.now_ms);
         }
         plan
     }
 
     fn decide(
         &mut self,
-        now_ms: u64,
-        load: Load,
+        now: &Situation,
         gives_way: bool,
         try_lock: impl FnOnce() -> bool,
     ) -> Plan {
+        let now_ms = now.now_ms;
         let away_ms = passed(self.away_since_ms, now_ms);
-        if load.is_full() {
+        if now.load.is_full() {
             self.away_since_ms.get_or_insert(now_ms);
             // No limit: only this worker's own handlers can free a place, and a plan follows them.
             return Plan::away(None);
         }
         if gives_way && away_ms < self.delay_ms {
             self.away_since_ms.get_or_insert(now_ms);
-            return self.stay_away(now_ms, self.delay_ms - away_ms);
+            return self.stay_away(now, self.delay_ms - away_ms);
         }
         if !try_lock() {
             self.away_since_ms = Some(now_ms);
-            return self.stay_away(now_ms, self.delay_ms);
+            return self.stay_away(now, self.delay_ms);
         }
         self.away_since_ms = None;
         Plan {
@@ -82,10 +85,11 @@ impl ByLock {
         }
     }
 
-    /// Away for so long, but for a look when it is time to.
-    fn stay_away(&self, now_ms: u64, at_most_ms: u64) -> Plan {
-        let deaf_ms = passed(self.heard_ms, now_ms);
-        if deaf_ms >= self.delay_ms {
+    /// Away for so long, but for a look when it is time to, which lasts until nobody is left.
+    fn stay_away(&self, now: &Situation, at_most_ms: u64) -> Plan {
+        let deaf_ms = passed(self.heard_ms, now.now_ms);
+        let looks_on = self.looked && now.left_waiting;
+        if deaf_ms >= self.delay_ms || looks_on {
             return Plan::look();
         }
         Plan::away(Some(at_most_ms.min(self.delay_ms - deaf_ms)))
@@ -102,6 +106,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Load;
 
     const IDLE: Load = Load {
         active: 0,
@@ -137,7 +142,11 @@ mod tests {
         }
 
         fn plan(&mut self, now_ms: u64, load: Load, try_lock: impl FnOnce() -> bool) -> Plan {
-            self.0.plan(now_ms, load, load.is_crowded(), try_lock)
+            let now = Situation {
+                load,
+                ..Situation::at(now_ms)
+            };
+            self.0.plan(&now, load.is_crowded(), try_lock)
         }
     }
 
@@ -167,6 +176,21 @@ mod tests {
         assert_eq!(worker.plan(500, IDLE, || false), Plan::look());
         assert_eq!(worker.plan(500, IDLE, || false), Plan::away(Some(500)));
         assert_eq!(worker.plan(1000, IDLE, || false), Plan::look());
+    }
+
+    #[test]
+    fn a_look_that_leaves_somebody_waiting_goes_on() {
+        let mut worker = Worker::new(500);
+        assert!(!worker.plan(0, IDLE, || false).listening);
+        let found = Situation {
+            load: IDLE,
+            left_waiting: true,
+            ..Situation::at(500)
+        };
+        assert_eq!(worker.0.plan(&found, false, || false), Plan::look());
+        assert_eq!(worker.0.plan(&found, false, || false), Plan::look());
+        assert!(!worker.plan(500, IDLE, || false).listening);
+        assert!(!worker.0.plan(&found, false, || false).listening);
     }
 
     #[test]

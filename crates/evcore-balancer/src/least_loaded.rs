@@ -14,7 +14,10 @@
 
 use std::time::Duration;
 
-use crate::{Duty, Keeper, Load, Peer, Plan, Situation, View, by_lock::ByLock, policy::whole_ms};
+use crate::{
+    Duty, Keeper, Load, Plan, Situation, View, handing_over::HandingOver, policy::whole_ms,
+    slack::Slack,
+};
 
 /// How long a keeper waits for the worker that it has called, before it calls another.
 const PATIENCE_MS: u64 = 10;
@@ -22,7 +25,7 @@ const PATIENCE_MS: u64 = 10;
 /// The state of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct LeastLoaded {
-    slack: u32,
+    slack: Slack,
     delay_ms: u64,
     stand: Stand,
     /// The load at the last look at the others.
@@ -33,7 +36,7 @@ pub(crate) struct LeastLoaded {
     // Invariant: `None` unless listening.
     called_ms: Option<u64>,
     /// Takes the decisions where wake-ups cannot be exclusive.
-    by_lock: ByLock,
+    by_lock: HandingOver,
 }
 
 /// Where a worker stands between two plans.
@@ -50,15 +53,15 @@ enum Stand {
 }
 
 impl LeastLoaded {
-    pub(crate) fn new(slack: u32, delay: Duration) -> Self {
+    pub(crate) fn new(slack: Slack, delay: Duration) -> Self {
         Self {
-            slack: slack.max(1),
+            slack,
             delay_ms: whole_ms(delay),
             stand: Stand::Out,
             seen_at: None,
             room: None,
             called_ms: None,
-            by_lock: ByLock::new(delay),
+            by_lock: HandingOver::new(slack, delay),
         }
     }
 
@@ -69,14 +72,14 @@ impl LeastLoaded {
         look: impl FnOnce() -> View,
     ) -> Plan {
         if !now.exclusive {
-            return self.plan_by_lock(now, try_lock, look);
+            return self.by_lock.plan(now, try_lock, look);
         }
         if self.is_settled(now) {
             return self.as_before(now.now_ms);
         }
         self.seen_at = Some(now.load);
         let view = look();
-        self.room = Some(self.room(now.load, &view));
+        self.room = Some(self.slack.room(now.load, &view));
         if now.load.is_full() {
             return self.leave_full(now, &view);
         }
@@ -85,7 +88,7 @@ impl LeastLoaded {
             Stand::Out => self.come_or_stay_away(now, &view, now.now_ms),
             Stand::Away { since_ms } => self.come_or_stay_away(now, &view, since_ms),
             // Whoever listens, somebody waited: better two that listen than none.
-            Stand::Looking { .. } if now.accepted > 0 => self.come(now),
+            Stand::Looking { .. } if now.accepted > 0 || now.left_waiting => self.come(now),
             Stand::Looking { since_ms } => self.come_or_stay_away(now, &view, since_ms),
         }
     }
@@ -119,9 +122,12 @@ impl LeastLoaded {
         self.stand = Stand::Out;
         self.called_ms = None;
         let (duty, calls) = match view.keeper {
-            Keeper::Me => (Duty::Resign, seat(view.least)),
-            Keeper::Nobody => (Duty::Same, seat(view.least)),
-            Keeper::Other => (Duty::Same, seat(view.least).filter(|_| now.left_waiting)),
+            Keeper::Me => (Duty::Resign, view.seat_of_least()),
+            Keeper::Nobody => (Duty::Same, view.seat_of_least()),
+            Keeper::Other => (
+                Duty::Same,
+                view.seat_of_least().filter(|_| now.left_waiting),
+            ),
         };
         Plan {
             duty,
@@ -135,7 +141,7 @@ impl LeastLoaded {
         if now.called {
             return self.come(now);
         }
-        let limit = self.limit(now.load, view);
+        let limit = self.slack.limit(now.load, view);
         if now.load.active <= limit {
             self.called_ms = None;
             return self.stay(now, view, since_ms);
@@ -172,7 +178,7 @@ impl LeastLoaded {
         }
         Plan {
             accepts_at_most: Some(1),
-            calls: seat(view.least).filter(|_| !waits),
+            calls: view.seat_of_least().filter(|_| !waits),
             ..self.stay(now, view, since_ms)
         }
     }
@@ -184,13 +190,13 @@ impl LeastLoaded {
             since_ms: now.now_ms,
         };
         Plan {
-            calls: seat(view.least).filter(|_| now.left_waiting),
+            calls: view.seat_of_least().filter(|_| now.left_waiting),
             ..Plan::away(Some(self.delay_ms))
         }
     }
 
     fn come_or_stay_away(&mut self, now: &Situation, view: &View, since_ms: u64) -> Plan {
-        let near = now.load.active <= self.limit(now.load, view);
+        let near = now.load.active <= self.slack.limit(now.load, view);
         if now.called || near || view.keeper == Keeper::Nobody {
             return self.come(now);
         }
@@ -220,32 +226,6 @@ impl LeastLoaded {
         }
     }
 
-    /// Those near the least load try the lock; the others give way, and call who should try instead.
-    fn plan_by_lock(
-        &mut self,
-        now: &Situation,
-        try_lock: impl FnOnce() -> bool,
-        look: impl FnOnce() -> View,
-    ) -> Plan {
-        let view = look();
-        let near = now.load.active <= self.limit(now.load, &view);
-        let gives_way = !near && !now.called;
-        let listened = matches!(self.stand, Stand::Listening { .. });
-        let plan = self.by_lock.plan(now.now_ms, now.load, gives_way, try_lock);
-        self.stand = if plan.holds_lock {
-            Stand::Listening {
-                since_ms: now.now_ms,
-            }
-        } else {
-            Stand::Out
-        };
-        Plan {
-            accepts_at_most: plan.listening.then(|| self.room(now.load, &view)),
-            calls: seat(view.least).filter(|_| listened && !plan.listening),
-            ..plan
-        }
-    }
-
     fn listening(&self, since_ms: u64, now_ms: u64) -> Plan {
         Plan {
             exclusive: true,
@@ -253,19 +233,6 @@ impl LeastLoaded {
             accepts_at_most: self.room,
             ..Plan::listen()
         }
-    }
-
-    /// The highest load that is near the least.
-    fn limit(&self, load: Load, view: &View) -> u32 {
-        let others = view.least.map_or(u32::MAX, |peer| peer.load);
-        let least = load.active.min(others);
-        least.saturating_add(self.slack).saturating_add(least / 16)
-    }
-
-    /// How many clients bring this worker above the limit, and so to the end of its turn.
-    fn room(&self, load: Load, view: &View) -> u32 {
-        let limit = self.limit(load, view);
-        limit.saturating_sub(load.active).saturating_add(1)
     }
 
     /// What is left of a delay that began then; at least 1.
@@ -280,18 +247,15 @@ fn passed(since_ms: u64, now_ms: u64) -> u64 {
     now_ms.saturating_sub(since_ms)
 }
 
-fn seat(peer: Option<Peer>) -> Option<u32> {
-    peer.map(|peer| peer.seat)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Peer;
 
     const DELAY_MS: u64 = 500;
 
     fn worker() -> LeastLoaded {
-        LeastLoaded::new(4, Duration::from_millis(DELAY_MS))
+        LeastLoaded::new(Slack::new(4), Duration::from_millis(DELAY_MS))
     }
 
     fn at(now_ms: u64, active: u32) -> Situation {
@@ -301,6 +265,7 @@ mod tests {
                 capacity: 1000,
             },
             exclusive: true,
+            seated: true,
             ..Situation::at(now_ms)
         }
     }
@@ -494,13 +459,19 @@ mod tests {
         let mut worker = worker();
         assert!(!worker.see(&at(0, 90), Keeper::Other, 3).listening);
         assert!(worker.see(&at(500, 90), Keeper::Other, 3).listening);
-        let found = Situation {
+        let accepted = Situation {
             accepted: 1,
             ..at(501, 91)
         };
-        let plan = worker.see(&found, Keeper::Other, 3);
-        assert!(plan.listening);
-        assert_eq!(plan.duty, Duty::Take);
+        let left_waiting = Situation {
+            left_waiting: true,
+            ..at(501, 90)
+        };
+        for found in [accepted, left_waiting] {
+            let plan = worker.clone().see(&found, Keeper::Other, 3);
+            assert!(plan.listening);
+            assert_eq!(plan.duty, Duty::Take);
+        }
     }
 
     #[test]
@@ -516,43 +487,18 @@ mod tests {
         assert_eq!(plan.calls, Some(7));
     }
 
-    fn by_lock(now_ms: u64, active: u32) -> Situation {
-        Situation {
+    #[test]
+    fn without_exclusive_wake_ups_those_near_the_least_load_share_the_lock() {
+        let mut worker = worker();
+        let shared = |now_ms, active| Situation {
             exclusive: false,
             ..at(now_ms, active)
-        }
-    }
-
-    #[test]
-    fn without_exclusive_wake_ups_those_near_the_least_load_try_the_lock() {
-        let mut worker = worker();
-        let plan = worker.plan(&by_lock(0, 3), || true, || view(Keeper::Nobody, 0));
-        assert!(plan.listening && plan.holds_lock && !plan.exclusive);
-        assert_eq!(plan.accepts_at_most, Some(2));
-        assert_eq!(plan.duty, Duty::Same);
-    }
-
-    #[test]
-    fn without_exclusive_wake_ups_those_above_give_way_and_call_the_least_loaded_once() {
-        let mut worker = worker();
-        let seen = || view(Keeper::Nobody, 0);
-        assert!(worker.plan(&by_lock(0, 3), || true, seen).listening);
-        let plan = worker.plan(&by_lock(1, 5), no_lock, seen);
-        assert!(!plan.listening);
-        assert_eq!(plan.calls, Some(7));
-        let plan = worker.plan(&by_lock(2, 5), no_lock, seen);
-        assert_eq!(plan, Plan::away(Some(499)));
-    }
-
-    #[test]
-    fn without_exclusive_wake_ups_whoever_is_called_tries_the_lock() {
-        let mut worker = worker();
-        let seen = || view(Keeper::Nobody, 0);
-        assert!(!worker.plan(&by_lock(0, 5), no_lock, seen).listening);
-        let called = Situation {
-            called: true,
-            ..by_lock(1, 5)
         };
-        assert!(worker.plan(&called, || true, seen).holds_lock);
+        let seen = || view(Keeper::Nobody, 0);
+        let plan = worker.plan(&shared(0, 3), || true, seen);
+        assert!(plan.listening && plan.holds_lock && !plan.exclusive);
+        assert_eq!((plan.duty, plan.accepts_at_most), (Duty::Same, Some(2)));
+        let plan = worker.plan(&shared(1, 5), no_lock, seen);
+        assert_eq!((plan.listening, plan.calls), (false, Some(7)));
     }
 }

@@ -8,7 +8,9 @@ mod view;
 
 mod by_lock;
 mod exclusive;
+mod handing_over;
 mod least_loaded;
+mod slack;
 
 mod lock;
 mod raw;

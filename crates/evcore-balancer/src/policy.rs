@@ -30,6 +30,12 @@ pub enum Policy {
     /// A worker in which less than an eighth of the places is free gives way to the others,
     /// but not for ever: after `delay` it takes one turn.
     ///
+    /// Whoever has the lock is the only one awake, and takes it again and again: nginx gives nearly
+    /// all clients to one worker while places are plentiful. Workers that have a
+    /// [`Seat`](crate::Seat) among the [`Peers`](crate::Peers) do better: a holder that has 16
+    /// connections (and a sixteenth) more than the least loaded calls that one and gives way to it,
+    /// instead of by the eighth. Where that one does not come, another does after `delay`.
+    ///
     /// A worker that dies with the lock is dealt with by [`force_unlock`](crate::AcceptMutex::force_unlock).
     /// One that is stopped (`SIGSTOP`) with the lock keeps it; so whoever has not listened for the
     /// `delay` looks once, without the lock and without waiting, whether somebody has been left there.
@@ -93,6 +99,10 @@ impl Policy {
     /// Sixteen: as even as less, for fewer calls.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
+    /// How many connections the holder of the lock may be above the least loaded: for each time that
+    /// the lock is handed over, nobody listens for as long as it takes to wake a worker.
+    pub(crate) const MUTEX_SLACK: u32 = 16;
+
     /// How many connections a worker may be above the least loaded.
     pub const DEFAULT_SLACK: u32 = 4;
 
@@ -119,6 +129,23 @@ impl Policy {
         Self::LeastLoaded {
             slack: Self::DEFAULT_SLACK,
             delay: Self::DEFAULT_DELAY,
+        }
+    }
+
+    /// Whether a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers) is of use to a worker: needed by
+    /// [`LeastLoaded`](Policy::LeastLoaded), and what makes [`Mutex`](Policy::Mutex) even.
+    ///
+    /// ```
+    /// use evcore_balancer::Policy;
+    ///
+    /// assert!(Policy::mutex().uses_seats() && Policy::least_loaded().uses_seats());
+    /// assert!(!Policy::exclusive().uses_seats());
+    /// ```
+    #[must_use]
+    pub const fn uses_seats(self) -> bool {
+        match self {
+            Self::Mutex { .. } | Self::LeastLoaded { .. } => true,
+            Self::Off | Self::Exclusive { .. } | Self::ReusePort => false,
         }
     }
 

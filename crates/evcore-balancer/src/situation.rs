@@ -25,6 +25,8 @@ pub struct Situation {
     pub called: bool,
     /// The poller can register a listener exclusively.
     pub exclusive: bool,
+    /// This worker has a [`Seat`](crate::Seat), so it sees all the others there are.
+    pub seated: bool,
 }
 
 impl Situation {

@@ -26,6 +26,10 @@ impl View {
             least: None,
         }
     }
+
+    pub(crate) fn seat_of_least(&self) -> Option<u32> {
+        self.least.map(|peer| peer.seat)
+    }
 }
 
 /// Who has the duty to listen: the one worker that may not stop before another has taken that over.

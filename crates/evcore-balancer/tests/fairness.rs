@@ -8,12 +8,16 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use evcore_balancer::{Balancer, Duty, Load, PeerSeat, Peers, Plan, Policy, Seat, Situation};
+use evcore_balancer::{
+    AcceptMutex, Balancer, Duty, Load, Lock, MutexHandle, PeerSeat, Peers, Plan, Policy, Seat,
+    Situation,
+};
 
 const CONNECTIONS: u32 = 1_000;
 
 struct Worker {
     balancer: Balancer,
+    lock: MutexHandle,
     seat: PeerSeat,
     active: u32,
     /// Accepted since the last plan.
@@ -60,9 +64,12 @@ struct Server {
 impl Server {
     fn new(policy: Policy, workers: u32, seed: u64) -> Self {
         let peers = Peers::new(workers as usize).unwrap();
+        let mutex = AcceptMutex::local();
+        let owner = |number| NonZeroU32::new(number).unwrap();
         let worker = |number| Worker {
             balancer: Balancer::new(policy),
-            seat: peers.seat(NonZeroU32::new(number).unwrap()).unwrap(),
+            lock: mutex.handle(owner(number)),
+            seat: peers.seat(owner(number)).unwrap(),
             active: 0,
             accepted: 0,
             allowed: 0,
@@ -136,7 +143,10 @@ impl Server {
         let index = (0..self.workers.len()).min_by_key(who).unwrap();
         self.now = self.now.max(self.workers[index].does.until());
         match self.workers[index].does {
-            Doing::Sleeping { .. } => self.plan(index),
+            Doing::Sleeping { .. } => {
+                self.workers[index].lock.unlock();
+                self.plan(index);
+            }
             Doing::Waking { .. } | Doing::Accepting { .. } => self.accept(index),
             Doing::Planning { .. } => self.plan(index),
         }
@@ -155,6 +165,7 @@ impl Server {
             let until = self.now + 5;
             worker.does = Doing::Accepting { until };
         } else {
+            worker.lock.unlock();
             let until = self.now + 10 * u64::from(worker.accepted);
             worker.does = Doing::Planning { until };
         }
@@ -172,12 +183,13 @@ impl Server {
             left_waiting: std::mem::take(&mut worker.left_waiting),
             called: worker.seat.is_called(),
             exclusive: true,
+            seated: true,
             ..Situation::at(self.now / 1_000)
         };
-        let seat = &mut worker.seat;
+        let (lock, seat) = (&mut worker.lock, &mut worker.seat);
         let plan = worker
             .balancer
-            .plan(&situation, || unreachable!(), || seat.look(load));
+            .plan(&situation, || lock.try_lock(), || seat.look(load));
         self.follow(index, &plan);
         let worker = &mut self.workers[index];
         worker.allowed = plan.accepts_at_most.unwrap_or(64).min(64);
@@ -268,6 +280,18 @@ fn least_loaded_is_even_under_every_pattern_for_a_quarter_of_a_wake_a_connection
         for pattern in PATTERNS {
             let (jain, wakes) = measure(Policy::least_loaded(), workers, pattern);
             assert!(jain >= 0.99, "{workers} workers, {pattern:?}: {jain}");
+            assert!(wakes <= 1.25, "{workers} workers, {pattern:?}: {wakes}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_is_handed_over_is_even_under_every_pattern() {
+    for workers in [4, 8] {
+        for pattern in PATTERNS {
+            let (jain, wakes) = measure(Policy::mutex(), workers, pattern);
+            println!("| mutex | {workers} | {pattern:?} | {jain:.4} | {wakes:.3} |");
+            assert!(jain >= 0.97, "{workers} workers, {pattern:?}: {jain}");
             assert!(wakes <= 1.25, "{workers} workers, {pattern:?}: {wakes}");
         }
     }

@@ -12,7 +12,7 @@
 use std::{mem, num::NonZeroU32, time::Duration};
 
 use evcore_balancer::{
-    AcceptMutex, Balancer, Duty, Load, PeerSeat, Peers, Plan, Policy, Seat, Situation,
+    AcceptMutex, Balancer, Duty, Load, PeerSeat, Peers, Plan, Policy, Seat, Situation, View,
 };
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ enum Phase {
 struct Worker {
     owner: NonZeroU32,
     balancer: Balancer,
-    seat: PeerSeat,
+    seat: Option<PeerSeat>,
     load: Load,
     /// It had a free place when it planned.
     had_room: bool,
@@ -89,6 +89,10 @@ impl Worker {
         waits && self.plan.is_some_and(|plan| plan.holds_lock)
     }
 
+    fn is_called(&self) -> bool {
+        self.seat.as_ref().is_some_and(PeerSeat::is_called)
+    }
+
     fn turn(&self) -> Turn {
         self.script[self.turns % self.script.len()].clone()
     }
@@ -100,6 +104,8 @@ struct Rules {
     policy: Policy,
     /// Their pollers can wake exclusively.
     exclusive: bool,
+    /// They have seats among the peers.
+    seated: bool,
     capacity: u32,
 }
 
@@ -139,10 +145,11 @@ impl Server {
     fn new_worker(&mut self, script: Vec<Turn>) -> Worker {
         self.owners += 1;
         let owner = NonZeroU32::new(self.owners).unwrap();
+        let sit = || self.peers.seat(owner).expect("a seat for each");
         Worker {
             owner,
             balancer: Balancer::new(self.rules.policy),
-            seat: self.peers.seat(owner).expect("a seat for each"),
+            seat: self.rules.seated.then(sit),
             load: Load {
                 active: 0,
                 capacity: self.rules.capacity,
@@ -178,7 +185,7 @@ impl Server {
             let worker = &self.workers[index];
             match worker.phase {
                 Phase::Waiting { until } if until <= self.now_ms => self.end_wait(index),
-                Phase::Waiting { .. } if worker.seat.is_called() => self.begin_turn(index),
+                Phase::Waiting { .. } if worker.is_called() => self.begin_turn(index),
                 Phase::Handling { until } if until <= self.now_ms => self.begin_turn(index),
                 Phase::Hanging { until } if until <= self.now_ms => {
                     self.nobody_is_deaf();
@@ -204,23 +211,31 @@ impl Server {
             load: worker.load,
             accepted: before.accepted,
             left_waiting: before.left_waiting,
-            called: worker.seat.is_called(),
+            called: worker.is_called(),
             exclusive: self.rules.exclusive,
+            seated: self.rules.seated,
             ..Situation::at(now_ms)
         };
         let (mutex, owner, seat) = (&self.mutex, worker.owner, &mut worker.seat);
         let plan = worker.balancer.plan(
             &situation,
             || mutex.try_lock(owner),
-            || seat.look(situation.load),
+            || {
+                seat.as_mut()
+                    .map_or(View::alone(), |seat| seat.look(situation.load))
+            },
         );
-        follow(&plan, seat);
+        if let Some(seat) = seat {
+            follow(&plan, seat);
+        }
         check_plan(&plan, worker.plan.as_ref(), &situation, &self.rules);
         let wait_ms = [worker.turn().event_after_ms, plan.wait_at_most_ms]
             .into_iter()
             .flatten()
             .min();
-        let until = wait_ms.map_or(u64::MAX, |ms| now_ms + ms);
+        // Whoever was left waiting is accepted in this turn, which takes its time.
+        let at_least_ms = u64::from(situation.left_waiting);
+        let until = wait_ms.map_or(u64::MAX, |ms| now_ms + ms.max(at_least_ms));
         worker.plan = Some(plan);
         worker.had_room = !worker.load.is_full();
         worker.phase = Phase::Waiting { until };
@@ -341,7 +356,8 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Situation, rules: &Rules
         _ => plan.listening != now.load.is_full(),
     };
     assert!(ways, "{plan:?}");
-    if matches!(rules.policy, Policy::Mutex { .. }) && now.load.is_crowded() && had_its_turn {
+    let by_nginx = matches!(rules.policy, Policy::Mutex { .. }) && !rules.seated;
+    if by_nginx && now.load.is_crowded() && had_its_turn {
         assert!(!plan.holds_lock, "a crowded worker has two turns in a row");
     }
     // Whoever can be of use comes back in time, with one exception: the one that everybody needs.
@@ -409,10 +425,12 @@ fn rules() -> impl Strategy<Value = Rules> {
         }),
     ];
     let capacity = prop_oneof![0..10_u32, 16..200_u32];
-    (policy, 1..=DELAY_MS_MAX, any::<bool>(), capacity).prop_map(
-        |(policy, delay_ms, exclusive, capacity)| Rules {
+    let abilities = (any::<bool>(), any::<bool>());
+    (policy, 1..=DELAY_MS_MAX, abilities, capacity).prop_map(
+        |(policy, delay_ms, (exclusive, seated), capacity)| Rules {
             policy: policy.with_delay(Duration::from_millis(delay_ms)),
             exclusive,
+            seated: seated || matches!(policy, Policy::LeastLoaded { .. }),
             capacity,
         },
     )
@@ -451,6 +469,7 @@ fn with_all_workers_crowded_each_serves_in_its_turn() {
     let rules = Rules {
         policy: Policy::mutex().with_delay(Duration::from_millis(10)),
         exclusive: true,
+        seated: false,
         capacity: 100,
     };
     let mut server = Server::new(rules, vec![vec![crowded]; 3]);

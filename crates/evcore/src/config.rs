@@ -149,7 +149,8 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// The seat among the other workers that [`Policy::LeastLoaded`] needs.
+    /// The seat among the other workers that [`Policy::LeastLoaded`] needs, and with which
+    /// [`Policy::Mutex`] hands its lock over.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{AcceptMutex, Peers, Policy, this_process}};

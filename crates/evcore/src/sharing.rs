@@ -67,6 +67,7 @@ impl Sharing {
             left_waiting,
             called: is_called(seat.as_deref()),
             exclusive,
+            seated: seat.is_some(),
             ..Situation::at(now_ms)
         };
         let plan = self.balancer.plan(

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use evcore::balancer::{Peers, Policy};
+use evcore::balancer::Peers;
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Upgrade, Worker};
 
 use crate::{
@@ -28,11 +28,12 @@ pub fn seats(options: &Options) -> usize {
     }
 }
 
-/// A seat, and so a descriptor, for each worker there can be at a time, if seats are what they need.
+/// A seat, and so a descriptor, for each worker there can be at a time, if seats are of use.
 pub fn peers(options: &Options) -> usize {
-    match options.policy {
-        Policy::LeastLoaded { .. } => seats(options).min(Peers::MAX_SEATS),
-        _ => 1,
+    if options.policy.uses_seats() {
+        seats(options).min(Peers::MAX_SEATS)
+    } else {
+        1
     }
 }
 

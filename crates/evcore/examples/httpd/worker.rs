@@ -78,7 +78,7 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
     }
     // The lock is also for `least-loaded` on pollers that cannot wake one worker alone.
     builder = builder.lock(mutex.handle(owner));
-    if matches!(options.policy, Policy::LeastLoaded { .. }) {
+    if options.policy.uses_seats() {
         builder = builder.seat(peers.seat(owner).ok_or("no seat for this worker")?);
     }
     let ev = builder.build()?;
