@@ -14,8 +14,8 @@ use std::{
 };
 
 use evcore::{
-    EventLoop, Listener, Step,
-    balancer::{Load, Peers, Policy, Seat},
+    Address, EventLoop, Listener, Step,
+    balancer::{AcceptMutex, Load, PeerSeat, Peers, Policy, Seat},
     clock::{Clock, ManualSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -120,41 +120,50 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     drop(served);
 }
 
-#[test]
-fn where_another_worker_has_a_place_it_is_called_and_nobody_is_turned_away() {
-    let _alone = DESCRIPTORS.lock().unwrap();
-    let time = ManualSource::new();
+/// A worker with a seat, its listener's address, and the seat of another.
+fn seated(policy: Policy, time: &ManualSource) -> (EventLoop, Address, PeerSeat) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().clone();
-    let peers = Peers::new(2).unwrap();
-    let [mine, mut other] = [1, 2].map(|n| peers.seat(NonZeroU32::new(n).unwrap()).unwrap());
-    let mut ev = EventLoop::builder()
+    let (peers, mutex) = (Peers::new(2).unwrap(), AcceptMutex::local());
+    let [me, another] = [1, 2].map(|n| NonZeroU32::new(n).unwrap());
+    let ev = EventLoop::builder()
         .listener(listener)
-        .policy(Policy::least_loaded())
-        .seat(mine)
+        .policy(policy)
+        .seat(peers.seat(me).unwrap())
+        .lock(mutex.handle(me))
         .clock(Clock::with_source(time.clone()))
         .build()
         .unwrap();
+    (ev, address, peers.seat(another).unwrap())
+}
+
+#[test]
+fn where_another_worker_has_a_place_it_is_called_and_nobody_is_turned_away() {
+    let _alone = DESCRIPTORS.lock().unwrap();
     let load = |active| Load {
         active,
         capacity: 10,
     };
-    let mut clients = [TcpStream::connect(&address).unwrap()];
-    clients[0].set_nonblocking(true).unwrap();
-    let _files = take_all_descriptors();
+    for policy in [Policy::least_loaded(), Policy::mutex()] {
+        let time = ManualSource::new();
+        let (mut ev, address, mut other) = seated(policy, &time);
+        let mut clients = [TcpStream::connect(&address).unwrap()];
+        clients[0].set_nonblocking(true).unwrap();
+        let _files = take_all_descriptors();
 
-    let _ = other.look(load(3));
-    assert_eq!(accepted(&mut ev).len(), 0);
-    assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn calls");
-    assert!(other.is_called() && !ev.is_listening());
-    assert_eq!((told(&mut clients), ev.stats().turned_away), (0, 0));
+        let _ = other.look(load(3));
+        assert_eq!(accepted(&mut ev).len(), 0);
+        assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn calls");
+        assert!(other.is_called() && !ev.is_listening(), "{policy:?}");
+        assert_eq!((told(&mut clients), ev.stats().turned_away), (0, 0));
 
-    // The other one has come and gone, full: when the pause is over, nobody is left but this worker.
-    assert_eq!(other.look(load(10)).least, None, "no place there either");
-    time.advance(Duration::from_millis(500));
-    assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
-    assert!(!other.is_called());
-    assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+        // The other has come and is full: when the pause is over, there is nobody to be called.
+        assert_eq!(other.look(load(10)).least, None, "no place there either");
+        time.advance(Duration::from_millis(500));
+        assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
+        assert!(!other.is_called());
+        assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+    }
 }
 
 #[test]
