@@ -1,5 +1,7 @@
 //! `LeastLoaded` where the kernel has no exclusive wake-ups: those near the least load share the lock.
 
+use std::time::Duration;
+
 use evcore::{
     Ready, Side,
     balancer::{Keeper, Policy},
@@ -108,4 +110,17 @@ fn a_call_that_comes_by_the_bell_is_answered_in_the_next_turn() {
     assert_eq!(stage.rest(), []);
     stage.turn();
     assert!(stage.ev.is_listening());
+}
+
+#[test]
+fn a_holder_that_shuts_down_releases_the_lock_and_calls_another() {
+    let (mut stage, place) = holding();
+    stage.connect(0, 1);
+    stage.report_listeners(&[0]);
+    stage.wait();
+    assert!(stage.script.holds_lock());
+    stage.ev.shutdown(Duration::from_secs(1));
+    assert!(!stage.script.holds_lock());
+    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(stage.rest(), [], "the client is the other's");
 }
