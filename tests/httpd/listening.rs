@@ -5,7 +5,10 @@ use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener},
     os::{
         fd::OwnedFd,
-        unix::{fs::FileTypeExt, net::UnixListener},
+        unix::{
+            fs::FileTypeExt,
+            net::{UnixListener, UnixStream},
+        },
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -138,11 +141,14 @@ fn what_is_at_the_path_already_is_said_in_one_line() {
 
 /// A server that inherits this listener, as a new binary does, and is to listen at `asked`.
 fn inheriting(listener: TcpListener, asked: &str) -> Server {
-    let mut command = Command::new(httpd());
+    inheriting_from(Command::new(httpd()), listener.into(), asked)
+}
+
+fn inheriting_from(mut command: Command, listener: OwnedFd, asked: &str) -> Server {
     command.args(["--workers", "1", "--listen", asked]);
     // As standard output, which it does not write to: so its number is known.
     command
-        .stdout(Stdio::from(OwnedFd::from(listener)))
+        .stdout(Stdio::from(listener))
         .env("EVCORE_INHERITED", "1");
     Server::from_command(command, 1)
 }
@@ -170,4 +176,32 @@ fn an_inherited_listener_that_nobody_asks_for_is_closed() {
     assert!(Client::try_connect(address).is_err(), "nobody listens");
     let said = format!("no longer listening on {address}");
     assert!(server.log().contains(&said), "{}", server.log());
+}
+
+#[test]
+fn an_inherited_unix_socket_that_nobody_asks_for_goes_with_the_server() {
+    let dir = Scratch::new("unasked");
+    let path = socket(&dir);
+    let old = UnixListener::bind(&path).expect("a free path");
+    let mut server = inheriting_from(Command::new(httpd()), old.into(), "127.0.0.1:0");
+    let said = format!("no longer listening on {}", unix(&path));
+    assert!(server.log().contains(&said), "{}", server.log());
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert!(!path.exists(), "nobody is left who would remove it");
+}
+
+#[test]
+fn a_unix_socket_of_an_old_binary_that_lives_is_left_to_it() {
+    let dir = Scratch::new("unasked-lives");
+    let path = socket(&dir);
+    let old = UnixListener::bind(&path).expect("a free path");
+    let mut command = Command::new(httpd());
+    // The test is the old binary.
+    command.env("EVCORE_PREDECESSOR", std::process::id().to_string());
+    let passed_on = old.try_clone().expect("a descriptor").into();
+    let mut server = inheriting_from(command, passed_on, "127.0.0.1:0");
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    UnixStream::connect(&path).expect("the old one listens here");
 }

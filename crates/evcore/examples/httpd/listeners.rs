@@ -11,11 +11,20 @@ use evcore_prefork::inherited;
 
 use crate::{log::log, options::Options};
 
-/// A set of listeners for all workers; or, with `reuseport`, one for each.
+/// What there is to listen at, and what was taken over with it.
+#[derive(Debug)]
+pub struct Opened {
+    /// A set of listeners for all workers; or, with `reuseport`, one for each.
+    pub sets: Vec<Vec<Listener>>,
+    /// The files of Unix sockets at which only an older binary listens, if anybody.
+    pub left_over: Vec<SocketFile>,
+}
+
+/// Opens all listeners.
 ///
 /// They are all made before any worker, so that they stay open when one goes: whoever waits at a
 /// listener that is closed is sent away.
-pub fn open(options: &Options) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
+pub fn open(options: &Options) -> Result<Opened, Box<dyn Error>> {
     let spread_by_kernel = options.policy == Policy::ReusePort;
     let sets = if spread_by_kernel { options.workers } else { 1 };
     let mut legacy = Legacy(inherited_listeners()?);
@@ -32,12 +41,16 @@ pub fn open(options: &Options) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
         addresses = set.iter().map(Listener::local_addr).cloned().collect();
         all.push(set);
     }
-    // Those that nobody asks for any more are closed here.
-    for listener in legacy.0 {
-        let address = listener.local_addr();
-        log(format_args!("httpd: no longer listening on {address}"));
-    }
-    Ok(all)
+    Ok(Opened {
+        left_over: legacy.close(&files(&all[0])),
+        sets: all,
+    })
+}
+
+/// What Unix listeners leave behind.
+pub fn files(listeners: &[Listener]) -> Vec<SocketFile> {
+    let files = listeners.iter().filter_map(Listener::file);
+    files.cloned().collect()
 }
 
 /// Says where the server listens, the first time that it is called: when signals are heeded, since
@@ -80,6 +93,17 @@ impl Legacy {
             }
         }
         claimed
+    }
+
+    /// Closes those that nobody has claimed, and returns the files of theirs that are not `in_use`.
+    fn close(self, in_use: &[SocketFile]) -> Vec<SocketFile> {
+        for listener in &self.0 {
+            let address = listener.local_addr();
+            log(format_args!("httpd: no longer listening on {address}"));
+        }
+        let mut left_over = files(&self.0);
+        left_over.retain(|file| !in_use.contains(file));
+        left_over
     }
 
     /// The first at an address that will do.

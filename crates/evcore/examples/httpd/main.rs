@@ -45,15 +45,13 @@ mod worker;
 
 use std::{error::Error, io, process::ExitCode};
 
-use evcore::{
-    Listener,
-    balancer::{AcceptMutex, Board, Peers},
-};
+use evcore::balancer::{AcceptMutex, Board, Peers};
 use evcore_prefork::{Worker, predecessor_lives};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use access_log::AccessLog;
 use figures::FigureSheet;
+use listeners::Opened;
 use log::log;
 use options::{Asked, Options};
 use pid_file::PidFile;
@@ -77,8 +75,9 @@ fn main() -> ExitCode {
 }
 
 fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    let Opened { sets, left_over } = listeners::open(&options)?;
     let shared = Shared {
-        listeners: listeners::open(&options)?,
+        listeners: sets,
         board: Board::shared(master::seats(&options))?,
         figures: FigureSheet::shared(master::seats(&options))?,
         mutex: AcceptMutex::shared()?,
@@ -92,16 +91,19 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     make_room_for_descriptors(&shared.options)?;
     let pid_file = shared.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::write).transpose()?;
-    let files = shared.listeners[0].iter().filter_map(Listener::file);
-    let files: Vec<_> = files.cloned().collect();
+    let files = listeners::files(&shared.listeners[0]);
     let (status, listeners_are_ours) = match shared.options.workers {
         0 => (serve_here(shared)?, true),
         _ if shared.options.threads => master::with_threads(shared)?,
         _ => master::with_processes(shared, pid_file)?,
     };
     // A predecessor that lives takes over again, by the same files.
-    if listeners_are_ours && !predecessor_lives() {
-        listeners::remove(&files);
+    if !predecessor_lives() {
+        // A successor knows nothing of what was not passed on to it.
+        listeners::remove(&left_over);
+        if listeners_are_ours {
+            listeners::remove(&files);
+        }
     }
     Ok(status)
 }
