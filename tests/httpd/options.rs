@@ -1,6 +1,9 @@
 //! What the command line may say, and what it is told.
 
-use std::process::{Command, Output};
+use std::{
+    os::unix::process::CommandExt,
+    process::{Command, Output},
+};
 
 use evcore_tests::{Scratch, Server, httpd};
 
@@ -13,8 +16,11 @@ fn run(options: &[&str]) -> Output {
 
 /// One line on standard error, which names what is wrong.
 fn assert_refused(options: &[&str], status: i32, named: &[&str]) {
-    let output = run(options);
-    let said = String::from_utf8(output.stderr).expect("a text");
+    assert_refusal(&run(options), options, status, named);
+}
+
+fn assert_refusal(output: &Output, options: &[&str], status: i32, named: &[&str]) -> String {
+    let said = String::from_utf8(output.stderr.clone()).expect("a text");
     assert_eq!(output.status.code(), Some(status), "{options:?}: {said}");
     assert_eq!(said.lines().count(), 1, "{options:?}: {said}");
     for word in named {
@@ -23,6 +29,7 @@ fn assert_refused(options: &[&str], status: i32, named: &[&str]) {
             "{options:?}: {word:?} is not in {said:?}"
         );
     }
+    said
 }
 
 #[test]
@@ -50,10 +57,20 @@ fn a_bad_option_is_named_with_what_is_allowed() {
             &["--cpu-affinity", "auto 02"],
             &["--cpu-affinity", "'2', character 7"],
         ),
+        (
+            &["--cpu-affinity", "0001 012"],
+            &["--cpu-affinity", "'2', character 8"],
+        ),
+        (&["--cpu-affinity", "xyz"], &["--cpu-affinity", "'x'"]),
+        (
+            &["--cpu-affinity", "00"],
+            &["--cpu-affinity", "names no CPU"],
+        ),
         (&["--cpu-affinity", ""], &["--cpu-affinity", "auto MASK"]),
+        (&["--cpu-affinity", " "], &["--cpu-affinity", "is empty"]),
         (
             &["--cpu-affinity", "1000000000000000000000000000000000000000"],
-            &["--cpu-affinity", "CPU 39"],
+            &["--cpu-affinity", "CPU 39", "there are: "],
         ),
         (
             &["--accept", "spread"],
@@ -153,4 +170,79 @@ fn a_bad_path_is_said_in_one_line() {
 fn an_address_of_somebody_else_is_said_in_one_line() {
     // Reserved for documentation: no machine has it.
     assert_refused(&["--listen", "192.0.2.1:0"], 1, &["192.0.2.1"]);
+}
+
+#[test]
+fn a_port_that_needs_privilege_is_said_in_one_line() {
+    let first_free = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let first_free: u16 = first_free.map_or(1024, |text| text.trim().parse().expect("a port"));
+    let Some(port) = first_free.checked_sub(1).filter(|port| *port > 0) else {
+        return; // here anybody may have any port
+    };
+    let mut command = Command::new(httpd());
+    if rustix::process::getuid().is_root() {
+        command.uid(65_534);
+    }
+    let (host, port) = ("127.0.0.1", port.to_string());
+    let address = format!("{host}:{port}");
+    let options = ["--listen", &address];
+    let output = command.args(options).output().expect("it runs");
+    let named = [&address, "permission denied", "above 1023"];
+    assert_refusal(&output, &options, 1, &named);
+}
+
+/// The ways in which workers are started, each of which takes descriptors of its own.
+const SETUPS: [&[&str]; 6] = [
+    &["--workers", "0"],
+    &["--workers", "1"],
+    &["--workers", "2"],
+    &["--workers", "3", "--accept", "reuseport"],
+    &["--threads", "2", "--accept", "reuseport"],
+    &["--threads", "3", "--listen", "127.0.0.1:0"],
+];
+
+#[test]
+fn too_few_descriptors_are_said_in_one_line_before_anything_is_started() {
+    for setup in SETUPS {
+        let options = [&["--listen", "127.0.0.1:0"], setup].concat();
+        let least = with_inherited(3 + takes(&options));
+        // One fewer is not enough, and so many are.
+        let output = limited(least - 1, &options);
+        assert_refusal(&output, &options, 1, &["descriptors", "ulimit -n"]);
+        let server = Server::start_limited(least, setup);
+        assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
+    }
+}
+
+/// How many descriptors a server that may have but a few says that it takes.
+fn takes(options: &[&str]) -> u32 {
+    let output = limited(8, options);
+    let named = ["the first client takes ", "fewer workers"];
+    let said = assert_refusal(&output, options, 1, &named);
+    let number = said.split(named[0]).nth(1).expect("it is named");
+    let number = number.split(' ').next().expect("some text");
+    number.parse().expect("a number")
+}
+
+/// The limit that leaves so many, beside what this test passes on of what it has inherited itself.
+fn with_inherited(mut limit: u32) -> u32 {
+    const CLOEXEC: u32 = 0o2_000_000;
+    let flags = |number: u32| {
+        let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+        let flags = about.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        u32::from_str_radix(flags.trim(), 8).ok()
+    };
+    let mut number = 3;
+    while number < limit {
+        limit += u32::from(flags(number).is_some_and(|flags| flags & CLOEXEC == 0));
+        number += 1;
+    }
+    limit
+}
+
+fn limited(descriptors: u32, options: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    let limit = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
+    command.args(["-c", &limit]).arg(httpd()).args(options);
+    command.output().expect("it runs")
 }

@@ -5,7 +5,7 @@
 //! - `options`: what the command line may say;
 //! - `master`: what starts workers, as processes or as threads, and hears of them; `pid_file`: how
 //!   others find it;
-//! - `listeners`: where they come from;
+//! - `listeners`: where they come from; `descriptors`: how many of them and of all else there may be;
 //! - `worker`: one worker on sockets: its loop, and what signals do to it;
 //! - `server`: what it serves: the loop, and the table of connections;
 //! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
@@ -25,6 +25,7 @@ mod access_log;
 mod body;
 mod connection;
 mod counts;
+mod descriptors;
 mod figures;
 mod listeners;
 mod log;
@@ -43,11 +44,10 @@ mod site;
 mod status_json;
 mod worker;
 
-use std::{error::Error, io, process::ExitCode};
+use std::{error::Error, process::ExitCode};
 
 use evcore::balancer::{AcceptMutex, Board, Peers};
 use evcore_prefork::{Worker, predecessor_lives};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use access_log::AccessLog;
 use figures::FigureSheet;
@@ -75,6 +75,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    descriptors::make_room(&options)?;
     let Opened { sets, left_over } = listeners::open(&options)?;
     let shared = Shared {
         listeners: sets,
@@ -88,7 +89,6 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         // Each worker opens it for itself; but a bad path is to be told once, and now.
         AccessLog::open(path)?;
     }
-    make_room_for_descriptors(&shared.options)?;
     let pid_file = shared.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::write).transpose()?;
     let files = listeners::files(&shared.listeners[0]);
@@ -114,30 +114,4 @@ fn serve_here(shared: Shared) -> Result<ExitCode, Box<dyn Error>> {
     listeners::announcement(&shared.listeners[0])();
     worker::run(worker::server(&worker, shared)?, &worker)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Raises the soft limit of descriptors as far as the connections need and the hard limit allows.
-fn make_room_for_descriptors(options: &Options) -> io::Result<()> {
-    /// Standard streams, listeners, the poller, the waker, signals.
-    const BESIDES: u64 = 32;
-    let here = if options.threads { options.workers } else { 1 };
-    // Each worker can call each of its peers.
-    let bells = master::peers(options) as u64;
-    let wanted = (u64::from(options.connections) + BESIDES) * here as u64 + bells;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let (Some(current), allowed) = (current, maximum.unwrap_or(u64::MAX)) else {
-        return Ok(());
-    };
-    if current < wanted {
-        let current = Some(wanted.min(allowed));
-        setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
-    }
-    if allowed < wanted {
-        log(format_args!(
-            "httpd: at most {allowed} descriptors are allowed: clients beyond that wait, \
-             although --connections {} would take them",
-            options.connections
-        ));
-    }
-    Ok(())
 }

@@ -1,0 +1,104 @@
+//! How many descriptors this server needs, and how many it may have.
+
+use std::{
+    error::Error,
+    io,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use evcore::balancer::Policy;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{log::log, master, options::Options};
+
+/// What a master has for itself: its bell, of two ends, and one of them twice for a moment.
+const MASTER: u64 = 3;
+
+/// What a worker has for itself: its poller, its waker, for signals once more, and its reserve.
+const WORKER: u64 = 4;
+
+/// Raises the soft limit as far as the connections need and the hard limit allows.
+///
+/// # Errors
+///
+/// If there is not room for what it takes to serve one client; or the system's.
+pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let allowed = maximum.unwrap_or(u64::MAX);
+    let wanted = wanted(options);
+    if current.is_some_and(|current| current < wanted) {
+        raise(wanted.min(allowed), maximum)?;
+    }
+    rehearse(least(options))?;
+    if allowed < wanted {
+        log(format_args!(
+            "httpd: at most {allowed} descriptors are allowed: clients beyond that wait, \
+             although --connections {} would take them",
+            options.connections
+        ));
+    }
+    Ok(())
+}
+
+/// Has so many descriptors for a moment: only so is it known that there is room, whatever this
+/// process has inherited.
+fn rehearse(count: u64) -> Result<(), String> {
+    let stdin = io::stdin();
+    let mut held: Vec<OwnedFd> = Vec::new();
+    while (held.len() as u64) < count {
+        match stdin.as_fd().try_clone_to_owned() {
+            Ok(one) => held.push(one),
+            Err(error) => {
+                return Err(format!(
+                    "the first client takes {count} descriptors, and after {} it is: {error}; \
+                     raise the limit (ulimit -n), or ask for fewer workers",
+                    held.len(),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
+    let current = Some(current);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
+}
+
+/// What every process has that serves, or starts those who do: what all workers share.
+fn shared(options: &Options) -> u64 {
+    // Each worker can call each of its peers.
+    listeners(options) + master::peers(options) as u64
+}
+
+fn listeners(options: &Options) -> u64 {
+    let sets = match options.policy {
+        Policy::ReusePort => options.workers,
+        _ => 1,
+    };
+    (sets * options.listen.len()) as u64
+}
+
+/// What it takes to serve one client, in the process that has the most. (Where the system has no
+/// eventfd, calls and wakes take some more.)
+fn least(options: &Options) -> u64 {
+    let workers = options.workers as u64;
+    let served = WORKER + 1;
+    let of_its_own = match options.workers {
+        0 => served,
+        // Each has the listeners of its own.
+        _ if options.threads => MASTER + workers * (WORKER + options.listen.len() as u64) + 1,
+        // The master has the listeners twice, to pass them on; and for each worker a leash, which
+        // has two ends until the worker has put it on.
+        _ => (served + 1).max(MASTER + listeners(options) + workers + 1),
+    };
+    shared(options) + of_its_own
+}
+
+/// What it takes to serve as many clients as are to be served at once.
+fn wanted(options: &Options) -> u64 {
+    /// Files of a moment, and what the system takes besides.
+    const BESIDES: u64 = 16;
+    let here = if options.threads { options.workers } else { 1 };
+    least(options) + u64::from(options.connections) * here as u64 + BESIDES
+}
