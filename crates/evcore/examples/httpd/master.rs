@@ -90,7 +90,7 @@ pub fn with_threads(shared: Shared) -> Result<Ended, Box<dyn Error>> {
     if let Some(affinity) = options.affinity.clone() {
         threads = threads.affinity(affinity);
     }
-    let outcome = threads.run(move |worker| match shared.for_another_worker() {
+    let outcome = threads.run(move |worker| match shared.for_another_worker(&worker) {
         Ok(shared) => work(worker, shared),
         Err(error) => {
             log(format_args!("httpd: worker cannot serve: {error}"));

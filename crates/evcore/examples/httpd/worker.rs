@@ -30,18 +30,19 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The same for a further worker of this process.
-    pub fn for_another_worker(&self) -> Result<Self, Box<dyn std::error::Error>> {
+    /// The same for a further worker of this process, with the set of listeners that is its own.
+    pub fn for_another_worker(&self, worker: &Worker) -> Result<Self, Box<dyn std::error::Error>> {
         let again = |listener: &Listener| -> Result<Listener, Box<dyn std::error::Error>> {
             Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)
         };
-        let set_again = |set: &Vec<Listener>| set.iter().map(again).collect();
+        let mut listeners: Vec<_> = self.listeners.iter().map(|_| Vec::new()).collect();
+        let set = set_of(worker, &self.options);
+        listeners[set] = self.listeners[set]
+            .iter()
+            .map(again)
+            .collect::<Result<_, _>>()?;
         Ok(Self {
-            listeners: self
-                .listeners
-                .iter()
-                .map(set_again)
-                .collect::<Result<_, _>>()?,
+            listeners,
             board: self.board.clone(),
             figures: self.figures.clone(),
             mutex: self.mutex.clone(),
@@ -57,6 +58,14 @@ impl Shared {
     }
 }
 
+/// Which set of listeners a worker has.
+fn set_of(worker: &Worker, options: &Options) -> usize {
+    match options.policy {
+        Policy::ReusePort => worker.index(),
+        _ => 0,
+    }
+}
+
 /// A worker's server over the listeners it shares; to be made in the worker's process.
 pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::error::Error>> {
     let Shared {
@@ -68,10 +77,7 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
         options,
     } = shared;
     let owner = Shared::owner(worker.seat());
-    let set = match options.policy {
-        Policy::ReusePort => worker.index(),
-        _ => 0,
-    };
+    let set = set_of(worker, &options);
     let mut builder = configured(&options);
     for listener in listeners.swap_remove(set) {
         builder = builder.listener(listener);
