@@ -12,8 +12,6 @@ use rustix::process::Signal;
 
 use crate::deaths::{RaiseOnDrop, Stop};
 
-const RELOADS: usize = 100;
-
 /// A client after another, until the end: each is served, or the test fails.
 fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
@@ -37,7 +35,8 @@ fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
     pids
 }
 
-fn a_hundred_reloads(options: &[&str]) {
+/// So many reloads, while clients come without a pause.
+fn reloads_refuse_and_reset_nobody(reloads: usize, options: &[&str]) {
     let server = Server::start(options);
     let stop = Stop::default();
     thread::scope(|scope| {
@@ -45,7 +44,7 @@ fn a_hundred_reloads(options: &[&str]) {
         let visitor = || scope.spawn(|| visit(server.address(), &stop));
         let clients = [visitor(), visitor(), visitor()];
         let mut pids = all_new(&server, &[], 2);
-        for _ in 0..RELOADS {
+        for _ in 0..reloads {
             server.signal(Signal::HUP);
             pids = all_new(&server, &pids, 2);
             assert!(!clients.iter().any(|client| client.is_finished()));
@@ -71,13 +70,22 @@ fn a_signal_that_comes_as_soon_as_the_server_says_that_it_listens_is_heeded() {
 
 #[test]
 fn a_hundred_reloads_refuse_and_reset_nobody() {
-    a_hundred_reloads(&["--workers", "2"]);
-    a_hundred_reloads(&["--workers", "2", "--accept", "off"]);
+    reloads_refuse_and_reset_nobody(100, &["--workers", "2"]);
+    reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", "off"]);
+}
+
+#[test]
+fn reloads_under_the_other_policies_refuse_and_reset_nobody() {
+    for accept in ["mutex", "exclusive"] {
+        reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", accept]);
+    }
 }
 
 #[test]
 fn a_hundred_reloads_with_listeners_of_their_own_refuse_and_reset_nobody() {
-    a_hundred_reloads(&["--workers", "2", "--accept", "reuseport"]);
+    // A client that waits at the listener of a worker that leaves is served by the one that comes:
+    // the master holds all listeners open, or the kernel would reset it.
+    reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", "reuseport"]);
 }
 
 #[test]
@@ -96,7 +104,13 @@ fn an_old_worker_finishes_what_is_under_way() {
 
 #[test]
 fn winch_sends_the_workers_away_and_hup_brings_them_back() {
-    let server = Server::start(&["--workers", "2"]);
+    for accept in ["least-loaded", "reuseport"] {
+        winch_and_hup(accept);
+    }
+}
+
+fn winch_and_hup(accept: &str) {
+    let server = Server::start(&["--workers", "2", "--accept", accept]);
     let mut idle = server.connect();
     assert_eq!(idle.get("/").status, 200);
     all_new(&server, &[], 2);
