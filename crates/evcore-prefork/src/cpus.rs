@@ -23,13 +23,14 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// The CPUs that this thread may use, which are not all that there are where a cpuset, a container
-    /// or `taskset` leaves it fewer.
+    /// The CPUs that this thread may use, which are not all that there are where a cpuset, a
+    /// container or `taskset` leaves it fewer.
     ///
     /// # Errors
     ///
-    /// [`Error::NoAffinity`] where the system has no such notion (it has on Linux, and on FreeBSD,
-    /// where this was not run), [`Error::Os`] if it does not tell.
+    /// [`Error::NoAffinity`](crate::Error::NoAffinity) where the system has no such notion (it has
+    /// on Linux, and on FreeBSD, where this was not run), [`Error::Os`](crate::Error::Os) if it
+    /// does not tell.
     ///
     /// ```
     /// use evcore_prefork::{Cpus, Error};
