@@ -1,8 +1,8 @@
 //! The project beside its peers, in one run.
 //!
 //! It measures and prints what it measured, a record a line; `cargo xtask bench` builds it, starts
-//! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind or strace to
-//! count.
+//! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind or strace
+//! to count.
 
 // Worker processes on one CPU, and what /proc says of them.
 #[cfg(target_os = "linux")]

@@ -1,7 +1,8 @@
 //! Every backend against a model, step by step, over random histories.
 //!
 //! The model knows what the caller asked and what was reported. What truly holds it asks the
-//! ground, of the one socket: a kernel by a bare `poll`, a world by a poller that has never seen it.
+//! ground, of the one socket: a kernel by a bare `poll`, a world by a poller that has never seen
+//! it.
 //! So `Level` and `Oneshot` are predicted to the
 //! bit, on every backend; of `Edge` the model says what must be reported and what may be.
 

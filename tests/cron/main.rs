@@ -343,7 +343,8 @@ fn between_two_runs_there_is_one_sleep() {
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");
     }
-    // The standard library looks at the standard streams, by `poll` or, on some processors, `ppoll`.
+    // The standard library looks at the standard streams, by `poll` or, on some processors,
+    // `ppoll`.
     assert!(trace.matches("poll(").count() <= 1, "{trace}");
 }
 

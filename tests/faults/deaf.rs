@@ -18,8 +18,8 @@ fn start(policy: &str) -> Server {
     Server::start(&[workers.as_slice(), accept.as_slice()].concat())
 }
 
-/// A worker that does not run. It goes on when this is dropped: else a test that fails would leave it
-/// behind.
+/// A worker that does not run. It goes on when this is dropped: else a test that fails would leave
+/// it behind.
 struct Stopped(u32);
 
 impl Stopped {

@@ -14,7 +14,8 @@ const PAUSE_MS: u128 = 500;
 /// The most workers of a setup.
 const WORKERS: u128 = 2;
 
-/// More turns a second than pauses, delays and calls ever make; a spin makes thousands of times more.
+/// More turns a second than pauses, delays and calls ever make; a spin makes thousands of times
+/// more.
 const TURNS_A_SECOND: f64 = 100.0;
 
 const SETUPS: [&[&str]; 7] = [

@@ -1,7 +1,7 @@
 //! Nobody is deaf: while clients wait, somebody who could accept one does so soon.
 //!
-//! How soon: at once, but for what a processor takes. Only the accept lock knows pauses; and where a
-//! worker was harmed, its policy's delay may pass until another finds what was left.
+//! How soon: at once, but for what a processor takes. Only the accept lock knows pauses; and where
+//! a worker was harmed, its policy's delay may pass until another finds what was left.
 
 use std::time::Duration;
 

@@ -21,8 +21,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Of the words: the path of the example server, `full` if the run is to be thorough, and how the
-    /// names of those begin who are to take part, if not all.
+    /// Of the words: the path of the example server, `full` if the run is to be thorough, and how
+    /// the names of those begin who are to take part, if not all.
     ///
     /// From then on this process is on a CPU of its own, where there are two.
     pub(super) fn of(words: &[&str]) -> Asked {

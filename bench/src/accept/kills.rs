@@ -24,7 +24,8 @@ const THOROUGH_STOPS: usize = 100;
 /// A worker that dies before this age is replaced after a pause, which is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
-/// How long a worker is stopped if nobody else takes the client. Twice the delay of all contestants.
+/// How long a worker is stopped if nobody else takes the client. Twice the delay of all
+/// contestants.
 const STOPPED: Duration = Duration::from_secs(1);
 
 /// How long a client tries: longer than any that is served.

@@ -1,7 +1,9 @@
-//! Accepting: how worker processes share what comes, who is woken for it, and how long clients wait.
+//! Accepting: how worker processes share what comes, who is woken for it, and how long clients
+//! wait.
 //!
 //! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.
-//! All contestants are asked the same by the same clients, and their wakes are counted by the kernel.
+//! All contestants are asked the same by the same clients, and their wakes are counted by the
+//! kernel.
 
 mod asked;
 mod bare;

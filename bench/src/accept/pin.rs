@@ -2,8 +2,8 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps this thread, which has the clients, on the last of its CPUs, and returns the first, which is
-/// for the servers. The same one if there is no other.
+/// Keeps this thread, which has the clients, on the last of its CPUs, and returns the first, which
+/// is for the servers. The same one if there is no other.
 pub(super) fn part() -> usize {
     let usable = usable();
     let (first, last) = (usable[0], usable[usable.len() - 1]);

@@ -12,8 +12,8 @@ impl Waits {
         self.0.push(wait);
     }
 
-    /// The median, the 99th of a hundred and the longest, in microseconds, each with its name; all 0
-    /// if nobody waited.
+    /// The median, the 99th of a hundred and the longest, in microseconds, each with its name; all
+    /// 0 if nobody waited.
     pub(super) fn figures(mut self) -> [(&'static str, f64); 3] {
         self.0.sort_unstable();
         [

@@ -38,8 +38,8 @@ impl<'a> Ring<'a> {
 
     /// Reads the byte of a pair, and passes one on to the next.
     ///
-    /// Inlined, as handlers are in a loop that pulls what is to be done. In C it is inlined into the
-    /// callback.
+    /// Inlined, as handlers are in a loop that pulls what is to be done. In C it is inlined into
+    /// the callback.
     #[inline]
     pub(super) fn serve(&mut self, index: usize) {
         let next = if index + 1 == self.pairs.near.len() {

@@ -75,8 +75,8 @@ impl Foreign {
 impl Contestant for Foreign {
     fn arm(&mut self, steps: &[Step]) {
         self.debug_assert_known(steps);
-        // SAFETY: by the invariant of `queue`; `Script` makes ids below `Script::ids` only, which is
-        // what `create` was told; the steps outlive the call.
+        // SAFETY: by the invariant of `queue`; `Script` makes ids below `Script::ids` only, which
+        // is what `create` was told; the steps outlive the call.
         unsafe { (self.functions.arm)(self.queue, steps.as_ptr(), steps.len()) }
     }
 

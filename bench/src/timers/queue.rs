@@ -36,7 +36,8 @@ pub(super) trait Contestant {
     /// Expires all, in the turns that the queue asks for; returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Expires all, and returns the nanoseconds of each call; none where calls cannot be told apart.
+    /// Expires all, and returns the nanoseconds of each call; none where calls cannot be told
+    /// apart.
     fn expire_call_by_call(&mut self) -> Vec<u32> {
         Vec::new()
     }

@@ -34,7 +34,8 @@ pub(super) struct Script {
     pub(super) spare: Vec<Step>,
     /// Disarms the spare one that was armed longest ago, and arms it anew, to within a minute.
     pub(super) replace: Vec<Step>,
-    /// A minute of re-arming at random, in which time is told: a millisecond's steps have one deadline.
+    /// A minute of re-arming at random, in which time is told: a millisecond's steps have one
+    /// deadline.
     pub(super) serve: Vec<Step>,
 }
 

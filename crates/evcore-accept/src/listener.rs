@@ -58,13 +58,13 @@ impl Listener {
     /// Takes over a listener that another process, or other code, has bound.
     ///
     /// Makes it non-blocking, for all who share it, and close-on-exec, for this descriptor.
-    /// Everything else stays as it is: its address and, if it is a Unix listener, its file are asked
-    /// of the system, and connections get `TCP_NODELAY` if the listener has it.
+    /// Everything else stays as it is: its address and, if it is a Unix listener, its file are
+    /// asked of the system, and connections get `TCP_NODELAY` if the listener has it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotListening`] if it is not a TCP or Unix socket that listens, [`Error::Inherit`] if the
-    /// system refuses. The descriptor is closed then.
+    /// [`Error::NotListening`] if it is not a TCP or Unix socket that listens, [`Error::Inherit`]
+    /// if the system refuses. The descriptor is closed then.
     /// On Apple's systems a socket that does not listen is only found out by
     /// [`accept`](Self::accept).
     ///

@@ -64,9 +64,9 @@ impl SocketFile {
 
     /// Removes the file, unless it is gone or another has taken its place; returns whether it did.
     ///
-    /// So an old server that ends late does not take away the socket of the one that has replaced it
-    /// at the same path. (One that does so in the very moment between the look and the removal is
-    /// beyond what the system offers.) Listeners stay open, and nobody finds them any more.
+    /// So an old server that ends late does not take away the socket of the one that has replaced
+    /// it at the same path. (One that does so in the very moment between the look and the removal
+    /// is beyond what the system offers.) Listeners stay open, and nobody finds them any more.
     ///
     /// # Errors
     ///

@@ -77,7 +77,8 @@ impl Balancer {
     /// Decides about the turn that begins now.
     ///
     /// * `try_lock`: asks for the accept lock and says whether this worker holds it now.
-    ///   Called at most once, and only if the policy uses a lock and it is this worker's time to try.
+    ///   Called at most once, and only if the policy uses a lock and it is this worker's time to
+    ///   try.
     ///   If it says yes, so does [`Plan::holds_lock`], and the caller must release the lock.
     /// * `look`: shows this worker's load to the others, answers a call, and tells what is seen of
     ///   them; a worker without a seat sees [nobody](View::alone). Called at most once, and only by

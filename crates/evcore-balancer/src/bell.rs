@@ -26,7 +26,8 @@ impl Bell {
         if is_planted(Bug::BellMute) {
             return;
         }
-        // What it may refuse: it is full, so it rings; or the other end is closed, so nobody listens.
+        // What it may refuse: it is full, so it rings; or the other end is closed, so nobody
+        // listens.
         let _ = self.0.ring();
     }
 

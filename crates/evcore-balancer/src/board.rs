@@ -1,8 +1,8 @@
 //! What every worker is doing, for all of them to see: one cache line a worker in shared memory.
 //!
 //! Each line has one writer, its worker, whose stores cost no more than stores.
-//! Anybody may read at any time. Each number read is one that was written; the numbers of a line may be
-//! of two moments, since nothing holds the writer up.
+//! Anybody may read at any time. Each number read is one that was written; the numbers of a line
+//! may be of two moments, since nothing holds the writer up.
 
 use std::{
     io,
@@ -48,7 +48,8 @@ impl Board {
     /// The most workers that a board has lines for: 4096, which take 256 KiB.
     pub const MAX_WORKERS: usize = 4096;
 
-    /// A board for `workers` workers, from 1 to [`MAX_WORKERS`](Board::MAX_WORKERS); all numbers are 0.
+    /// A board for `workers` workers, from 1 to [`MAX_WORKERS`](Board::MAX_WORKERS); all numbers
+    /// are 0.
     ///
     /// # Errors
     ///
@@ -66,8 +67,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// Those of [`shared`](Self::shared), and [`Unsupported`](io::ErrorKind::Unsupported) where there
-    /// are no files in memory (Linux and FreeBSD have them).
+    /// Those of [`shared`](Self::shared), and [`Unsupported`](io::ErrorKind::Unsupported) where
+    /// there are no files in memory (Linux and FreeBSD have them).
     pub fn inheritable(workers: usize) -> io::Result<Self> {
         check_workers("board", workers)?;
         Ok(Self {
@@ -134,8 +135,8 @@ impl Board {
         Line::new(self.clone(), index)
     }
 
-    /// Sets the gauges of worker `index` to 0: active, reading, writing and waiting; and its heartbeat,
-    /// so that the line is [nobody's](Snapshot::is_live).
+    /// Sets the gauges of worker `index` to 0: active, reading, writing and waiting; and its
+    /// heartbeat, so that the line is [nobody's](Snapshot::is_live).
     ///
     /// For the parent, after the worker has ended and before its replacement starts.
     /// The counters stay, so that sums do not go back; the replacement goes on from there with
@@ -175,12 +176,12 @@ impl Board {
     ///
     /// From 1/n, where one of n workers has all, to 1.0, where all have the same number.
     /// 1.0 as well where nobody has any: nothing is spread unevenly.
-    /// The workers are those whose lines are [live](Snapshot::is_live), since a board may have lines
-    /// for more than there are; where nobody publishes a heartbeat, every line is a worker.
+    /// The workers are those whose lines are [live](Snapshot::is_live), since a board may have
+    /// lines for more than there are; where nobody publishes a heartbeat, every line is a worker.
     /// Costs a cache line a line.
     ///
-    /// Source: Jain, Chiu, Hawe: *A Quantitative Measure of Fairness and Discrimination for Resource
-    /// Allocation in Shared Computer Systems*, DEC-TR-301, 1984.
+    /// Source: Jain, Chiu, Hawe: *A Quantitative Measure of Fairness and Discrimination for
+    /// Resource Allocation in Shared Computer Systems*, DEC-TR-301, 1984.
     #[must_use]
     pub fn jain(&self) -> f64 {
         let lines = || self.lines.iter().map(Cells::load);

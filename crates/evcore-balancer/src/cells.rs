@@ -1,7 +1,7 @@
 //! A line of a board as it lies in memory.
 //!
-//! It may lie in a file that another binary inherits: a change of the layout is a new version of the
-//! [header](crate::header).
+//! It may lie in a file that another binary inherits: a change of the layout is a new version of
+//! the [header](crate::header).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -54,8 +54,8 @@ impl Header {
         HEADER_BYTES + self.item_bytes * self.items
     }
 
-    /// The header of a file of `file_bytes` bytes that begins with `bytes`, if it is of this kind, of
-    /// this version, and of the size that it says.
+    /// The header of a file of `file_bytes` bytes that begins with `bytes`, if it is of this kind,
+    /// of this version, and of the size that it says.
     pub(crate) fn read(
         bytes: &[u8; HEADER_BYTES],
         file_bytes: u64,

@@ -20,7 +20,8 @@ use crate::{
 
 /// The accept lock of a server: whoever owns it listens.
 ///
-/// A clone is another handle to the same lock. Each worker is an owner, known by a number of its own:
+/// A clone is another handle to the same lock. Each worker is an owner, known by a number of its
+/// own:
 /// its [process id](this_process), or between threads any numbers that differ.
 /// Two workers with one number would be one worker to the lock.
 ///
@@ -58,9 +59,10 @@ impl AcceptMutex {
         Ok(Self::at(Home::Shared(Arc::new(word))))
     }
 
-    /// A lock like a [`shared`](Self::shared) one that a new program can [inherit](Self::inherit) too:
-    /// one that this process or a child of it becomes by `exec`, so that old and new workers exclude
-    /// each other.
+    /// A lock like a [`shared`](Self::shared) one that a new program can [inherit](Self::inherit)
+    /// too:
+    /// one that this process or a child of it becomes by `exec`, so that old and new workers
+    /// exclude each other.
     ///
     /// ```
     /// use evcore_balancer::{AcceptMutex, this_process};
@@ -192,7 +194,8 @@ impl AcceptMutex {
 /// assert!(lock.try_lock());
 /// ```
 pub trait Lock: fmt::Debug {
-    /// Gets the lock if nobody else has it, without waiting, and says whether this worker has it now.
+    /// Gets the lock if nobody else has it, without waiting, and says whether this worker has it
+    /// now.
     #[must_use = "it says whether the lock is held"]
     fn try_lock(&mut self) -> bool;
 

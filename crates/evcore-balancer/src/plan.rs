@@ -34,8 +34,9 @@ pub struct Plan {
     /// The listeners should be registered with the poller during this turn's wait.
     pub listening: bool,
 
-    /// Register them exclusively. Never true where [`Situation::exclusive`](crate::Situation::exclusive)
-    /// was not, and the same in all plans of a worker that listens on.
+    /// Register them exclusively. Never true where
+    /// [`Situation::exclusive`](crate::Situation::exclusive) was not, and the same in all plans of
+    /// a worker that listens on.
     pub exclusive: bool,
 
     /// Register them anew even if they are registered: it puts this worker behind the others in the
@@ -109,7 +110,8 @@ impl Plan {
             return Self::away(Some(100));
         }
         Self {
-            // Where one look follows another: only a new registration tells of who was there before.
+            // Where one look follows another: only a new registration tells of who was there
+            // before.
             register_again: true,
             wait_at_most_ms: Some(0),
             ..Self::listen()

@@ -1,8 +1,8 @@
 //! Bugs that are there on purpose, to see that the tests which are to find such bugs do.
 //!
 //! With `--cfg evcore_planted`, which only `cargo xtask canary` sets, a test can plant one of them
-//! in its thread, and in the children that it forks. Without it, none can be, and nothing is left of
-//! this.
+//! in its thread, and in the children that it forks. Without it, none can be, and nothing is left
+//! of this.
 
 /// A mistake that somebody might make in how workers share listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

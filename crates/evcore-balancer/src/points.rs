@@ -15,8 +15,8 @@ use crate::Word;
 
 static HOOK: OnceLock<fn(&'static str)> = OnceLock::new();
 
-/// From now on calls `hook` at each point of this process, with the name of the operation that comes
-/// next: `load`, `store` or `exchange` of a word, `ring` or `silence` of a bell.
+/// From now on calls `hook` at each point of this process, with the name of the operation that
+/// comes next: `load`, `store` or `exchange` of a word, `ring` or `silence` of a bell.
 ///
 /// The first hook stays. Children that are forked later have it too.
 pub fn at_points(hook: fn(&'static str)) {

@@ -1,6 +1,7 @@
 //! The algorithm of the accept lock: one word, 0 or the number of its owner.
 //!
-//! Nobody ever waits for it: a worker that does not get it serves its connections and tries again later.
+//! Nobody ever waits for it: a worker that does not get it serves its connections and tries again
+//! later.
 //! Because the word names the owner, a parent can free what a dead worker held, and only that.
 //! There is no lease: an owner that lives but is stopped keeps the lock.
 //!
@@ -13,7 +14,8 @@ use crate::sync::{AtomicU32, Ordering, fence};
 /// The algorithm of the accept lock, over any [`Word`].
 ///
 /// [`AcceptMutex`](crate::AcceptMutex) is this over memory of its own, and what most users want.
-/// This one is for a word that lives elsewhere, and for checkers: loom runs it over its own atomics.
+/// This one is for a word that lives elsewhere, and for checkers: loom runs it over its own
+/// atomics.
 ///
 /// ```
 /// use evcore_balancer::RawAcceptMutex;
@@ -37,8 +39,8 @@ impl<W: Word> RawAcceptMutex<W> {
 
     /// Makes `owner` the owner if there is none, and says whether it is the owner now.
     ///
-    /// An owner that tries again has the lock still, and is told so: a turn that was left early must
-    /// not make a worker deaf to its own listeners.
+    /// An owner that tries again has the lock still, and is told so: a turn that was left early
+    /// must not make a worker deaf to its own listeners.
     #[must_use = "it says whether the lock is held"]
     pub fn try_lock(&self, owner: NonZeroU32) -> bool {
         // Looking first leaves the cache line with the owner: most who try do not get the lock.
@@ -55,8 +57,8 @@ impl<W: Word> RawAcceptMutex<W> {
 
     /// Frees the lock if it is that of the `dead`, and says whether it was.
     ///
-    /// For the parent, after it has reaped the worker and before it forks another, which may be given
-    /// the same process id. Of a worker that still runs it would break the exclusion.
+    /// For the parent, after it has reaped the worker and before it forks another, which may be
+    /// given the same process id. Of a worker that still runs it would break the exclusion.
     pub fn force_unlock(&self, dead: NonZeroU32) -> bool {
         // Release: the next owner sees what the dead one wrote, because reaping has shown it to us.
         self.replace(dead.get(), FREE, Ordering::Release)

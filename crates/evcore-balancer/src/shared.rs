@@ -1,8 +1,8 @@
 //! Memory that a process shares with the children it forks.
 //!
-//! The kernel's anonymous shared mapping: all zeros at first, inherited across `fork`, gone at `exec`
-//! and with the last process that has it. Or a mapping of a file in memory, which is gone with the
-//! last descriptor of it. Neither has a name, so nothing is left behind after a crash.
+//! The kernel's anonymous shared mapping: all zeros at first, inherited across `fork`, gone at
+//! `exec` and with the last process that has it. Or a mapping of a file in memory, which is gone
+//! with the last descriptor of it. Neither has a name, so nothing is left behind after a crash.
 //!
 //! This is the only file of the crate that has unsafe code.
 
@@ -37,8 +37,8 @@ pub(crate) struct Shared<T: SharedContent> {
 ///
 /// # Safety
 ///
-/// Every field is an atomic (so that access from anywhere is no data race), all bytes zero is a valid
-/// value, and there is nothing to drop.
+/// Every field is an atomic (so that access from anywhere is no data race), all bytes zero is a
+/// valid value, and there is nothing to drop.
 pub(crate) unsafe trait SharedContent: Send + Sync {}
 
 // SAFETY: an atomic integer; zero is a number.
@@ -83,7 +83,8 @@ impl<T: SharedContent> Shared<T> {
         })
     }
 
-    /// Maps `len` values, all zero, of a file that a program can inherit. `len` as in [`new`](Self::new).
+    /// Maps `len` values, all zero, of a file that a program can inherit. `len` as in
+    /// [`new`](Self::new).
     pub(crate) fn inheritable(kind: Kind, len: usize) -> io::Result<Self> {
         let header = Header {
             kind,
@@ -137,8 +138,8 @@ impl<T: SharedContent> Deref for Shared<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: by the invariant the mapping is there as long as `self` is; by `SharedContent` what
-        // it holds is valid from the start and may be changed by others at any time.
+        // SAFETY: by the invariant the mapping is there as long as `self` is; by `SharedContent`
+        // what it holds is valid from the start and may be changed by others at any time.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

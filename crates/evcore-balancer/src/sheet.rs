@@ -1,7 +1,7 @@
 //! Numbers of the application's own, a row a worker in shared memory, beside those of the board.
 //!
-//! As on a [`Board`](crate::Board): each row has one writer, whose stores cost no more than stores, and
-//! anybody may read at any time. What the numbers mean is known to the application alone.
+//! As on a [`Board`](crate::Board): each row has one writer, whose stores cost no more than stores,
+//! and anybody may read at any time. What the numbers mean is known to the application alone.
 
 use std::{
     array, io,
@@ -81,8 +81,8 @@ impl<const N: usize> Sheet<N> {
         array::from_fn(|at| words.0[at].load(Relaxed))
     }
 
-    /// Sets the numbers of worker `index` to 0: for the parent, after the worker has ended and before
-    /// its replacement starts.
+    /// Sets the numbers of worker `index` to 0: for the parent, after the worker has ended and
+    /// before its replacement starts.
     ///
     /// # Panics
     ///

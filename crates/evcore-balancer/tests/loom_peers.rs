@@ -1,5 +1,5 @@
-//! Every interleaving of workers that come, leave, fill up and die: the code that ships, over loom's
-//! atomics.
+//! Every interleaving of workers that come, leave, fill up and die: the code that ships, over
+//! loom's atomics.
 //!
 //! A registration with the kernel is modelled twice. As a cell that is not atomic, which the worker
 //! writes when it registers and another reads before it leaves: loom fails when the two are not

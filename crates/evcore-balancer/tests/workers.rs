@@ -1,5 +1,5 @@
-//! Several workers, one accept lock, one set of seats, made-up time: what each policy promises about
-//! all of its workers.
+//! Several workers, one accept lock, one set of seats, made-up time: what each policy promises
+//! about all of its workers.
 //!
 //! Each worker is the real `Balancer` over the real lock and the real seat. It follows a script of
 //! turns, whatever that does to its load, while a parent looks on. Time is a loop variable, in

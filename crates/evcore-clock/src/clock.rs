@@ -14,8 +14,8 @@ use crate::stamp::{self, Stamp};
 /// The time as it was at the last [`update`](Self::update).
 ///
 /// Reading it is a load, and never a system call.
-/// A string is made when it is first read within its second; after that, reading it is a compare and
-/// a load.
+/// A string is made when it is first read within its second; after that, reading it is a compare
+/// and a load.
 /// Nothing is allocated after construction.
 ///
 /// A clock belongs to one thread at a time: it is `Send`, not `Sync`.
@@ -70,8 +70,8 @@ impl Clock {
 
     /// Reads the source, once, and shows its time from now on.
     ///
-    /// If the source's monotonic time went back, the clock's stays where it was until the source has
-    /// caught up.
+    /// If the source's monotonic time went back, the clock's stays where it was until the source
+    /// has caught up.
     /// Strings are not made here.
     pub fn update(&mut self) {
         let reading = self.source.read();
@@ -90,8 +90,8 @@ impl Clock {
     /// before.
     ///
     /// For whoever measures how long something takes within a turn: of the system's clocks, this
-    /// reads one where [`ask`](Self::ask) reads two. What it says is not held against what is shown,
-    /// so of a source whose time goes back it may be the lesser.
+    /// reads one where [`ask`](Self::ask) reads two. What it says is not held against what is
+    /// shown, so of a source whose time goes back it may be the lesser.
     ///
     /// ```
     /// # use evcore_clock::Clock;

@@ -1,6 +1,7 @@
 //! A time that stands still until it is moved, for tests and simulation.
 //!
-//! It cannot go back in monotonic time: there is no call for it, as there is none on a real machine.
+//! It cannot go back in monotonic time: there is no call for it, as there is none on a real
+//! machine.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

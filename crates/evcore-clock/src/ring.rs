@@ -1,8 +1,8 @@
 //! Words that are published as a whole, and read as a whole by any number of threads.
 //!
 //! One number, the *turn*, says everything.
-//! Half of it counts the publications, and the last of them lies in the slot of that count modulo the
-//! number of slots.
+//! Half of it counts the publications, and the last of them lies in the slot of that count modulo
+//! the number of slots.
 //! It is odd while somebody writes, which only ever happens in the slot after that one.
 //! So a writer claims by making the turn odd, fills the next slot, and publishes by making the turn
 //! even again: there is no moment at which nothing can be read.
@@ -130,8 +130,8 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Claim<'_, SLOTS, WORDS, O
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS, WORDS, O> {
     fn drop(&mut self) {
         debug_assert!(is_even(self.after));
-        // A store would be enough: what a loser's `fetch_or` wrote came before it. But loom does not
-        // know that, and to check what ships is worth the few nanoseconds of an update.
+        // A store would be enough: what a loser's `fetch_or` wrote came before it. But loom does
+        // not know that, and to check what ships is worth the few nanoseconds of an update.
         self.ring.turn.0.swap(self.after, O::END);
     }
 }

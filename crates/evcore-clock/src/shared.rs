@@ -28,8 +28,8 @@ const SLOTS: usize = 64;
 /// What one thread has read is never followed by anything older.
 ///
 /// An update belongs to whoever begins it; a second one at the same time returns at once.
-/// It makes the strings only in the first update of a second, all five, since somebody else may read
-/// them.
+/// It makes the strings only in the first update of a second, all five, since somebody else may
+/// read them.
 /// For a clock of one thread, [`Clock`](crate::Clock) is smaller and makes only what is read.
 ///
 /// Share it by `Arc` or as a `static` in a `LazyLock`.
@@ -81,10 +81,11 @@ impl SharedClock {
     /// Reads the source, and shows its time to all threads from now on.
     ///
     /// Returns whether it did: `false` if another update was under way, which goes on undisturbed.
-    /// If the source's monotonic time went back, the clock's stays where it was until the source has
-    /// caught up.
+    /// If the source's monotonic time went back, the clock's stays where it was until the source
+    /// has caught up.
     ///
-    /// In the first update of a second the source is asked for the offset, and the strings are made.
+    /// In the first update of a second the source is asked for the offset, and the strings are
+    /// made.
     ///
     /// # Panics
     ///
@@ -106,8 +107,8 @@ impl SharedClock {
     /// The update for a signal handler: never blocks and never allocates, if the source does not.
     ///
     /// [`SystemSource`] does neither; [`ManualSource`](crate::ManualSource) takes a lock.
-    /// The source is not asked for the offset, which may read files: local time is shown by the last
-    /// known one until the next [`update`](Self::update).
+    /// The source is not asked for the offset, which may read files: local time is shown by the
+    /// last known one until the next [`update`](Self::update).
     ///
     /// Returns whether the time was updated: `false` if an update was under way, perhaps the very
     /// one that the signal has interrupted.

@@ -76,8 +76,8 @@ pub struct Reading {
 
 /// The clocks of the operating system, and its time zone.
 ///
-/// A reading is two calls of `clock_gettime`: `CLOCK_MONOTONIC`, which counts from the boot on Linux,
-/// and `CLOCK_REALTIME`.
+/// A reading is two calls of `clock_gettime`: `CLOCK_MONOTONIC`, which counts from the boot on
+/// Linux, and `CLOCK_REALTIME`.
 /// Neither is a system call where the kernel offers them through the vDSO and the machine's counter
 /// is good enough, which is the rule.
 ///

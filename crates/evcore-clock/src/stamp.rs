@@ -17,7 +17,8 @@ use crate::civil::Civil;
 
 /// A time stamp of `N` bytes of ASCII, held inline.
 ///
-/// [`as_bytes`](Self::as_bytes) costs nothing, and its length is known when the program is compiled:
+/// [`as_bytes`](Self::as_bytes) costs nothing, and its length is known when the program is
+/// compiled:
 /// it is the one for the hot path.
 /// Wherever a `&str` is made of it (also by `Deref`), `N` bytes are checked to be UTF-8, each time
 /// anew: the price of a crate without `unsafe`.

@@ -35,8 +35,8 @@ mod sys;
 
 /// A descriptor ([`AsFd`]) that becomes readable once a period, counted by the monotonic clock.
 ///
-/// It stays readable until the tick is [acknowledged](Self::acknowledge); the acknowledgement counts
-/// the ticks that nobody met.
+/// It stays readable until the tick is [acknowledged](Self::acknowledge); the acknowledgement
+/// counts the ticks that nobody met.
 /// The ticks keep to the pace that began with the construction, however late they are met.
 /// On Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10 and later).
 ///
@@ -72,8 +72,8 @@ impl Ticker {
     ///
     /// # Errors
     ///
-    /// [`TickerError::Period`], [`TickerError::Unsupported`], and what the system says, such as that
-    /// there is no descriptor left.
+    /// [`TickerError::Period`], [`TickerError::Unsupported`], and what the system says, such as
+    /// that there is no descriptor left.
     pub fn every(period: Duration) -> Result<Self, TickerError> {
         if period.is_zero() || period > Self::PERIOD_MAX {
             return Err(TickerError::Period { period });
@@ -82,8 +82,8 @@ impl Ticker {
         Ok(Self { fd, period })
     }
 
-    /// Takes note of the ticks, so that the descriptor is silent until the next one, and returns how
-    /// many there were since this was asked last: 0 if it has not ticked. Never blocks.
+    /// Takes note of the ticks, so that the descriptor is silent until the next one, and returns
+    /// how many there were since this was asked last: 0 if it has not ticked. Never blocks.
     ///
     /// # Errors
     ///

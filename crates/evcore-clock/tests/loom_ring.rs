@@ -1,8 +1,8 @@
 //! Every interleaving of the shared clock's ring: the file that ships, over loom's atomics.
 //!
 //! With two slots and two publications the writer comes round to what a reader looks at.
-//! Publication `n` shows the words `[10 + n; 2]`, so that a reader knows from the turn which words it
-//! must find, and a slot that was never written is none of them.
+//! Publication `n` shows the words `[10 + n; 2]`, so that a reader knows from the turn which words
+//! it must find, and a slot that was never written is none of them.
 //! Each mutant orders a little less than it should, and must be caught.
 //!
 //! A writer that is watched by a reader does not look at words before it stores them.

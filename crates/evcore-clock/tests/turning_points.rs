@@ -85,8 +85,8 @@ fn after_9999_the_strings_stand_still() {
     assert_eq!(across(253_402_300_799), [last, last]);
 }
 
-/// While a machine is suspended its monotonic clock stands still (on Linux), and its wall clock does
-/// not.
+/// While a machine is suspended its monotonic clock stands still (on Linux), and its wall clock
+/// does not.
 #[test]
 fn a_night_of_suspension_passes_on_the_wall_and_not_for_durations() {
     let time = ManualSource::at(1_774_738_800);

@@ -300,8 +300,8 @@ impl Poller {
     /// is (`false`, as it is at first).
     ///
     /// For a caller whose keys never come again, and who knows by itself which are in use: it saves
-    /// a look at each event, once a descriptor was forgotten. Where there is nothing else to report,
-    /// they are dealt with here all the same.
+    /// a look at each event, once a descriptor was forgotten. Where there is nothing else to
+    /// report, they are dealt with here all the same.
     pub fn see_gone(&mut self, yes: bool) {
         self.sees_gone = yes;
     }

@@ -36,9 +36,11 @@ pub(crate) struct Registry {
     descriptors: Descriptors,
     /// Whether events are to be looked at one by one: there are modes that are kept here, one-shots
     /// whose end is to be noted, or registrations that may report more than the backend was told.
-    /// Never lowered again: who has one-shots goes on to have them, and a refusal is a rare mistake.
+    /// Never lowered again: who has one-shots goes on to have them, and a refusal is a rare
+    /// mistake.
     looks: bool,
-    /// Whether registrations have left without the kernel's word for it, so that it may report them.
+    /// Whether registrations have left without the kernel's word for it, so that it may report
+    /// them.
     haunted: bool,
     /// The modes that need nothing here when they report.
     plain: [Mode; 2],

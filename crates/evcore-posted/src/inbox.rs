@@ -1,10 +1,10 @@
 //! Values from other threads, for a loop that sleeps until something happens.
 //!
-//! The receiver is woken by a call, not by a descriptor or a condition of its own: the loop waits in
-//! one place only, and that place knows how to be woken.
+//! The receiver is woken by a call, not by a descriptor or a condition of its own: the loop waits
+//! in one place only, and that place knows how to be woken.
 //!
-//! Deliberately absent: waiting for a value or for a place, since a loop must do neither; closing by
-//! the last sender, since an inbox can always make another.
+//! Deliberately absent: waiting for a value or for a place, since a loop must do neither; closing
+//! by the last sender, since an inbox can always make another.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,12 +25,13 @@ use crate::send_error::SendError;
 /// `evcore-poller`'s `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do), and must not
 /// panic. The receiver drains after each wake-up, before it waits again; it may find nothing.
 ///
-/// **What it costs.** A send takes one short lock, a drain one at its beginning and one at its end if
-/// it leaves values. There are two buffers, each of which grows to the most values that ever waited;
+/// **What it costs.** A send takes one short lock, a drain one at its beginning and one at its end
+/// if it leaves values. There are two buffers, each of which grows to the most values that ever
+/// waited;
 /// they do not shrink, and nothing is allocated once they have grown.
 ///
-/// **Not from a signal handler**: a send takes a lock and may allocate. Let the handler set an atomic
-/// flag and wake the loop.
+/// **Not from a signal handler**: a send takes a lock and may allocate. Let the handler set an
+/// atomic flag and wake the loop.
 ///
 /// Dropped, it drops the values that wait, and hands back all that are sent later.
 ///

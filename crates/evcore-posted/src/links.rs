@@ -117,7 +117,8 @@ impl Links {
         Some(id)
     }
 
-    /// Moves all of `other` behind `list`, in its order. Costs O(ids moved): each gets another mark.
+    /// Moves all of `other` behind `list`, in its order. Costs O(ids moved): each gets another
+    /// mark.
     pub(crate) fn append(&mut self, list: &mut List, other: &mut List) {
         while let Some(id) = self.pop(other) {
             self.push(list, id);

@@ -1,7 +1,8 @@
 //! What the senders and the receiver of an inbox share: a queue, its lock, and when to wake.
 //!
 //! One rule: whoever makes the queue non-empty wakes the receiver, after letting go of the lock.
-//! That is the sender of the first value, or the receiver when it puts back what it has not handled.
+//! That is the sender of the first value, or the receiver when it puts back what it has not
+//! handled.
 //! So whenever a value waits, a wake-up has been made since the queue was last taken, or the thread
 //! that put the first value there is about to make it.
 //! Inside the lock the wake-up would only send the receiver against the lock.
@@ -117,7 +118,8 @@ impl<T, W: Fn()> Mailbox<T, W> {
         first
     }
 
-    /// Refuses all values from now on, and gives out those that wait, to be dropped without the lock.
+    /// Refuses all values from now on, and gives out those that wait, to be dropped without the
+    /// lock.
     pub(crate) fn close(&self) -> VecDeque<T> {
         let mut queue = self.queue.lock();
         queue.closed = true;

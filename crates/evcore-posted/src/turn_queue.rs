@@ -1,7 +1,7 @@
 //! A posted queue that knows this turn from the next.
 //!
-//! What is posted for the next turn stays out of reach until that turn begins, so that whoever posts
-//! itself again and again lets the kernel have its say in between.
+//! What is posted for the next turn stays out of reach until that turn begins, so that whoever
+//! posts itself again and again lets the kernel have its say in between.
 //!
 //! Deliberately absent: the wait. Whoever waits asks [`TurnQueue::is_empty`] how long it may.
 

@@ -1,4 +1,5 @@
-//! Every interleaving of an inbox's senders with its receiver: the file that ships, over loom's lock.
+//! Every interleaving of an inbox's senders with its receiver: the file that ships, over loom's
+//! lock.
 //!
 //! Senders send, and a receiver sleeps until it is woken and then drains, until it has all.
 //! A wake-up that is lost, or a value, leaves it asleep for ever, which loom reports as a deadlock.

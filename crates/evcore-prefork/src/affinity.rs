@@ -101,10 +101,11 @@ impl From<BadAffinity> for io::Error {
 impl Affinity {
     /// Reads `auto`, `auto MASK` or `MASK MASK ...`, for a process that may use the `allowed` CPUs.
     ///
-    /// - `auto`: each worker gets one of the allowed CPUs, in their order; when they are used up, it
-    ///   begins again.
+    /// - `auto`: each worker gets one of the allowed CPUs, in their order; when they are used up,
+    ///   it begins again.
     /// - `auto MASK`: the same with the CPUs of the mask.
-    /// - Masks: the n-th worker stays on the CPUs of the n-th mask; the last mask is for all others.
+    /// - Masks: the n-th worker stays on the CPUs of the n-th mask; the last mask is for all
+    ///   others.
     ///
     /// # Errors
     ///

@@ -79,7 +79,8 @@ fn get(set: &mut [Word]) -> io::Result<()> {
 }
 
 fn put(set: &[Word]) -> io::Result<()> {
-    // SAFETY: the kernel reads at most the bytes of the set, whose size it is told; 0 is this thread.
+    // SAFETY: the kernel reads at most the bytes of the set, whose size it is told; 0 is this
+    // thread.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(set), set.as_ptr().cast()) };
     result_of(result)
 }

@@ -1,5 +1,5 @@
-//! Whether this process is what its terminal shows: then a WINCH says that the window has changed its
-//! size, and is no order.
+//! Whether this process is what its terminal shows: then a WINCH says that the window has changed
+//! its size, and is no order.
 
 use std::fs::File;
 

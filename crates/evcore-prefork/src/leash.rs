@@ -1,12 +1,13 @@
 //! What ties a worker to its master: a pair of sockets, one end for each.
 //!
-//! The worker says over it that it serves. And when the master is gone, however it ended, the kernel
-//! closes the master's end and sends the worker SIGIO, which it asks for when it puts the leash on.
+//! The worker says over it that it serves. And when the master is gone, however it ended, the
+//! kernel closes the master's end and sends the worker SIGIO, which it asks for when it puts the
+//! leash on.
 //! That works on every Unix, also for a worker that has changed its user, and asks nothing of the
 //! worker's event loop.
 //!
-//! A worker must not hold the master's end of a sibling's leash, or that sibling would notice nothing
-//! as long as this one lives.
+//! A worker must not hold the master's end of a sibling's leash, or that sibling would notice
+//! nothing as long as this one lives.
 
 #![allow(
     unsafe_code,
@@ -46,8 +47,8 @@ pub(crate) fn leash() -> io::Result<(Held, Worn)> {
 #[derive(Debug)]
 pub(crate) struct Held(UnixStream);
 
-/// A write to a master that is gone is not to end the worker: by this flag, or on Apple's systems by
-/// an option that the standard library sets.
+/// A write to a master that is gone is not to end the worker: by this flag, or on Apple's systems
+/// by an option that the standard library sets.
 #[cfg(not(target_vendor = "apple"))]
 const QUIETLY: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]

@@ -20,35 +20,36 @@
 //!
 //! TERM or INT during a graceful stop makes it fast. Ctrl-C sends INT to master and workers alike,
 //! and so does what TERM at the master does. HUP reloads whoever sends it, so a master outlives its
-//! terminal. WINCH is what a terminal sends too, when its window changes: a master in the foreground
-//! of its terminal heeds none (nginx: one that is no daemon).
+//! terminal. WINCH is what a terminal sends too, when its window changes: a master in the
+//! foreground of its terminal heeds none (nginx: one that is no daemon).
 //!
 //! HUP, USR2 and WINCH that come at once are taken in this order: USR2, WINCH, HUP.
 //!
 //! # Reload
 //!
-//! The listeners stay open in the master, so nobody is refused or reset: clients wait in the backlog
-//! until somebody accepts. The old workers are asked to finish only when each new one has said that
-//! it [is ready](Worker::ready), or has lived for the [timeout](Supervisor::ready_timeout); until then
-//! those of both sets that die are replaced. If all new workers refuse ([`DO_NOT_RESTART`]), the old
-//! ones go on. Up to four sets of workers may live at once, each with a time of its own to finish;
+//! The listeners stay open in the master, so nobody is refused or reset: clients wait in the
+//! backlog until somebody accepts. The old workers are asked to finish only when each new one has
+//! said that it [is ready](Worker::ready), or has lived for the
+//! [timeout](Supervisor::ready_timeout); until then those of both sets that die are replaced. If
+//! all new workers refuse ([`DO_NOT_RESTART`]), the old ones go on. Up to four sets of workers may
+//! live at once, each with a time of its own to finish;
 //! further reloads wait.
 //!
 //! # A new binary
 //!
-//! USR2 starts the program again, from the file that it was started from, with the same arguments. It
-//! finds the listeners by [`inherited`]. The old master goes on beside it until it is told to QUIT, or
-//! may be told to take over again: WINCH to send its workers away, HUP to bring them back. If the new
-//! binary ends first, workers that were sent away come back by themselves. So as long as the old one
-//! lives, the new one removes nothing that both serve by ([`predecessor_lives`]), and starts no newer
-//! binary.
+//! USR2 starts the program again, from the file that it was started from, with the same arguments.
+//! It finds the listeners by [`inherited`]. The old master goes on beside it until it is told to
+//! QUIT, or may be told to take over again: WINCH to send its workers away, HUP to bring them back.
+//! If the new binary ends first, workers that were sent away come back by themselves. So as long as
+//! the old one lives, the new one removes nothing that both serve by ([`predecessor_lives`]), and
+//! starts no newer binary.
 //!
 //! # The master's death
 //!
-//! A worker whose master dies is told [`Stop::Fast`], however the master died and whether or not the
-//! worker had begun; but nobody is left to kill one that does not listen. It is told by SIGIO, from a
-//! socket that only the master holds the other end of; a worker that closes all descriptors that it
-//! does not know is not told. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
+//! A worker whose master dies is told [`Stop::Fast`], however the master died and whether or not
+//! the worker had begun; but nobody is left to kill one that does not listen. It is told by SIGIO,
+//! from a socket that only the master holds the other end of; a worker that closes all descriptors
+//! that it does not know is not told. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
 
 mod supervisor;
 mod worker;

@@ -1,4 +1,5 @@
-//! Which sets of workers there are, who is due to be started, who is to go, and whether all is over.
+//! Which sets of workers there are, who is due to be started, who is to go, and whether all is
+//! over.
 //!
 //! Decisions only: no process, no thread, no signal and no clock, so that every order of events can
 //! be tried in a test. The master says what happened ([`started`](Roster::started),

@@ -1,4 +1,5 @@
-//! One set of workers: a slot for each index, all started for the same reason and sent away together.
+//! One set of workers: a slot for each index, all started for the same reason and sent away
+//! together.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +108,8 @@ impl Set {
         self.slots.iter().enumerate().filter_map(due).min()
     }
 
-    /// Whether it can take over. A worker that says nothing is taken to serve after `ready_timeout`.
+    /// Whether it can take over. A worker that says nothing is taken to serve after
+    /// `ready_timeout`.
     pub(crate) fn relief(&self, ready_timeout: Duration, now: Instant) -> Relief {
         if self.is_closed() {
             return Relief::NotYet;

@@ -77,8 +77,8 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// How long a new worker may take to say that it is [ready](Worker::ready), in a reload: 1 second
-    /// unless set. One that has lived for so long is taken to serve.
+    /// How long a new worker may take to say that it is [ready](Worker::ready), in a reload: 1
+    /// second unless set. One that has lived for so long is taken to serve.
     ///
     /// [`Duration::MAX`] for as long as it takes, which is for workers that do say so.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
@@ -95,8 +95,8 @@ impl<'a> Supervisor<'a> {
     /// Passes a descriptor on to a new binary that USR2 starts, which finds it by
     /// [`inherited`](crate::inherited): a listener, as a rule.
     ///
-    /// It is duplicated; the master's duplicate is closed when a stop begins, those of the workers at
-    /// once.
+    /// It is duplicated; the master's duplicate is closed when a stop begins, those of the workers
+    /// at once.
     ///
     /// # Errors
     ///
@@ -174,14 +174,15 @@ impl<'a> Supervisor<'a> {
     /// else after a pause of 100 ms, doubled with each further such death of its slot, up to 10 s.
     ///
     /// The master must be the process's only thread. While it runs, it takes the process's TERM,
-    /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the application registered by
-    /// signal-hook are called as well. Afterwards these signals have no effect of ours, nor their
-    /// default one.
+    /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the
+    /// application registered by signal-hook are called as well. Afterwards these signals have no
+    /// effect of ours, nor their default one.
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] (where it can be known), [`Error::InUse`] within a
-    /// worker or a hook, and [`Error::Os`] if handlers or the first worker of all are refused.
+    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] (where it can be known),
+    /// [`Error::InUse`] within a worker or a hook, and [`Error::Os`] if handlers or the first
+    /// worker of all are refused.
     /// A fork that fails later is no error: it is tried again. Whenever this returns, and also if
     /// a hook panics, no worker is left.
     ///

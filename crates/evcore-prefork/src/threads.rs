@@ -11,8 +11,8 @@ use crate::{
 
 /// Runs workers as threads of this process: starts them, replaces those that end, and stops them.
 ///
-/// The signals of the process are the same as for a [`Supervisor`](crate::Supervisor), and go to all
-/// workers: TERM and INT, QUIT, HUP (new threads for old), USR1 and WINCH. USR2 does nothing: a
+/// The signals of the process are the same as for a [`Supervisor`](crate::Supervisor), and go to
+/// all workers: TERM and INT, QUIT, HUP (new threads for old), USR1 and WINCH. USR2 does nothing: a
 /// process that is to be replaced as a whole is better forked.
 ///
 /// ```
@@ -175,7 +175,8 @@ impl<'a> Threads<'a> {
         self
     }
 
-    /// Starts the workers and watches over them until they are stopped; this thread does nothing else.
+    /// Starts the workers and watches over them until they are stopped; this thread does nothing
+    /// else.
     ///
     /// Each worker calls `work`. One that returns or panics while nobody stops it is replaced, as
     /// [`Supervisor::run`](crate::Supervisor::run) tells. What `work` owns is dropped when the last
@@ -185,8 +186,8 @@ impl<'a> Threads<'a> {
     /// killed. When all is to stop it is left behind ([`ThreadEnd::LeftBehind`]), and ends with the
     /// process; in a reload it keeps its seat.
     ///
-    /// The process may have other threads. Its signals are taken as by a supervisor, and are blocked
-    /// in the workers, so that this thread gets them.
+    /// The process may have other threads. Its signals are taken as by a supervisor, and are
+    /// blocked in the workers, so that this thread gets them.
     ///
     /// # Errors
     ///

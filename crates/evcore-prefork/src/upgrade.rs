@@ -29,8 +29,8 @@ use rustix::{
 
 use crate::{Error, Result};
 
-/// The environment variable that tells a new binary what it inherits: `5,6,9`, in the order in which
-/// the old one [named them](crate::Supervisor::inherit).
+/// The environment variable that tells a new binary what it inherits: `5,6,9`, in the order in
+/// which the old one [named them](crate::Supervisor::inherit).
 ///
 /// It stays set: whoever starts other programs leaves it out there, by `Command::env_remove`.
 pub const INHERITED: &str = "EVCORE_INHERITED";
@@ -53,8 +53,8 @@ const PREDECESSOR: &str = "EVCORE_PREDECESSOR";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Upgrade {
-    /// None is started: this one's own predecessor [still lives](predecessor_lives), and one upgrade
-    /// is to be over before the next begins (nginx).
+    /// None is started: this one's own predecessor [still lives](predecessor_lives), and one
+    /// upgrade is to be over before the next begins (nginx).
     Refused,
     /// It is about to be started: the time to put a pid file aside, under nginx as `.oldbin`.
     Begins,
@@ -82,8 +82,8 @@ impl fmt::Display for Upgrade {
 /// The descriptors that this process inherits from an older one, in the order in which that one
 /// named them; none where it was not started as a new binary.
 ///
-/// They are this process's own from now on, and are not passed on by `exec` again. To be asked once,
-/// at the start, before other descriptors are opened.
+/// They are this process's own from now on, and are not passed on by `exec` again. To be asked
+/// once, at the start, before other descriptors are opened.
 ///
 /// # Errors
 ///
@@ -124,8 +124,8 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
     Ok(numbers.into_iter().map(own).collect())
 }
 
-/// Whether this process was started as a new binary by a master that still lives, and so may have to
-/// give way to it again.
+/// Whether this process was started as a new binary by a master that still lives, and so may have
+/// to give way to it again.
 ///
 /// What both serve by is then not this process's to remove when it ends: the file of a Unix socket,
 /// above all. Costs a system call.

@@ -52,8 +52,8 @@ impl Stop {
 
 /// The worker that this process is, or this thread.
 ///
-/// A process is told to stop by TERM, INT and QUIT, whether its master sends them, the terminal or an
-/// operator, and by the [death of its master](crate#the-masters-death). A thread is told by its
+/// A process is told to stop by TERM, INT and QUIT, whether its master sends them, the terminal or
+/// an operator, and by the [death of its master](crate#the-masters-death). A thread is told by its
 /// [`Threads`](crate::Threads).
 ///
 /// A worker that stops though its master was not told to is replaced.
@@ -93,8 +93,8 @@ impl Worker {
     ///
     /// For a server that serves in the process it was started in, by the code that its workers
     /// would run. The process may have threads. Its handlers stay for as long as it lives, and
-    /// TERM, INT, QUIT and USR1 are unblocked for the calling thread. HUP, USR2 and WINCH, which are
-    /// for masters, keep the effect that they had.
+    /// TERM, INT, QUIT and USR1 are unblocked for the calling thread. HUP, USR2 and WINCH, which
+    /// are for masters, keep the effect that they had.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl Worker {
         self.pin_error = pinned.and_then(Result::err);
     }
 
-    /// From 0 to the number of workers, less one. A replacement has the index of the dead, and during
-    /// a reload an old worker and a new one have the same.
+    /// From 0 to the number of workers, less one. A replacement has the index of the dead, and
+    /// during a reload an old worker and a new one have the same.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -174,8 +174,8 @@ impl Worker {
         }
     }
 
-    /// Tells the master that this worker serves: during a reload, the old workers are asked to finish
-    /// once all new ones have said so (or have lived for the
+    /// Tells the master that this worker serves: during a reload, the old workers are asked to
+    /// finish once all new ones have said so (or have lived for the
     /// [timeout](crate::Supervisor::ready_timeout)).
     ///
     /// Once is enough. Without a master it does nothing.
@@ -187,15 +187,15 @@ impl Worker {
         }
     }
 
-    /// Why this worker is not kept on the CPUs that its [affinity](crate::Supervisor::affinity) gives
-    /// it, if it is not: they were taken from the process after the affinity was read.
+    /// Why this worker is not kept on the CPUs that its [affinity](crate::Supervisor::affinity)
+    /// gives it, if it is not: they were taken from the process after the affinity was read.
     #[must_use]
     pub fn pin_error(&self) -> Option<&Error> {
         self.pin_error.as_ref()
     }
 
-    /// Makes each stop signal, and each USR1, wake an event loop: eight bytes (the number 1 in native
-    /// order) are written to `fd`, for a process by the signal's handler.
+    /// Makes each stop signal, and each USR1, wake an event loop: eight bytes (the number 1 in
+    /// native order) are written to `fd`, for a process by the signal's handler.
     ///
     /// `fd` is whatever the loop watches, or the other end of it: a poller's waker, an eventfd, a
     /// pipe, a socket. For what was told before it is written at once, so nothing is missed.

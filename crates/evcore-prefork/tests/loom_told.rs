@@ -1,5 +1,5 @@
-//! Every interleaving of one who tells a worker something with the worker that says what to ring for
-//! it: the file that ships, over loom's atomics.
+//! Every interleaving of one who tells a worker something with the worker that says what to ring
+//! for it: the file that ships, over loom's atomics.
 //!
 //! At the end of both, the worker must have been rung, by the one or by itself. Each mutant leaves
 //! one step out, and must be caught.

@@ -11,7 +11,8 @@ use crate::World;
 
 /// Watches the sockets of a [`Process`](crate::Process).
 ///
-/// A wait lets simulated time pass: until something is ready, a waker wakes, or the timeout is over;
+/// A wait lets simulated time pass: until something is ready, a waker wakes, or the timeout is
+/// over;
 /// whatever happens in the world happens meanwhile. It takes the
 /// [time of a turn](crate::Conditions::turn) at least. A wait that would never end, because nothing
 /// is left to happen, or that reaches [the end](World::set_end), fails with an

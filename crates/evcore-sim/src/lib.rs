@@ -6,14 +6,15 @@
 //!    the stream with it, and call the stream by [`Wire`](evcore::Wire). Take the time from
 //!    [`EventLoop::clock`](evcore::EventLoop::clock), and chance from the caller.
 //! 2. **Keep the run repeatable.** No [`Instant`](std::time::Instant), no thread, no order of a
-//!    `HashMap`, nothing that depends on an address: all of these differ from run to run, and a seed
-//!    then means nothing. Run one seed twice and compare [`World::trace_hash`].
-//! 3. **Give it a world.** [`Process::builder`] is a [`Builder`](evcore::Builder) with the simulated
-//!    clock and poller in place; [`Process::listen`] is its listener. A server whose own loop calls
-//!    [`EventLoop::wait`](evcore::EventLoop::wait) runs as it is: its waits let simulated time pass,
-//!    and [`World::set_end`] ends it. One that has several workers, or that is to be stopped and
-//!    killed, implements [`App`] and runs under [`Workers`], with a [`SimMutex`] for an accept lock or
-//!    [`SimPeers`] for [`LeastLoaded`](evcore::balancer::Policy::LeastLoaded).
+//!    `HashMap`, nothing that depends on an address: all of these differ from run to run, and a
+//!    seed then means nothing. Run one seed twice and compare [`World::trace_hash`].
+//! 3. **Give it a world.** [`Process::builder`] is a [`Builder`](evcore::Builder) with the
+//!    simulated clock and poller in place; [`Process::listen`] is its listener. A server whose own
+//!    loop calls [`EventLoop::wait`](evcore::EventLoop::wait) runs as it is: its waits let
+//!    simulated time pass, and [`World::set_end`] ends it. One that has several workers, or that is
+//!    to be stopped and killed, implements [`App`] and runs under [`Workers`], with a [`SimMutex`]
+//!    for an accept lock or [`SimPeers`] for
+//!    [`LeastLoaded`](evcore::balancer::Policy::LeastLoaded).
 //! 4. **Send clients.** By hand, between two waits ([`World::connect`]); by a [`Script`]; or, for
 //!    those that never end or that decide as they go, a [`Client`] of your own.
 //! 5. **Say what must hold**, while it runs and in the end: every client has its answer or has lost

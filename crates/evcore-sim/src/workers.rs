@@ -13,7 +13,8 @@ use crate::{Process, SimListener, SimStream, World, rng::whole_ns, worker::Worke
 
 /// An application that [`Workers`] can drive: a loop, and what is done for each step.
 ///
-/// A server whose own `run` pulls the steps has both already, so this is mostly a split of its body.
+/// A server whose own `run` pulls the steps has both already, so this is mostly a split of its
+/// body.
 /// For an example, see [`Workers`].
 pub trait App {
     /// The loop, whose turns are now somebody else's affair.
@@ -25,12 +26,13 @@ pub trait App {
     /// The turn is over: nginx would log, publish its counts and look for signals here.
     fn turn_over(&mut self) {}
 
-    /// The turn was [left](crate::Fault::TurnLeft) before it was over, as by a `break` or a `?`: the
-    /// loop waits next, and what was not taken comes in the turn after. In place of
+    /// The turn was [left](crate::Fault::TurnLeft) before it was over, as by a `break` or a `?`:
+    /// the loop waits next, and what was not taken comes in the turn after. In place of
     /// [`turn_over`](Self::turn_over).
     fn turn_left(&mut self) {}
 
-    /// Whether it has come to its end, and the process may exit. Asked after every turn, over or left.
+    /// Whether it has come to its end, and the process may exit. Asked after every turn, over or
+    /// left.
     ///
     /// Where it has, the process does exit: what it had is closed, and nobody comes after it. The
     /// application stays where [`Workers::app`] finds it.
@@ -146,8 +148,8 @@ impl<A: App> Workers<A> {
         self.workers[index].app()
     }
 
-    /// The application of a worker, to be changed from outside, as a signal would; its wait ends for
-    /// that. `None`: it is dead.
+    /// The application of a worker, to be changed from outside, as a signal would; its wait ends
+    /// for that. `None`: it is dead.
     pub fn app_mut(&mut self, index: usize) -> Option<&mut A> {
         let now_ns = whole_ns(self.world.now());
         self.workers[index].interrupt(now_ns)

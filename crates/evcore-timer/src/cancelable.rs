@@ -1,6 +1,7 @@
 //! Timers that nobody need wait for.
 //!
-//! A server that shuts down stays until its timers have fired, for each stands for somebody who is being served.
+//! A server that shuts down stays until its timers have fired, for each stands for somebody who is
+//! being served.
 //! Some do not: a job that runs every hour, a cache that is swept.
 //! nginx marks these `cancelable`, and a worker leaves when no others are armed.
 //! nginx walks its tree to find out; here they are counted.
@@ -9,7 +10,8 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 
 /// Tells whether only timers are left that nobody need wait for, over any queue.
 ///
-/// Being cancelable is a property of the id and not of one arming: it stays when the timer fires, is disarmed, or is armed again, and `clear` keeps it too.
+/// Being cancelable is a property of the id and not of one arming: it stays when the timer fires,
+/// is disarmed, or is armed again, and `clear` keeps it too.
 /// It changes nothing about when and whether the timer fires.
 ///
 /// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.

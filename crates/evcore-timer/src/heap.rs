@@ -1,13 +1,17 @@
 //! Go's timer queue: a heap of four-way branches, and periodic timers.
 //!
 //! A heap orders only as far as it must to know the earliest.
-//! The keys stand in the heap itself, four siblings side by side, so that a step down reads neighbouring memory and no timer's record.
+//! The keys stand in the heap itself, four siblings side by side, so that a step down reads
+//! neighbouring memory and no timer's record.
 //!
 //! # What may be relied on
 //!
-//! - The order is total, by deadline and then by arming; [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
-//! - `arm`: at most log₄ n steps up or down, and none for a deadline later than those below it, as most are. `disarm` and a timer that fires: at most log₄ n steps.
-//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call that ends the phase, or begins another, files all of these anew, however many they are.
+//! - The order is total, by deadline and then by arming;
+//!   [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
+//! - `arm`: at most log₄ n steps up or down, and none for a deadline later than those below it, as
+//!   most are. `disarm` and a timer that fires: at most log₄ n steps.
+//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call
+//!   that ends the phase, or begins another, files all of these anew, however many they are.
 
 mod piles;
 
@@ -24,7 +28,8 @@ use crate::queue::{self, TimerQueue};
 /// # Periodic timers
 ///
 /// A timer armed by [`arm_periodic`](Self::arm_periodic) stays armed when it fires.
-/// It fires once however many of its periods have passed, and then keeps to its grid: the next deadline is the first after `now` that is a whole number of periods from the one that fired.
+/// It fires once however many of its periods have passed, and then keeps to its grid: the next
+/// deadline is the first after `now` that is a whole number of periods from the one that fired.
 /// This is the rule of Go's tickers.
 /// Where that deadline would be above [`u64::MAX`] there is none, and the timer is disarmed.
 ///
@@ -33,12 +38,16 @@ use crate::queue::{self, TimerQueue};
 /// # Cost
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires are at most log₄ n steps.
-/// One call takes more: what was armed during a phase for a tick at or before its `now` is filed again, all of it, by the [`pop_expired`](TimerQueue::pop_expired) that ends the phase or begins another.
+/// One call takes more: what was armed during a phase for a tick at or before its `now` is filed
+/// again, all of it, by the [`pop_expired`](TimerQueue::pop_expired) that ends the phase or begins
+/// another.
 ///
 /// # Memory
 ///
-/// 24 bytes for each armed timer, and 4 for each id up to the highest that was armed; 8 more for each id up to the highest that was ever periodic.
-/// The tables grow and do not shrink; the `arm` that makes one grow copies it, unless there was [room](Self::with_capacity).
+/// 24 bytes for each armed timer, and 4 for each id up to the highest that was armed; 8 more for
+/// each id up to the highest that was ever periodic.
+/// The tables grow and do not shrink; the `arm` that makes one grow copies it, unless there was
+/// [room](Self::with_capacity).
 ///
 /// # Example
 ///
@@ -59,7 +68,8 @@ use crate::queue::{self, TimerQueue};
 /// ```
 #[derive(Clone)]
 pub struct TimerHeap {
-    // Invariant: on `Pile::Late` is what was armed in the phase under way and was due at once; outside a phase nothing.
+    // Invariant: on `Pile::Late` is what was armed in the phase under way and was due at once;
+    // outside a phase nothing.
     piles: Piles,
     // Invariant: 0 for what is not armed or not periodic, as for all ids beyond its end.
     periods: Vec<u64>,
@@ -79,7 +89,8 @@ impl TimerHeap {
 
     /// An empty heap with memory for the ids below `ids`, so that arming these allocates nothing.
     ///
-    /// Two things still allocate: the first periods, and more timers held back in one phase than in any before.
+    /// Two things still allocate: the first periods, and more timers held back in one phase than in
+    /// any before.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         Self {
@@ -221,7 +232,8 @@ impl fmt::Debug for TimerHeap {
     }
 }
 
-/// The first deadline after `now` that is a whole number of periods after `when`, which is not after `now`.
+/// The first deadline after `now` that is a whole number of periods after `when`, which is not
+/// after `now`.
 ///
 /// `None` where it is above `u64::MAX`.
 fn next_on_grid(when: u64, period: u64, now: u64) -> Option<u64> {
@@ -232,7 +244,8 @@ fn next_on_grid(when: u64, period: u64, now: u64) -> Option<u64> {
 
 #[cfg(any(test, debug_assertions))]
 impl TimerHeap {
-    /// Checks the order, the positions and the periods; for tests, and only where debug assertions are on.
+    /// Checks the order, the positions and the periods; for tests, and only where debug assertions
+    /// are on.
     ///
     /// # Panics
     ///

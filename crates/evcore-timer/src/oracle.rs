@@ -81,7 +81,8 @@ impl Oracle {
         expired
     }
 
-    /// Goes on with the phase of that `now`, or begins it; returns the first number of arming that is too late for it.
+    /// Goes on with the phase of that `now`, or begins it; returns the first number of arming that
+    /// is too late for it.
     fn enter_phase(&mut self, now: u64) -> u64 {
         match self.phase {
             Some((phase_now, limit)) if phase_now == now => limit,

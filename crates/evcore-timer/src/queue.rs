@@ -1,7 +1,9 @@
 //! What every timer queue promises, whatever it is made of.
 //!
-//! The trait is the contract: the caller may exchange one queue for another and sees the same timers fire in the same order.
-//! There are no handles and no callbacks: a timer is an id of the caller's, and expired ids are pulled.
+//! The trait is the contract: the caller may exchange one queue for another and sees the same
+//! timers fire in the same order.
+//! There are no handles and no callbacks: a timer is an id of the caller's, and expired ids are
+//! pulled.
 //! There is no clock either: ticks come in as arguments, and only their order matters.
 
 use std::fmt::Debug;
@@ -13,19 +15,27 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 ///
 /// # Order
 ///
-/// Timers fire in the order of their deadlines; timers of equal deadline in the order they were armed.
-/// Arming an armed id again is a new arming: it goes behind all others of the same deadline, also where the deadline is the same as before.
+/// Timers fire in the order of their deadlines; timers of equal deadline in the order they were
+/// armed.
+/// Arming an armed id again is a new arming: it goes behind all others of the same deadline, also
+/// where the deadline is the same as before.
 ///
 /// # Phases
 ///
-/// A *phase* is a run of [`pop_expired`](Self::pop_expired) calls with the same `now`, up to the `None` that ends it.
-/// A queue may also *pause* a phase with a `None`, so that no call takes long: see [`is_paused`](Self::is_paused).
-/// A different `now` begins a new phase, also where the old one was left before its `None`; what was left is not lost.
+/// A *phase* is a run of [`pop_expired`](Self::pop_expired) calls with the same `now`, up to the
+/// `None` that ends it.
+/// A queue may also *pause* a phase with a `None`, so that no call takes long: see
+/// [`is_paused`](Self::is_paused).
+/// A different `now` begins a new phase, also where the old one was left before its `None`; what
+/// was left is not lost.
 /// A phase yields only timers that were armed before its first call.
-/// So a handler that arms a timer with a deadline at or before `now` does not loop: that timer fires in the next phase, and until then [`next_deadline`](Self::next_deadline) tells that it is due.
+/// So a handler that arms a timer with a deadline at or before `now` does not loop: that timer
+/// fires in the next phase, and until then [`next_deadline`](Self::next_deadline) tells that it is
+/// due.
 /// A timer that is disarmed or armed again during the phase does not fire from its old arming.
 ///
-/// `now` should not go back; if it does, nothing breaks: what is not due at the new `now` waits until it is.
+/// `now` should not go back; if it does, nothing breaks: what is not due at the new `now` waits
+/// until it is.
 ///
 /// # Example
 ///
@@ -51,7 +61,8 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// assert_eq!(closed, [1]);
 /// ```
 pub trait TimerQueue: Debug {
-    /// Arms the timer of `id` to fire once `deadline` has come, in place of any deadline that it had.
+    /// Arms the timer of `id` to fire once `deadline` has come, in place of any deadline that it
+    /// had.
     ///
     /// Every `u64` is a deadline, 0 and [`u64::MAX`] included.
     ///
@@ -68,16 +79,20 @@ pub trait TimerQueue: Debug {
     /// Takes one timer that is due at `now`: its id and the deadline that it was armed with.
     ///
     /// The timer is disarmed before it is returned, so a handler may arm it again.
-    /// `None` ends the phase, since nothing that was armed before it is still due; or [pauses](Self::is_paused) it.
+    /// `None` ends the phase, since nothing that was armed before it is still due; or
+    /// [pauses](Self::is_paused) it.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
     /// Arms the timer of `id` as though that had been done just before the phase under way began.
     ///
-    /// So it fires in this very phase if `deadline` is at or before its `now`: behind the others of its deadline that were armed before the phase, and ahead of those armed since.
+    /// So it fires in this very phase if `deadline` is at or before its `now`: behind the others of
+    /// its deadline that were armed before the phase, and ahead of those armed since.
     /// Outside a phase, and for a deadline after `now`, this is [`arm`](Self::arm).
     ///
-    /// It is for a wrapper that takes a timer which came up too soon and files it again, such as [`NeverEarly`](crate::NeverEarly).
-    /// A handler that calls it for deadlines at or before `now`, again and again, keeps the phase from ending.
+    /// It is for a wrapper that takes a timer which came up too soon and files it again, such as
+    /// [`NeverEarly`](crate::NeverEarly).
+    /// A handler that calls it for deadlines at or before `now`, again and again, keeps the phase
+    /// from ending.
     ///
     /// # Panics
     ///
@@ -86,7 +101,8 @@ pub trait TimerQueue: Debug {
 
     /// Disarms all timers and keeps the memory.
     ///
-    /// A phase that is under way goes on: what is armed in it with a deadline at or before its `now` waits for the next.
+    /// A phase that is under way goes on: what is armed in it with a deadline at or before its
+    /// `now` waits for the next.
     ///
     /// Cost: in proportion to the highest id that was ever armed.
     fn clear(&mut self);
@@ -95,10 +111,12 @@ pub trait TimerQueue: Debug {
     #[must_use]
     fn deadline(&self, id: u32) -> Option<u64>;
 
-    /// A tick by which [`pop_expired`](Self::pop_expired) wants to be called; `None` while no timer is armed.
+    /// A tick by which [`pop_expired`](Self::pop_expired) wants to be called; `None` while no timer
+    /// is armed.
     ///
     /// Never later than the earliest deadline.
-    /// A queue may answer earlier than that if it says so; the call at that tick may then yield nothing, but the next answer is later, unless the phase is [paused](Self::is_paused).
+    /// A queue may answer earlier than that if it says so; the call at that tick may then yield
+    /// nothing, but the next answer is later, unless the phase is [paused](Self::is_paused).
     #[must_use]
     fn next_deadline(&self) -> Option<u64>;
 
@@ -106,10 +124,13 @@ pub trait TimerQueue: Debug {
     #[must_use]
     fn len(&self) -> usize;
 
-    /// Whether the latest `None` of [`pop_expired`](Self::pop_expired) was a pause: the call had done as much as a call may, and the next one goes on.
+    /// Whether the latest `None` of [`pop_expired`](Self::pop_expired) was a pause: the call had
+    /// done as much as a call may, and the next one goes on.
     ///
     /// A loop need not ask.
-    /// While a phase is paused, [`next_deadline`](Self::next_deadline) is at or before its `now` as long as a timer may be due: so the loop does its other work, waits for zero and comes back, with the same `now` or a later one.
+    /// While a phase is paused, [`next_deadline`](Self::next_deadline) is at or before its `now` as
+    /// long as a timer may be due: so the loop does its other work, waits for zero and comes back,
+    /// with the same `now` or a later one.
     /// Who wants all that is due at once calls until this says no.
     #[must_use]
     fn is_paused(&self) -> bool {

@@ -1,8 +1,11 @@
 //! Jobs at their time, on a thread of their own.
 //!
-//! This is the part for those who have no event loop: Go's timers, which a thread beside the program runs.
-//! The thread sleeps until the earliest job is due, is woken when an earlier one is added, and sleeps for good when there is none; it never polls.
-//! Jobs run one after the other, outside the lock: a job may take its time, and it may add, move and cancel jobs, itself included.
+//! This is the part for those who have no event loop: Go's timers, which a thread beside the
+//! program runs.
+//! The thread sleeps until the earliest job is due, is woken when an earlier one is added, and
+//! sleeps for good when there is none; it never polls.
+//! Jobs run one after the other, outside the lock: a job may take its time, and it may add, move
+//! and cancel jobs, itself included.
 //!
 //! There is no pool: a job that takes long should hand its work to one.
 
@@ -29,10 +32,14 @@ pub use self::job::Job;
 ///
 /// # What may be relied on
 ///
-/// - No job runs early, and jobs run in the order of the times they are due, equal ones as they were added.
-/// - A periodic job runs once however many of its periods were missed, and then keeps to its grid, as Go's tickers do.
+/// - No job runs early, and jobs run in the order of the times they are due, equal ones as they
+///   were added.
+/// - A periodic job runs once however many of its periods were missed, and then keeps to its grid,
+///   as Go's tickers do.
 /// - A job that panics is reported and cancelled; the thread and the other jobs go on.
-/// - Dropping the scheduler waits for the job that is running, drops the others unrun, and joins the thread. Dropped from inside a job it does not wait for itself: the thread ends after that job.
+/// - Dropping the scheduler waits for the job that is running, drops the others unrun, and joins
+///   the thread. Dropped from inside a job it does not wait for itself: the thread ends after that
+///   job.
 ///
 /// Times are monotonic ([`Instant`]), so that a change of the wall clock moves no job.
 /// A time more than 584 years ahead does not come.
@@ -77,7 +84,8 @@ impl Scheduler {
         Self::with_panic_handler(|_, _| {})
     }
 
-    /// Starts the thread, and has it call `report` with each job that panicked and what it panicked with.
+    /// Starts the thread, and has it call `report` with each job that panicked and what it panicked
+    /// with.
     ///
     /// The panic hook is called as well.
     /// `report` runs on the thread, outside the lock; if it panics itself, that is ignored.

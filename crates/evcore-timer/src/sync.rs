@@ -1,4 +1,5 @@
-//! What the scheduler waits with: `parking_lot`'s mutex and condition, or loom's when loom checks it.
+//! What the scheduler waits with: `parking_lot`'s mutex and condition, or loom's when loom checks
+//! it.
 //!
 //! Under loom time stands still: what is due when it is armed is due, and no sleep ends by itself.
 //! So a wake-up that is lost shows as a deadlock.

@@ -1,13 +1,18 @@
 //! nginx's timer queue: a red-black tree of deadlines.
 //!
-//! The order is kept at every moment, so the earliest deadline is known exactly and at once, and a timer is filed and found by as many steps as the tree is high.
-//! That order is what a server pays for on every re-arm, mostly for timers that never fire: so the wheel is the better choice unless exact wake-ups matter.
+//! The order is kept at every moment, so the earliest deadline is known exactly and at once, and a
+//! timer is filed and found by as many steps as the tree is high.
+//! That order is what a server pays for on every re-arm, mostly for timers that never fire: so the
+//! wheel is the better choice unless exact wake-ups matter.
 //!
 //! # What may be relied on
 //!
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load: the earliest timer is cached.
-//! - `arm`, `disarm` and a timer that fires: at most 2 × log₂(n + 1) steps down the tree, and at most three rotations.
-//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call that ends the phase, or begins another, files all of these anew, however many they are.
+//! - [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load: the earliest timer is
+//!   cached.
+//! - `arm`, `disarm` and a timer that fires: at most 2 × log₂(n + 1) steps down the tree, and at
+//!   most three rotations.
+//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call
+//!   that ends the phase, or begins another, files all of these anew, however many they are.
 
 mod forest;
 
@@ -22,17 +27,22 @@ use crate::queue::{self, TimerQueue};
 /// A red-black tree: the timer queue with exact wake-ups, and log n steps whatever is armed.
 ///
 /// Equal deadlines stand in the order they were armed.
-/// The shape is nginx's, with three things changed: nodes are indices in one table, equal keys keep their order, and the earliest is cached.
+/// The shape is nginx's, with three things changed: nodes are indices in one table, equal keys keep
+/// their order, and the earliest is cached.
 ///
 /// # Cost
 ///
-/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires are at most 2 × log₂(n + 1) steps and three rotations.
-/// One call takes more: what was armed during a phase for a tick at or before its `now` is filed again, all of it, by the [`pop_expired`](TimerQueue::pop_expired) that ends the phase or begins another.
+/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires are at most 2 × log₂(n + 1)
+/// steps and three rotations.
+/// One call takes more: what was armed during a phase for a tick at or before its `now` is filed
+/// again, all of it, by the [`pop_expired`](TimerQueue::pop_expired) that ends the phase or begins
+/// another.
 ///
 /// # Memory
 ///
 /// 24 bytes for each id up to the highest that was armed: ids must be dense.
-/// The table grows and does not shrink; the `arm` that makes it grow copies it, unless there was [room](Self::with_capacity).
+/// The table grows and does not shrink; the `arm` that makes it grow copies it, unless there was
+/// [room](Self::with_capacity).
 ///
 /// # Example
 ///
@@ -49,7 +59,8 @@ use crate::queue::{self, TimerQueue};
 /// ```
 #[derive(Clone)]
 pub struct TimerTree {
-    // Invariant: on `Tree::Late` is what was armed in the phase under way and was due at once; outside a phase nothing.
+    // Invariant: on `Tree::Late` is what was armed in the phase under way and was due at once;
+    // outside a phase nothing.
     forest: Forest,
     /// `now` of the phase under way.
     phase: Option<u64>,

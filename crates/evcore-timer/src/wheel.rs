@@ -1,21 +1,35 @@
 //! A hierarchical timing wheel over all of `u64`.
 //!
 //! A server arms, re-arms and disarms timers all the time, and few of them ever fire.
-//! So the wheel sorts as little as it can: a timer is put into a slot whose width grows with its distance, and is looked at again only if that slot comes up.
-//! After G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987 (their scheme 7), with a bitmap a level, so that empty stretches are skipped and not walked.
+//! So the wheel sorts as little as it can: a timer is put into a slot whose width grows with its
+//! distance, and is looked at again only if that slot comes up.
+//! After G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987 (their scheme 7),
+//! with a bitmap a level, so that empty stretches are skipped and not walked.
 //!
 //! # What may be relied on
 //!
-//! - The order is exact, to the tick. Slots are lists in the order of arming, and at any moment there is one slot for each new deadline. A coarse slot is emptied from its back, each timer to the front of its finer slot, so those armed meanwhile stay behind: equal deadlines never change places.
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact for what is overdue and for the aligned block of 256 ticks that the wheel is in. Farther out it is the start of a slot: early, but from one timer fired to the next by at most one wake for each of the seven coarser levels.
+//! - The order is exact, to the tick. Slots are lists in the order of arming, and at any moment
+//!   there is one slot for each new deadline. A coarse slot is emptied from its back, each timer to
+//!   the front of its finer slot, so those armed meanwhile stay behind: equal deadlines never
+//!   change places.
+//! - [`next_deadline`](TimerQueue::next_deadline) is exact for what is overdue and for the aligned
+//!   block of 256 ticks that the wheel is in. Farther out it is the start of a slot: early, but
+//!   from one timer fired to the next by at most one wake for each of the seven coarser levels.
 //!
 //! # What a call costs
 //!
-//! - `arm` and `disarm`: an unlink and a link, whatever is armed. The exception is an `arm` whose deadline is not after the latest `now`: such timers are kept sorted, and the call steps over those that are due later than the new one.
+//! - `arm` and `disarm`: an unlink and a link, whatever is armed. The exception is an `arm` whose
+//!   deadline is not after the latest `now`: such timers are kept sorted, and the call steps over
+//!   those that are due later than the new one.
 //! - `next_deadline`: a look at two words of a bitmap and the fronts of two lists.
-//! - `pop_expired`: a timer is moved at most seven times in its life, by the calls that reach its slots; with ticks of a millisecond and deadlines within a minute, once or twice. One call moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::is_paused), and others go on with it.
-//! - The call that begins a phase: nothing to speak of, unless the phase before was left early with overdue timers: then the two sorted lists are merged.
-//! - A `now` that goes back: an append for each slot, a link for each overdue timer that is not due any more, and the moves that were already done once more.
+//! - `pop_expired`: a timer is moved at most seven times in its life, by the calls that reach its
+//!   slots; with ticks of a millisecond and deadlines within a minute, once or twice. One call
+//!   moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::is_paused),
+//!   and others go on with it.
+//! - The call that begins a phase: nothing to speak of, unless the phase before was left early with
+//!   overdue timers: then the two sorted lists are merged.
+//! - A `now` that goes back: an append for each slot, a link for each overdue timer that is not due
+//!   any more, and the moves that were already done once more.
 
 mod lists;
 mod slots;
@@ -42,21 +56,27 @@ const _: () = assert!(
 
 /// A hierarchical timing wheel: the timer queue for deadlines that mostly move on and rarely come.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of seven levels, never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of seven levels,
+/// never late.
 ///
 /// # Cost
 ///
-/// Arming, re-arming and disarming are an unlink and a link, with a thousand timers as with a million: what grows is the share of them that no cache holds.
-/// A call of [`pop_expired`](TimerQueue::pop_expired) sorts 64 timers at most, and then [pauses](TimerQueue::is_paused).
+/// Arming, re-arming and disarming are an unlink and a link, with a thousand timers as with a
+/// million: what grows is the share of them that no cache holds.
+/// A call of [`pop_expired`](TimerQueue::pop_expired) sorts 64 timers at most, and then
+/// [pauses](TimerQueue::is_paused).
 ///
-/// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, for they are few where deadlines lie ahead.
+/// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, for
+/// they are few where deadlines lie ahead.
 /// To arm one is a step for each of them that is due after it.
-/// A phase that begins before the last one had ended takes a step for each that is left of them and due after the earliest new one, and a `now` that goes back for each that is not due any more.
+/// A phase that begins before the last one had ended takes a step for each that is left of them and
+/// due after the earliest new one, and a `now` that goes back for each that is not due any more.
 ///
 /// # Memory
 ///
 /// 16 bytes for each id up to the highest that was armed, and 33 KiB beside: ids must be dense.
-/// The table grows and does not shrink; the `arm` that makes it grow copies it, unless there was [room](Self::with_capacity).
+/// The table grows and does not shrink; the `arm` that makes it grow copies it, unless there was
+/// [room](Self::with_capacity).
 ///
 /// # Example
 ///
@@ -74,15 +94,20 @@ const _: () = assert!(
 /// ```
 #[derive(Clone)]
 pub struct TimerWheel {
-    // Invariant: a timer is on `LATE`, on `DUE`, in the slot that is being drained, or in the slot that its deadline has from `position`.
-    // Invariant: of timers with equal deadlines those in a slot were armed before those on `DUE`, and these before those on `LATE`.
+    // Invariant: a timer is on `LATE`, on `DUE`, in the slot that is being drained, or in the slot
+    // that its deadline has from `position`.
+    // Invariant: of timers with equal deadlines those in a slot were armed before those on `DUE`,
+    // and these before those on `LATE`.
     lists: Lists,
     // Invariant: no deadline in a slot lies before it, and it is not after `latest_now`.
     position: u64,
-    /// The coarse slot that the wheel has come to, while finer slots are still to have some of its timers.
-    // Invariant: it starts at `position`, and what it holds was armed before what the finer slots hold of the same deadline.
+    /// The coarse slot that the wheel has come to, while finer slots are still to have some of its
+    /// timers.
+    // Invariant: it starts at `position`, and what it holds was armed before what the finer slots
+    // hold of the same deadline.
     draining: Option<u32>,
-    // Invariant: no deadline on `DUE` or `LATE` is after it. Outside a phase `DUE` is empty and every deadline in a slot is after it.
+    // Invariant: no deadline on `DUE` or `LATE` is after it. Outside a phase `DUE` is empty and
+    // every deadline in a slot is after it.
     latest_now: u64,
     in_phase: bool,
     paused: bool,
@@ -91,7 +116,8 @@ pub struct TimerWheel {
     armed: usize,
 }
 
-/// With a million timers armed each move is a few cache misses, so this is some 10 µs (docs/performance.md, the longest call).
+/// With a million timers armed each move is a few cache misses, so this is some 10 µs
+/// (docs/performance.md, the longest call).
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
@@ -144,7 +170,8 @@ impl TimerWheel {
 
     /// Links a timer, which is not linked, where this phase finds it if its deadline has come.
     fn file_in_phase(&mut self, node: u32, deadline: u64) {
-        // Equal ones on `DUE` were armed before this one, and a slot is emptied before `DUE` is: then it must go there too.
+        // Equal ones on `DUE` were armed before this one, and a slot is emptied before `DUE` is:
+        // then it must go there too.
         let behind_due = self
             .lists
             .last(DUE)
@@ -257,7 +284,8 @@ impl TimerWheel {
         Some((slot, start_of(slot, self.position)))
     }
 
-    /// Moves the wheel to the start of a coarse slot before which there is nothing, and timers of that slot to the finer levels; returns how many, at most `count`.
+    /// Moves the wheel to the start of a coarse slot before which there is nothing, and timers of
+    /// that slot to the finer levels; returns how many, at most `count`.
     #[inline(never)] // so that a timer which stands ready is taken by short code
     fn drain(&mut self, slot: u32, start: u64, count: usize) -> usize {
         self.position = start;
@@ -283,12 +311,14 @@ impl TimerWheel {
         }
     }
 
-    /// Moves the wheel back, so that what lay between the new `now` and the old one is in the future again.
+    /// Moves the wheel back, so that what lay between the new `now` and the old one is in the
+    /// future again.
     #[cold]
     fn turn_back(&mut self, now: u64) {
         if now < self.position {
             self.undo_drain();
-            // Seen from `now`, all that is nearer to the old position than the digit in which the two differ is in one slot.
+            // Seen from `now`, all that is nearer to the old position than the digit in which the
+            // two differ is in one slot.
             let slot = slot_of(self.position, now);
             self.gather_finer(slot);
             self.position = now;
@@ -314,7 +344,8 @@ enum Search {
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        // What servers do all the time must not call anything: a register saved for a call costs as much as all the rest.
+        // What servers do all the time must not call anything: a register saved for a call costs as
+        // much as all the rest.
         match self.lists.known(id) {
             Some(node) if deadline > self.latest_now => {
                 self.detach(node);

@@ -1,6 +1,7 @@
 //! Every interleaving of the scheduler's sleep with those who wake it.
 //!
-//! Time stands still here and no sleep ends by itself, so a wake-up that is lost is a deadlock, which loom reports.
+//! Time stands still here and no sleep ends by itself, so a wake-up that is lost is a deadlock,
+//! which loom reports.
 #![cfg(evcore_loom)]
 
 use std::sync::Arc;

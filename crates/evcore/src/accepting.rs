@@ -54,8 +54,8 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
-    /// What the balancer says of this turn; the lock may be held from here on. After a batch that was
-    /// full, the kernel may still have to tell of a listener.
+    /// What the balancer says of this turn; the lock may be held from here on. After a batch that
+    /// was full, the kernel may still have to tell of a listener.
     pub(crate) fn plan(
         &mut self,
         now_ms: u64,
@@ -80,10 +80,11 @@ impl<L: Listen> Accepting<L> {
         plan
     }
 
-    /// Registers the listeners, or takes them out, where the plan differs from what is, and tells the
-    /// other workers what they are to know, in the order that the plan asks for.
+    /// Registers the listeners, or takes them out, where the plan differs from what is, and tells
+    /// the other workers what they are to know, in the order that the plan asks for.
     ///
-    /// Where the poller refuses, this worker is left without the lock and not listening, and pauses:
+    /// Where the poller refuses, this worker is left without the lock and not listening, and
+    /// pauses:
     /// so the error is met once, and those who are served go on being served.
     pub(crate) fn follow(&mut self, plan: &Plan, now_ms: u64, poller: &mut Poller) -> Result<()> {
         if plan.duty == Duty::Resign {
@@ -130,7 +131,8 @@ impl<L: Listen> Accepting<L> {
         known
     }
 
-    /// The next client, from one listener after the other, so that none keeps the others from theirs.
+    /// The next client, from one listener after the other, so that none keeps the others from
+    /// theirs.
     ///
     /// `None`: nobody waits, or `left` is used up. Who is then still queued comes first next time.
     pub(crate) fn next(
@@ -226,8 +228,8 @@ impl<L: Listen> Accepting<L> {
         self.listening
     }
 
-    /// There is nothing left to accept with: all listeners pause, and one client learns of it, unless
-    /// another worker has a place for him.
+    /// There is nothing left to accept with: all listeners pause, and one client learns of it,
+    /// unless another worker has a place for him.
     fn run_out(&mut self, listener: usize, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
         let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();

@@ -129,8 +129,9 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// How many watched descriptors are enough: at that number the loop stops accepting until one is
-    /// closed, and stops listening if none of them is [idle](EventLoop::set_idle). Default 1,024.
+    /// How many watched descriptors are enough: at that number the loop stops accepting until one
+    /// is closed, and stops listening if none of them is [idle](EventLoop::set_idle). Default
+    /// 1,024.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
         self
@@ -236,10 +237,10 @@ impl<L: Listen> Builder<L> {
 
     /// Reports turns that take longer than a limit, each with its longest step. Default: none are.
     ///
-    /// Nothing is called: [`take_slow_turn`](EventLoop::take_slow_turn) tells the worst of them, and
-    /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts them. A clock is read for each step
-    /// then, some 30 ns; without a watchdog a step costs nothing for it. A limit of nothing reports
-    /// every turn that takes any time.
+    /// Nothing is called: [`take_slow_turn`](EventLoop::take_slow_turn) tells the worst of them,
+    /// and [`Stats::slow_turns`](crate::Stats::slow_turns) counts them. A clock is read for each
+    /// step then, some 30 ns; without a watchdog a step costs nothing for it. A limit of nothing
+    /// reports every turn that takes any time.
     ///
     /// What you do outside of steps, between the last of a turn and the next wait, counts for the
     /// turn and for no step. A turn that does not end is not reported: nobody asks any more.

@@ -153,8 +153,8 @@ impl<L: Listen> EventLoop<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`], also for a token that has no descriptor. What the kernel refuses comes back
-    /// as a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`].
+    /// [`Error::Stale`], also for a token that has no descriptor. What the kernel refuses comes
+    /// back as a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`].
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
         if !self.slots.watches(token) {
             return Err(Error::Stale { token });
@@ -201,10 +201,11 @@ impl<L: Listen> EventLoop<L> {
     }
 
     /// Yields [`Step::Ready`](crate::Step::Ready) for this token in the next turn, which then does
-    /// not wait: for one that has had its share and would go on, after a look at what else there is.
+    /// not wait: for one that has had its share and would go on, after a look at what else there
+    /// is.
     ///
-    /// Posting again merges readiness. If something is posted for this turn already, or comes to be,
-    /// all of it comes in this turn. `false`: the token is stale.
+    /// Posting again merges readiness. If something is posted for this turn already, or comes to
+    /// be, all of it comes in this turn. `false`: the token is stale.
     ///
     /// ```
     /// # use evcore::{EventLoop, Ready, Step, Token};

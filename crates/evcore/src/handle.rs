@@ -16,8 +16,8 @@ use crate::{calls::Calls, outside::Post};
 /// Wakes the loop or shuts it down from another thread or a signal handler, and posts to it from
 /// another thread. Cheap to clone.
 ///
-/// Its descriptor ([`AsFd`]) takes eight bytes, the number 1 in native order, for the same effect as
-/// [`wake`](Self::wake): that is what `evcore-prefork` needs to make a signal wake the loop.
+/// Its descriptor ([`AsFd`]) takes eight bytes, the number 1 in native order, for the same effect
+/// as [`wake`](Self::wake): that is what `evcore-prefork` needs to make a signal wake the loop.
 ///
 /// ```
 /// # use evcore::{EventLoop, Step};
@@ -60,8 +60,8 @@ impl Handle {
     /// the loop [is shutting down](crate::EventLoop::is_shutting_down). It makes no
     /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///
-    /// Rounded up to a millisecond. Takes no lock and allocates nothing, so a signal handler may call
-    /// it (outside Linux it may set `errno`). After the loop is gone it does nothing.
+    /// Rounded up to a millisecond. Takes no lock and allocates nothing, so a signal handler may
+    /// call it (outside Linux it may set `errno`). After the loop is gone it does nothing.
     ///
     /// ```
     /// # use evcore::EventLoop;
@@ -83,9 +83,9 @@ impl Handle {
     /// Makes the loop yield [`Step::Ready`](crate::Step::Ready) for this token, among the posted
     /// steps of the turn that comes next; it ends the loop's wait.
     ///
-    /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: a token that is posted
-    /// many times before its step gets one step with all of it. A token that is not in the loop when
-    /// its post arrives is dropped there, and [counted](crate::Stats::stale).
+    /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: a token that is
+    /// posted many times before its step gets one step with all of it. A token that is not in the
+    /// loop when its post arrives is dropped there, and [counted](crate::Stats::stale).
     ///
     /// What this thread did before is visible to the step, so that a result may lie where both
     /// sides find it. A turn takes in as many posts as its [budget](crate::Budgets::posted) of
@@ -94,8 +94,8 @@ impl Handle {
     /// A post makes no [`Step::Woken`](crate::Step::Woken). (Where the descriptor of a handle is in
     /// use it may, since the kernel does not tell who has written to it.)
     ///
-    /// Costs a short lock and, if no post waits already, one `write`. Not for signal handlers, which
-    /// must not take locks: let them [`wake`](Self::wake).
+    /// Costs a short lock and, if no post waits already, one `write`. Not for signal handlers,
+    /// which must not take locks: let them [`wake`](Self::wake).
     ///
     /// # Errors
     ///

@@ -10,10 +10,10 @@ use std::fmt;
 
 /// How many values there were, and how they were spread.
 ///
-/// A value counts within a range of its neighbours: below 256 each has a range of its own, above that
-/// a range is less than 1 % of its values wide. What is told of a range is its highest value (of the least
-/// value's, its lowest), so no figure is off by 1 %. A value above [`limit`](Self::limit) counts as
-/// that: it is not lost, though it looks smaller than it was.
+/// A value counts within a range of its neighbours: below 256 each has a range of its own, above
+/// that a range is less than 1 % of its values wide. What is told of a range is its highest value
+/// (of the least value's, its lowest), so no figure is off by 1 %. A value above
+/// [`limit`](Self::limit) counts as that: it is not lost, though it looks smaller than it was.
 ///
 /// Its memory is allocated with the loop and never grows.
 ///
@@ -92,8 +92,8 @@ impl Histogram {
     /// The least value that a share of all were at or below: of 0.99, what a hundredth of them were
     /// above at most. 0 if there was none.
     ///
-    /// `share` is from 0 to 1; what is outside counts as the nearer of them. Goes through the ranges
-    /// up to the answer.
+    /// `share` is from 0 to 1; what is outside counts as the nearer of them. Goes through the
+    /// ranges up to the answer.
     ///
     /// ```
     /// # let mut ev = evcore::EventLoop::builder().build()?;

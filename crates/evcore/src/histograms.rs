@@ -6,8 +6,8 @@ use crate::Histogram;
 /// [cleared](crate::EventLoop::clear_histograms).
 ///
 /// They are always kept: recording takes one reading of a clock a turn, and some 60 instructions a
-/// value, three values a turn and one for each timer that fires. In memory they take 100 KiB a loop,
-/// all of it from the start.
+/// value, three values a turn and one for each timer that fires. In memory they take 100 KiB a
+/// loop, all of it from the start.
 ///
 /// ```
 /// # use evcore::{EventLoop, Side, Step, Token};
@@ -76,8 +76,9 @@ impl Histograms {
     /// How long turns took, in nanoseconds: from the end of a wait to the beginning of the next, so
     /// what you do after the last step is in it, and the wait is not.
     ///
-    /// A turn is recorded when the next begins. A clock is read for it, just before the wait. With a
-    /// [`timer_resolution`](crate::Builder::timer_resolution) you asked for fewer readings than that:
+    /// A turn is recorded when the next begins. A clock is read for it, just before the wait. With
+    /// a [`timer_resolution`](crate::Builder::timer_resolution) you asked for fewer readings than
+    /// that:
     /// then only the turns that begin with a tick are measured, unless there is a
     /// [`watchdog`](crate::Builder::watchdog), which measures all.
     #[must_use]

@@ -5,8 +5,8 @@
 //! [`EventLoop::wait`] asks the balancer for a plan, starts or stops listening, waits, and updates
 //! the clock. [`EventLoop::next_step`] then yields, one by one:
 //!
-//! 1. what the kernel reported, as [`Step::Ready`] (while this worker holds the accept lock, this is
-//!    put off to the end);
+//! 1. what the kernel reported, as [`Step::Ready`] (while this worker holds the accept lock, this
+//!    is put off to the end);
 //! 2. clients, as [`Step::Accepted`]: after those who are served, who may just have left their
 //!    places, and from one listener after the other; then the accept lock is released;
 //! 3. [`Step::Woken`], if a [`Handle`] woke the loop;
@@ -14,10 +14,10 @@
 //! 5. what was posted, as [`Step::Ready`]: what was left over, what was
 //!    [put off](EventLoop::post_next) to this turn, what [other threads](Handle::post) posted, what
 //!    the lock's hurry put off to here, and what the steps of this turn posted, in this order;
-//! 6. the oldest of the [idle](EventLoop::set_idle), as [`Step::Closing`], if clients wait and places
-//!    are short, or the loop [shuts down](EventLoop::shutdown): last, when all that is known of them
-//!    has been told, so that nobody who has just asked for something is taken for idle; and right
-//!    before the next plan, which finds their places free.
+//! 6. the oldest of the [idle](EventLoop::set_idle), as [`Step::Closing`], if clients wait and
+//!    places are short, or the loop [shuts down](EventLoop::shutdown): last, when all that is known
+//!    of them has been told, so that nobody who has just asked for something is taken for idle; and
+//!    right before the next plan, which finds their places free.
 //!
 //! Each phase has a [budget](Budgets); what is over it comes in the next turn, which does not wait.
 //!

@@ -7,9 +7,9 @@ use evcore_poller::Pollable;
 
 /// Something that clients come by.
 ///
-/// A [`Listener`] is one, and what an [`EventLoop`](crate::EventLoop) accepts from unless it is told
-/// otherwise. A simulator has its own, so that a server runs there with the loop that it runs with on
-/// sockets.
+/// A [`Listener`] is one, and what an [`EventLoop`](crate::EventLoop) accepts from unless it is
+/// told otherwise. A simulator has its own, so that a server runs there with the loop that it runs
+/// with on sockets.
 ///
 /// ```
 /// use evcore::{Builder, Listen, Step, accept::{self, Accept}, poller::Pollable};

@@ -1,8 +1,8 @@
 //! When a turn begins and ends, and what is made of that.
 //!
-//! The beginning is the reading that the clock is updated with anyway, so a turn costs one more: the
-//! end, just before the next wait. Where the clock is not updated there is no beginning, and nothing
-//! is asked, unless there is a watchdog.
+//! The beginning is the reading that the clock is updated with anyway, so a turn costs one more:
+//! the end, just before the next wait. Where the clock is not updated there is no beginning, and
+//! nothing is asked, unless there is a watchdog.
 
 use std::time::Duration;
 

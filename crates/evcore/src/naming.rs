@@ -1,7 +1,8 @@
 //! How tokens, listeners, the bell and the ticker share the poller's key space.
 //!
 //! The poller is given one id for the ticker, one for the bell, then one for each listener, and the
-//! tokens' indices behind them. The keys of those that are no token have the generation 0, which no token has.
+//! tokens' indices behind them. The keys of those that are no token have the generation 0, which no
+//! token has.
 
 use evcore_poller::MAX_ID;
 use evcore_token::Token;

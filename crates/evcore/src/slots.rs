@@ -35,8 +35,8 @@ pub(crate) struct Slots {
 /// under an index that is nobody's.
 ///
 /// One word and apart from the rest, since every event asks for it and for nothing else. It is a
-/// token in either case, so that whoever finds the bits of an event here has the token too, and need
-/// not ask whether they are one's.
+/// token in either case, so that whoever finds the bits of an event here has the token too, and
+/// need not ask whether they are one's.
 #[derive(Clone, Copy, Debug)]
 struct Home(Token);
 
@@ -162,7 +162,8 @@ impl Slots {
         Some((token, ready))
     }
 
-    /// Marks the timers of a token as such that nobody need wait for. `false` if the token is stale.
+    /// Marks the timers of a token as such that nobody need wait for. `false` if the token is
+    /// stale.
     pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
         let Some(state) = self.state_mut(token) else {
             return false;

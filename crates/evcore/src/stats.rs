@@ -17,7 +17,8 @@
 pub struct Stats {
     /// Waits that came back.
     pub turns: u64,
-    /// Times that the clock was updated by a [`timer_resolution`](crate::Builder::timer_resolution);
+    /// Times that the clock was updated by a
+    /// [`timer_resolution`](crate::Builder::timer_resolution);
     /// 0 without one, since every turn then does.
     pub ticks: u64,
     /// Events that the kernel reported, listeners', ticks and stale ones included.
@@ -34,8 +35,8 @@ pub struct Stats {
     pub calls: u64,
     /// Times that accepting paused because descriptors or memory had run out.
     pub accept_pauses: u64,
-    /// Clients turned away because descriptors had run out, here and at every other worker that this
-    /// one sees: accepted, and closed at once. Not among [`accepted`](Self::accepted).
+    /// Clients turned away because descriptors had run out, here and at every other worker that
+    /// this one sees: accepted, and closed at once. Not among [`accepted`](Self::accepted).
     pub turned_away: u64,
     /// Timers that fired.
     pub expired: u64,

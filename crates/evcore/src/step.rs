@@ -41,14 +41,14 @@ pub enum Step<S = Stream> {
     Expired(Token, Side),
     /// Somebody [woke](crate::Handle::wake) the loop, once or many times.
     Woken,
-    /// One that was [idle](crate::EventLoop::set_idle) the longest is to be closed: a client waits and
-    /// places are short, or the loop [shuts down](crate::EventLoop::shutdown). It counts as idle no
-    /// longer.
+    /// One that was [idle](crate::EventLoop::set_idle) the longest is to be closed: a client waits
+    /// and places are short, or the loop [shuts down](crate::EventLoop::shutdown). It counts as
+    /// idle no longer.
     ///
-    /// All that is known of it has been delivered; what may just have reached its socket is yours to
-    /// look for. If you do not close it, no harm is done but that its place is not free: it stays, and
-    /// is named again only after you have called it idle again. Whoever still waits then is given the
-    /// place of another, in the next turn.
+    /// All that is known of it has been delivered; what may just have reached its socket is yours
+    /// to look for. If you do not close it, no harm is done but that its place is not free: it
+    /// stays, and is named again only after you have called it idle again. Whoever still waits then
+    /// is given the place of another, in the next turn.
     Closing(Token),
 }
 

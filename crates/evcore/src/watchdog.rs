@@ -3,10 +3,11 @@
 //! A clock is read for each step, when it is asked for: that ends the step before, and begins this
 //! one.
 //!
-//! Where there is no watchdog a step costs nothing for it, not even the question whether there is one.
-//! A turn that is watched has a phase of its own, behind which its true phase is kept here, and between
-//! two steps its batch is withheld: so the short way, on which events go, comes to an end, and the
-//! long way leads here.
+//! Where there is no watchdog a step costs nothing for it, not even the question whether there is
+//! one.
+//! A turn that is watched has a phase of its own, behind which its true phase is kept here, and
+//! between two steps its batch is withheld: so the short way, on which events go, comes to an end,
+//! and the long way leads here.
 //!
 //! Deliberately absent: a turn that never ends. No loop can tell that of itself; who watches from
 //! outside can, by a heartbeat.

@@ -1,9 +1,9 @@
 //! Every interleaving of handles with the loop's side of them: the files that ship, over loom's
 //! atomics, with an inbox over loom's lock.
 //!
-//! Threads say what they want and ring; the loop sleeps until it is rung for, and looks. What is lost
-//! leaves it asleep for ever, which loom reports as a deadlock. Each mutant does one step wrongly,
-//! and must be caught.
+//! Threads say what they want and ring; the loop sleeps until it is rung for, and looks. What is
+//! lost leaves it asleep for ever, which loom reports as a deadlock. Each mutant does one step
+//! wrongly, and must be caught.
 
 #![cfg(evcore_loom)]
 

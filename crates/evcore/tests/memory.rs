@@ -59,7 +59,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A backend that reports a hundred after the other, whoever they are, and allocates nothing for it.
+/// A backend that reports a hundred after the other, whoever they are, and allocates nothing for
+/// it.
 /// It takes every wait for one that a waker has ended.
 #[derive(Debug)]
 struct RoundRobin {

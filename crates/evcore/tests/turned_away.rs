@@ -1,6 +1,7 @@
 //! Clients that are told, by a reserve descriptor, that there is no other.
 //!
-//! The limit belongs to the whole process, so these tests are alone in their own, and one at a time.
+//! The limit belongs to the whole process, so these tests are alone in their own, and one at a
+//! time.
 
 #![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
 

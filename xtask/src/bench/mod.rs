@@ -35,7 +35,8 @@ const PARTS: &[&str] = &[
 const PAGE: &str = "docs/performance.md";
 const PLOT: &str = "docs/timers.svg";
 
-/// Parts whose peers are servers: they are told where the example server is, and how thorough to be.
+/// Parts whose peers are servers: they are told where the example server is, and how thorough to
+/// be.
 const OF_SERVERS: &[&str] = &["accept", "kills", "shortage"];
 
 /// Measures the parts, all if none is named; prints and writes the section of each as it is done.

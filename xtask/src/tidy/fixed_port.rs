@@ -34,7 +34,8 @@ fn names_a_port(line: &str) -> bool {
     })
 }
 
-/// Whether `text` begins with a port other than 0. What is past 65535 is none, as in a test of that.
+/// Whether `text` begins with a port other than 0. What is past 65535 is none, as in a test of
+/// that.
 fn is_fixed(text: &str) -> bool {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let digits = &text[..end.unwrap_or(text.len())];

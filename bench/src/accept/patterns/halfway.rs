@@ -1,4 +1,5 @@
-//! Long-lived clients, one after the other; half-way all of two workers go, those that have the most.
+//! Long-lived clients, one after the other; half-way all of two workers go, those that have the
+//! most.
 
 use super::{Figures, LONG_LIVED};
 use crate::accept::client::Client;

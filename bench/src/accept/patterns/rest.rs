@@ -1,7 +1,7 @@
 //! One step at a time: the server is at rest before each connection and before each request.
 //!
-//! So a connection has exactly two wakes that are needed, one that brings it and one that brings its
-//! request; whatever there is more is extra.
+//! So a connection has exactly two wakes that are needed, one that brings it and one that brings
+//! its request; whatever there is more is extra.
 
 use super::{Figures, LONG_LIVED, each};
 use crate::accept::client::Client;

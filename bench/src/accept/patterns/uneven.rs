@@ -1,7 +1,7 @@
 //! One client after the other, who stay for very different times: most go soon, a few stay long.
 //!
-//! Lifetimes are counted in arrivals, by a Pareto distribution, so that there is no clock in it: all
-//! contestants have the same clients in the same order.
+//! Lifetimes are counted in arrivals, by a Pareto distribution, so that there is no clock in it:
+//! all contestants have the same clients in the same order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

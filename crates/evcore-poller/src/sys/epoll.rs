@@ -101,8 +101,8 @@ impl Epoll {
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the kernel writes to the places, each as large as what it writes there
-        // (`entry.rs` asserts it), and is told how many there are; `timeout` outlives the call; it is
-        // given no signal mask.
+        // (`entry.rs` asserts it), and is told how many there are; `timeout` outlives the call; it
+        // is given no signal mask.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

@@ -1,7 +1,8 @@
 //! Two four-ary heaps of timers, and where in them each timer stands.
 //!
 //! Entry `i` stands above entries `4 i + 1` to `4 i + 4`.
-//! An entry carries its whole key, so that comparing touches the heap alone; the table of places is only written on the way.
+//! An entry carries its whole key, so that comparing touches the heap alone; the table of places is
+//! only written on the way.
 //!
 //! Nothing here knows why there are two heaps: that is the queue's business.
 
@@ -27,7 +28,8 @@ pub(super) struct Piles {
     entries: [Vec<Entry>; 2],
     // Invariant: `places[id]` names the entry of `id`, and each entry is named so.
     places: Vec<Place>,
-    /// How many times a timer was filed: the order of equal deadlines. At one a nanosecond it lasts for 584 years.
+    /// How many times a timer was filed: the order of equal deadlines. At one a nanosecond it lasts
+    /// for 584 years.
     filings: u64,
 }
 
@@ -41,7 +43,8 @@ impl Piles {
         }
     }
 
-    /// Files a timer, wherever it was before, behind all of `pile` that are due at or before `deadline`.
+    /// Files a timer, wherever it was before, behind all of `pile` that are due at or before
+    /// `deadline`.
     #[inline]
     pub(super) fn insert(&mut self, pile: Pile, id: u32, deadline: u64) {
         let entry = Entry {

@@ -1,7 +1,8 @@
 //! Re-arming to later by a store.
 //!
 //! The queue below keeps a timer at the deadline that it was first armed with.
-//! When that comes up, the timer is filed again at the one that was noted last, if that is later: so in the time between two deadlines the timer is moved once, however often it was re-armed.
+//! When that comes up, the timer is filed again at the one that was noted last, if that is later:
+//! so in the time between two deadlines the timer is moved once, however often it was re-armed.
 
 #[cfg(test)]
 mod tests;
@@ -12,10 +13,16 @@ use crate::queue::TimerQueue;
 ///
 /// # What changes
 ///
-/// - A re-arm to later writes the new deadline into a table and touches nothing else. A re-arm to earlier, or to a tick that has passed, is the queue's own.
-/// - [`next_deadline`](TimerQueue::next_deadline) may be early: it is the queue's, which knows the older deadlines. Each timer that was moved costs at most one such wake for each deadline that it was filed with.
-/// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they are due. Of equal deadlines one that was armed again may come before one that was armed earlier than that, or after one that was armed later.
-/// - A call of [`pop_expired`](TimerQueue::pop_expired) files again the moved timers that it meets before one that fires, 16 at most; then it [pauses](TimerQueue::is_paused).
+/// - A re-arm to later writes the new deadline into a table and touches nothing else. A re-arm to
+///   earlier, or to a tick that has passed, is the queue's own.
+/// - [`next_deadline`](TimerQueue::next_deadline) may be early: it is the queue's, which knows the
+///   older deadlines. Each timer that was moved costs at most one such wake for each deadline that
+///   it was filed with.
+/// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they
+///   are due. Of equal deadlines one that was armed again may come before one that was armed
+///   earlier than that, or after one that was armed later.
+/// - A call of [`pop_expired`](TimerQueue::pop_expired) files again the moved timers that it meets
+///   before one that fires, 16 at most; then it [pauses](TimerQueue::is_paused).
 ///
 /// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.
 ///
@@ -45,7 +52,8 @@ pub struct NeverEarly<Q> {
     // Invariant: has armed what `slots` says is armed, each at the deadline `filed`.
     queue: Q,
     slots: Vec<Slot>,
-    /// The latest `now`. A deadline at or before it may have to wait for the next phase, and the queue knows.
+    /// The latest `now`. A deadline at or before it may have to wait for the next phase, and the
+    /// queue knows.
     latest_now: u64,
     /// How many timers one call files again at most. Fewer in tests, so that short scripts pause.
     refiles_max: usize,
@@ -53,7 +61,8 @@ pub struct NeverEarly<Q> {
     paused: bool,
 }
 
-/// With a million timers armed each refiling is a few cache misses over a wheel, and up to 1.7 µs over a tree: so this is 5 to 30 µs.
+/// With a million timers armed each refiling is a few cache misses over a wheel, and up to 1.7 µs
+/// over a tree: so this is 5 to 30 µs.
 const REFILES_MAX: usize = 16;
 
 impl<Q: TimerQueue> NeverEarly<Q> {
@@ -67,7 +76,8 @@ impl<Q: TimerQueue> NeverEarly<Q> {
         Self::with_capacity(queue, 0)
     }
 
-    /// As [`new`](Self::new), with memory for the ids below `ids`, so that arming these allocates nothing here.
+    /// As [`new`](Self::new), with memory for the ids below `ids`, so that arming these allocates
+    /// nothing here.
     ///
     /// # Panics
     ///

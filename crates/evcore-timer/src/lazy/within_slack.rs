@@ -1,6 +1,7 @@
 //! nginx's laziness: a small difference is none.
 //!
-//! `ngx_event_add_timer` leaves a timer in the tree where the new deadline is less than 300 ms from the old.
+//! `ngx_event_add_timer` leaves a timer in the tree where the new deadline is less than 300 ms from
+//! the old.
 
 use crate::queue::TimerQueue;
 
@@ -8,9 +9,12 @@ use crate::queue::TimerQueue;
 ///
 /// # What changes
 ///
-/// - Arming an armed timer less than the slack from its deadline, earlier or later, changes nothing: it keeps its deadline and its place among equal ones. At exactly the slack it moves.
-/// - The deadline that counts is the one that was kept, so small steps do not add up: a timer fires less than the slack before or after the deadline that it was armed with last.
-/// - So too within a phase: a timer that is due and was not yet taken fires from its old arming if a handler moves it by less than the slack.
+/// - Arming an armed timer less than the slack from its deadline, earlier or later, changes
+///   nothing: it keeps its deadline and its place among equal ones. At exactly the slack it moves.
+/// - The deadline that counts is the one that was kept, so small steps do not add up: a timer fires
+///   less than the slack before or after the deadline that it was armed with last.
+/// - So too within a phase: a timer that is due and was not yet taken fires from its old arming if
+///   a handler moves it by less than the slack.
 ///
 /// With a slack of 0 every re-arm moves the timer.
 /// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.

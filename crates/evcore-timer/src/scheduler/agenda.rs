@@ -1,6 +1,7 @@
 //! What the scheduler's lock guards: the jobs, their timers, and whether the thread sleeps.
 //!
-//! Nothing here waits, runs a job or drops one: closures are the user's code, so they are handed out, to be run and dropped outside the lock.
+//! Nothing here waits, runs a job or drops one: closures are the user's code, so they are handed
+//! out, to be run and dropped outside the lock.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -127,7 +128,8 @@ impl Agenda {
         self.sleeps_until = None;
     }
 
-    /// Whether the thread sleeps longer than it may; that is said once, to the one who is to wake it.
+    /// Whether the thread sleeps longer than it may; that is said once, to the one who is to wake
+    /// it.
     pub(super) fn oversleeps(&mut self) -> bool {
         let next = self.timers.next_deadline();
         let oversleeps = self

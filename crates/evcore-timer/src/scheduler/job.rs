@@ -53,10 +53,12 @@ impl Job {
         self.shared.cancel(self.key)
     }
 
-    /// Has the job run next when `when` has come, at once if it has; returns whether there still is such a job.
+    /// Has the job run next when `when` has come, at once if it has; returns whether there still is
+    /// such a job.
     ///
     /// A periodic job counts its periods from there.
-    /// From inside a job that runs once, this makes it run again; once it has returned without that, it is gone.
+    /// From inside a job that runs once, this makes it run again; once it has returned without
+    /// that, it is gone.
     #[expect(
         clippy::must_use_candidate,
         reason = "it is called for what it does, and the answer is an aside"
@@ -67,7 +69,8 @@ impl Job {
 
     /// Has the job run next when `delay` has passed; returns whether there still is such a job.
     ///
-    /// As [`move_to`](Self::move_to), for those who know how long rather than until when; any delay will do.
+    /// As [`move_to`](Self::move_to), for those who know how long rather than until when; any delay
+    /// will do.
     #[expect(
         clippy::must_use_candidate,
         reason = "it is called for what it does, and the answer is an aside"

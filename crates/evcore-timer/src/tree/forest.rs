@@ -1,9 +1,11 @@
 //! Two red-black trees of timers, threaded through one table.
 //!
-//! Insertion, removal and their repairs are those of T. Cormen et al., *Introduction to Algorithms*, as in nginx.
+//! Insertion, removal and their repairs are those of T. Cormen et al., *Introduction to
+//! Algorithms*, as in nginx.
 //! Left and right are indices, so that each case is written once and not once more in the mirror.
 //!
-//! A tree hangs as the left child of its *head*, a node that is no timer's: so the root is a child like any other, and a rotation there is no special case.
+//! A tree hangs as the left child of its *head*, a node that is no timer's: so the root is a child
+//! like any other, and a rotation there is no special case.
 //! All leaves are one node, [`NIL`].
 //!
 //! Nothing here knows why there are two trees: that is the queue's business.
@@ -38,7 +40,9 @@ impl Tree {
 /// The table of nodes, and the first of each tree.
 #[derive(Clone, Debug)]
 pub(super) struct Forest {
-    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. Each tree is ordered, equal deadlines as inserted; no red node has a red child; all paths down from a node pass the same number of black ones.
+    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. Each tree is ordered, equal
+    // deadlines as inserted; no red node has a red child; all paths down from a node pass the same
+    // number of black ones.
     nodes: Vec<Node>,
     // Invariant: the leftmost node of each tree, `NIL` where it is empty.
     first: [u32; 2],
@@ -431,7 +435,8 @@ impl Tree {
 
 #[cfg(any(test, debug_assertions))]
 impl Forest {
-    /// Panics where order, colour, height, a link or the marker of an unlinked timer is wrong; returns how many timers are linked.
+    /// Panics where order, colour, height, a link or the marker of an unlinked timer is wrong;
+    /// returns how many timers are linked.
     pub(super) fn verify(&self) -> usize {
         assert!(self.is_black(NIL), "the leaf is red");
         for tree in Tree::ALL {

@@ -1,8 +1,10 @@
 //! Lists of timers, all threaded through one table.
 //!
 //! Each list is circular and closed by a *head*, a node that is no timer's.
-//! So linking and unlinking write to two neighbours, whatever these are, and a list is left empty exactly when both were its head.
-//! The heads come first in the table and the timers behind them, by id; a list is named by the index of its head.
+//! So linking and unlinking write to two neighbours, whatever these are, and a list is left empty
+//! exactly when both were its head.
+//! The heads come first in the table and the timers behind them, by id; a list is named by the
+//! index of its head.
 //!
 //! Nothing here knows what a list means: that is the wheel's business.
 
@@ -23,7 +25,8 @@ const NONE: u32 = u32::MAX;
 /// The table of nodes, and a bit for each list that is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
-    // Invariant: `nodes[HEADS + id]` is the timer of `id`; following `next` from a head leads back to it, and `prev` is the same way backwards.
+    // Invariant: `nodes[HEADS + id]` is the timer of `id`; following `next` from a head leads back
+    // to it, and `prev` is the same way backwards.
     nodes: Vec<Node>,
     // Invariant: bit `list % 64` of word `list / 64` is set exactly when the list has a timer.
     occupied: [u64; WORDS as usize],
@@ -73,7 +76,8 @@ impl Lists {
         }
     }
 
-    /// Links a timer that is not linked into an ordered list, behind all that are due at or before `deadline`.
+    /// Links a timer that is not linked into an ordered list, behind all that are due at or before
+    /// `deadline`.
     ///
     /// Cost: one step for each timer of the list with a later deadline.
     pub(super) fn insert_ordered(&mut self, list: u32, node: u32, deadline: u64) {
@@ -124,9 +128,11 @@ impl Lists {
         self.truncate(from, from);
     }
 
-    /// Moves all timers of an ordered list to their places in another; timers of equal deadline go behind those already there.
+    /// Moves all timers of an ordered list to their places in another; timers of equal deadline go
+    /// behind those already there.
     ///
-    /// Cost: nothing to speak of where `to` is empty; else one step for each timer moved, and for each of `to` that is due after one of them.
+    /// Cost: nothing to speak of where `to` is empty; else one step for each timer moved, and for
+    /// each of `to` that is due after one of them.
     #[inline(never)]
     pub(super) fn merge(&mut self, to: u32, from: u32) {
         if !self.is_occupied(to) && self.is_occupied(from) {
@@ -144,7 +150,8 @@ impl Lists {
         }
     }
 
-    /// Moves the timers of `list` that follow `last`, in their order, each to the tail of the list that `list_of` names for its deadline.
+    /// Moves the timers of `list` that follow `last`, in their order, each to the tail of the list
+    /// that `list_of` names for its deadline.
     ///
     /// `last` is a timer of the list, or `list` itself to move all.
     pub(super) fn redistribute(&mut self, list: u32, last: u32, list_of: impl Fn(u64) -> u32) {
@@ -157,7 +164,8 @@ impl Lists {
         }
     }
 
-    /// Moves timers from the back of `list`, at most `count`, each to the front of the list that `list_of` names for its deadline; returns how many it moved.
+    /// Moves timers from the back of `list`, at most `count`, each to the front of the list that
+    /// `list_of` names for its deadline; returns how many it moved.
     ///
     /// So they keep their order, and go ahead of what is on those lists already.
     pub(super) fn spill(&mut self, list: u32, count: usize, list_of: impl Fn(u64) -> u32) -> usize {
@@ -232,7 +240,8 @@ impl Lists {
         (last != list).then_some(last)
     }
 
-    /// The last timer of an ordered list that is due at or before `deadline`; the list itself if there is none.
+    /// The last timer of an ordered list that is due at or before `deadline`; the list itself if
+    /// there is none.
     pub(super) fn last_in_due_by(&self, list: u32, deadline: u64) -> u32 {
         self.last_due_by(deadline, self.at(list).prev)
     }
@@ -255,7 +264,8 @@ impl Lists {
         self.at(list).next != list
     }
 
-    /// Walks an ordered list backwards from `node` to the first that is due at or before `deadline`.
+    /// Walks an ordered list backwards from `node` to the first that is due at or before
+    /// `deadline`.
     fn last_due_by(&self, deadline: u64, mut node: u32) -> u32 {
         // The head ends the walk: its deadline is 0.
         while self.deadline(node) > deadline {
@@ -351,7 +361,8 @@ impl Node {
 
 #[cfg(any(test, debug_assertions))]
 impl Lists {
-    /// Panics where a link, a bit or the marker of an unlinked timer is wrong; returns how many timers are linked.
+    /// Panics where a link, a bit or the marker of an unlinked timer is wrong; returns how many
+    /// timers are linked.
     pub(super) fn verify(&self) -> usize {
         for (word, bits) in self.occupied.iter().enumerate() {
             let bit = self.occupied_words >> word & 1;

@@ -1,10 +1,13 @@
 //! Which slot of the wheel a deadline belongs to.
 //!
 //! A tick is read as eight digits of eight bits, and each digit has a level of 256 slots.
-//! A deadline is filed on the level of the highest digit in which it differs from the wheel's position, in the slot of its own digit there.
-//! So the slot follows from deadline and position alone, and everything on a level is due before everything on a higher one.
+//! A deadline is filed on the level of the highest digit in which it differs from the wheel's
+//! position, in the slot of its own digit there.
+//! So the slot follows from deadline and position alone, and everything on a level is due before
+//! everything on a higher one.
 
-/// Slots a level: with ticks of a millisecond two levels reach beyond a minute, which is as far ahead as most timers of a server are.
+/// Slots a level: with ticks of a millisecond two levels reach beyond a minute, which is as far
+/// ahead as most timers of a server are.
 pub(super) const SLOTS: u32 = 1 << DIGIT_BITS;
 
 /// Levels, so that every `u64` has a slot.

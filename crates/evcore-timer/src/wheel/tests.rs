@@ -389,7 +389,8 @@ mod peers {
         assert_eq!(fired(&mut wheel, 2_000), [2]);
     }
 
-    // tokio #2473 and #3270: touching what had expired, but was not yet taken, panicked where the deadline began a slot.
+    // tokio #2473 and #3270: touching what had expired, but was not yet taken, panicked where the
+    // deadline began a slot.
     #[test]
     fn what_is_due_and_not_yet_taken_can_be_moved_and_disarmed() {
         let at = 7_481_600; // a multiple of 256

@@ -1,9 +1,9 @@
 //! The access log: a line for each answer, in the common log format.
 //!
 //! Each worker opens the file for itself and appends to it whole lines, so that lines of several
-//! workers do not mix: a write to a file that is open for appending is one piece, and so is one to a
-//! pipe up to `PIPE_BUF`. Lines are kept until there are many of them or until somebody calls for a
-//! flush. Nothing is allocated once the log is open.
+//! workers do not mix: a write to a file that is open for appending is one piece, and so is one to
+//! a pipe up to `PIPE_BUF`. Lines are kept until there are many of them or until somebody calls for
+//! a flush. Nothing is allocated once the log is open.
 
 use std::{
     fs::{File, OpenOptions},
@@ -51,7 +51,8 @@ pub struct Entry<'a> {
 }
 
 impl AccessLog {
-    /// Opens the file at `path` for appending, and makes it if it is not there; `-` is standard output.
+    /// Opens the file at `path` for appending, and makes it if it is not there; `-` is standard
+    /// output.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (out, capacity) = open(path).map_err(|error| {
             let path = path.display();
@@ -66,8 +67,8 @@ impl AccessLog {
         })
     }
 
-    /// Opens the file again, which somebody has renamed to begin another. What was to be written goes
-    /// to the old one; so does everything else if the new one cannot be opened.
+    /// Opens the file again, which somebody has renamed to begin another. What was to be written
+    /// goes to the old one; so does everything else if the new one cannot be opened.
     pub fn reopen(&mut self) {
         self.flush();
         match Self::open(&self.path) {

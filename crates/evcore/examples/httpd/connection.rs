@@ -108,8 +108,8 @@ pub struct Visit<'a, L: Listen = Listener> {
 }
 
 impl<S: Wire> Connection<S> {
-    /// A client that has just come; arms the timer of its first head. Until that comes it is as idle
-    /// as one that is kept alive.
+    /// A client that has just come; arms the timer of its first head. Until that comes it is as
+    /// idle as one that is kept alive.
     pub fn new(stream: S, peer: Option<IpAddr>, visit: &mut Visit<'_, impl Listen>) -> Self {
         visit.ev.set_idle(visit.token);
         visit
@@ -174,8 +174,8 @@ impl<S: Wire> Connection<S> {
     }
 
     /// It is idle, and its place is wanted, or the worker stops: it ends, unless a request has just
-    /// come. Who was accepted and has not asked yet, when the worker stops, has a moment left: it came
-    /// before, and would take an end without an answer for a failure.
+    /// come. Who was accepted and has not asked yet, when the worker stops, has a moment left: it
+    /// came before, and would take an end without an answer for a failure.
     pub fn closing(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         self.readable = true;
         let fate = self.go_on(visit);
@@ -249,8 +249,8 @@ impl<S: Wire> Connection<S> {
         }
     }
 
-    /// Puts everything in order for the time until the next visit: timers and counts, and whether the
-    /// loop may want its place.
+    /// Puts everything in order for the time until the next visit: timers and counts, and whether
+    /// the loop may want its place.
     fn settle(&mut self, visit: &mut Visit<'_, impl Listen>) {
         let (doing, timer) = match &self.state {
             State::Lingering { .. } => (Doing::Writing, ReadTimer::Linger),

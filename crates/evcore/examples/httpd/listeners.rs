@@ -1,4 +1,5 @@
-//! Where the listeners come from: an older binary that passes them on, or the addresses of the options.
+//! Where the listeners come from: an older binary that passes them on, or the addresses of the
+//! options.
 
 use std::error::Error;
 
@@ -75,12 +76,13 @@ pub fn remove(files: &[SocketFile]) {
     }
 }
 
-/// What an older binary has passed on, and nobody has claimed yet, in the order in which it opened them.
+/// What an older binary has passed on, and nobody has claimed yet, in the order in which it opened
+/// them.
 struct Legacy(Vec<Listener>);
 
 impl Legacy {
-    /// The listener for each address, where there is one: at that very address, or for port 0 at any
-    /// port that is not asked for by its number.
+    /// The listener for each address, where there is one: at that very address, or for port 0 at
+    /// any port that is not asked for by its number.
     fn claim(&mut self, addresses: &[Address]) -> Vec<Option<Listener>> {
         let by_number = addresses
             .iter()

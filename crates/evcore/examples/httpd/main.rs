@@ -5,14 +5,16 @@
 //! - `options`: what the command line may say;
 //! - `master`: what starts workers, as processes or as threads, and hears of them; `pid_file`: how
 //!   others find it;
-//! - `listeners`: where they come from; `descriptors`: how many of them and of all else there may be;
+//! - `listeners`: where they come from; `descriptors`: how many of them and of all else there may
+//!   be;
 //! - `worker`: one worker on sockets: its loop, and what signals do to it;
 //! - `server`: what it serves: the loop, and the table of connections;
 //! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
 //!   `sending` are its two halves;
 //! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
 //! - `site`: what all connections of a worker share;
-//! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of themselves;
+//! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of
+//!   themselves;
 //!   `status_json`: the page that shows both;
 //! - `access_log`: what is told of each answer; `log`: what the operator is told.
 

@@ -51,7 +51,8 @@ impl Shared {
         })
     }
 
-    /// Who a worker is to the accept lock and to its peers: threads have the same process id, but no seat is shared.
+    /// Who a worker is to the accept lock and to its peers: threads have the same process id, but
+    /// no seat is shared.
     pub fn owner(seat: usize) -> NonZeroU32 {
         let number = u32::try_from(seat).expect("few workers");
         NonZeroU32::MIN.saturating_add(number)

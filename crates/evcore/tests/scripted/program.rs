@@ -1,6 +1,6 @@
 //! Random programs against an oracle: whatever the user does between which steps, no step is stale,
-//! and everything that was reported, posted or armed is delivered exactly once or taken back; the idle
-//! are named when the rule says so, and a shutdown is done when it should be.
+//! and everything that was reported, posted or armed is delivered exactly once or taken back; the
+//! idle are named when the rule says so, and a shutdown is done when it should be.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,5 @@
-//! `LeastLoaded` where the kernel has no exclusive wake-ups: those near the least load share the lock.
+//! `LeastLoaded` where the kernel has no exclusive wake-ups: those near the least load share the
+//! lock.
 
 use std::time::Duration;
 

@@ -4,7 +4,8 @@ use super::table::{head, row};
 use crate::bench::results::Results;
 use crate::bench::statistics::{quantile, shown};
 
-/// `accept_mutex_delay` of all contestants, in microseconds: who waits for longer found nobody there.
+/// `accept_mutex_delay` of all contestants, in microseconds: who waits for longer found nobody
+/// there.
 pub(in crate::bench) const DELAY_US: f64 = 500_000.0;
 
 /// What was done, the heading, and the words.

@@ -24,8 +24,8 @@ const OURS: [&str; 5] = [
 /// With how many workers there are targets.
 const WORKERS: [u64; 2] = [4, 8];
 
-/// The longest that a client may wait for one worker's sake, in milliseconds: the delay, and a slice
-/// of the scheduler's.
+/// The longest that a client may wait for one worker's sake, in milliseconds: the delay, and a
+/// slice of the scheduler's.
 const LONGEST_WAIT_MS: f64 = 510.0;
 
 pub(super) const TARGETS: &[Target] = &[
