@@ -33,7 +33,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Whether a worker writes to this line: it has published a heartbeat, and its parent has not
-    /// [cleared](Board::reset_gauges) it since.
+    /// [cleared](crate::Board::reset_gauges) it since.
     ///
     /// ```
     /// use evcore_balancer::{Board, Snapshot};
