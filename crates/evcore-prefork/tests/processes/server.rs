@@ -2,12 +2,8 @@
 
 use std::{
     env,
-    ffi::OsStr,
     io::{BufRead, BufReader, Write},
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, process::CommandExt},
-    },
+    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
@@ -15,13 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::{
-    process::{Pid, Signal, kill_process, kill_process_group},
-    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
-};
-
-use crate::scenes::terminal::TERMINAL;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Marks the argument after it as the name of a scene.
 pub(crate) const SCENE_FLAG: &str = "--scene";
@@ -35,8 +25,6 @@ pub(crate) struct Server {
     lines: Receiver<String>,
     /// All lines so far, to be shown when one is missed.
     seen: Vec<String>,
-    /// The other side of its terminal, if it has one; when it is closed, the terminal hangs up.
-    window: Option<OwnedFd>,
 }
 
 impl Server {
@@ -49,20 +37,8 @@ impl Server {
         Self::spawn(Command::new(program).process_group(0), scene)
     }
 
-    /// The same, leading a session at a terminal of its own.
-    pub(crate) fn play_at_a_terminal(scene: &str) -> Self {
-        let window = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&window).unwrap();
-        unlockpt(&window).unwrap();
-        let terminal = ptsname(&window, Vec::new()).unwrap();
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.env(TERMINAL, OsStr::from_bytes(terminal.as_bytes()));
-        let mut server = Self::spawn(&mut command, scene);
-        server.window = Some(window);
-        server
-    }
-
-    fn spawn(command: &mut Command, scene: &str) -> Self {
+    /// The same by a command, which says how else it is to be started.
+    pub(crate) fn spawn(command: &mut Command, scene: &str) -> Self {
         let mut child = command
             .args([SCENE_FLAG, scene])
             .stdin(Stdio::piped())
@@ -80,7 +56,6 @@ impl Server {
             child,
             lines,
             seen: Vec::new(),
-            window: None,
         }
     }
 
@@ -157,17 +132,6 @@ impl Server {
     /// What the terminal does on Ctrl-C.
     pub(crate) fn signal_group(&self, signal: Signal) {
         kill_process_group(self.pid(), signal).unwrap();
-    }
-
-    /// Makes the window of its terminal so wide, of which the terminal tells who is in front.
-    pub(crate) fn resize_window(&self, columns: u16) {
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(self.window.as_ref().unwrap(), size).unwrap();
     }
 
     fn pid(&self) -> Pid {
