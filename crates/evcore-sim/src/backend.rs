@@ -92,7 +92,8 @@ impl Backend for SimBackend {
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         let mut state = self.world.state();
         if state.processes[self.process as usize].is_driven {
-            return state.look(self.poller, events);
+            let sleeps = timeout != Some(Duration::ZERO);
+            return state.look(self.poller, events, sleeps);
         }
         state.wait(self.poller, events, timeout)
     }

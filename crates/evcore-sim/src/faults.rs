@@ -30,7 +30,7 @@ pub enum Fault {
     RepeatedReadiness,
     /// The events of a wait come in another order than that in which they arose.
     ReorderedEvents,
-    /// A signal ends a wait (EINTR).
+    /// A signal ends a wait (EINTR), if it is one that may sleep.
     InterruptedWait,
     /// The monotonic clock jumps ahead, by up to ten seconds: the machine was suspended.
     ClockJump,

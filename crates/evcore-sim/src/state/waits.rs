@@ -136,16 +136,17 @@ impl State {
             self.sleep(limit_ns)?;
         }
         self.pollers[poller as usize].sleeps = false;
-        self.look(poller, events)
+        self.look(poller, events, timeout != Some(Duration::ZERO))
     }
 
-    /// What a wait finds that does not wait; or that has slept, and is over.
-    pub(crate) fn look(&mut self, poller: u32, events: &mut Events) -> Result<()> {
+    /// What a wait finds that does not wait; or that `sleeps`, and is over.
+    pub(crate) fn look(&mut self, poller: u32, events: &mut Events, sleeps: bool) -> Result<()> {
         self.trouble_clocks();
         // A signal may come before an event, which the next wait then tells of. But whom the kernel
-        // chose to wake for a client hears of the client: else it would have chosen another.
+        // chose to wake for a client hears of the client: else it would have chosen another. And a wait
+        // that does not sleep tells what there is, whatever signals there are.
         let is_chosen = self.pollers[poller as usize].is_chosen();
-        if !is_chosen && self.fails(Fault::InterruptedWait) {
+        if sleeps && !is_chosen && self.fails(Fault::InterruptedWait) {
             return Err(Error::Interrupted);
         }
         self.trouble_readiness(poller);
