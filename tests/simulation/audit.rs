@@ -10,6 +10,10 @@ const NS_PER_MS: u64 = 1_000_000;
 /// How much later than it was due a wait may end: a worker takes a while to get a processor.
 const WAKING: Duration = Duration::from_millis(1);
 
+/// How many turns may pass until a wake-up is among what is reported, and all that came before it is
+/// received: a batch may be small, and a wait interrupted.
+const OUTSIDE: u64 = 20;
+
 /// The account of one worker.
 #[derive(Debug)]
 pub(crate) struct Audit {
@@ -17,6 +21,8 @@ pub(crate) struct Audit {
     budgets: Budgets,
     punctuality: Punctuality,
     turn: u64,
+    /// How often somebody was called idle.
+    idlers: u64,
     /// The counters when the turn began.
     before: Stats,
     asleep: Option<Asleep>,
@@ -39,6 +45,8 @@ struct Life {
     serial: u64,
     timers: [Option<Armed>; 2],
     posted: Option<Posted>,
+    /// The number of the time when it was last called idle, if it still is.
+    idle: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +58,13 @@ struct Armed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Posted {
     ForThisTurn,
-    ForTheNext { from_turn: u64 },
+    ForTheNext {
+        from_turn: u64,
+    },
+    /// By a handle: as soon as the kernel tells of it.
+    FromOutside {
+        from_turn: u64,
+    },
 }
 
 /// What a wait has to end for.
@@ -68,6 +82,7 @@ impl Audit {
             budgets,
             punctuality,
             turn: 0,
+            idlers: 0,
             before: Stats::default(),
             asleep: None,
         }
@@ -78,6 +93,7 @@ impl Audit {
             serial,
             timers: [None; 2],
             posted: None,
+            idle: None,
         };
         let before = self.living.insert(token, life);
         assert!(before.is_none(), "{token} was given out twice");
@@ -109,6 +125,33 @@ impl Audit {
         self.life(token)
             .posted
             .get_or_insert(Posted::ForTheNext { from_turn });
+    }
+
+    pub(crate) fn idles(&mut self, token: Token) {
+        self.idlers += 1;
+        self.life(token).idle = Some(self.idlers);
+    }
+
+    pub(crate) fn works(&mut self, token: Token) {
+        self.life(token).idle = None;
+    }
+
+    /// A step asks for a connection's end: it must be idle, and nobody for longer.
+    pub(crate) fn closing(&mut self, token: Token) {
+        let since = self.life(token).idle.take();
+        let since = since.unwrap_or_else(|| panic!("{token} is to go, and is not idle"));
+        // With less of a budget, who has news that is not delivered counts as of use.
+        let order_is_known = self.budgets == Budgets::default();
+        let mut others = self.living.values().filter_map(|life| life.idle);
+        assert!(
+            !order_is_known || others.all(|other| other > since),
+            "{token} is to go, and is not the one that was idle for the longest time"
+        );
+    }
+
+    pub(crate) fn posts_from_outside(&mut self, token: Token) {
+        let from_turn = self.turn;
+        self.life(token).posted = Some(Posted::FromOutside { from_turn });
     }
 
     /// A step names a token: it must live, and stand for the connection that it was made for.
@@ -239,6 +282,7 @@ impl Life {
             None => false,
             Some(Posted::ForThisTurn) => true,
             Some(Posted::ForTheNext { from_turn }) => from_turn < done.turn,
+            Some(Posted::FromOutside { from_turn }) => from_turn + OUTSIDE < done.turn,
         };
         assert!(
             !(due && done.all_posts),

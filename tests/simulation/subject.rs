@@ -6,7 +6,7 @@
 
 use std::{io::ErrorKind, time::Duration};
 
-use evcore::{EventLoop, Interest, Mode, Ready, Side, Step, Table, Token};
+use evcore::{EventLoop, Handle, Interest, Mode, Ready, Side, Step, Table, Token};
 use evcore_sim::{App, Process, SimListener, SimStream};
 
 use crate::{
@@ -20,6 +20,9 @@ const IDLE: Duration = Duration::from_secs(60);
 /// How long a client may take to take an answer.
 const SENDING: Duration = Duration::from_secs(10);
 
+/// How long who has to leave may take for it.
+const LEAVING: Duration = Duration::from_secs(60);
+
 /// How long an answer takes that comes by a timer.
 const SLEEP: Duration = Duration::from_millis(1_500);
 
@@ -27,6 +30,7 @@ const SLEEP: Duration = Duration::from_millis(1_500);
 #[derive(Debug)]
 pub(crate) struct Subject {
     ev: EventLoop<SimListener>,
+    handle: Handle,
     conns: Table<Connection>,
     audit: Audit,
     process: Process,
@@ -38,8 +42,10 @@ pub(crate) struct Subject {
     posted: u64,
     /// It was asked to come to an end.
     is_leaving: bool,
-    /// It may come to that before its clients do.
+    /// It may come to that before its clients do, when its time is over.
     may_give_up: bool,
+    /// When it was asked to, in nanoseconds of the loop's clock.
+    asked_ns: u64,
 }
 
 #[derive(Debug)]
@@ -73,6 +79,8 @@ enum Means {
     Later,
     /// By a post to the next turn.
     Next,
+    /// By a post as from another thread, which comes with the next turn.
+    Handed,
     /// By a timer.
     Timer,
     /// Now, and somebody else is thrown out for it, whose place is taken at once.
@@ -90,8 +98,10 @@ enum Fate {
 
 impl Subject {
     pub(crate) fn new(process: &Process, setting: &Setting, shared: &Shared) -> Self {
+        let ev = setting.event_loop(process, shared);
         Self {
-            ev: setting.event_loop(process, shared),
+            handle: ev.handle(),
+            ev,
             conns: Table::with_capacity(setting.connections),
             audit: Audit::new(setting.budgets, setting.punctuality()),
             process: process.clone(),
@@ -101,12 +111,16 @@ impl Subject {
             posted: 0,
             is_leaving: false,
             may_give_up: false,
+            asked_ns: 0,
         }
     }
 
     /// Asks it to come to an end, now that its clients have: nobody is to be left.
     pub(crate) fn shut_down(&mut self) {
-        self.ev.shutdown(Duration::from_secs(60));
+        if !self.is_leaving {
+            self.asked_ns = self.ev.clock().monotonic_ns();
+        }
+        self.ev.shutdown(LEAVING);
         self.is_leaving = true;
     }
 
@@ -200,6 +214,7 @@ impl Subject {
             } else if !conn.readable {
                 self.ev.rearm(token, Interest::READ);
                 self.ev.set_idle(token);
+                self.audit.idles(token);
                 return self.settle(token, Interest::READ);
             }
         }
@@ -208,6 +223,7 @@ impl Subject {
     fn begin(&mut self, token: Token, request: Request) {
         self.conns.get_mut(token).expect("it lives").request = Some(request);
         self.ev.set_busy(token);
+        self.audit.works(token);
         self.disarm(token, Side::Read);
         match request.by {
             Means::Now => self.answer(token),
@@ -218,6 +234,11 @@ impl Subject {
             Means::Next => {
                 self.ev.post_next(token, Ready::NONE);
                 self.audit.posts_next(token);
+            }
+            Means::Handed => {
+                let posted = self.handle.post(token, Ready::NONE);
+                posted.expect("the loop is there");
+                self.audit.posts_from_outside(token);
             }
             Means::Timer => self.arm(token, Side::Write, SLEEP),
             Means::Ousting => {
@@ -317,8 +338,11 @@ impl App for Subject {
             Step::Accepted(new) => self.welcome(new.stream),
             Step::Ready(token, ready) => self.ready(token, ready),
             Step::Expired(token, side) => self.expired(token, side),
-            Step::Closing(token) => self.end(token),
-            Step::Woken => panic!("nobody has a handle"),
+            Step::Closing(token) => {
+                self.audit.closing(token);
+                self.end(token);
+            }
+            Step::Woken => panic!("nobody wakes it"),
         }
         self.posted = self.ev.stats().posted;
     }
@@ -326,6 +350,9 @@ impl App for Subject {
     fn turn_over(&mut self) {
         if self.may_give_up && self.ev.is_done() {
             // Whoever is left was given up: the process exits, and the kernel closes.
+            let had = Duration::from_nanos(self.ev.clock().monotonic_ns() - self.asked_ns);
+            let nobody_is_left = self.conns.is_empty();
+            assert!(nobody_is_left || had >= LEAVING, "given up after {had:?}");
             for token in self.conns.tokens().collect::<Vec<_>>() {
                 self.end(token);
             }
@@ -397,6 +424,7 @@ impl Request {
             "now" => Means::Now,
             "later" => Means::Later,
             "next" => Means::Next,
+            "handed" => Means::Handed,
             "timer" => Means::Timer,
             "ousting" => Means::Ousting,
             "leaving" => Means::Leaving,
@@ -412,7 +440,7 @@ impl Request {
 
 impl Means {
     fn is_posted(self) -> bool {
-        matches!(self, Self::Later | Self::Next)
+        matches!(self, Self::Later | Self::Next | Self::Handed)
     }
 }
 

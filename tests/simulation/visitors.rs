@@ -183,7 +183,7 @@ impl<'a> Course<'a> {
         let means = match self.rng.below(16) {
             0 if self.manners == Manners::Any => "ousting",
             1 if self.manners == Manners::Any => "leaving",
-            choice => ["now", "later", "next", "timer"][(choice % 4) as usize],
+            choice => ["now", "later", "next", "handed", "timer"][(choice % 5) as usize],
         };
         let number = self.number;
         self.number += 1;
