@@ -1,27 +1,52 @@
-//! Bugs that are planted into the loop are found, each within a hundred seeds.
+//! Bugs that are planted into the loop, and into how workers share, are found, each within a hundred
+//! seeds.
 
 use std::panic::{self, AssertUnwindSafe};
 
-use evcore::{Bug, plant};
-use evcore_sim::World;
+use evcore::{Bug, balancer, plant};
+use evcore_sim::{Rng, World};
 
 use crate::{live, setting::Setting, visitors::Manners};
 
+/// Where a bug is planted.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Loop(Bug),
+    Sharing(balancer::Bug),
+}
+
+use Place::{Loop, Sharing};
+
 /// The bug, and the words of whoever finds it: so that it is known to be that one.
-const BUGS: [(Bug, &[&str]); 7] = [
-    (Bug::AnyGeneration, &["which has ended"]),
-    (Bug::TimersOutlive, &["not armed", "clears the queues"]),
+const BUGS: [(Place, &[&str]); 13] = [
+    (Loop(Bug::AnyGeneration), &["which has ended"]),
     (
-        Bug::PostsOutlive,
+        Loop(Bug::TimersOutlive),
+        &["not armed", "clears the queues"],
+    ),
+    (
+        Loop(Bug::PostsOutlive),
         &["clears the queues", "is somebody else", "is late"],
     ),
-    (Bug::EarlyTimers, &["is early by"]),
+    (Loop(Bug::EarlyTimers), &["is early by"]),
     (
-        Bug::CarriedOverWaits,
+        Loop(Bug::CarriedOverWaits),
         &["too long", "neither answered nor sent away"],
     ),
-    (Bug::LockKept, &["a lock kept", "the accept lock was held"]),
-    (Bug::AcceptsUnbounded, &["accepts in a turn of"]),
+    (
+        Loop(Bug::LockKept),
+        &["a lock kept", "the accept lock was held"],
+    ),
+    (Loop(Bug::AcceptsUnbounded), &["accepts in a turn of"]),
+    (Loop(Bug::BusyStaysIdle), &["and is not idle"]),
+    (Loop(Bug::DoneEarly), &["given up after"]),
+    (Loop(Bug::IdlePlaceKept), &["idle for the longest time"]),
+    (Loop(Bug::PostLost), &["was posted, and had no step"]),
+    (Loop(Bug::CallUnseen), &["nobody has listened for"]),
+    (
+        Sharing(balancer::Bug::LookLeftOut),
+        &["nobody has listened for"],
+    ),
 ];
 
 #[test]
@@ -40,21 +65,36 @@ fn each_planted_bug_is_found_within_a_hundred_seeds() {
 }
 
 /// The first seed that finds it, and what it says.
-fn found(bug: Bug) -> Option<(u64, String)> {
-    plant(Some(bug));
-    let found = (0..100).find_map(|seed| Some((seed, complaint(seed)?)));
+fn found(bug: Place) -> Option<(u64, String)> {
+    match bug {
+        Loop(bug) => plant(Some(bug)),
+        Sharing(bug) => balancer::plant(Some(bug)),
+    }
+    let setting = match bug {
+        // In other settings so rare that a hundred seeds may not show it.
+        Loop(Bug::CallUnseen) => Setting::calling,
+        _ => Setting::faulty,
+    };
+    let found = (0..100).find_map(|seed| Some((seed, complaint(seed, setting)?)));
     plant(None);
+    balancer::plant(None);
     found
 }
 
-fn complaint(seed: u64) -> Option<String> {
+fn complaint(seed: u64, setting: fn(&mut Rng) -> Setting) -> Option<String> {
     let world = World::new(seed);
     let run = || {
-        let setting = Setting::faulty(&mut world.rng());
+        let setting = setting(&mut world.rng());
         live(&world, setting, Manners::Any);
     };
     let panic = panic::catch_unwind(AssertUnwindSafe(run)).err()?;
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
     Some(text.unwrap_or_default())
+}
+
+#[test]
+fn what_finds_a_call_unseen_finds_nothing_where_calls_are_seen() {
+    let said = (0..100).find_map(|seed| Some((seed, complaint(seed, Setting::calling)?)));
+    assert_eq!(said, None);
 }

@@ -71,6 +71,23 @@ impl Setting {
         Self::with(faults, rng)
     }
 
+    /// Workers who call each other, and whom nothing keeps from their work.
+    #[cfg(evcore_planted)]
+    pub(crate) fn calling(rng: &mut Rng) -> Self {
+        let faults = DISTURBING.into_iter().fold(Faults::all(), Faults::without);
+        let mut setting = Self::with(faults, rng);
+        setting.workers = 2 + rng.index(3);
+        setting.connections = 4;
+        setting.policy = Policy::LeastLoaded {
+            slack: 1,
+            // So long that nobody looks by himself, and it is calls that count.
+            delay: Duration::from_secs(600),
+        };
+        setting.seated = true;
+        setting.abilities.exclusive = true;
+        setting
+    }
+
     /// Nothing goes wrong, and there is a place for everybody.
     pub(crate) fn faultless(rng: &mut Rng) -> Self {
         Self::roomy(Faults::none(), rng)

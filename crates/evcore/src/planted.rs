@@ -24,6 +24,16 @@ pub enum Bug {
     LockKept,
     /// No budget bounds the accepts.
     AcceptsUnbounded,
+    /// Who is busy again still counts as idle.
+    BusyStaysIdle,
+    /// A shutdown is done while somebody is there.
+    DoneEarly,
+    /// Who is idle again keeps its old place among the idle.
+    IdlePlaceKept,
+    /// One of what others have posted is lost.
+    PostLost,
+    /// A bell that has rung is silenced, and nothing else.
+    CallUnseen,
 }
 
 #[cfg(evcore_planted)]

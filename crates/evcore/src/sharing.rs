@@ -6,7 +6,11 @@ use std::{mem, os::fd::RawFd};
 use evcore_balancer::{Balancer, Duty, Load, Lock, Peer, Plan, Policy, Seat, Situation, View};
 use evcore_poller::{Interest, Mode, Pollable, Poller};
 
-use crate::{Error, Result, naming::BELL_KEY};
+use crate::{
+    Error, Result,
+    naming::BELL_KEY,
+    planted::{Bug, is_planted},
+};
 
 /// The worker among others.
 #[derive(Debug)]
@@ -65,7 +69,7 @@ impl Sharing {
             load,
             accepted: mem::take(&mut self.accepted),
             left_waiting,
-            called: is_called(seat.as_deref()),
+            called: is_called(seat.as_deref()) && !is_planted(Bug::CallUnseen),
             exclusive,
             seated: seat.is_some(),
             ..Situation::at(now_ms)
