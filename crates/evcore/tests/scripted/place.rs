@@ -9,6 +9,8 @@ use std::{
 
 use evcore::balancer::{Keeper, Load, Peer, Seat, View};
 
+use crate::script::{Did, Script};
+
 /// A seat from which is seen what the test says, and a record of what is told there.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(Rc<RefCell<Seen>>);
@@ -18,6 +20,8 @@ struct Seen {
     called: bool,
     view: View,
     told: Vec<Told>,
+    /// Where it is noted too.
+    script: Option<Script>,
     /// Any descriptor will do, since only the script looks at it.
     bell: File,
 }
@@ -37,6 +41,7 @@ impl Place {
             called: false,
             view: View::alone(),
             told: Vec::new(),
+            script: None,
             bell: File::open("/dev/null").unwrap(),
         })))
     }
@@ -51,6 +56,11 @@ impl Place {
         std::mem::take(&mut self.0.borrow_mut().told)
     }
 
+    /// From here on what is told is on the script's record as well, among all else.
+    pub(crate) fn goes_on_record(&self, script: &Script) {
+        self.0.borrow_mut().script = Some(script.clone());
+    }
+
     /// Another worker calls.
     pub(crate) fn set_called(&self, is_called: bool) {
         self.0.borrow_mut().called = is_called;
@@ -62,7 +72,11 @@ impl Place {
     }
 
     fn tell(&self, told: Told) {
-        self.0.borrow_mut().told.push(told);
+        let mut seen = self.0.borrow_mut();
+        seen.told.push(told);
+        if let Some(script) = &seen.script {
+            script.note(Did::Told(told));
+        }
     }
 }
 

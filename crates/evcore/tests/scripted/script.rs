@@ -13,6 +13,8 @@ use evcore::{
     poller::{Abilities, Backend, Error, Events, Registration, Result, WakeChannel, Waker},
 };
 
+use crate::place::Told;
+
 /// One thing that happened, in the order in which it did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Did {
@@ -31,6 +33,9 @@ pub(crate) enum Did {
     Expired(Token, Side),
     Woken,
     Closing(Token),
+    /// The loop told the other workers something, at a place that is [on the
+    /// record](crate::place::Place::goes_on_record).
+    Told(Told),
 }
 
 /// What a wait is to bring.

@@ -65,6 +65,39 @@ fn a_called_worker_joins_and_takes_over() {
 }
 
 #[test]
+fn who_joins_takes_over_after_its_listeners_are_registered() {
+    let (mut stage, place) = seated(100);
+    for _ in 0..5 {
+        stage.join();
+    }
+    place.show(Keeper::Other, Some(0));
+    stage.turn();
+    place.set_called(true);
+    place.goes_on_record(&stage.script);
+    stage.script.record();
+    stage.turn();
+    let order = [Did::Add(stage.listener_fd(0)), Did::Told(Told::Take)];
+    assert_eq!(stage.script.record()[..2], order);
+}
+
+#[test]
+fn who_leaves_resigns_before_its_listeners_are_taken_out_and_then_calls() {
+    let (mut stage, place) = seated(2);
+    stage.join();
+    stage.join();
+    place.show(Keeper::Me, Some(1));
+    place.goes_on_record(&stage.script);
+    stage.script.record();
+    stage.turn();
+    let order = [
+        Did::Told(Told::Resign),
+        Did::Remove(stage.listener_fd(0)),
+        Did::Told(Told::Call(7)),
+    ];
+    assert_eq!(stage.script.record()[..3], order);
+}
+
+#[test]
 fn a_bell_ends_the_wait_without_a_step_and_the_plan_after_it_answers() {
     let (mut stage, place) = seated(100);
     for _ in 0..5 {
