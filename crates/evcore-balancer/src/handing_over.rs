@@ -1,5 +1,5 @@
-//! Taking turns by a lock, evenly: whoever has it is left with it while its load is near the least,
-//! and then gives way and calls the least loaded worker.
+//! Taking turns by a lock, evenly: whoever has it keeps it while its load is near the least, and
+//! then gives way and calls the least loaded worker.
 //!
 //! With the lock alone the holder is the only one awake, and so takes it again and again until its
 //! places run out. Who sees no others hands nothing over.

@@ -84,8 +84,7 @@ impl<L: Listen> Accepting<L> {
     /// the other workers what they are to know, in the order that the plan asks for.
     ///
     /// Where the poller refuses, this worker is left without the lock and not listening, and
-    /// pauses:
-    /// so the error is met once, and those who are served go on being served.
+    /// pauses: so the error is met once, and those who are served go on being served.
     pub(crate) fn follow(&mut self, plan: &Plan, now_ms: u64, poller: &mut Poller) -> Result<()> {
         if plan.duty == Duty::Resign {
             self.sharing.resign();

@@ -32,6 +32,18 @@ fn seated_with(connections: u32, budgets: Budgets) -> (Stage, Place) {
     (stage, place)
 }
 
+/// One that is above the slack, and has left because another keeps.
+fn away() -> (Stage, Place) {
+    let (mut stage, place) = seated(100);
+    for _ in 0..5 {
+        stage.join();
+    }
+    place.show(Keeper::Other, Some(0));
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    (stage, place)
+}
+
 #[test]
 fn above_the_slack_a_worker_leaves_only_when_another_keeps() {
     let (mut stage, place) = seated(100);
@@ -51,13 +63,7 @@ fn above_the_slack_a_worker_leaves_only_when_another_keeps() {
 
 #[test]
 fn a_called_worker_joins_and_takes_over() {
-    let (mut stage, place) = seated(100);
-    for _ in 0..5 {
-        stage.join();
-    }
-    place.show(Keeper::Other, Some(0));
-    stage.turn();
-    assert!(!stage.ev.is_listening());
+    let (mut stage, place) = away();
     place.set_called(true);
     stage.turn();
     assert!(stage.ev.is_listening());
@@ -66,12 +72,7 @@ fn a_called_worker_joins_and_takes_over() {
 
 #[test]
 fn who_joins_takes_over_after_its_listeners_are_registered() {
-    let (mut stage, place) = seated(100);
-    for _ in 0..5 {
-        stage.join();
-    }
-    place.show(Keeper::Other, Some(0));
-    stage.turn();
+    let (mut stage, place) = away();
     place.set_called(true);
     place.goes_on_record(&stage.script);
     stage.script.record();
@@ -99,13 +100,7 @@ fn who_leaves_resigns_before_its_listeners_are_taken_out_and_then_calls() {
 
 #[test]
 fn a_bell_ends_the_wait_without_a_step_and_the_plan_after_it_answers() {
-    let (mut stage, place) = seated(100);
-    for _ in 0..5 {
-        stage.join();
-    }
-    place.show(Keeper::Other, Some(0));
-    stage.turn();
-    assert!(!stage.ev.is_listening());
+    let (mut stage, place) = away();
 
     let before = *stage.ev.stats();
     stage
