@@ -1,7 +1,8 @@
 //! How long new clients wait while one worker is blocked by the last client it took.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::arrivals::Arrivals;
 use super::crowd::Crowd;
 use super::server::Server;
 use super::waits::Waits;
@@ -32,13 +33,15 @@ fn once(server: &Server, waits: &mut Waits) {
     let mut crowd = Crowd::new();
     // Who takes this one is who would be first to take the next.
     let blocker = crowd.join(server.address, BLOCK);
+    let mut arrivals = Arrivals::since(Instant::now(), EVERY);
     let mut is_blocked = true;
     while is_blocked || crowd.waiting() > 0 {
-        let news = crowd.wait(if is_blocked { EVERY } else { PATIENCE });
+        let news = crowd.wait(if is_blocked {
+            arrivals.time_left(Instant::now())
+        } else {
+            PATIENCE
+        });
         assert!(is_blocked || !news.is_empty(), "clients wait in vain");
-        if is_blocked && news.is_empty() {
-            crowd.join(server.address, "/worker");
-        }
         for outcome in news {
             let answer = outcome.answer.expect("nobody is turned away");
             if outcome.client == blocker {
@@ -47,6 +50,9 @@ fn once(server: &Server, waits: &mut Waits) {
                 waits.add(answer.wait);
             }
             crowd.leave(outcome.client);
+        }
+        if is_blocked && arrivals.come(Instant::now()) {
+            crowd.join(server.address, "/worker");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! All contestants are asked the same by the same clients, and their wakes are counted by the
 //! kernel.
 
+mod arrivals;
 mod asked;
 mod bare;
 mod blocked;
