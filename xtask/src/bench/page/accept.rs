@@ -67,10 +67,20 @@ const PATTERNS: &[Pattern] = &[
         has_waits: false,
     },
     Pattern {
-        workload: "accept/blocked",
-        heading: "One worker blocked",
+        workload: "accept/blocked/200",
+        heading: "One worker blocked for 200 ms",
         what: "A client asks `/block/200`, which blocks its worker for 200 ms, and meanwhile a new \
-               one comes every 4 ms. nginx has nothing that blocks.",
+               one comes every 4 ms, whether those before are answered or not. nginx has nothing \
+               that blocks.",
+        figures: &[],
+        has_waits: true,
+    },
+    Pattern {
+        workload: "accept/blocked/2000",
+        heading: "One worker blocked for 2 s",
+        what: "The same with `/block/2000`, once a round: four times `--accept-delay`, so a policy \
+               under which nobody takes over shows here. With a listener each nobody can: who is \
+               blocked has clients of its own.",
         figures: &[],
         has_waits: true,
     },
