@@ -1,6 +1,10 @@
 //! What the project set out to reach, beside what a run reached.
 
 mod accepting;
+mod fairness;
+mod judged;
+
+pub(super) use self::accepting::LONGEST_WAIT_MS;
 
 use self::Bound::{AtLeast, AtMost};
 use super::count::TIMEOUTS;
@@ -171,11 +175,21 @@ impl Bound {
 
 /// The targets that this run says something about, with what it says.
 pub(super) fn reached(run: &Results) -> Vec<(&'static Target, f64)> {
-    let targets = TARGETS.iter().chain(accepting::TARGETS);
+    let accept = fairness::TARGETS.iter().chain(accepting::TARGETS);
+    let targets = TARGETS.iter().chain(accept);
     let reached = targets.map(|target| (target, (target.of)(run)));
     reached
         .filter_map(|(target, reached)| Some((target, reached?)))
         .collect()
+}
+
+/// The cells of the targets that these records say something about.
+#[cfg(test)]
+fn reached_by(records: &str) -> Vec<[String; 3]> {
+    let mut run = Results::default();
+    run.read(records).expect("they are records");
+    let reached = reached(&run).into_iter();
+    reached.map(|(target, value)| target.cells(value)).collect()
 }
 
 fn ns(run: &Results, workload: &str, size: u64, peer: &str) -> Option<f64> {
@@ -209,6 +223,15 @@ fn many_to_few(run: &Results, peer: &str) -> Option<f64> {
     let sizes = run.sizes(workload);
     let (few, many) = (sizes.first()?, sizes.last()?);
     Some(ns(run, workload, *many, peer)? / ns(run, workload, *few, peer)?)
+}
+
+fn median(run: &Results, workload: &str, workers: u64, peer: &str, what: &str) -> Option<f64> {
+    let spread = run.figures.spread(workload, workers, peer, what);
+    spread.map(|spread| spread.median)
+}
+
+fn most<const N: usize>(values: [Option<f64>; N]) -> Option<f64> {
+    values.into_iter().flatten().reduce(f64::max)
 }
 
 #[cfg(test)]
