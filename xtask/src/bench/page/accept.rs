@@ -169,18 +169,28 @@ fn cell(spread: Option<Spread>) -> String {
     format!("**{median:.3}** ({least:.3} to {most:.3})")
 }
 
-/// Without what is after the point, and with a comma where there are thousands.
+/// Without what is after the point, and with commas between thousands.
 fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
-    match digits.len() {
-        0..=3 => digits,
-        len => format!("{},{}", &digits[..len - 3], &digits[len - 3..]),
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_and_millions_are_set_apart() {
+        let texts = [0.4, 999.0, 1_234.5, 123_456.0, 1_956_717.0].map(whole);
+        assert_eq!(texts, ["0", "999", "1,234", "123,456", "1,956,717"]);
+    }
 
     #[test]
     fn a_cell_has_its_rounds_and_who_did_not_take_part_a_dash() {
