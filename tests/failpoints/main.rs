@@ -3,14 +3,14 @@
 //!
 //! A point is before or after a call to the lock, to the seat or to the listener, and between the
 //! phases of a turn; in the build of `cargo xtask canary` also inside of those calls, before each
-//! operation on what the workers share. In run `k` the first worker to come to its `k`-th point dies
-//! there, by SIGKILL, and is not replaced; so it goes on for `k` = 0, 1, 2 and so on. Then, for each
-//! kind of point, the first worker to come to one of its kind dies there: none is left to chance. All
-//! that for a worker that serves, from its start on, and for one that was told to come to its end, or
-//! to stop, up to the last that is seen of it.
+//! operation on what the workers share. In run `k` the first worker to come to its `k`-th point
+//! dies there, by SIGKILL, and is not replaced; so it goes on for `k` = 0, 1, 2 and so on. Then,
+//! for each kind of point, the first worker to come to one of its kind dies there: none is left to
+//! chance. All that for a worker that serves, from its start on, and for one that was told to come
+//! to its end, or to stop, up to the last that is seen of it.
 //!
-//! This program is both sides: without arguments it is the tests, which start it again as the server
-//! of one run, in a process of its own with a single thread.
+//! This program is both sides: without arguments it is the tests, which start it again as the
+//! server of one run, in a process of its own with a single thread.
 
 #[cfg(evcore_planted)]
 mod canary;
@@ -27,12 +27,12 @@ use points::Fatal;
 use run::Run;
 use setting::{Setting, Stage};
 
-/// At so many points a worker dies that serves, of which there is no last: enough for its start, its
-/// first clients, and what it does when it is full.
+/// At so many points a worker dies that serves, of which there is no last: enough for its start,
+/// its first clients, and what it does when it is full.
 const POINTS: u32 = if cfg!(evcore_planted) { 240 } else { 120 };
 
-/// Who stops need not be the keeper, and so may not come to a point of every kind: so many stop, each
-/// in a run of its own, before it is said that none does.
+/// Who stops need not be the keeper, and so may not come to a point of every kind: so many stop,
+/// each in a run of its own, before it is said that none does.
 const ATTEMPTS: usize = 50;
 
 /// So many runs at a time: nearly all of a run is waiting.

@@ -19,11 +19,12 @@ use crate::{
     setting::{Setting, Stage},
 };
 
-/// Who is not served for so long would never be: far beyond the delay, since the machine may be busy.
+/// Who is not served for so long would never be: far beyond the delay, since the machine may be
+/// busy.
 const DEAF: Duration = PATIENCE;
 
-/// How long a client of a server waits that has a bug: the delay, many times. (Who gives up too early
-/// finds a bug that is there all the same.)
+/// How long a client of a server waits that has a bug: the delay, many times. (Who gives up too
+/// early finds a bug that is there all the same.)
 const DEAF_BY_A_BUG: Duration = Duration::from_secs(3);
 
 /// How many clients come at most until somebody has come to the fatal point, or has left.

@@ -1,5 +1,5 @@
-//! The server of one run: two workers that echo, of whom one dies or leaves, and the parent that frees
-//! what it held.
+//! The server of one run: two workers that echo, of whom one dies or leaves, and the parent that
+//! frees what it held.
 
 use std::{cell::Cell, num::NonZeroU32, process::ExitCode, time::Duration};
 

@@ -22,7 +22,8 @@ pub(crate) enum Setting {
     Exclusive,
     ReusePort,
     LeastLoaded,
-    /// With such a delay that nobody looks by himself: what a death leaves, the parent's call mends.
+    /// With such a delay that nobody looks by himself: what a death leaves, the parent's call
+    /// mends.
     LeastLoadedAtOnce,
     /// On a poller without exclusive wake-ups, where those near the least load share the lock.
     LeastLoadedByLock,

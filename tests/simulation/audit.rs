@@ -1,5 +1,5 @@
-//! What must hold of every turn, whatever goes wrong: an account that the server under test keeps of
-//! what it asked of the loop, against which each step is held.
+//! What must hold of every turn, whatever goes wrong: an account that the server under test keeps
+//! of what it asked of the loop, against which each step is held.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,8 +10,8 @@ const NS_PER_MS: u64 = 1_000_000;
 /// How much later than it was due a wait may end: a worker takes a while to get a processor.
 const WAKING: Duration = Duration::from_millis(1);
 
-/// How many turns may pass until a wake-up is among what is reported, and all that came before it is
-/// received: a batch may be small, and a wait interrupted.
+/// How many turns may pass until a wake-up is among what is reported, and all that came before it
+/// is received: a batch may be small, and a wait interrupted.
 const OUTSIDE: u64 = 20;
 
 /// The account of one worker.

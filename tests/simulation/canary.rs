@@ -1,5 +1,5 @@
-//! Bugs that are planted into the loop, and into how workers share, are found, each within a hundred
-//! seeds.
+//! Bugs that are planted into the loop, and into how workers share, are found, each within a
+//! hundred seeds.
 
 use std::panic::{self, AssertUnwindSafe};
 

@@ -1,8 +1,8 @@
 //! The server under test: it answers lines, by every means that the loop has, and keeps an account
 //! of it all.
 //!
-//! A request is a line, `7 later 300`: its number, how to answer, and how many bytes the answer is to
-//! have. Answers come in the order of the requests.
+//! A request is a line, `7 later 300`: its number, how to answer, and how many bytes the answer is
+//! to have. Answers come in the order of the requests.
 
 use std::{io::ErrorKind, time::Duration};
 

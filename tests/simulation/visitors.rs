@@ -48,7 +48,8 @@ impl Visitor {
         self.client.is_done()
     }
 
-    /// What it heard is the beginning of what it was to hear, and all of it if it was not cut short.
+    /// What it heard is the beginning of what it was to hear, and all of it if it was not cut
+    /// short.
     pub(crate) fn check(&self) {
         let heard = self.client.heard();
         assert!(

@@ -35,8 +35,8 @@ impl ByLock {
         }
     }
 
-    /// Decides about a turn; a worker that `gives_way` leaves the others the lock for the delay, and
-    /// then takes one turn.
+    /// Decides about a turn; a worker that `gives_way` leaves the others the lock for the delay,
+    /// and then takes one turn.
     pub(crate) fn plan(
         &mut self,
         now: &Situation,

@@ -1,16 +1,16 @@
 //! Near the least load you listen, above it you do not, and nobody leaves before another listens.
 //!
-//! What is shared is who the *keeper* is: the one worker that may not stop. Whoever begins to listen
-//! takes that over, so the keeper is the one that came last, and everybody else may stop without
-//! asking. A keeper that is above the limit calls the least loaded worker, which comes and takes
-//! over; until then it accepts one client at a time.
+//! What is shared is who the *keeper* is: the one worker that may not stop. Whoever begins to
+//! listen takes that over, so the keeper is the one that came last, and everybody else may stop
+//! without asking. A keeper that is above the limit calls the least loaded worker, which comes and
+//! takes over; until then it accepts one client at a time.
 //!
 //! A worker that is full cannot listen: as the keeper it resigns and calls the least loaded that is
 //! not. Where all are full nobody listens, and the first that has a free place comes by itself.
 //!
 //! Against those that stop: a worker that does not answer a call is looked past by all, until it
-//! turns again; a registration lasts for the delay; and who has not listened for the delay looks once
-//! and, where somebody was left waiting, stays.
+//! turns again; a registration lasts for the delay; and who has not listened for the delay looks
+//! once and, where somebody was left waiting, stays.
 
 use std::time::Duration;
 

@@ -60,9 +60,9 @@ impl Peers {
 
     /// Peers with `seats` seats, from 1 to [`MAX_SEATS`](Self::MAX_SEATS).
     ///
-    /// As many as there are workers at a time: several times their number where a reload starts new ones
-    /// before the old have gone. Each costs a cache line and a descriptor in every worker (two where
-    /// there is no eventfd), and every look reads all lines.
+    /// As many as there are workers at a time: several times their number where a reload starts new
+    /// ones before the old have gone. Each costs a cache line and a descriptor in every worker (two
+    /// where there is no eventfd), and every look reads all lines.
     ///
     /// # Errors
     ///
@@ -105,8 +105,8 @@ impl Peers {
     /// Clears what the `dead` worker has left, and says whether it had a seat. Whoever has to look
     /// who waits is woken:
     ///
-    /// - the least loaded of the others, since the dead one may have been the only one that listened,
-    ///   or the only one that was told of a client;
+    /// - the least loaded of the others, since the dead one may have been the only one that
+    ///   listened, or the only one that was told of a client;
     /// - who has not answered a call: the dead one may have died on the way to that bell.
     ///
     /// For the parent, after it has reaped the worker and before it forks another, which may be

@@ -36,10 +36,11 @@ pub enum Policy {
     /// connections (and a sixteenth) more than the least loaded calls that one and gives way to it,
     /// instead of by the eighth. Where that one does not come, another does after `delay`.
     ///
-    /// A worker that dies with the lock is dealt with by [`force_unlock`](crate::AcceptMutex::force_unlock).
-    /// One that is stopped (`SIGSTOP`) with the lock keeps it; so whoever has not listened for the
-    /// `delay` looks once, without the lock and without waiting, whether somebody has been left there.
-    /// With a single worker the lock only costs: use [`Off`](Policy::Off), as nginx does.
+    /// A worker that dies with the lock is dealt with by
+    /// [`force_unlock`](crate::AcceptMutex::force_unlock). One that is stopped (`SIGSTOP`) with the
+    /// lock keeps it; so whoever has not listened for the `delay` looks once, without the lock and
+    /// without waiting, whether somebody has been left there. With a single worker the lock only
+    /// costs: use [`Off`](Policy::Off), as nginx does.
     Mutex {
         /// How long a worker that does not listen waits before it tries the lock (again).
         ///
@@ -51,15 +52,16 @@ pub enum Policy {
     /// (nginx since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
     /// The kernel wakes the worker that registered first, so each registers again now and then,
-    /// which puts it behind the others. Nobody is called: whom a worker leaves waiting because it is
-    /// full or stopped, another finds when it registers again, after the `delay` at the latest.
+    /// which puts it behind the others. Nobody is called: whom a worker leaves waiting because it
+    /// is full or stopped, another finds when it registers again, after the `delay` at the latest.
     /// Where the poller has no exclusive wake-ups, this is
     /// [`Off`](Policy::Off).
     Exclusive {
         /// After how many accepted connections a worker registers again.
         readd_every: NonZeroU32,
         /// How long a registration lasts, at most: registering again finds what was left behind by
-        /// a worker that was woken and then stopped. Rounded up like that of [`Mutex`](Policy::Mutex).
+        /// a worker that was woken and then stopped. Rounded up like that of
+        /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 
@@ -77,13 +79,13 @@ pub enum Policy {
     /// So connections are spread evenly, also after many of one worker have ended, with few wakes
     /// and no pauses. Needs a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers).
     ///
-    /// A keeper that is blocked in a handler holds up who comes meanwhile until another looks, which
-    /// each that does not listen does after `delay`. With two workers there is only that one.
+    /// A keeper that is blocked in a handler holds up who comes meanwhile until another looks,
+    /// which each that does not listen does after `delay`. With two workers there is only that one.
     ///
     /// Where the poller has no exclusive wake-ups, those near the least load share the accept lock.
     LeastLoaded {
-        /// How many connections above the least loaded worker are near enough, beside a sixteenth of
-        /// that worker's. The smaller, the more even, and the more wakes. 0 is taken for 1.
+        /// How many connections above the least loaded worker are near enough, beside a sixteenth
+        /// of that worker's. The smaller, the more even, and the more wakes. 0 is taken for 1.
         slack: u32,
         /// How long a registration lasts, and how long a worker that does not listen goes without a
         /// look: no worker that stops makes the listeners deaf for longer.
@@ -99,8 +101,8 @@ impl Policy {
     /// Sixteen: as even as less, for fewer calls.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
-    /// How many connections the holder of the lock may be above the least loaded: for each time that
-    /// the lock is handed over, nobody listens for as long as it takes to wake a worker.
+    /// How many connections the holder of the lock may be above the least loaded: for each time
+    /// that the lock is handed over, nobody listens for as long as it takes to wake a worker.
     pub(crate) const MUTEX_SLACK: u32 = 16;
 
     /// How many connections a worker may be above the least loaded.
@@ -132,8 +134,9 @@ impl Policy {
         }
     }
 
-    /// Whether a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers) is of use to a worker: needed by
-    /// [`LeastLoaded`](Policy::LeastLoaded), and what makes [`Mutex`](Policy::Mutex) even.
+    /// Whether a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers) is of use to a worker:
+    /// needed by [`LeastLoaded`](Policy::LeastLoaded), and what makes [`Mutex`](Policy::Mutex)
+    /// even.
     ///
     /// ```
     /// use evcore_balancer::Policy;

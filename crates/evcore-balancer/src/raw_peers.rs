@@ -79,8 +79,8 @@ impl<'a, W: Word> RawPeers<'a, W> {
         Some(u32::try_from(index).expect("no more seats than processes"))
     }
 
-    /// Shows what load `me` has (`None`: no free place), answers a call, and then tells what is seen
-    /// of the others.
+    /// Shows what load `me` has (`None`: no free place), answers a call, and then tells what is
+    /// seen of the others.
     ///
     /// Of two workers that look at the same time, at least one sees what the other shows.
     /// Costs a cache line a seat.
@@ -113,8 +113,8 @@ impl<'a, W: Word> RawPeers<'a, W> {
     ///
     /// Its listeners must be registered, and stay so until another is the keeper.
     pub fn take(&self, me: u32) {
-        // Release: whoever sees this name sees the registration. Whom it overwrites need not be asked:
-        // both are registered.
+        // Release: whoever sees this name sees the registration. Whom it overwrites need not be
+        // asked: both are registered.
         self.keeper.store(name(me), Ordering::Release);
     }
 

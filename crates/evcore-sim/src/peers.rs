@@ -50,7 +50,8 @@ impl SimPeers {
         })
     }
 
-    /// Whether any worker has the duty to listen; one that has died counts until its parent notices.
+    /// Whether any worker has the duty to listen; one that has died counts until its parent
+    /// notices.
     #[must_use]
     pub fn has_keeper(&self) -> bool {
         let state = self.world.state();

@@ -1,10 +1,10 @@
 //! The idle, and whom of them to name for closing when places are short.
 //!
 //! Only the user knows who is idle, and says so. Where clients wait and places are short, the loop
-//! chooses some of those who have been idle the longest, by nginx's rule; while it shuts down, all of
-//! them. It chooses before it accepts, so that nobody who has just come is sent away for somebody
-//! who came with him; and names them at the end of the turn, when all that is known of them has been
-//! told, so that nobody who has just asked for something is sent away either.
+//! chooses some of those who have been idle the longest, by nginx's rule; while it shuts down, all
+//! of them. It chooses before it accepts, so that nobody who has just come is sent away for
+//! somebody who came with him; and names them at the end of the turn, when all that is known of
+//! them has been told, so that nobody who has just asked for something is sent away either.
 
 use evcore_balancer::Load;
 use evcore_token::{IdleList, Token};
@@ -29,17 +29,17 @@ impl<L: Listen> EventLoop<L> {
     /// all that are idle it is now the one that has been so for the shortest time, also if it was
     /// idle before.
     ///
-    /// The loop may then name it in a [`Step::Closing`]: when a client waits and places are short, or
-    /// when it [shuts down](Self::shutdown). `false`: the token is stale, or has no descriptor, so
-    /// that its end would free no place.
+    /// The loop may then name it in a [`Step::Closing`]: when a client waits and places are short,
+    /// or when it [shuts down](Self::shutdown). `false`: the token is stale, or has no descriptor,
+    /// so that its end would free no place.
     ///
-    /// Places are short when no more than 1/16 of the [capacity](crate::Builder::connections) is free.
-    /// Then an eighth of the idle is named, the oldest, but one at least and 32 at most
-    /// ([nginx's numbers](IdleList::drain_count)). A loop that is full listens for as long as anybody
-    /// is idle.
+    /// Places are short when no more than 1/16 of the [capacity](crate::Builder::connections) is
+    /// free. Then an eighth of the idle is named, the oldest, but one at least and 32 at most
+    /// ([nginx's numbers](IdleList::drain_count)). A loop that is full listens for as long as
+    /// anybody is idle.
     ///
-    /// O(1), and cheap enough to be called after each request. A connection that is never called idle
-    /// is never named. What is idle still gets all its other steps.
+    /// O(1), and cheap enough to be called after each request. A connection that is never called
+    /// idle is never named. What is idle still gets all its other steps.
     ///
     /// ```
     /// use evcore::{EventLoop, Interest, Listener, Mode, Step, Table};
@@ -178,8 +178,8 @@ impl Idle {
         self.chosen.reverse();
     }
 
-    /// Whether the oldest was chosen. Who was chosen before it and is not the oldest has been of use
-    /// since, or is closed.
+    /// Whether the oldest was chosen. Who was chosen before it and is not the oldest has been of
+    /// use since, or is closed.
     fn has_chosen(&mut self, oldest: Token) -> bool {
         while let Some(chosen) = self.chosen.pop() {
             if chosen == oldest {

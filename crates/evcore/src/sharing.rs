@@ -1,5 +1,5 @@
-//! What a worker shares with the others: the accept lock, its seat among them, and the decision that
-//! rests on both.
+//! What a worker shares with the others: the accept lock, its seat among them, and the decision
+//! that rests on both.
 
 use std::{mem, os::fd::RawFd};
 

@@ -19,8 +19,8 @@ pub(crate) struct Shutdown {
 impl<L: Listen> EventLoop<L> {
     /// Begins an orderly end, which lasts so long at most, from this turn's time.
     ///
-    /// The listeners are closed: who waits in the backlog is left to the other workers that share it.
-    /// Whoever is [idle](Self::set_idle), or comes to be, is named in a
+    /// The listeners are closed: who waits in the backlog is left to the other workers that share
+    /// it. Whoever is [idle](Self::set_idle), or comes to be, is named in a
     /// [`Step::Closing`](crate::Step::Closing), a [budget](crate::Budgets::closing) of them a turn.
     /// Those who are busy go on as before, to their own end. The loop says when it
     /// [is done](Self::is_done).
@@ -71,11 +71,12 @@ impl<L: Listen> EventLoop<L> {
         self.shutdown.over_ns.is_some()
     }
 
-    /// Whether a [shutdown](Self::shutdown) has come to its end: its time is over, or nothing is left
-    /// to do. Never before one has begun. To be asked between two turns; a wait does not wait then.
+    /// Whether a [shutdown](Self::shutdown) has come to its end: its time is over, or nothing is
+    /// left to do. Never before one has begun. To be asked between two turns; a wait does not wait
+    /// then.
     ///
-    /// Nothing is left when no descriptor is watched, nothing is posted or otherwise left over, and no
-    /// timer is armed but [cancelable](Self::set_cancelable) ones.
+    /// Nothing is left when no descriptor is watched, nothing is posted or otherwise left over, and
+    /// no timer is armed but [cancelable](Self::set_cancelable) ones.
     ///
     /// Who is still there when the time is over has no further step to expect: dropping the
     /// connections closes them.

@@ -50,15 +50,15 @@ impl<L: Listen> EventLoop<L> {
         self.collect(timeout)
     }
 
-    /// The first half of [`wait`](Self::wait), up to the wait itself: finishes the turn before, asks
-    /// the balancer, starts or stops listening, tells the poller's changes to the kernel, and says how
-    /// long to wait at most (`None`: without limit).
+    /// The first half of [`wait`](Self::wait), up to the wait itself: finishes the turn before,
+    /// asks the balancer, starts or stops listening, tells the poller's changes to the kernel, and
+    /// says how long to wait at most (`None`: without limit).
     ///
     /// With [`collect`](Self::collect), for who drives more than one loop from one thread: above
     /// all, a simulator of many workers. (There is no descriptor by which another loop would learn
-    /// that this one has news, and kqueue is told of changes in the wait alone.) From here to the end
-    /// of the accepts this worker may hold the accept lock, so do not put the other half off for
-    /// longer than you would wait.
+    /// that this one has news, and kqueue is told of changes in the wait alone.) From here to the
+    /// end of the accepts this worker may hold the accept lock, so do not put the other half off
+    /// for longer than you would wait.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl<L: Listen> EventLoop<L> {
     /// The next thing to do in this turn; `None` ends the turn.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
-        // Mostly it is this; and in the later phases nothing is left of the batch, so which phase it
-        // is need not be asked for each event.
+        // Mostly it is this; and in the later phases nothing is left of the batch, so which phase
+        // it is need not be asked for each event.
         match self.next_reported() {
             Some(step) => Some(step),
             None => {
@@ -197,7 +197,8 @@ impl<L: Listen> EventLoop<L> {
     }
 
     /// The earliest of the next timer, the end of a pause of the listeners, that of a shutdown, the
-    /// limit of the plan, and now if work was carried over or there is nothing to wait for any more.
+    /// limit of the plan, and now if work was carried over or there is nothing to wait for any
+    /// more.
     fn timeout(&self, plan: &Plan, now_ns: u64) -> Option<Duration> {
         if self.has_work() || self.is_done() {
             return Some(Duration::ZERO);

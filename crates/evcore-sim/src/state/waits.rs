@@ -143,8 +143,8 @@ impl State {
     pub(crate) fn look(&mut self, poller: u32, events: &mut Events, sleeps: bool) -> Result<()> {
         self.trouble_clocks();
         // A signal may come before an event, which the next wait then tells of. But whom the kernel
-        // chose to wake for a client hears of the client: else it would have chosen another. And a wait
-        // that does not sleep tells what there is, whatever signals there are.
+        // chose to wake for a client hears of the client: else it would have chosen another. And a
+        // wait that does not sleep tells what there is, whatever signals there are.
         let is_chosen = self.pollers[poller as usize].is_chosen();
         if sleeps && !is_chosen && self.fails(Fault::InterruptedWait) {
             return Err(Error::Interrupted);
