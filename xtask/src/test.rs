@@ -130,6 +130,7 @@ mod tests {
                 "compat: clippy",
                 "compat: test",
                 "loom: evcore-token",
+                "canary: clippy",
                 "canary: simulation",
                 "canary: failpoints",
             ]
