@@ -40,8 +40,10 @@ impl HandingOver {
         look: impl FnOnce() -> View,
     ) -> Plan {
         let view = self.view(now, look);
+        // A call may have come since it was asked whether there is one.
+        let called = now.called || view.called;
         let gives_way = if now.seated {
-            now.load.active > self.slack.limit(now.load, &view)
+            !self.slack.is_near(now.load, view.least)
         } else {
             // Who sees nobody goes by its own places, as in nginx.
             now.load.is_crowded()
@@ -52,32 +54,34 @@ impl HandingOver {
             refused = !held;
             held
         };
-        let gives_way = gives_way && !now.called;
+        let gives_way = gives_way && !called;
         let plan = self.by_lock.plan(now, gives_way, try_lock);
         let held = mem::replace(&mut self.held, plan.holds_lock);
         // Who was refused knows that another listens. Who is called in vain passes that on.
-        let in_vain = held || (now.called && !plan.listening);
+        let is_missed = held || (!plan.listening && (called || now.left_waiting));
+        let room = self.slack.room(now.load, view.least);
         Plan {
-            // Only a holder has somebody to leave the rest to.
-            accepts_at_most: view
-                .least
-                .filter(|_| plan.holds_lock)
-                .map(|_| self.slack.room(now.load, &view)),
+            // Who only looks may take whoever was left.
+            accepts_at_most: room.filter(|_| plan.holds_lock),
             calls: view
                 .seat_of_least()
-                .filter(|_| !plan.holds_lock && !refused && in_vain),
+                .filter(|_| !plan.holds_lock && !refused && is_missed),
             ..plan
         }
     }
 
     /// What is seen of the others: looked at anew if something has changed here. What has changed
-    /// there matters when the next client has come.
+    /// there matters when the next client has come. A call is told once.
     fn view(&mut self, now: &Situation, look: impl FnOnce() -> View) -> View {
         match self.seen {
             Some((load, view)) if load == now.load && !now.called && !now.left_waiting => view,
             _ => {
                 let view = look();
-                self.seen = Some((now.load, view));
+                let told = View {
+                    called: false,
+                    ..view
+                };
+                self.seen = Some((now.load, told));
                 view
             }
         }
@@ -116,6 +120,7 @@ mod tests {
         View {
             keeper: Keeper::Nobody,
             least: Some(Peer { seat: 7, load }),
+            called: false,
         }
     }
 
@@ -216,6 +221,34 @@ mod tests {
         assert_eq!(plan, Plan::look());
         let plan = worker.plan(&at(501, 51), never, || least(0));
         assert_eq!((plan.listening, plan.calls), (false, None));
+    }
+
+    #[test]
+    fn a_look_that_finds_more_than_there_is_room_for_calls_another() {
+        let mut worker = worker();
+        assert!(!worker.plan(&at(0, 50), never, || least(0)).listening);
+        assert_eq!(worker.plan(&at(500, 50), || false, unseen), Plan::look());
+        let left = Situation {
+            left_waiting: true,
+            ..at(501, 1000)
+        };
+        let plan = worker.plan(&left, never, || least(0));
+        assert_eq!((plan.listening, plan.calls), (false, Some(7)));
+    }
+
+    #[test]
+    fn a_call_that_the_look_alone_has_heard_is_answered_like_any_other() {
+        let mut worker = holder(4);
+        let look = || View {
+            called: true,
+            ..least(0)
+        };
+        assert!(worker.plan(&at(1, 50), || true, look).holds_lock);
+        assert_eq!(
+            worker.plan(&at(2, 50), never, unseen).calls,
+            Some(7),
+            "it is told once"
+        );
     }
 
     #[test]

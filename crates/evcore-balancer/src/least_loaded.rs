@@ -79,7 +79,10 @@ impl LeastLoaded {
         }
         self.seen_at = Some(now.load);
         let view = look();
-        self.room = Some(self.slack.room(now.load, &view));
+        // A call may have come since it was asked whether there is one.
+        let called = now.called || view.called;
+        let now = &Situation { called, ..*now };
+        self.room = self.slack.room(now.load, view.least);
         if now.load.is_full() {
             return self.leave_full(now, &view);
         }
@@ -121,17 +124,15 @@ impl LeastLoaded {
     fn leave_full(&mut self, now: &Situation, view: &View) -> Plan {
         self.stand = Stand::Out;
         self.called_ms = None;
-        let (duty, calls) = match view.keeper {
-            Keeper::Me => (Duty::Resign, view.seat_of_least()),
-            Keeper::Nobody => (Duty::Same, view.seat_of_least()),
-            Keeper::Other => (
-                Duty::Same,
-                view.seat_of_least().filter(|_| now.left_waiting),
-            ),
+        let duty = match view.keeper {
+            Keeper::Me => Duty::Resign,
+            Keeper::Nobody | Keeper::Other => Duty::Same,
         };
+        // Who is called in vain passes that on.
+        let is_missed = view.keeper != Keeper::Other || now.left_waiting || now.called;
         Plan {
             duty,
-            calls,
+            calls: view.seat_of_least().filter(|_| is_missed),
             // No limit: only this worker's own handlers can free a place, and a plan follows them.
             ..Plan::away(None)
         }
@@ -141,8 +142,7 @@ impl LeastLoaded {
         if now.called {
             return self.come(now);
         }
-        let limit = self.slack.limit(now.load, view);
-        if now.load.active <= limit {
+        if self.slack.is_near(now.load, view.least) {
             self.called_ms = None;
             return self.stay(now, view, since_ms);
         }
@@ -196,7 +196,7 @@ impl LeastLoaded {
     }
 
     fn come_or_stay_away(&mut self, now: &Situation, view: &View, since_ms: u64) -> Plan {
-        let near = now.load.active <= self.slack.limit(now.load, view);
+        let near = self.slack.is_near(now.load, view.least);
         if now.called || near || view.keeper == Keeper::Nobody {
             return self.come(now);
         }
@@ -277,6 +277,7 @@ mod tests {
                 seat: 7,
                 load: least,
             }),
+            called: false,
         }
     }
 
@@ -352,7 +353,7 @@ mod tests {
         let mut worker = worker();
         let alone = || View {
             keeper: Keeper::Me,
-            least: None,
+            ..View::alone()
         };
         for active in 0..100 {
             let plan = worker.plan(&at(0, active), no_lock, alone);
@@ -375,6 +376,37 @@ mod tests {
         let plan = worker.see(&called(1, 50), Keeper::Other, 0);
         assert!(plan.listening && plan.register_again);
         assert_eq!(plan.duty, Duty::Take);
+    }
+
+    #[test]
+    fn a_call_that_the_look_alone_has_heard_is_answered_like_any_other() {
+        let mut worker = worker();
+        assert!(worker.see(&at(0, 0), Keeper::Nobody, 0).listening);
+        let look = || View {
+            called: true,
+            ..view(Keeper::Other, 0)
+        };
+        let plan = worker.plan(&at(1, 3), no_lock, look);
+        assert!(plan.listening && plan.register_again);
+        assert_eq!(plan.duty, Duty::Take);
+    }
+
+    #[test]
+    fn whoever_is_below_all_others_has_room_up_to_their_limit() {
+        let plan = worker().see(&at(0, 10), Keeper::Other, 160);
+        assert_eq!(plan.accepts_at_most, Some(165));
+    }
+
+    #[test]
+    fn whoever_is_called_and_has_no_place_passes_that_on() {
+        let mut worker = worker();
+        assert!(!worker.see(&at(0, 1000), Keeper::Other, 999).listening);
+        let called = Situation {
+            called: true,
+            ..at(1, 1000)
+        };
+        let plan = worker.see(&called, Keeper::Other, 999);
+        assert_eq!((plan.listening, plan.calls), (false, Some(7)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::header::{HEADER_BYTES, Header, Kind, unfit};
 
@@ -29,6 +30,8 @@ pub(crate) fn check(file: &OwnedFd, kind: Kind, item_bytes: usize) -> io::Result
     if !is_sealed {
         return refuse("it could still be shrunk by another process, which kills who looks at it");
     }
+    // It came through an exec; what this process starts is not to get it unasked.
+    fcntl_setfd(file, FdFlags::CLOEXEC)?;
     let mut bytes = [0; HEADER_BYTES];
     let read = rustix::io::pread(file, &mut bytes, 0)?;
     let size = u64::try_from(found.st_size).unwrap_or_default();

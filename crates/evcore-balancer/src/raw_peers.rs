@@ -79,8 +79,8 @@ impl<'a, W: Word> RawPeers<'a, W> {
         Some(u32::try_from(index).expect("no more seats than processes"))
     }
 
-    /// Shows what load `me` has (`None`: no free place), answers a call, and then tells what is
-    /// seen of the others.
+    /// Shows what load `me` has (`None`: no free place), answers a call, and then tells whether
+    /// there was one and what is seen of the others.
     ///
     /// Of two workers that look at the same time, at least one sees what the other shows.
     /// Costs a cache line a seat.
@@ -93,13 +93,16 @@ impl<'a, W: Word> RawPeers<'a, W> {
         let seat = self.seat(me);
         let shown = load.map_or(0, |load| load.saturating_add(1));
         seat.load.store(shown, Ordering::Relaxed);
-        seat.called.store(0, Ordering::Relaxed);
+        // Told whether there was one: who calls for a client that nobody else knows of relies on
+        // it. Acquire: what made it call comes before what follows from it here.
+        let called = replace(&seat.called, 1, 0, Ordering::Acquire).is_ok();
         // What is shown comes before what is seen: else a worker that becomes full and one that
         // becomes free could miss each other, and neither would call.
         W::fence();
         View {
             keeper: self.keeper(me),
             least: self.least_but(me),
+            called,
         }
     }
 
@@ -127,7 +130,8 @@ impl<'a, W: Word> RawPeers<'a, W> {
     /// has been called before.
     #[must_use = "the one that is called sleeps"]
     pub fn call(&self, peer: u32) -> bool {
-        replace(&self.seat(peer).called, 0, 1, Ordering::Relaxed).is_ok()
+        // Release: see `look`.
+        replace(&self.seat(peer).called, 0, 1, Ordering::Release).is_ok()
     }
 
     /// Gives the seat of `me` up; its duty first.
@@ -324,8 +328,9 @@ mod tests {
         assert!(server.peers().call(1));
         assert!(!server.peers().call(1), "it has been woken");
         assert!(server.peers().is_called(1) && !server.peers().is_called(0));
-        let _ = server.peers().look(1, Some(0));
+        assert!(server.peers().look(1, Some(0)).called);
         assert!(!server.peers().is_called(1));
+        assert!(!server.peers().look(1, Some(0)).called, "it has answered");
         assert!(server.peers().call(1));
     }
 

@@ -21,7 +21,8 @@ pub struct Situation {
     /// Clients may have been left waiting that no other worker has been told of: accepting ended
     /// before there was nobody left.
     pub left_waiting: bool,
-    /// Another worker has called this one since its last plan.
+    /// Another worker has called this one since its last look, so that it has to look again. A call
+    /// that comes after this was asked is told by [`View::called`](crate::View::called).
     pub called: bool,
     /// The poller can register a listener exclusively.
     pub exclusive: bool,

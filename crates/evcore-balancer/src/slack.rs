@@ -1,6 +1,6 @@
 //! How far above the least loaded worker is near enough.
 
-use crate::{Load, View};
+use crate::{Load, Peer};
 
 /// So many connections above the least loaded worker, beside a sixteenth of that worker's.
 #[derive(Clone, Copy, Debug)]
@@ -12,16 +12,27 @@ impl Slack {
         Self(connections.max(1))
     }
 
-    /// The highest load that is near the least.
-    pub(crate) fn limit(self, load: Load, view: &View) -> u32 {
-        let others = view.least.map_or(u32::MAX, |peer| peer.load);
-        let least = load.active.min(others);
-        least.saturating_add(self.0).saturating_add(least / 16)
+    /// Whether a load is near that of the least loaded of the others, or below it.
+    pub(crate) fn is_near(self, load: Load, least: Option<Peer>) -> bool {
+        least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// How many clients bring this worker above the limit, and so to the end of its turn.
-    pub(crate) fn room(self, load: Load, view: &View) -> u32 {
-        let limit = self.limit(load, view);
-        limit.saturating_sub(load.active).saturating_add(1)
+    /// How many clients bring this worker above the limit, and so to the end of its turn; `None`:
+    /// there is nobody to leave the rest to.
+    pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
+        let room = |least| {
+            self.limit(least)
+                .saturating_sub(load.active)
+                .saturating_add(1)
+        };
+        least.map(room)
+    }
+
+    /// The highest load that is near the least.
+    fn limit(self, least: Peer) -> u32 {
+        least
+            .load
+            .saturating_add(self.0)
+            .saturating_add(least.load / 16)
     }
 }

@@ -15,6 +15,8 @@ pub struct View {
     pub keeper: Keeper,
     /// The least loaded of the *others* that has a free place and has answered what calls it got.
     pub least: Option<Peer>,
+    /// This look has answered a call.
+    pub called: bool,
 }
 
 impl View {
@@ -24,6 +26,7 @@ impl View {
         Self {
             keeper: Keeper::Nobody,
             least: None,
+            called: false,
         }
     }
 

@@ -13,7 +13,10 @@ use std::{
 };
 
 use evcore_balancer::{AcceptMutex, Board, Snapshot, this_process};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::{
+    fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
+    io::{FdFlags, fcntl_getfd, fcntl_setfd},
+};
 
 /// Tells the new program what it is to do.
 const ROLE: &str = "EVCORE_INHERITING_ROLE";
@@ -120,6 +123,16 @@ fn a_copy_of_a_board_is_as_good_as_the_original() {
     // So what the tests below refuse is refused for what they change.
     let copy = sealed(copy_of_a_board(|_| {}));
     assert_eq!(Board::inherit(copy.into()).unwrap().workers(), 1);
+}
+
+#[test]
+fn what_was_inherited_is_closed_by_the_next_exec() {
+    let copy = OwnedFd::from(sealed(copy_of_a_board(|_| {})));
+    // As it comes through an exec.
+    fcntl_setfd(&copy, FdFlags::empty()).unwrap();
+    let board = Board::inherit(copy).unwrap();
+    let flags = fcntl_getfd(board.file().unwrap()).unwrap();
+    assert!(flags.contains(FdFlags::CLOEXEC));
 }
 
 #[test]

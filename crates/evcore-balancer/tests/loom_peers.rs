@@ -170,12 +170,38 @@ where
 
 /// What the keeper does that has no place left: it resigns, leaves, and calls who has.
 fn fill_up<W: Word + Default>(server: &Server<W>, me: u32) {
-    let View { keeper, least } = server.peers().look(me, None);
+    let View { keeper, least, .. } = server.peers().look(me, None);
     assert_eq!(keeper, Keeper::Me);
     server.peers().resign(me);
     if let Some(peer) = least {
         let _ = server.peers().call(peer.seat);
     }
+}
+
+/// One that leaves calls for a client that nobody else was told of, while the called one, which
+/// listens, plans a turn; who hears of the call registers anew.
+fn one_is_called_while_it_looks<W>(is_told: fn(View) -> bool)
+where
+    W: Word + Default + Send + Sync + 'static,
+{
+    loom::model(move || {
+        let server = Server::<W>::new([Some(9), Some(0), None]);
+        let caller = spawn(&server, |server| {
+            // What made it call.
+            server.registration[A as usize].with_mut(|_| ());
+            let _ = server.peers().call(B);
+        });
+        let is_called = server.peers().is_called(B);
+        let hears = is_told(server.peers().look(B, Some(0))) || is_called;
+        if hears {
+            server.registration[A as usize].with(|_| ());
+        }
+        caller.join().unwrap();
+        assert!(
+            hears || server.peers().is_called(B),
+            "a call is answered unheard"
+        );
+    });
 }
 
 /// The keeper dies, or (`early`) one that has registered and was about to take over; its parent
@@ -230,6 +256,11 @@ fn of_three_that_would_leave_one_always_listens() {
 #[test]
 fn of_a_full_and_a_free_worker_one_sees_the_other() {
     one_fills_up_while_another_becomes_free::<AtomicU32>();
+}
+
+#[test]
+fn whoever_is_called_while_it_looks_hears_of_it_then_or_later() {
+    one_is_called_while_it_looks::<AtomicU32>(|view| view.called);
 }
 
 #[test]
@@ -323,6 +354,24 @@ fn looking_must_acquire() {
 #[should_panic(expected = "Causality violation")]
 fn taking_over_must_release() {
     a_registration_comes_before_the_leaving_that_it_allows::<Faulty<NoRelease>>();
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn who_hears_a_call_must_acquire() {
+    one_is_called_while_it_looks::<Faulty<NoAcquire>>(|view| view.called);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn calling_must_release() {
+    one_is_called_while_it_looks::<Faulty<NoRelease>>(|view| view.called);
+}
+
+#[test]
+#[should_panic(expected = "a call is answered unheard")]
+fn a_look_must_tell_whether_it_answered_a_call() {
+    one_is_called_while_it_looks::<AtomicU32>(|_| false);
 }
 
 #[test]

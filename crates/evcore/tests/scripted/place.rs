@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     fs::File,
+    mem,
     os::fd::{AsRawFd, RawFd},
     rc::Rc,
 };
@@ -49,7 +50,11 @@ impl Place {
     /// From here on this is seen of the others: who keeps, and the least load, which is seat 7's.
     pub(crate) fn show(&self, keeper: Keeper, least: Option<u32>) {
         let least = least.map(|load| Peer { seat: 7, load });
-        self.0.borrow_mut().view = View { keeper, least };
+        self.0.borrow_mut().view = View {
+            keeper,
+            least,
+            called: false,
+        };
     }
 
     pub(crate) fn told(&self) -> Vec<Told> {
@@ -87,8 +92,10 @@ impl Seat for Place {
 
     fn look(&mut self, _load: Load) -> View {
         let mut seen = self.0.borrow_mut();
-        seen.called = false;
-        seen.view
+        View {
+            called: mem::take(&mut seen.called),
+            ..seen.view
+        }
     }
 
     fn take(&mut self) {
