@@ -7,6 +7,7 @@ use std::{mem, time::Duration};
 
 use evcore_accept::{Accept, Backoff, Reserve, Shortage};
 use evcore_balancer::{Duty, Load, Plan};
+use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller};
 use evcore_posted::PostedQueue;
 
@@ -15,25 +16,41 @@ use crate::{
     naming::listener_key,
     planted::{Bug, is_planted},
     sharing::Sharing,
+    timers::NS_PER_MS,
 };
 
 /// The listeners of one worker, and all that decides whether they are watched.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
-    listeners: Vec<L>,
+    listeners: Vec<Door<L>>,
     sharing: Sharing,
-    // Invariant: all listeners are registered with the poller, or none is. (That the lock is held
-    // is another fact: it is given back every turn, and the registrations stay.)
+    // Invariant: from plan to plan, all listeners that do not rest are registered with the poller,
+    // or none is. (That the lock is held is another fact: it is given back every turn, and the
+    // registrations stay.)
     listening: bool,
     /// Listeners that may have clients waiting, in the order of their turns.
     // Invariant: empty while not listening.
     queue: PostedQueue,
+    /// Clients may have been left waiting of whom the queue does not tell any more.
+    left_behind: bool,
     /// How many clients the plan of this turn lets in.
     allowed: usize,
+    /// The pause for want of descriptors or memory.
     backoff: Backoff,
     reserve: Reserve,
+    /// The pause of those listeners that rest.
+    rest: Backoff,
     /// What accepting met and a step could not tell: the next wait does.
     failure: Option<Error>,
+}
+
+/// A listener, and what has become of it.
+#[derive(Debug)]
+struct Door<L> {
+    listener: L,
+    registered: bool,
+    /// It has failed, and is left alone until the pause is over.
+    rests: bool,
 }
 
 impl<L: Listen> Accepting<L> {
@@ -42,14 +59,21 @@ impl<L: Listen> Accepting<L> {
         if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
             reserve.hold();
         }
+        let listeners = listeners.into_iter().map(|listener| Door {
+            listener,
+            registered: false,
+            rests: false,
+        });
         Self {
-            listeners,
+            listeners: listeners.collect(),
             sharing,
             listening: false,
             queue: PostedQueue::new(),
+            left_behind: false,
             allowed: usize::MAX,
             backoff: Backoff::new(),
             reserve,
+            rest: Backoff::new(),
             failure: None,
         }
     }
@@ -64,15 +88,21 @@ impl<L: Listen> Accepting<L> {
         poller: &Poller,
     ) -> Plan {
         self.backoff.expire(now_ms);
-        // Without listeners, or out of descriptors, there is no place to put a client either.
-        let load = if self.listeners.is_empty() || self.backoff.is_paused(now_ms) {
-            full(load)
-        } else {
+        if self.rest.expire(now_ms) {
+            self.rest_all(false);
+        }
+        // Without a listener, or out of descriptors, there is no place to put a client either.
+        let can_accept = self.listeners.iter().any(|door| !door.rests);
+        let load = if can_accept && !self.backoff.is_paused(now_ms) {
             load
+        } else {
+            full(load)
         };
         let exclusive = poller.abilities().exclusive;
         // Whose event is left in the kernel is known to no other worker, if this one leaves.
-        let left_waiting = !self.queue.is_empty() || (self.listening && batch_was_full);
+        let left_waiting = mem::take(&mut self.left_behind)
+            || !self.queue.is_empty()
+            || (self.listening && batch_was_full);
         let plan = self.sharing.plan(now_ms, load, left_waiting, exclusive);
         self.allowed = plan
             .accepts_at_most
@@ -83,23 +113,38 @@ impl<L: Listen> Accepting<L> {
     /// Registers the listeners, or takes them out, where the plan differs from what is, and tells
     /// the other workers what they are to know, in the order that the plan asks for.
     ///
-    /// Where the poller refuses, this worker is left without the lock and not listening, and
-    /// pauses: so the error is met once, and those who are served go on being served.
-    pub(crate) fn follow(&mut self, plan: &Plan, now_ms: u64, poller: &mut Poller) -> Result<()> {
+    /// Where the poller refuses, this worker is left without the lock and not listening, calls
+    /// another in its place, and pauses: so the error is met once, and those who are served go on
+    /// being served.
+    pub(crate) fn follow(
+        &mut self,
+        plan: &Plan,
+        now_ms: u64,
+        poller: &mut Poller,
+        stats: &mut Stats,
+    ) -> Result<()> {
         if plan.duty == Duty::Resign {
             self.sharing.resign();
         }
+        let again = plan.register_again || self.listeners.iter().any(Door::is_astray);
         let followed = match (self.listening, plan.listening) {
             (false, true) => self.listen(poller, plan.exclusive),
             (true, false) => self.stop_listening(poller),
-            (true, true) if plan.register_again => self.listen_again(poller, plan.exclusive),
+            (true, true) if again => self.listen_again(poller, plan.exclusive),
             (true, true) | (false, false) => Ok(()),
         };
         match followed {
-            Ok(()) => self.sharing.tell(plan),
+            Ok(()) => {
+                self.sharing.tell(plan);
+                stats.calls += u64::from(plan.calls.is_some());
+            }
             Err(_) => {
                 self.release_lock();
-                self.backoff.pause(now_ms);
+                self.sharing.resign();
+                let least = self.sharing.withdraw().least;
+                stats.calls += u64::from(self.sharing.call(least));
+                self.rest_all(true);
+                self.rest.pause(now_ms);
             }
         }
         followed
@@ -115,19 +160,31 @@ impl<L: Listen> Accepting<L> {
         self.sharing.hear()
     }
 
+    /// Whether what is planned depends on the time, which has to be the true one then.
+    pub(crate) fn goes_by_time(&self) -> bool {
+        let has_delay = !self.listeners.is_empty() && self.sharing.has_delay();
+        has_delay || self.resumes_at_ms().is_some()
+    }
+
     /// How long until a pause is over; `None`: there is none.
     pub(crate) fn resumes_in(&self, now_ns: u64) -> Option<Duration> {
-        let resumes = Duration::from_millis(self.backoff.resumes_at()?);
+        let resumes = Duration::from_millis(self.resumes_at_ms()?);
         Some(resumes.saturating_sub(Duration::from_nanos(now_ns)))
+    }
+
+    fn resumes_at_ms(&self) -> Option<u64> {
+        let pauses = [&self.backoff, &self.rest];
+        pauses.into_iter().filter_map(Backoff::resumes_at).min()
     }
 
     /// Notes that a listener may have clients. `false`: it has been closed.
     pub(crate) fn note(&mut self, listener: u32) -> bool {
-        let known = self.listening && (listener as usize) < self.listeners.len();
-        if known {
+        let door = self.listeners.get(listener as usize);
+        let known = door.filter(|_| self.listening);
+        if known.is_some_and(|door| !door.rests) {
             self.queue.post(listener);
         }
-        known
+        known.is_some()
     }
 
     /// The next client, from one listener after the other, so that none keeps the others from
@@ -137,13 +194,13 @@ impl<L: Listen> Accepting<L> {
     pub(crate) fn next(
         &mut self,
         left: &mut usize,
-        now_ms: u64,
+        clock: &Clock,
         stats: &mut Stats,
     ) -> Option<Accepted<L::Stream>> {
         while *left > 0 {
             let id = self.queue.pop()?;
             let listener = id as usize;
-            match self.listeners[listener].accept() {
+            match self.listeners[listener].listener.accept() {
                 Ok(Accept::Connection(stream, peer)) => {
                     *left -= usize::from(!is_planted(Bug::AcceptsUnbounded));
                     stats.accepted += 1;
@@ -163,23 +220,26 @@ impl<L: Listen> Accepting<L> {
                 Ok(Accept::OutOfDescriptors(shortage)) => {
                     // Somebody waits there still: the next plan calls another worker for him.
                     self.queue.post(id);
-                    self.run_out(listener, shortage, now_ms, stats);
+                    self.run_out(listener, shortage, true_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
-                    self.failure = Some(error.into());
-                    self.queue.post(id);
-                    // It may well stay readable, and must not make the loop spin.
-                    self.backoff.pause(now_ms);
-                    return None;
+                    // It may well stay readable, and must not make the loop spin, nor keep the
+                    // others from their turns.
+                    self.listeners[listener].rests = true;
+                    self.rest.pause(true_ms(clock));
+                    self.left_behind = true;
+                    self.failure.get_or_insert(error.into());
                 }
             }
         }
         None
     }
 
-    /// Forgets who may be waiting: who really is will be reported again.
+    /// Forgets who may be waiting, for whom there is no place here: who really is will be reported
+    /// again, to this worker or to the one that the next plan calls.
     pub(crate) fn leave_to_kernel(&mut self) {
+        self.left_behind |= self.has_queued();
         self.queue.clear();
     }
 
@@ -210,15 +270,16 @@ impl<L: Listen> Accepting<L> {
 
     /// Closes the listeners for good, and calls another worker in place of this one.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
-        // Also where it has not the duty: of who waits, only this worker may have been told.
-        let is_missed = self.listening || self.sharing.is_called();
+        let listened = self.listening;
         self.sharing.resign();
         let stopped = self.stop_listening(poller);
         self.listeners.clear();
         self.reserve = Reserve::none();
         self.release_lock();
-        if is_missed {
-            stats.calls += u64::from(self.sharing.call_another());
+        let others = self.sharing.withdraw();
+        // Also where it had not the duty: of who waits, only this worker may have been told.
+        if listened || others.called {
+            stats.calls += u64::from(self.sharing.call(others.least));
         }
         stopped
     }
@@ -228,13 +289,14 @@ impl<L: Listen> Accepting<L> {
     }
 
     /// There is nothing left to accept with: all listeners pause, and one client learns of it,
-    /// unless another worker has a place for him.
+    /// unless another worker is seen that has a place for him and answers. (Whoever is called on
+    /// the way passes that on with the next plan.)
     fn run_out(&mut self, listener: usize, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
         let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();
-        let is_hopeless = reserve_helps && self.sharing.another().is_none();
+        let is_hopeless = reserve_helps && self.sharing.withdraw().least.is_none();
         if is_hopeless && self.backoff.turns_away(now_ms) {
-            let listener = &self.listeners[listener];
+            let listener = &self.listeners[listener].listener;
             let has_come = || matches!(listener.accept(), Ok(Accept::Connection(..)));
             stats.turned_away += u64::from(self.reserve.lend(has_come) == Some(true));
         }
@@ -250,23 +312,24 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
+    fn rest_all(&mut self, rest: bool) {
+        for door in &mut self.listeners {
+            door.rests = rest;
+        }
+    }
+
     fn listen(&mut self, poller: &mut Poller, exclusive: bool) -> Result<()> {
-        for (listener, id) in self.listeners.iter().zip(0..) {
-            let key = listener_key(id);
-            let added = if exclusive {
-                poller.add_exclusive(listener, key, Interest::READ, Mode::Level)
-            } else {
-                poller.add(listener, key, Interest::READ, Mode::Level)
-            };
-            if let Err(error) = added {
+        self.listening = true;
+        for (door, id) in self.listeners.iter_mut().zip(0..) {
+            if door.rests {
+                continue;
+            }
+            if let Err(error) = door.register(listener_key(id), exclusive, poller) {
                 // All or none: the next attempt begins at the first.
-                for id in 0..id {
-                    let _ = poller.remove(listener_key(id));
-                }
-                return Err(error.into());
+                let _ = self.stop_listening(poller);
+                return Err(error);
             }
         }
-        self.listening = true;
         Ok(())
     }
 
@@ -280,13 +343,36 @@ impl<L: Listen> Accepting<L> {
     fn stop_listening(&mut self, poller: &mut Poller) -> Result<()> {
         self.queue.clear();
         let mut stopped = Ok(());
-        if mem::take(&mut self.listening) {
-            for (_, id) in self.listeners.iter().zip(0..) {
+        self.listening = false;
+        for (door, id) in self.listeners.iter_mut().zip(0..) {
+            if mem::take(&mut door.registered) {
                 stopped = stopped.and(poller.remove(listener_key(id)));
             }
         }
         Ok(stopped?)
     }
+}
+
+impl<L: Listen> Door<L> {
+    fn register(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
+        if exclusive {
+            poller.add_exclusive(&self.listener, key, Interest::READ, Mode::Level)?;
+        } else {
+            poller.add(&self.listener, key, Interest::READ, Mode::Level)?;
+        }
+        self.registered = true;
+        Ok(())
+    }
+
+    /// Registered although it rests; or, of a worker that listens, not although it does not.
+    fn is_astray(&self) -> bool {
+        self.registered == self.rests
+    }
+}
+
+/// Not what the clock shows, which stood still while handlers ran.
+fn true_ms(clock: &Clock) -> u64 {
+    clock.ask_monotonic_ns() / NS_PER_MS
 }
 
 /// The same worker with no place left.

@@ -22,6 +22,8 @@ pub(crate) struct Sharing {
     seat: Option<Box<dyn Seat>>,
     /// Connections accepted since the last plan.
     accepted: u32,
+    /// The policy has delays, and so depends on the time.
+    has_delay: bool,
 }
 
 impl Sharing {
@@ -53,6 +55,7 @@ impl Sharing {
             holds_lock: false,
             seat,
             accepted: 0,
+            has_delay: !matches!(policy, Policy::Off | Policy::ReusePort),
         })
     }
 
@@ -103,24 +106,25 @@ impl Sharing {
         }
     }
 
-    /// Whether another worker waits for this one to come.
-    pub(crate) fn is_called(&self) -> bool {
-        is_called(self.seat.as_deref())
-    }
-
-    /// Shows the others that there is no place here, and finds the least loaded that has one. Who
-    /// does not look at the others for its policy finds none, since they do not show themselves.
-    pub(crate) fn another(&mut self) -> Option<Peer> {
-        self.seat.as_mut()?.look(NO_PLACE).least
+    /// Shows the others that there is no place here, which answers a call, and tells what is seen
+    /// of them. Who does not look at the others for its policy sees none, since they do not show
+    /// themselves.
+    pub(crate) fn withdraw(&mut self) -> View {
+        let seat = self.seat.as_mut();
+        seat.map_or(View::alone(), |seat| seat.look(NO_PLACE))
     }
 
     /// Calls another worker in place of this one, if there is any. Says whether it did.
-    pub(crate) fn call_another(&mut self) -> bool {
-        let least = self.another();
-        if let (Some(seat), Some(peer)) = (&mut self.seat, least) {
+    pub(crate) fn call(&mut self, peer: Option<Peer>) -> bool {
+        if let (Some(seat), Some(peer)) = (&mut self.seat, peer) {
             seat.call(peer.seat);
         }
-        least.is_some()
+        peer.is_some()
+    }
+
+    /// Whether the policy depends on the time.
+    pub(crate) fn has_delay(&self) -> bool {
+        self.has_delay
     }
 
     /// Hears a call, which the next plan answers.

@@ -44,7 +44,8 @@ impl<L: Listen> EventLoop<L> {
     /// # Errors
     ///
     /// The poller's, or a listener's that the turn before met. Nothing is lost, the accept lock is
-    /// not held, and the loop can go on: a listener that failed is left alone for half a second.
+    /// not held, and the loop can go on: a listener that failed is left alone for half a second,
+    /// and so are all of them where the poller refused one.
     pub fn wait(&mut self) -> Result<()> {
         let timeout = self.follow_plan()?;
         self.collect(timeout)
@@ -148,16 +149,27 @@ impl<L: Listen> EventLoop<L> {
 
     /// Ends the turn before, does what the balancer says, and tells how long to wait.
     fn follow_plan(&mut self) -> Result<Option<Duration>> {
-        let now_ns = self.finish_turn();
+        let ended_ns = self.finish_turn();
         self.accepting.report_failure()?;
-        // Not the clock's, which stood still while handlers ran: a delay is not to begin then.
+        let now_ns = self.plans_from(ended_ns);
         let now_ms = now_ns / NS_PER_MS;
         let load = self.load_to_offer();
         let was_full = self.batch.is_full();
-        let plan = self.accepting.plan(now_ms, load, was_full, &self.poller);
-        self.accepting.follow(&plan, now_ms, &mut self.poller)?;
-        self.stats.calls += u64::from(plan.calls.is_some());
+        let (accepting, poller) = (&mut self.accepting, &mut self.poller);
+        let plan = accepting.plan(now_ms, load, was_full, poller);
+        accepting.follow(&plan, now_ms, poller, &mut self.stats)?;
         Ok(self.timeout(&plan, now_ns))
+    }
+
+    /// The time from which the next wait is to be counted, in nanoseconds.
+    fn plans_from(&self, ended_ns: Option<u64>) -> u64 {
+        if !self.pace.is_every_wait() && !self.accepting.goes_by_time() {
+            return self.clock.monotonic_ns();
+        }
+        // The clock is behind by what the handlers took or, where no turn was measured (before the
+        // first, and after a wait that failed), by whatever has been done instead. A delay is not
+        // to begin then.
+        ended_ns.unwrap_or_else(|| self.clock.ask_monotonic_ns())
     }
 
     fn enter_next_phase(&mut self) {
@@ -180,20 +192,14 @@ impl<L: Listen> EventLoop<L> {
     }
 
     /// Leaves nothing of the turn before but what is queued; what waited for the next turn is due.
-    /// Returns the time from which the next wait is to be counted, in nanoseconds.
-    fn finish_turn(&mut self) -> u64 {
+    /// Returns the time, if it was asked for.
+    fn finish_turn(&mut self) -> Option<u64> {
         let ended_ns = self.end_measuring();
         self.post_rest_of_batch();
         self.slots.begin_turn();
         self.accepting.release_lock();
         self.phase = Phase::Over;
-        if !self.pace.is_every_wait() {
-            // The clock stands still until a tick: what is due by another time is not due yet.
-            return self.clock.monotonic_ns();
-        }
-        // The clock is behind by what the handlers took or, where no turn was measured (before the
-        // first, and after a wait that failed), by whatever has been done instead.
-        ended_ns.unwrap_or_else(|| self.clock.ask_monotonic_ns())
+        ended_ns
     }
 
     /// The earliest of the next timer, the end of a pause of the listeners, that of a shutdown, the
@@ -203,10 +209,15 @@ impl<L: Listen> EventLoop<L> {
         if self.has_work() || self.is_done() {
             return Some(Duration::ZERO);
         }
-        let timer = self.timers.wait(now_ns);
-        let resumption = self.accepting.resumes_in(now_ns);
-        let due = earliest(earliest(timer, resumption), self.gives_up_in(now_ns));
         let limit = plan.wait_at_most_ms.map(Duration::from_millis);
+        let limit = earliest(limit, self.accepting.resumes_in(now_ns));
+        // By a clock that stands still until a tick: what is due by another time is not due yet.
+        let shown_ns = if self.pace.is_every_wait() {
+            now_ns
+        } else {
+            self.clock.monotonic_ns()
+        };
+        let due = earliest(self.timers.wait(shown_ns), self.gives_up_in(shown_ns));
         earliest(self.pace.wait(due, &self.clock), limit)
     }
 
@@ -301,8 +312,8 @@ impl<L: Listen> EventLoop<L> {
             self.accepting.leave_to_kernel();
             return None;
         }
-        let (left, now_ms) = (&mut self.left.accepts, self.clock.monotonic_ms());
-        let client = self.accepting.next(left, now_ms, &mut self.stats)?;
+        let left = &mut self.left.accepts;
+        let client = self.accepting.next(left, &self.clock, &mut self.stats)?;
         Some(Step::Accepted(client))
     }
 

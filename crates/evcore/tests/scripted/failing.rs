@@ -101,14 +101,52 @@ fn listeners_are_closed_even_if_their_removal_fails() {
 }
 
 #[test]
-fn a_listener_that_breaks_is_told_by_the_next_wait_and_does_not_make_the_loop_spin() {
-    for mut stage in [Stage::listening(2), Stage::locking(2)] {
+fn a_listener_that_breaks_is_told_by_the_next_wait_and_rests_while_the_others_are_served() {
+    for (broken, mut stage) in [
+        (0, Stage::listening(2)),
+        (1, Stage::listening(2)),
+        (0, Stage::locking(2)),
+        (1, Stage::locking(2)),
+    ] {
+        let sound = 1 - broken;
+        stage.break_listener(broken);
+        stage.connect(sound, 1);
+        stage.report_listeners(&[0, 1]);
+        assert_eq!(stage.turn(), [Did::Accepted(sound)]);
+        let failure = stage.ev.wait();
+        assert!(matches!(failure, Err(Error::Accept(_))), "{failure:?}");
+        assert!(stage.ev.next_step().is_none(), "no turn has begun");
+        stage.script.record();
+
+        // It stays readable, and is left alone for a while.
+        stage.connect(sound, 1);
+        stage.report_listeners(&[sound]);
+        assert_eq!(stage.turn(), [Did::Accepted(sound)]);
+        assert!(!stage.script.watches(stage.listener_fd(broken)));
+        assert!(stage.script.watches(stage.listener_fd(sound)));
+        let pause = Duration::from_millis(500);
+        assert_eq!(stage.script.timeouts(), [Some(pause)]);
+
+        // No descriptor that is closed makes it sound.
+        let token = stage.join();
+        stage.leave(token);
+        stage.turn();
+        assert!(!stage.script.watches(stage.listener_fd(broken)));
+        stage.pass_ms(500);
+        stage.turn();
+        for listener in [broken, sound] {
+            assert!(stage.script.watches(stage.listener_fd(listener)));
+        }
+    }
+}
+
+#[test]
+fn where_all_listeners_break_each_is_met_once_and_the_loop_does_not_spin() {
+    for mut stage in [Stage::listening(1), Stage::locking(1)] {
         let token = stage.join();
         stage.break_listener(0);
-        stage.connect(1, 1);
-        stage.report_listeners(&[1, 0]);
-        let expected = [Did::Accepted(1)];
-        assert_eq!(stage.turn(), expected, "those before it are accepted");
+        stage.report_listeners(&[0]);
+        assert_eq!(stage.turn(), []);
         let failure = stage.ev.wait();
         assert!(matches!(failure, Err(Error::Accept(_))), "{failure:?}");
         assert!(!stage.script.holds_lock());

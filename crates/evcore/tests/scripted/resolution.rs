@@ -197,6 +197,25 @@ fn the_balancers_limit_holds_where_it_is_shorter_than_a_tick() {
 }
 
 #[test]
+fn the_balancers_delay_ends_in_time_while_the_clock_stands_still() {
+    let mut stage = Stage::built(1, |builder, script| {
+        let policy = Policy::Mutex { delay: 20 * MS };
+        let builder = builder.policy(policy).lock(script.clone());
+        builder.timer_resolution(1_000 * MS)
+    });
+    stage.script.set_lock_free(false);
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    stage.pass_ms(15);
+    assert_eq!(timeout(&mut stage), Some(5 * MS));
+    assert!(!stage.ev.is_listening());
+    stage.pass_ms(5);
+    stage.wait();
+    assert!(stage.ev.is_listening(), "it looks");
+    assert_eq!(stage.ev.clock().monotonic_ms(), 0);
+}
+
+#[test]
 fn an_interrupted_wait_and_one_that_fails_leave_the_pace_as_it_is() {
     let mut stage = resolved(100 * MS);
     stage.pass_ms(100);

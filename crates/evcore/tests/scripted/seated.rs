@@ -99,6 +99,35 @@ fn who_leaves_resigns_before_its_listeners_are_taken_out_and_then_calls() {
 }
 
 #[test]
+fn who_becomes_full_calls_another_for_those_it_was_told_of() {
+    let (mut stage, place) = seated(2);
+    place.show(Keeper::Other, Some(1));
+    let token = stage.join_idle();
+    stage.join();
+    // It is near the others, and offers the place of the idle one.
+    stage.report_listeners(&[0]);
+    stage.wait();
+    assert!(stage.ev.is_listening());
+    stage.ev.set_busy(token);
+    assert_eq!(stage.rest(), []);
+    place.told();
+
+    stage.turn();
+    assert!(!stage.ev.is_listening());
+    assert_eq!(place.told(), [Told::Call(7)]);
+}
+
+#[test]
+fn a_registration_that_is_refused_leaves_no_duty_and_calls_another() {
+    let (mut stage, place) = away();
+    place.set_called(true);
+    stage.script.fail_add_after(0);
+    assert!(stage.ev.wait().is_err());
+    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(stage.ev.stats().calls, 1);
+}
+
+#[test]
 fn a_bell_ends_the_wait_without_a_step_and_the_plan_after_it_answers() {
     let (mut stage, place) = away();
 
