@@ -58,8 +58,10 @@ impl Listener {
     /// Takes over a listener that another process, or other code, has bound.
     ///
     /// Makes it non-blocking, for all who share it, and close-on-exec, for this descriptor.
-    /// Everything else stays as it is: its address and, if it is a Unix listener, its file are
-    /// asked of the system, and connections get `TCP_NODELAY` if the listener has it.
+    /// Everything else stays as it is: its address is asked of the system, and connections get
+    /// `TCP_NODELAY` if the listener has it. The [file](Self::file) of a Unix listener is the
+    /// socket that stands at its path now: a relative path is taken from the directory that this
+    /// process is in, which should be the one in which it was bound.
     ///
     /// # Errors
     ///

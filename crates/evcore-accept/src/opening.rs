@@ -111,10 +111,13 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
         }
         bound => bound.map_err(failed("bind"))?,
     }
-    match SocketFile::at(path).map_err(failed("lstat"))? {
-        AtPath::Socket(file) => Ok(file),
+    match SocketFile::at(path) {
+        Ok(AtPath::Socket(file)) => Ok(file),
         // Nobody listens yet, so another server has taken it for stale.
-        AtPath::Other(_) => Err(Error::listen(address, "bind", Errno::ADDRINUSE)),
+        Ok(AtPath::Other(_)) | Err(Errno::NOENT) => {
+            Err(Error::listen(address, "bind", Errno::ADDRINUSE))
+        }
+        Err(errno) => Err(failed("lstat")(errno)),
     }
 }
 
@@ -147,8 +150,13 @@ fn finish_unix(
     path: &Path,
 ) -> Result<(), (&'static str, Errno)> {
     if let Some(mode) = options.mode {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))
-            .map_err(|error| ("chmod", errno_of(&error)))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| {
+            match errno_of(&error) {
+                // Another server has taken it for stale, as above.
+                Errno::NOENT => ("bind", Errno::ADDRINUSE),
+                errno => ("chmod", errno),
+            }
+        })?;
     }
     listen(fd, as_c_int(options.backlog)).map_err(|errno| ("listen", errno))
 }

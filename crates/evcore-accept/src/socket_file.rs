@@ -13,7 +13,8 @@ use rustix::net::{SocketAddrUnix, connect};
 
 use crate::sys;
 
-/// The file of a Unix [`Listener`](crate::Listener), known well enough to remove it and no other.
+/// The file of a Unix [`Listener`](crate::Listener), known well enough to remove it and no other
+/// that takes its place later.
 ///
 /// Closing a listener leaves its file: the process that closes it may be one of several that share
 /// it. Whoever is the last to serve removes it: a master that outlives its workers, say, unless it
