@@ -10,6 +10,10 @@
     not(evcore_planted),
     allow(unreachable_pub, reason = "public only where it can be planted")
 )]
+#[cfg_attr(
+    evcore_loom,
+    allow(dead_code, reason = "what is planted in shared memory is not built for loom")
+)]
 pub enum Bug {
     /// The lock of the dead is not freed.
     LockOutlives,
