@@ -12,7 +12,10 @@
 )]
 #[cfg_attr(
     evcore_loom,
-    allow(dead_code, reason = "what is planted in shared memory is not built for loom")
+    allow(
+        dead_code,
+        reason = "what is planted in shared memory is not built for loom"
+    )
 )]
 pub enum Bug {
     /// The lock of the dead is not freed.

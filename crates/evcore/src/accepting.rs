@@ -8,12 +8,12 @@ use std::{mem, time::Duration};
 use evcore_accept::{Accept, Backoff, Reserve, Shortage};
 use evcore_balancer::{Duty, Load, Plan};
 use evcore_clock::Clock;
-use evcore_poller::{Interest, Mode, Poller};
+use evcore_poller::Poller;
 use evcore_posted::PostedQueue;
 
 use crate::{
     Accepted, Error, Listen, Result, Stats,
-    naming::listener_key,
+    listeners::Listeners,
     planted::{Bug, is_planted},
     sharing::Sharing,
     timers::NS_PER_MS,
@@ -22,12 +22,11 @@ use crate::{
 /// The listeners of one worker, and all that decides whether they are watched.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
-    listeners: Vec<Door<L>>,
-    sharing: Sharing,
-    // Invariant: from plan to plan, all listeners that do not rest are registered with the poller,
-    // or none is. (That the lock is held is another fact: it is given back every turn, and the
+    // Invariant: from plan to plan, all that do not rest are registered with the poller, or none
+    // is. (That the lock is held is another fact: it is given back every turn, and the
     // registrations stay.)
-    listening: bool,
+    listeners: Listeners<L>,
+    sharing: Sharing,
     /// Listeners that may have clients waiting, in the order of their turns.
     // Invariant: empty while not listening.
     queue: PostedQueue,
@@ -38,19 +37,8 @@ pub(crate) struct Accepting<L> {
     /// The pause for want of descriptors or memory.
     backoff: Backoff,
     reserve: Reserve,
-    /// The pause of those listeners that rest.
-    rest: Backoff,
     /// What accepting met and a step could not tell: the next wait does.
     failure: Option<Error>,
-}
-
-/// A listener, and what has become of it.
-#[derive(Debug)]
-struct Door<L> {
-    listener: L,
-    registered: bool,
-    /// It has failed, and is left alone until the pause is over.
-    rests: bool,
 }
 
 impl<L: Listen> Accepting<L> {
@@ -59,21 +47,14 @@ impl<L: Listen> Accepting<L> {
         if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
             reserve.hold();
         }
-        let listeners = listeners.into_iter().map(|listener| Door {
-            listener,
-            registered: false,
-            rests: false,
-        });
         Self {
-            listeners: listeners.collect(),
+            listeners: Listeners::new(listeners),
             sharing,
-            listening: false,
             queue: PostedQueue::new(),
             left_behind: false,
             allowed: usize::MAX,
             backoff: Backoff::new(),
             reserve,
-            rest: Backoff::new(),
             failure: None,
         }
     }
@@ -88,12 +69,9 @@ impl<L: Listen> Accepting<L> {
         poller: &Poller,
     ) -> Plan {
         self.backoff.expire(now_ms);
-        if self.rest.expire(now_ms) {
-            self.rest_all(false);
-        }
+        self.listeners.wake(now_ms);
         // Without a listener, or out of descriptors, there is no place to put a client either.
-        let can_accept = self.listeners.iter().any(|door| !door.rests);
-        let load = if can_accept && !self.backoff.is_paused(now_ms) {
+        let load = if self.listeners.can_accept() && !self.backoff.is_paused(now_ms) {
             load
         } else {
             full(load)
@@ -102,7 +80,7 @@ impl<L: Listen> Accepting<L> {
         // Whose event is left in the kernel is known to no other worker, if this one leaves.
         let left_waiting = mem::take(&mut self.left_behind)
             || !self.queue.is_empty()
-            || (self.listening && batch_was_full);
+            || (self.is_listening() && batch_was_full);
         let plan = self.sharing.plan(now_ms, load, left_waiting, exclusive);
         self.allowed = plan
             .accepts_at_most
@@ -126,11 +104,11 @@ impl<L: Listen> Accepting<L> {
         if plan.duty == Duty::Resign {
             self.sharing.resign();
         }
-        let again = plan.register_again || self.listeners.iter().any(Door::is_astray);
-        let followed = match (self.listening, plan.listening) {
-            (false, true) => self.listen(poller, plan.exclusive),
+        let again = plan.register_again || self.listeners.have_changed();
+        let followed = match (self.is_listening(), plan.listening) {
+            (false, true) => self.listeners.register(plan.exclusive, poller),
             (true, false) => self.stop_listening(poller),
-            (true, true) if again => self.listen_again(poller, plan.exclusive),
+            (true, true) if again => self.listen_again(plan.exclusive, poller),
             (true, true) | (false, false) => Ok(()),
         };
         match followed {
@@ -143,8 +121,7 @@ impl<L: Listen> Accepting<L> {
                 self.sharing.resign();
                 let least = self.sharing.withdraw().least;
                 stats.calls += u64::from(self.sharing.call(least));
-                self.rest_all(true);
-                self.rest.pause(now_ms);
+                self.listeners.rest_all(now_ms);
             }
         }
         followed
@@ -173,18 +150,17 @@ impl<L: Listen> Accepting<L> {
     }
 
     fn resumes_at_ms(&self) -> Option<u64> {
-        let pauses = [&self.backoff, &self.rest];
-        pauses.into_iter().filter_map(Backoff::resumes_at).min()
+        let pauses = [self.backoff.resumes_at(), self.listeners.wake_at_ms()];
+        pauses.into_iter().flatten().min()
     }
 
-    /// Notes that a listener may have clients. `false`: it has been closed.
+    /// Notes that a listener may have clients. `false`: it has been closed, or rests.
     pub(crate) fn note(&mut self, listener: u32) -> bool {
-        let door = self.listeners.get(listener as usize);
-        let known = door.filter(|_| self.listening);
-        if known.is_some_and(|door| !door.rests) {
+        let known = self.is_listening() && self.listeners.accepts(listener);
+        if known {
             self.queue.post(listener);
         }
-        known.is_some()
+        known
     }
 
     /// The next client, from one listener after the other, so that none keeps the others from
@@ -199,8 +175,7 @@ impl<L: Listen> Accepting<L> {
     ) -> Option<Accepted<L::Stream>> {
         while *left > 0 {
             let id = self.queue.pop()?;
-            let listener = id as usize;
-            match self.listeners[listener].listener.accept() {
+            match self.listeners.accept(id) {
                 Ok(Accept::Connection(stream, peer)) => {
                     *left -= usize::from(!is_planted(Bug::AcceptsUnbounded));
                     stats.accepted += 1;
@@ -209,7 +184,7 @@ impl<L: Listen> Accepting<L> {
                     return Some(Accepted {
                         stream,
                         peer,
-                        listener,
+                        listener: id as usize,
                     });
                 }
                 Ok(Accept::Aborted) => {
@@ -220,14 +195,11 @@ impl<L: Listen> Accepting<L> {
                 Ok(Accept::OutOfDescriptors(shortage)) => {
                     // Somebody waits there still: the next plan calls another worker for him.
                     self.queue.post(id);
-                    self.run_out(listener, shortage, true_ms(clock), stats);
+                    self.run_out(id, shortage, true_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
-                    // It may well stay readable, and must not make the loop spin, nor keep the
-                    // others from their turns.
-                    self.listeners[listener].rests = true;
-                    self.rest.pause(true_ms(clock));
+                    self.listeners.rest(id, true_ms(clock));
                     self.left_behind = true;
                     self.failure.get_or_insert(error.into());
                 }
@@ -270,10 +242,10 @@ impl<L: Listen> Accepting<L> {
 
     /// Closes the listeners for good, and calls another worker in place of this one.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
-        let listened = self.listening;
+        let listened = self.is_listening();
         self.sharing.resign();
-        let stopped = self.stop_listening(poller);
-        self.listeners.clear();
+        self.queue.clear();
+        let closed = self.listeners.close(poller);
         self.reserve = Reserve::none();
         self.release_lock();
         let others = self.sharing.withdraw();
@@ -281,23 +253,22 @@ impl<L: Listen> Accepting<L> {
         if listened || others.called {
             stats.calls += u64::from(self.sharing.call(others.least));
         }
-        stopped
+        closed
     }
 
     pub(crate) fn is_listening(&self) -> bool {
-        self.listening
+        self.listeners.are_registered()
     }
 
     /// There is nothing left to accept with: all listeners pause, and one client learns of it,
     /// unless another worker is seen that has a place for him and answers. (Whoever is called on
     /// the way passes that on with the next plan.)
-    fn run_out(&mut self, listener: usize, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
+    fn run_out(&mut self, listener: u32, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
         let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();
         let is_hopeless = reserve_helps && self.sharing.withdraw().least.is_none();
         if is_hopeless && self.backoff.turns_away(now_ms) {
-            let listener = &self.listeners[listener].listener;
-            let has_come = || matches!(listener.accept(), Ok(Accept::Connection(..)));
+            let has_come = || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
             stats.turned_away += u64::from(self.reserve.lend(has_come) == Some(true));
         }
         stats.accept_pauses += 1;
@@ -312,61 +283,15 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
-    fn rest_all(&mut self, rest: bool) {
-        for door in &mut self.listeners {
-            door.rests = rest;
-        }
-    }
-
-    fn listen(&mut self, poller: &mut Poller, exclusive: bool) -> Result<()> {
-        self.listening = true;
-        for (door, id) in self.listeners.iter_mut().zip(0..) {
-            if door.rests {
-                continue;
-            }
-            if let Err(error) = door.register(listener_key(id), exclusive, poller) {
-                // All or none: the next attempt begins at the first.
-                let _ = self.stop_listening(poller);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
     /// Registers anew, behind all others that listen; who is waiting is reported anew.
-    fn listen_again(&mut self, poller: &mut Poller, exclusive: bool) -> Result<()> {
+    fn listen_again(&mut self, exclusive: bool, poller: &mut Poller) -> Result<()> {
         self.stop_listening(poller)?;
-        self.listen(poller, exclusive)
+        self.listeners.register(exclusive, poller)
     }
 
-    /// Takes every listener out, and tells the first refusal; even then none is registered.
     fn stop_listening(&mut self, poller: &mut Poller) -> Result<()> {
         self.queue.clear();
-        let mut stopped = Ok(());
-        self.listening = false;
-        for (door, id) in self.listeners.iter_mut().zip(0..) {
-            if mem::take(&mut door.registered) {
-                stopped = stopped.and(poller.remove(listener_key(id)));
-            }
-        }
-        Ok(stopped?)
-    }
-}
-
-impl<L: Listen> Door<L> {
-    fn register(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
-        if exclusive {
-            poller.add_exclusive(&self.listener, key, Interest::READ, Mode::Level)?;
-        } else {
-            poller.add(&self.listener, key, Interest::READ, Mode::Level)?;
-        }
-        self.registered = true;
-        Ok(())
-    }
-
-    /// Registered although it rests; or, of a worker that listens, not although it does not.
-    fn is_astray(&self) -> bool {
-        self.registered == self.rests
+        self.listeners.deregister(poller)
     }
 }
 

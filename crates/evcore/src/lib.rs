@@ -50,6 +50,7 @@ mod shutdown;
 mod accepting;
 mod batch;
 mod calls;
+mod listeners;
 mod measures;
 mod naming;
 mod outside;

@@ -1,0 +1,144 @@
+//! The listeners of a worker: whether the poller watches them, and which of them rest.
+//!
+//! One that fails rests for a while: it may well stay readable, and must neither make the loop spin
+//! nor keep the others from their turns. That pause is not the one for want of descriptors, which
+//! ends when one is closed: no listener is mended by that.
+
+use std::mem;
+
+use evcore_accept::{Accept, Backoff, Error as AcceptError};
+use evcore_poller::{Interest, Mode, Poller};
+
+use crate::{Listen, Result, naming::listener_key};
+
+/// All listeners of one worker, by their numbers.
+#[derive(Debug)]
+pub(crate) struct Listeners<L> {
+    all: Vec<Kept<L>>,
+    // Invariant: where it is false, none is registered with the poller.
+    registered: bool,
+    /// The pause of those that rest.
+    pause: Backoff,
+}
+
+/// A listener, and what has become of it.
+#[derive(Debug)]
+struct Kept<L> {
+    listener: L,
+    registered: bool,
+    rests: bool,
+}
+
+impl<L: Listen> Listeners<L> {
+    pub(crate) fn new(listeners: Vec<L>) -> Self {
+        let kept = listeners.into_iter().map(|listener| Kept {
+            listener,
+            registered: false,
+            rests: false,
+        });
+        Self {
+            all: kept.collect(),
+            registered: false,
+            pause: Backoff::new(),
+        }
+    }
+
+    /// Registers those that do not rest; an error leaves none registered. To be called where none
+    /// is.
+    pub(crate) fn register(&mut self, exclusive: bool, poller: &mut Poller) -> Result<()> {
+        self.registered = true;
+        for (kept, id) in self.all.iter_mut().zip(0..) {
+            if kept.rests {
+                continue;
+            }
+            if let Err(error) = kept.register(listener_key(id), exclusive, poller) {
+                let _ = self.deregister(poller);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes every one out, and tells the first refusal; even then none is registered.
+    pub(crate) fn deregister(&mut self, poller: &mut Poller) -> Result<()> {
+        self.registered = false;
+        let mut first = Ok(());
+        for (kept, id) in self.all.iter_mut().zip(0..) {
+            if mem::take(&mut kept.registered) {
+                first = first.and(poller.remove(listener_key(id)));
+            }
+        }
+        Ok(first?)
+    }
+
+    /// Closes them all.
+    pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
+        let deregistered = self.deregister(poller);
+        self.all.clear();
+        deregistered
+    }
+
+    pub(crate) fn accept(&self, id: u32) -> Result<Accept<L::Stream>, AcceptError> {
+        self.all[id as usize].listener.accept()
+    }
+
+    /// Lets one rest that has failed: from now on it is not to be accepted from.
+    pub(crate) fn rest(&mut self, id: u32, now_ms: u64) {
+        self.all[id as usize].rests = true;
+        self.pause.pause(now_ms);
+    }
+
+    /// Lets all rest.
+    pub(crate) fn rest_all(&mut self, now_ms: u64) {
+        self.all.iter_mut().for_each(|kept| kept.rests = true);
+        self.pause.pause(now_ms);
+    }
+
+    /// Ends the rest of all when it is time to.
+    pub(crate) fn wake(&mut self, now_ms: u64) {
+        if self.pause.expire(now_ms) {
+            self.all.iter_mut().for_each(|kept| kept.rests = false);
+        }
+    }
+
+    /// When those that rest do so no longer.
+    pub(crate) fn wake_at_ms(&self) -> Option<u64> {
+        self.pause.resumes_at()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether this worker listens, by those that do not rest.
+    pub(crate) fn are_registered(&self) -> bool {
+        self.registered
+    }
+
+    /// Whether there is any that does not rest.
+    pub(crate) fn can_accept(&self) -> bool {
+        self.all.iter().any(|kept| !kept.rests)
+    }
+
+    /// Whether this one exists, and does not rest.
+    pub(crate) fn accepts(&self, id: u32) -> bool {
+        self.all.get(id as usize).is_some_and(|kept| !kept.rests)
+    }
+
+    /// Of listeners that are registered: one was that rests now, or was not that does so no longer.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.all.iter().any(|kept| kept.registered == kept.rests)
+    }
+}
+
+impl<L: Listen> Kept<L> {
+    fn register(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
+        if exclusive {
+            poller.add_exclusive(&self.listener, key, Interest::READ, Mode::Level)?;
+        } else {
+            poller.add(&self.listener, key, Interest::READ, Mode::Level)?;
+        }
+        self.registered = true;
+        Ok(())
+    }
+}
