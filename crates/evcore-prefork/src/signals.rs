@@ -14,7 +14,7 @@
 )]
 
 use std::{
-    mem::MaybeUninit,
+    mem::{self, MaybeUninit},
     os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
     ptr,
     sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering},
@@ -65,7 +65,10 @@ const ORDER_SIGNALS: [(c_int, Order); 3] = [
     (libc::SIGWINCH, Order::Rest),
 ];
 
-/// What this module handles, for the mask.
+/// What a worker without a master heeds.
+const SOLO: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1];
+
+/// What this module handles.
 const ALL: [c_int; 9] = [
     libc::SIGTERM,
     libc::SIGINT,
@@ -88,7 +91,7 @@ pub(crate) struct Handlers {
 }
 
 impl Handlers {
-    /// Takes what any worker heeds, and unblocks all that this module handles.
+    /// Takes what any worker heeds. What was blocked stays so: what is pending needs its handler.
     pub(crate) fn install() -> Result<Self> {
         if TAKEN.swap(true, Ordering::AcqRel) {
             return Err(Error::InUse);
@@ -103,11 +106,11 @@ impl Handlers {
         }
         let reopen = || ring(HERE.reopen());
         handlers.for_all.push(register(libc::SIGUSR1, reopen)?);
-        unblock();
         Ok(handlers)
     }
 
     /// Takes what a master heeds too, and what its workers will need: IO does nothing in a master.
+    /// Then unblocks all of it, with what came while it was blocked.
     pub(crate) fn command(&mut self) -> Result<()> {
         for (signal, order) in ORDER_SIGNALS {
             let id = register(signal, move || note_order(order))?;
@@ -116,6 +119,7 @@ impl Handlers {
         let child = || ring(HERE.bell());
         self.for_a_master.push(register(libc::SIGCHLD, child)?);
         self.for_all.push(register(libc::SIGIO, follow_master)?);
+        unblock();
         Ok(())
     }
 
@@ -127,9 +131,11 @@ impl Handlers {
         forget();
     }
 
-    /// Keeps the handlers for as long as the process lives.
-    pub(crate) fn keep(self) {
-        std::mem::forget(self);
+    /// Keeps the handlers for as long as the process lives, and unblocks what they heed without a
+    /// master's: of the others, the application may wait for what it has blocked.
+    pub(crate) fn serve_alone(self) {
+        mem::forget(self);
+        mask(libc::SIG_UNBLOCK, &SOLO);
     }
 }
 
@@ -198,12 +204,12 @@ fn ring(fd: Option<RawFd>) {
 
 /// Holds back the signals that this module handles.
 pub(crate) fn block() {
-    mask(libc::SIG_BLOCK);
+    mask(libc::SIG_BLOCK, &ALL);
 }
 
 /// Lets them through, those first that were held back.
 pub(crate) fn unblock() {
-    mask(libc::SIG_UNBLOCK);
+    mask(libc::SIG_UNBLOCK, &ALL);
 }
 
 fn note_order(order: Order) {
@@ -233,13 +239,13 @@ fn register(signal: c_int, action: impl Fn() + Sync + Send + 'static) -> Result<
     unsafe { low_level::register(signal, action) }.map_err(Error::os("sigaction"))
 }
 
-fn mask(how: c_int) {
+fn mask(how: c_int, signals: &[c_int]) {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the pointer is to memory for a set, which this call may fill.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: `sigemptyset` has just filled it, and cannot fail.
     let mut set = unsafe { set.assume_init() };
-    for signal in ALL {
+    for &signal in signals {
         // SAFETY: `set` is a set, and `signal` the number of a signal.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }

@@ -93,8 +93,8 @@ impl Worker {
     ///
     /// For a server that serves in the process it was started in, by the code that its workers
     /// would run. The process may have threads. Its handlers stay for as long as it lives, and
-    /// TERM, INT, QUIT and USR1 are unblocked for the calling thread. HUP, USR2 and WINCH, which
-    /// are for masters, keep the effect that they had.
+    /// TERM, INT, QUIT and USR1 are unblocked for the calling thread. All other signals, also those
+    /// that are for masters, keep the effect that they had, and stay blocked if they were.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Worker {
     /// # Ok::<(), evcore_prefork::Error>(())
     /// ```
     pub fn solo() -> Result<Self> {
-        Handlers::install()?.keep();
+        Handlers::install()?.serve_alone();
         Ok(Self::new(0, 0, Post::Solo))
     }
 

@@ -1,5 +1,6 @@
 //! What the server under test does, by the name of the scene.
 
+mod held_back;
 mod reload;
 pub(crate) mod terminal;
 mod threads;
@@ -74,7 +75,10 @@ pub(crate) fn play(scene: &str) {
             run(talkative(1), finish);
         }
         other => {
-            let known = reload::play(other) || upgrade::play(other) || threads::play(other);
+            let known = held_back::play(other)
+                || reload::play(other)
+                || upgrade::play(other)
+                || threads::play(other);
             assert!(known, "no scene is called {other:?}");
         }
     }

@@ -1,5 +1,6 @@
 //! What must hold, each as a sentence.
 
+mod held_back;
 mod reload;
 // Where rustix tells the name of a new terminal.
 #[cfg(not(any(target_os = "netbsd", target_os = "openbsd")))]
@@ -19,6 +20,7 @@ pub(crate) type Test = (&'static str, fn());
 /// All tests.
 pub(crate) const ALL: &[&[Test]] = &[
     TESTS,
+    held_back::TESTS,
     reload::TESTS,
     upgrade::TESTS,
     threads::TESTS,

@@ -28,7 +28,7 @@ pub(super) fn play(scene: &str) -> bool {
 }
 
 /// Prints what the hooks are told.
-fn talkative<'a>(workers: usize) -> Threads<'a> {
+pub(super) fn talkative<'a>(workers: usize) -> Threads<'a> {
     Threads::new(workers)
         .on_start(|index| println!("started {index}"))
         .on_exit(|dead| println!("ended {} {}", dead.index, dead.end))
@@ -36,7 +36,7 @@ fn talkative<'a>(workers: usize) -> Threads<'a> {
         .on_reopen(|| println!("reopened in the master"))
 }
 
-fn run(threads: Threads<'_>, work: impl Fn(Worker) -> i32 + Send + Sync + 'static) {
+pub(super) fn run(threads: Threads<'_>, work: impl Fn(Worker) -> i32 + Send + Sync + 'static) {
     match threads.run(work) {
         Ok(outcome) => println!("outcome {outcome:?}"),
         Err(error) => println!("error {error}"),
