@@ -139,6 +139,27 @@ fn what_is_at_the_path_already_is_said_in_one_line() {
     assert!(found.file_type().is_socket());
 }
 
+#[test]
+fn a_start_that_fails_leaves_no_file() {
+    let dir = Scratch::new("fails");
+    let path = socket(&dir);
+    let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = other.local_addr().expect("it has one").to_string();
+    let missing = dir.path().join("no/such");
+    let missing = missing.to_str().expect("a text");
+    for (option, value) in [
+        ("--listen", taken.as_str()),
+        ("--access-log", missing),
+        ("--pid", missing),
+    ] {
+        let mut command = Command::new(httpd());
+        command.args(["--listen", &unix(&path), option, value]);
+        let output = command.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{option}: {output:?}");
+        assert!(!path.exists(), "{option}");
+    }
+}
+
 /// A server that inherits this listener, as a new binary does, and is to listen at `asked`.
 fn inheriting(listener: TcpListener, asked: &str) -> Server {
     inheriting_from(Command::new(httpd()), listener.into(), asked)

@@ -3,29 +3,20 @@
 
 use std::error::Error;
 
-use evcore::{
-    Listener,
-    accept::{Address, SocketFile},
-    balancer::Policy,
-};
+use evcore::{Listener, accept::Address, balancer::Policy};
 use evcore_prefork::inherited;
 
-use crate::{log::log, options::Options};
+use crate::{log::log, options::Options, socket_files::SocketFiles};
 
-/// What there is to listen at, and what was taken over with it.
-#[derive(Debug)]
-pub struct Opened {
-    /// A set of listeners for all workers; or, with `reuseport`, one for each.
-    pub sets: Vec<Vec<Listener>>,
-    /// The files of Unix sockets at which only an older binary listens, if anybody.
-    pub left_over: Vec<SocketFile>,
-}
-
-/// Opens all listeners.
+/// Opens all listeners: a set for all workers; or, with `reuseport`, one for each. Their files are
+/// added to `files`, also where not all of them can be opened.
 ///
 /// They are all made before any worker, so that they stay open when one goes: whoever waits at a
 /// listener that is closed is sent away.
-pub fn open(options: &Options) -> Result<Opened, Box<dyn Error>> {
+pub fn open(
+    options: &Options,
+    files: &mut SocketFiles,
+) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
     let spread_by_kernel = options.policy == Policy::ReusePort;
     let sets = if spread_by_kernel { options.workers } else { 1 };
     let mut legacy = Legacy(inherited_listeners()?);
@@ -35,23 +26,17 @@ pub fn open(options: &Options) -> Result<Opened, Box<dyn Error>> {
         let claimed = legacy.claim(&addresses).into_iter();
         let set = claimed.zip(&addresses).map(|(claimed, address)| {
             let bind = || Listener::builder().reuse_port(spread_by_kernel);
-            claimed.map_or_else(|| bind().bind(address.clone()), Ok)
+            let listener = claimed.map_or_else(|| bind().bind(address.clone()), Ok)?;
+            files.add(&listener);
+            Ok(listener)
         });
-        let set = set.collect::<Result<Vec<_>, _>>()?;
+        let set = set.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         // Where port 0 was asked for, the others listen at the one that came of it.
         addresses = set.iter().map(Listener::local_addr).cloned().collect();
         all.push(set);
     }
-    Ok(Opened {
-        left_over: legacy.close(&files(&all[0])),
-        sets: all,
-    })
-}
-
-/// What Unix listeners leave behind.
-pub fn files(listeners: &[Listener]) -> Vec<SocketFile> {
-    let files = listeners.iter().filter_map(Listener::file);
-    files.cloned().collect()
+    legacy.close(files);
+    Ok(all)
 }
 
 /// Says where the server listens, the first time that it is called: when signals are heeded, since
@@ -62,16 +47,6 @@ pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
     move || {
         for address in addresses.drain(..) {
             log(format_args!("listening on {address}"));
-        }
-    }
-}
-
-/// Removes what Unix sockets leave behind: workers do not, since others share the listeners.
-pub fn remove(files: &[SocketFile]) {
-    for file in files {
-        if let Err(error) = file.remove() {
-            let path = file.path().display();
-            log(format_args!("httpd: cannot remove {path}: {error}"));
         }
     }
 }
@@ -97,15 +72,13 @@ impl Legacy {
         claimed
     }
 
-    /// Closes those that nobody has claimed, and returns the files of theirs that are not `in_use`.
-    fn close(self, in_use: &[SocketFile]) -> Vec<SocketFile> {
+    /// Closes those that nobody has claimed.
+    fn close(self, files: &mut SocketFiles) {
         for listener in &self.0 {
             let address = listener.local_addr();
             log(format_args!("httpd: no longer listening on {address}"));
+            files.add_left_over(listener);
         }
-        let mut left_over = files(&self.0);
-        left_over.retain(|file| !in_use.contains(file));
-        left_over
     }
 
     /// The first at an address that will do.

@@ -5,8 +5,8 @@
 //! - `options`: what the command line may say;
 //! - `master`: what starts workers, as processes or as threads, and hears of them; `pid_file`: how
 //!   others find it;
-//! - `listeners`: where they come from; `descriptors`: how many of them and of all else there may
-//!   be;
+//! - `listeners`: where they come from; `socket_files`: what they leave behind; `descriptors`: how
+//!   many of them and of all else there may be;
 //! - `worker`: one worker on sockets: its loop, and what signals do to it;
 //! - `server`: what it serves: the loop, and the table of connections;
 //! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
@@ -43,20 +43,21 @@ mod scripted;
 mod sending;
 mod server;
 mod site;
+mod socket_files;
 mod status_json;
 mod worker;
 
 use std::{error::Error, process::ExitCode};
 
 use evcore::balancer::{AcceptMutex, Board, Peers};
-use evcore_prefork::{Worker, predecessor_lives};
+use evcore_prefork::Worker;
 
 use access_log::AccessLog;
 use figures::FigureSheet;
-use listeners::Opened;
 use log::log;
 use options::{Asked, Options};
 use pid_file::PidFile;
+use socket_files::SocketFiles;
 use worker::Shared;
 
 fn main() -> ExitCode {
@@ -78,36 +79,27 @@ fn main() -> ExitCode {
 
 fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     descriptors::make_room(&options)?;
-    let Opened { sets, left_over } = listeners::open(&options)?;
+    if let Some(path) = &options.access_log {
+        // Each worker opens it for itself; but a bad path is to be told once, and now.
+        AccessLog::open(path)?;
+    }
+    // Before them, so that none of their files stays where something fails.
+    let mut files = SocketFiles::default();
     let shared = Shared {
-        listeners: sets,
+        listeners: listeners::open(&options, &mut files)?,
         board: Board::shared(master::seats(&options))?,
         figures: FigureSheet::shared(master::seats(&options))?,
         mutex: AcceptMutex::shared()?,
         peers: Peers::new(master::peers(&options))?,
         options,
     };
-    if let Some(path) = &shared.options.access_log {
-        // Each worker opens it for itself; but a bad path is to be told once, and now.
-        AccessLog::open(path)?;
-    }
     let pid_file = shared.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::write).transpose()?;
-    let files = listeners::files(&shared.listeners[0]);
-    let (status, listeners_are_ours) = match shared.options.workers {
-        0 => (serve_here(shared)?, true),
-        _ if shared.options.threads => master::with_threads(shared)?,
-        _ => master::with_processes(shared, pid_file)?,
-    };
-    // A predecessor that lives takes over again, by the same files.
-    if !predecessor_lives() {
-        // A successor knows nothing of what was not passed on to it.
-        listeners::remove(&left_over);
-        if listeners_are_ours {
-            listeners::remove(&files);
-        }
+    match shared.options.workers {
+        0 => serve_here(shared),
+        _ if shared.options.threads => master::with_threads(shared),
+        _ => master::with_processes(shared, pid_file, &files),
     }
-    Ok(status)
 }
 
 /// No master: this process serves.

@@ -1,24 +1,18 @@
 //! What the master does: it starts workers, as processes or as threads, and hears of them.
 
-use std::{
-    cell::{Cell, RefCell},
-    error::Error,
-    process::ExitCode,
-};
+use std::{cell::RefCell, error::Error, process::ExitCode};
 
 use evcore::balancer::Peers;
-use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Upgrade, Worker};
+use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Worker};
 
 use crate::{
     listeners,
     log::log,
     options::Options,
     pid_file::PidFile,
+    socket_files::SocketFiles,
     worker::{self, Shared},
 };
-
-/// Whether the listeners are still this server's when it has ended, or a new binary's.
-pub type Ended = (ExitCode, bool);
 
 /// How many workers may live at once, old and new: so many lines has the board.
 pub fn seats(options: &Options) -> usize {
@@ -38,9 +32,12 @@ pub fn peers(options: &Options) -> usize {
 }
 
 /// Workers as processes, which the master replaces.
-pub fn with_processes(shared: Shared, pid_file: Option<PidFile>) -> Result<Ended, Box<dyn Error>> {
+pub fn with_processes(
+    shared: Shared,
+    pid_file: Option<PidFile>,
+    files: &SocketFiles,
+) -> Result<ExitCode, Box<dyn Error>> {
     let pid_file = RefCell::new(pid_file);
-    let passed_on = Cell::new(false);
     let after_death = after_death(&shared);
     let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
@@ -60,7 +57,7 @@ pub fn with_processes(shared: Shared, pid_file: Option<PidFile>) -> Result<Ended
             if let Some(file) = pid_file.borrow_mut().as_mut() {
                 file.follow(upgrade);
             }
-            passed_on.set(matches!(upgrade, Upgrade::Started(_)));
+            files.follow(upgrade);
         });
     for listener in shared.listeners.iter().flatten() {
         supervisor = supervisor.inherit(listener)?;
@@ -69,11 +66,11 @@ pub fn with_processes(shared: Shared, pid_file: Option<PidFile>) -> Result<Ended
         supervisor = supervisor.affinity(affinity);
     }
     let outcome = supervisor.run(move |worker| work(worker, shared))?;
-    Ok((status(outcome), !passed_on.get()))
+    Ok(status(outcome))
 }
 
 /// Workers as threads of this process.
-pub fn with_threads(shared: Shared) -> Result<Ended, Box<dyn Error>> {
+pub fn with_threads(shared: Shared) -> Result<ExitCode, Box<dyn Error>> {
     let after_death = after_death(&shared);
     let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
@@ -97,7 +94,7 @@ pub fn with_threads(shared: Shared) -> Result<Ended, Box<dyn Error>> {
             1
         }
     })?;
-    Ok((status(outcome), true))
+    Ok(status(outcome))
 }
 
 /// Frees what a dead worker held in shared memory.
