@@ -1,0 +1,63 @@
+//! How many descriptors it takes to serve: said before anything is started.
+
+use std::process::{Command, Output};
+
+use evcore_tests::{Server, httpd};
+
+use crate::options::assert_refusal;
+
+/// The ways in which workers are started, each of which takes descriptors of its own.
+const SETUPS: [&[&str]; 6] = [
+    &["--workers", "0"],
+    &["--workers", "1"],
+    &["--workers", "2"],
+    &["--workers", "3", "--accept", "reuseport"],
+    &["--threads", "2", "--accept", "reuseport"],
+    &["--threads", "3", "--listen", "127.0.0.1:0"],
+];
+
+#[test]
+fn too_few_descriptors_are_said_in_one_line_before_anything_is_started() {
+    for setup in SETUPS {
+        let options = [&["--listen", "127.0.0.1:0"], setup].concat();
+        let least = with_inherited(3 + takes(&options));
+        // One fewer is not enough, and so many are.
+        let output = limited(least - 1, &options);
+        assert_refusal(&output, &options, 1, &["descriptors", "ulimit -n"]);
+        let server = Server::start_limited(least, setup);
+        assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
+    }
+}
+
+/// How many descriptors a server that may have but a few says that it takes.
+fn takes(options: &[&str]) -> u32 {
+    let output = limited(8, options);
+    let named = ["the first client takes ", "fewer workers"];
+    let said = assert_refusal(&output, options, 1, &named);
+    let number = said.split(named[0]).nth(1).expect("it is named");
+    let number = number.split(' ').next().expect("some text");
+    number.parse().expect("a number")
+}
+
+/// The limit that leaves so many, beside what this test passes on of what it has inherited itself.
+fn with_inherited(mut limit: u32) -> u32 {
+    const CLOEXEC: u32 = 0o2_000_000;
+    let flags = |number: u32| {
+        let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+        let flags = about.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        u32::from_str_radix(flags.trim(), 8).ok()
+    };
+    let mut number = 3;
+    while number < limit {
+        limit += u32::from(flags(number).is_some_and(|flags| flags & CLOEXEC == 0));
+        number += 1;
+    }
+    limit
+}
+
+fn limited(descriptors: u32, options: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    let limit = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"");
+    command.args(["-c", &limit]).arg(httpd()).args(options);
+    command.output().expect("it runs")
+}
