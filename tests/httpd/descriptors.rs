@@ -2,15 +2,25 @@
 
 use std::process::{Command, Output};
 
-use evcore_tests::{Server, httpd};
+use evcore_tests::{Server, eventually, httpd};
+use rustix::process::Signal;
 
 use crate::options::assert_refusal;
 
 /// The ways in which workers are started, each of which takes descriptors of its own.
-const SETUPS: [&[&str]; 6] = [
+const SETUPS: [&[&str]; 8] = [
     &["--workers", "0"],
+    &[
+        "--workers",
+        "0",
+        "--access-log",
+        "-",
+        "--timer-resolution",
+        "10",
+    ],
     &["--workers", "1"],
     &["--workers", "2"],
+    &["--workers", "10"],
     &["--workers", "3", "--accept", "reuseport"],
     &["--threads", "2", "--accept", "reuseport"],
     &["--threads", "3", "--listen", "127.0.0.1:0"],
@@ -32,11 +42,25 @@ fn too_few_descriptors_are_said_in_one_line_before_anything_is_started() {
 /// How many descriptors a server that may have but a few says that it takes.
 fn takes(options: &[&str]) -> u32 {
     let output = limited(8, options);
-    let named = ["the first client takes ", "fewer workers"];
+    let named = [" descriptors are the least", "fewer workers"];
     let said = assert_refusal(&output, options, 1, &named);
-    let number = said.split(named[0]).nth(1).expect("it is named");
-    let number = number.split(' ').next().expect("some text");
+    let before = said.split(named[0]).next().expect("it is named");
+    let number = before.rsplit(' ').next().expect("some text");
     number.parse().expect("a number")
+}
+
+#[test]
+fn a_server_that_has_enough_descriptors_to_start_has_enough_to_reload() {
+    for setup in SETUPS.iter().filter(|setup| setup[1] != "0") {
+        let options = [&["--listen", "127.0.0.1:0"], *setup].concat();
+        let least = with_inherited(3 + takes(&options));
+        let server = Server::start_limited(least, setup);
+        server.signal(Signal::HUP);
+        eventually(&format!("{setup:?} reloads"), || {
+            server.log().contains("reload: Done")
+        });
+        assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
+    }
 }
 
 /// The limit that leaves so many, beside what this test passes on of what it has inherited itself.

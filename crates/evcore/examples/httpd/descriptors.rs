@@ -14,14 +14,14 @@ use crate::{log::log, master, options::Options};
 /// What a master has for itself: its bell, of two ends, and one of them twice for a moment.
 const MASTER: u64 = 3;
 
-/// What a worker has for itself: its poller, its waker, for signals once more, and its reserve.
-const WORKER: u64 = 4;
+/// What ties a worker to its master.
+const LEASH: u64 = 1;
 
 /// Raises the soft limit as far as the connections need and the hard limit allows.
 ///
 /// # Errors
 ///
-/// If there is not room for what it takes to serve one client; or the system's.
+/// If there is not room for what it takes to serve one client, and to reload; or the system's.
 pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let allowed = maximum.unwrap_or(u64::MAX);
@@ -32,8 +32,8 @@ pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     rehearse(least(options))?;
     if allowed < wanted {
         log(format_args!(
-            "httpd: at most {allowed} descriptors are allowed: clients beyond that wait, \
-             although --connections {} would take them",
+            "httpd: at most {allowed} descriptors are allowed, and {wanted} are wanted: clients \
+             may have to wait, although --connections {} would take them, and so may reloads",
             options.connections
         ));
     }
@@ -50,7 +50,7 @@ fn rehearse(count: u64) -> Result<(), String> {
             Ok(one) => held.push(one),
             Err(error) => {
                 return Err(format!(
-                    "the first client takes {count} descriptors, and after {} it is: {error}; \
+                    "{count} descriptors are the least that it takes, and after {} it is: {error}; \
                      raise the limit (ulimit -n), or ask for fewer workers",
                     held.len(),
                 ));
@@ -79,26 +79,43 @@ fn listeners(options: &Options) -> u64 {
     (sets * options.listen.len()) as u64
 }
 
-/// What it takes to serve one client, in the process that has the most. (Where the system has no
-/// eventfd, calls and wakes take some more.)
+/// What it takes to serve one client, and new workers beside the old ones: who could not reload is
+/// not to find that out when it is to.
 fn least(options: &Options) -> u64 {
-    let workers = options.workers as u64;
-    let served = WORKER + 1;
-    let of_its_own = match options.workers {
-        0 => served,
-        // Each has the listeners of its own.
-        _ if options.threads => MASTER + workers * (WORKER + options.listen.len() as u64) + 1,
-        // The master has the listeners twice, to pass them on; and for each worker a leash, which
-        // has two ends until the worker has put it on.
-        _ => (served + 1).max(MASTER + listeners(options) + workers + 1),
-    };
-    shared(options) + of_its_own
+    open_at_once(options, 2 * options.workers, 1)
 }
 
-/// What it takes to serve as many clients as are to be served at once.
+/// What it takes to serve as many clients as are to be served at once, and as many workers as there
+/// can be, most of whom finish.
 fn wanted(options: &Options) -> u64 {
     /// Files of a moment, and what the system takes besides.
     const BESIDES: u64 = 16;
     let here = if options.threads { options.workers } else { 1 };
-    least(options) + u64::from(options.connections) * here as u64 + BESIDES
+    let clients = u64::from(options.connections) * here as u64;
+    open_at_once(options, master::seats(options), clients) + BESIDES
+}
+
+/// What is open in the process that has the most, where so many workers live and a process has so
+/// many clients. (Where the system has no eventfd, calls and wakes take some more.)
+fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
+    let workers = workers as u64;
+    let worker = worker(options);
+    let of_its_own = match options.workers {
+        0 => worker + clients,
+        // Each has the listeners of its own.
+        _ if options.threads => MASTER + workers * (worker + options.listen.len() as u64) + clients,
+        // The master has the listeners twice, to pass them on; and a leash of each worker, which
+        // has two ends until the worker has put it on.
+        _ => (LEASH + worker + clients).max(MASTER + listeners(options) + LEASH * workers + 1),
+    };
+    shared(options) + of_its_own
+}
+
+/// What a worker has for itself.
+fn worker(options: &Options) -> u64 {
+    /// Its poller, its waker, for signals once more, and its reserve.
+    const ALWAYS: u64 = 4;
+    let log = u64::from(options.access_log.is_some());
+    let ticker = u64::from(options.timer_resolution.is_some());
+    ALWAYS + log + ticker
 }
