@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use evcore_tests::{Server, eventually, httpd};
+use evcore_tests::{Server, eventually, httpd, signal_to};
 use rustix::process::Signal;
 
 use crate::options::assert_refusal;
@@ -61,6 +61,35 @@ fn a_server_that_has_enough_descriptors_to_start_has_enough_to_reload() {
         });
         assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
     }
+}
+
+#[test]
+fn a_worker_that_cannot_be_started_is_told_of_and_comes_when_there_is_room() {
+    let setup = ["--workers", "1"];
+    let options = [&["--listen", "127.0.0.1:0"], &setup[..]].concat();
+    let server = Server::start_limited(with_inherited(3 + takes(&options)), &setup);
+    let says = |what: &str, times: usize| {
+        eventually(what, || server.log().matches(what).count() == times);
+    };
+    let mut kept_busy = Vec::new();
+    for reloads in 1..=2 {
+        let mut client = server.connect();
+        let old = client.worker();
+        client.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
+        server.signal(Signal::HUP);
+        says("reload: Done", reloads);
+        kept_busy.push((client, old));
+    }
+    // Two that finish and one that serves are as many as there is room for.
+    server.signal(Signal::HUP);
+    eventually("it says so", || {
+        server.log().contains("worker 0 cannot be started")
+    });
+    assert_eq!(server.connect().get("/").status, 200);
+    for (_, old) in kept_busy {
+        signal_to(old, Signal::KILL);
+    }
+    says("reload: Done", 3);
 }
 
 /// The limit that leaves so many, beside what this test passes on of what it has inherited itself.

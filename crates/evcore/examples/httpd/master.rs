@@ -1,6 +1,6 @@
 //! What the master does: it starts workers, as processes or as threads, and hears of them.
 
-use std::{cell::RefCell, error::Error, process::ExitCode};
+use std::{cell::RefCell, error::Error, io, process::ExitCode};
 
 use evcore::balancer::Peers;
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Worker};
@@ -51,6 +51,7 @@ pub fn with_processes(
                 log(format_args!("httpd: {dead}"));
             }
         })
+        .on_fork_error(not_started)
         .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")))
         .on_upgrade(|upgrade| {
             log(format_args!("httpd: {upgrade}"));
@@ -83,6 +84,7 @@ pub fn with_threads(shared: Shared) -> Result<ExitCode, Box<dyn Error>> {
                 log(format_args!("httpd: {dead}"));
             }
         })
+        .on_start_error(not_started)
         .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")));
     if let Some(affinity) = options.affinity.clone() {
         threads = threads.affinity(affinity);
@@ -108,6 +110,12 @@ fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
         board.reset_gauges(seat);
         figures.clear(seat);
     }
+}
+
+fn not_started(index: usize, error: &io::Error) {
+    log(format_args!(
+        "httpd: worker {index} cannot be started, which is tried again: {error}"
+    ));
 }
 
 fn status(outcome: Outcome) -> ExitCode {
