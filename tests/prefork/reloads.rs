@@ -69,6 +69,39 @@ fn a_signal_that_comes_as_soon_as_the_server_says_that_it_listens_is_heeded() {
 }
 
 #[test]
+fn a_signal_that_comes_as_soon_as_the_pid_file_is_there_is_heeded() {
+    let directory = Directory::new("early-signal");
+    let file = directory.0.join("pid");
+    let path = file.to_str().expect("a text");
+    for (option, workers) in [("--workers", "1"), ("--threads", "1"), ("--workers", "0")] {
+        let signal = if workers == "0" {
+            Signal::QUIT
+        } else {
+            Signal::HUP
+        };
+        for _ in 0..20 {
+            let mut server = thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut pid = None;
+                    eventually("the file is there", || {
+                        pid = pid_in(&file);
+                        pid.is_some()
+                    });
+                    signal_to(pid.expect("just found"), signal);
+                });
+                Server::start(&[option, workers, "--pid", path])
+            });
+            if signal == Signal::HUP {
+                eventually("it reloads", || server.log().contains("reload: Done"));
+                server.signal(Signal::QUIT);
+            }
+            assert!(server.wait().success());
+            assert!(!file.exists());
+        }
+    }
+}
+
+#[test]
 fn a_hundred_reloads_refuse_and_reset_nobody() {
     reloads_refuse_and_reset_nobody(100, &["--workers", "2"]);
     reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", "off"]);

@@ -94,17 +94,18 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         options,
     };
     let pid_file = shared.options.pid_file.as_deref();
-    let pid_file = pid_file.map(PidFile::write).transpose()?;
+    let pid_file = pid_file.map(PidFile::prepare).transpose()?;
     match shared.options.workers {
-        0 => serve_here(shared),
-        _ if shared.options.threads => master::with_threads(shared),
+        0 => serve_here(shared, pid_file),
+        _ if shared.options.threads => master::with_threads(shared, pid_file),
         _ => master::with_processes(shared, pid_file, &files),
     }
 }
 
 /// No master: this process serves.
-fn serve_here(shared: Shared) -> Result<ExitCode, Box<dyn Error>> {
+fn serve_here(shared: Shared, mut pid_file: Option<PidFile>) -> Result<ExitCode, Box<dyn Error>> {
     let worker = Worker::solo()?;
+    pid_file.iter_mut().for_each(PidFile::show);
     listeners::announcement(&shared.listeners[0])();
     worker::run(worker::server(&worker, shared)?, &worker)?;
     Ok(ExitCode::SUCCESS)

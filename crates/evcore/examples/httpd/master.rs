@@ -44,7 +44,10 @@ pub fn with_processes(
     let mut supervisor = Supervisor::new(options.workers)
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
-        .on_start(move |_index, _pid| announce())
+        .on_start(|_index, _pid| {
+            pid_file.borrow_mut().iter_mut().for_each(PidFile::show);
+            announce();
+        })
         .on_exit(move |dead| {
             after_death(dead.seat);
             if !dead.status.is_some_and(|status| status.success()) {
@@ -55,9 +58,8 @@ pub fn with_processes(
         .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")))
         .on_upgrade(|upgrade| {
             log(format_args!("httpd: {upgrade}"));
-            if let Some(file) = pid_file.borrow_mut().as_mut() {
-                file.follow(upgrade);
-            }
+            let mut pid_file = pid_file.borrow_mut();
+            pid_file.iter_mut().for_each(|file| file.follow(upgrade));
             files.follow(upgrade);
         });
     for listener in shared.listeners.iter().flatten() {
@@ -71,13 +73,19 @@ pub fn with_processes(
 }
 
 /// Workers as threads of this process.
-pub fn with_threads(shared: Shared) -> Result<ExitCode, Box<dyn Error>> {
+pub fn with_threads(
+    shared: Shared,
+    mut pid_file: Option<PidFile>,
+) -> Result<ExitCode, Box<dyn Error>> {
     let after_death = after_death(&shared);
     let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
     let mut threads = Threads::new(options.workers)
         .stop_timeout(options.shutdown_timeout * 2)
-        .on_start(move |_index| announce())
+        .on_start(|_index| {
+            pid_file.iter_mut().for_each(PidFile::show);
+            announce();
+        })
         .on_exit(move |dead| {
             after_death(dead.seat);
             if dead.end != ThreadEnd::Returned(0) {

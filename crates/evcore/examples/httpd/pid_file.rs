@@ -1,4 +1,5 @@
-//! The file that tells the master's process id, and where it goes while a new binary has one too.
+//! The file that tells the master's process id: when it appears, and where it goes while a new
+//! binary has one too.
 
 use std::{
     ffi::OsString,
@@ -14,46 +15,82 @@ use crate::log::log;
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
-    /// Whether it stands aside for that of a new binary.
-    is_aside: bool,
+    place: Place,
+}
+
+/// Where the file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Beside its path, until signals are heeded.
+    Ahead,
+    AtPath,
+    /// Beside its path, while a new binary has the path.
+    Aside,
 }
 
 impl PidFile {
-    pub fn write(path: &Path) -> io::Result<Self> {
-        let written = fs::write(path, own_line());
+    /// Writes it beside `path`: so what is wrong with the path is known before anything is started.
+    pub fn prepare(path: &Path) -> io::Result<Self> {
+        let file = Self {
+            path: path.to_owned(),
+            place: Place::Ahead,
+        };
+        // It would take the place of anything else as well.
+        let written = match fs::metadata(path) {
+            Ok(there) if !there.is_file() => Err(io::Error::other("it is there, and no file")),
+            _ => fs::write(file.at(Place::Ahead), own_line()),
+        };
         written.map_err(|error| {
             let path = path.display();
             io::Error::new(error.kind(), format!("cannot write {path}: {error}"))
         })?;
-        Ok(Self {
-            path: path.to_owned(),
-            is_aside: false,
-        })
+        Ok(file)
+    }
+
+    /// Makes it appear, whole: when signals are heeded, since whoever finds it may send one at
+    /// once.
+    pub fn show(&mut self) {
+        if self.place == Place::Ahead {
+            self.move_to(Place::AtPath);
+        }
     }
 
     /// Makes room for the file of a new binary, and comes back when that one is no more (nginx).
     pub fn follow(&mut self, upgrade: &Upgrade) {
-        let moved = match upgrade {
-            Upgrade::Begins => fs::rename(&self.path, aside(&self.path)),
-            Upgrade::Failed(_) | Upgrade::Ended(_) => fs::rename(aside(&self.path), &self.path),
-            _ => return,
-        };
-        match moved {
-            Ok(()) => self.is_aside = matches!(upgrade, Upgrade::Begins),
+        match upgrade {
+            Upgrade::Begins => self.move_to(Place::Aside),
+            Upgrade::Failed(_) | Upgrade::Ended(_) => self.move_to(Place::AtPath),
+            _ => {}
+        }
+    }
+
+    fn move_to(&mut self, place: Place) {
+        if place == self.place {
+            return;
+        }
+        match fs::rename(self.at(self.place), self.at(place)) {
+            Ok(()) => self.place = place,
             Err(error) => {
                 let path = self.path.display();
                 log(format_args!("httpd: cannot rename {path}: {error}"));
             }
         }
     }
+
+    fn at(&self, place: Place) -> PathBuf {
+        let mut path = OsString::from(&self.path);
+        path.push(match place {
+            Place::Ahead => ".new",
+            Place::AtPath => "",
+            Place::Aside => ".oldbin",
+        });
+        path.into()
+    }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let ours = match self.is_aside {
-            true => aside(&self.path),
-            false => self.path.clone(),
-        };
+        let ours = self.at(self.place);
         // Another server may have been told the same path, or could not be made room for.
         if fs::read_to_string(&ours).is_ok_and(|text| text == own_line()) {
             let _ = fs::remove_file(ours);
@@ -64,10 +101,4 @@ impl Drop for PidFile {
 /// What the file holds.
 fn own_line() -> String {
     format!("{}\n", std::process::id())
-}
-
-fn aside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".oldbin");
-    name.into()
 }
