@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use evcore_tests::{Client, Scratch, Server, eventually, httpd};
+use evcore_tests::{Client, Scratch, Server, eventually, httpd, signal_to};
 use rustix::process::Signal;
 
 fn text(path: &Path) -> &str {
@@ -223,4 +223,40 @@ fn a_dash_is_standard_output() {
         timeless(told.trim_end()),
         "127.0.0.1 - -  \"GET / HTTP/1.1\" 200 13"
     );
+}
+
+/// Waits until the worker of this process id sleeps.
+fn sleeps(pid: u32) {
+    eventually("it sleeps", || {
+        let about = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        about
+            .rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('S'))
+    });
+}
+
+#[test]
+fn usr1_to_a_worker_that_is_about_to_open_its_log_is_not_lost() {
+    let scratch = Scratch::new("early-usr1");
+    let (server, path) = logging(&scratch, &["--workers", "1"]);
+    let old = server.connect().worker();
+    // Nobody reads it: so whoever opens it to write waits.
+    let fifo = scratch.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("it runs").success());
+    fs::rename(&fifo, &path).expect("it is there");
+    signal_to(old, Signal::KILL);
+    let mut new = old;
+    eventually("it is replaced", || {
+        let pids = server.worker_pids();
+        new = pids.first().copied().unwrap_or(old);
+        new != old
+    });
+    sleeps(new);
+    signal_to(new, Signal::USR1);
+    fs::rename(&path, &fifo).expect("it is there");
+    // Who opens it to read as well does not wait.
+    let _reader = fs::File::options().read(true).write(true).open(&fifo);
+    eventually("the log is opened once more", || path.exists());
 }

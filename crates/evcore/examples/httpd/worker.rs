@@ -101,7 +101,8 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
 
 /// Serves until a signal says stop.
 pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
-    let mut reopens = worker.reopens();
+    // Not what there are by now: one may have come since the log was opened.
+    let mut reopens = 0;
     loop {
         if mem::replace(&mut reopens, worker.reopens()) != reopens {
             server.reopen_log();
