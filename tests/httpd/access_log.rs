@@ -260,3 +260,32 @@ fn usr1_to_a_worker_that_is_about_to_open_its_log_is_not_lost() {
     let _reader = fs::File::options().read(true).write(true).open(&fifo);
     eventually("the log is opened once more", || path.exists());
 }
+
+#[test]
+fn a_later_worker_that_cannot_open_its_log_comes_when_it_can() {
+    for (setup, signal) in [
+        (["--workers", "1"], Signal::KILL),
+        (["--workers", "1"], Signal::HUP),
+        (["--threads", "1"], Signal::HUP),
+    ] {
+        let scratch = Scratch::new(&format!("later{}{signal:?}", setup[0]));
+        let (logs, away) = (scratch.path().join("logs"), scratch.path().join("away"));
+        fs::create_dir(&logs).expect("a directory");
+        let path = logs.join("access.log");
+        let server = Server::start(&[&setup[..], &["--access-log", text(&path)]].concat());
+        let worker = server.connect().worker();
+        fs::rename(&logs, &away).expect("it is there");
+        match signal {
+            Signal::KILL => signal_to(worker, signal),
+            _ => server.signal(signal),
+        }
+        eventually("it is said", || {
+            server.log().contains("worker cannot serve")
+        });
+        fs::rename(&away, &logs).expect("it is there");
+        assert_eq!(server.connect().get("/").status, 200, "{setup:?}");
+        if signal == Signal::HUP {
+            eventually("it reloads", || server.log().contains("reload: Done"));
+        }
+    }
+}

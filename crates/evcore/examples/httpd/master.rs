@@ -1,6 +1,12 @@
 //! What the master does: it starts workers, as processes or as threads, and hears of them.
 
-use std::{cell::RefCell, error::Error, io, process::ExitCode};
+use std::{
+    cell::{Cell, RefCell},
+    error::Error,
+    io,
+    process::ExitCode,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use evcore::balancer::Peers;
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Worker};
@@ -13,6 +19,9 @@ use crate::{
     socket_files::SocketFiles,
     worker::{self, Shared},
 };
+
+/// The exit status of a worker that is to be replaced.
+const TRY_AGAIN: i32 = 1;
 
 /// How many workers may live at once, old and new: so many lines has the board.
 pub fn seats(options: &Options) -> usize {
@@ -38,13 +47,16 @@ pub fn with_processes(
     files: &SocketFiles,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let pid_file = RefCell::new(pid_file);
+    let started = Cell::new(0);
     let after_death = after_death(&shared);
     let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
-    let mut supervisor = Supervisor::new(options.workers)
+    let workers = options.workers;
+    let mut supervisor = Supervisor::new(workers)
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start(|_index, _pid| {
+            started.set(started.get() + 1);
             pid_file.borrow_mut().iter_mut().for_each(PidFile::show);
             announce();
         })
@@ -68,7 +80,9 @@ pub fn with_processes(
     if let Some(affinity) = options.affinity.clone() {
         supervisor = supervisor.affinity(affinity);
     }
-    let outcome = supervisor.run(move |worker| work(worker, shared))?;
+    // A worker has the count as it was when it was forked.
+    let is_first = || started.get() < workers;
+    let outcome = supervisor.run(|worker| work(worker, Ok(shared), is_first()))?;
     Ok(status(outcome))
 }
 
@@ -80,7 +94,8 @@ pub fn with_threads(
     let after_death = after_death(&shared);
     let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
-    let mut threads = Threads::new(options.workers)
+    let workers = options.workers;
+    let mut threads = Threads::new(workers)
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start(|_index| {
             pid_file.iter_mut().for_each(PidFile::show);
@@ -97,12 +112,11 @@ pub fn with_threads(
     if let Some(affinity) = options.affinity.clone() {
         threads = threads.affinity(affinity);
     }
-    let outcome = threads.run(move |worker| match shared.for_another_worker(&worker) {
-        Ok(shared) => work(worker, shared),
-        Err(error) => {
-            log(format_args!("httpd: worker cannot serve: {error}"));
-            1
-        }
+    let started = AtomicUsize::new(0);
+    let outcome = threads.run(move |worker| {
+        let is_first = started.fetch_add(1, Ordering::Relaxed) < workers;
+        let shared = shared.for_another_worker(&worker);
+        work(worker, shared, is_first)
     })?;
     Ok(status(outcome))
 }
@@ -133,19 +147,20 @@ fn status(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// A worker's life; its exit status. What cannot begin would not begin the next time either; what
-/// has served is worth replacing.
-fn work(worker: Worker, shared: Shared) -> i32 {
+/// A worker's life; its exit status. One of the first that cannot begin is not tried again: a
+/// server that does not come up is to say so and end. Later ones take the place of somebody who
+/// has served: so what is in the way may pass, and meanwhile the clients of their listener wait.
+fn work(worker: Worker, shared: Result<Shared, Box<dyn Error>>, is_first: bool) -> i32 {
     if let Some(error) = worker.pin_error() {
         log(format_args!(
             "httpd: worker is not kept on its CPU: {error}"
         ));
     }
-    let server = match worker::server(&worker, shared) {
+    let server = match shared.and_then(|shared| worker::server(&worker, shared)) {
         Ok(server) => server,
         Err(error) => {
             log(format_args!("httpd: worker cannot serve: {error}"));
-            return DO_NOT_RESTART;
+            return if is_first { DO_NOT_RESTART } else { TRY_AGAIN };
         }
     };
     worker.ready();
@@ -153,7 +168,7 @@ fn work(worker: Worker, shared: Shared) -> i32 {
         Ok(()) => 0,
         Err(error) => {
             log(format_args!("httpd: worker cannot go on: {error}"));
-            1
+            TRY_AGAIN
         }
     }
 }
