@@ -19,7 +19,7 @@
 //! | worker | HUP, USR2, WINCH | nothing |
 //!
 //! TERM or INT during a graceful stop makes it fast. Ctrl-C sends INT to master and workers alike,
-//! and so does what TERM at the master does. HUP reloads whoever sends it, so a master outlives its
+//! to the same effect as TERM to the master. HUP reloads whoever sends it, so a master outlives its
 //! terminal. WINCH is what a terminal sends too, when its window changes: a master in the
 //! foreground of its terminal heeds none (nginx: one that is no daemon).
 //!
