@@ -66,6 +66,10 @@ fn a_bad_option_is_named_with_what_is_allowed() {
             &["--cpu-affinity", "0001 012"],
             &["--cpu-affinity", "'2', character 8"],
         ),
+        (
+            &["--cpu-affinity", "auto", "--workers", "0"],
+            &["--cpu-affinity", "--workers 0"],
+        ),
         (&["--cpu-affinity", "xyz"], &["--cpu-affinity", "'x'"]),
         (
             &["--cpu-affinity", "00"],

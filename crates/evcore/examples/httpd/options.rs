@@ -15,10 +15,12 @@ Usage: httpd [OPTIONS]
                            may be repeated                     [127.0.0.1:8080]
   --workers N | auto       worker processes; 0: serve in this process    [auto]
   --threads N              workers as threads of one process instead
-  --cpu-affinity LIST      auto, auto MASK, or masks, one a worker       [none]
+  --cpu-affinity LIST      auto, auto MASK, or masks, one a worker; not with
+                           --workers 0                                   [none]
   --accept off | mutex | exclusive | reuseport | least-loaded
                            how workers share the listeners        [least-loaded]
-  --accept-delay MS        how long a worker goes without a look         [500]
+  --accept-delay MS        how long a worker that does not listen waits before
+                           it tries again (nginx: accept_mutex_delay)    [500]
   --multi-accept N         accepts a turn at most                        [64]
   --poller NAME            auto, or one that this system has: epoll, kqueue,
                            port, poll, select                            [auto]
@@ -39,8 +41,9 @@ Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
 /status.json
 Signals, to the master: TERM, INT stop now; QUIT finishes what is under way;
 HUP: new workers, then QUIT to the old; USR1 opens the access log again;
-USR2: a new binary beside this one, with the same listeners;
-WINCH: QUIT to the workers, until HUP.
+USR2 (not with --threads): a new binary beside this one, with the same
+listeners; WINCH: QUIT to the workers, until HUP.
+--workers 0 has no master, and heeds TERM, INT, QUIT and USR1 alone.
 ";
 
 /// Named by the server's contract, and not there yet: refused by name, never ignored.
@@ -169,6 +172,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
         }
         (one, other) => one.or(other).unwrap_or(options.workers),
     };
+    if options.affinity.is_some() && options.workers == 0 {
+        let message = "--cpu-affinity is for workers, and --workers 0 has none; leave it out";
+        return Err(BadOption(message.to_owned()));
+    }
     options.policy = sharing.policy(delay, options.workers);
     Ok(Asked::Serve(Box::new(options)))
 }
