@@ -213,7 +213,7 @@ fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
     // A newer one still would take the old one's name.
     signal_to(new.0, Signal::USR2);
     eventually("it is refused", || {
-        server.log().contains("the one before this still runs")
+        server.log().contains("an upgrade is still under way")
     });
     assert_eq!(pid_in(&aside), Some(server.pid()));
 
@@ -227,6 +227,26 @@ fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     assert!(!socket.exists());
+}
+
+#[test]
+fn a_second_usr2_leaves_the_unix_socket_to_the_new_binary() {
+    let directory = Directory::new("second-usr2");
+    let [socket, pid_file] = ["socket", "pid"].map(|name| directory.0.join(name));
+    let listen = format!("unix:{}", socket.display());
+    let options = ["--workers", "1", "--listen", &listen, "--pid"];
+    let mut server = Server::start(&[&options[..], &[pid_file.to_str().expect("a text")]].concat());
+    let mut new = upgrade(&server, &pid_file);
+    server.signal(Signal::USR2);
+    eventually("it is refused", || {
+        server.log().contains("an upgrade is still under way")
+    });
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    UnixStream::connect(&socket).expect("the new one listens here");
+    signal_to(new.0, Signal::QUIT);
+    eventually("the file goes with the new one", || !socket.exists());
+    new.0 = 0;
 }
 
 #[test]

@@ -53,8 +53,8 @@ const PREDECESSOR: &str = "EVCORE_PREDECESSOR";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Upgrade {
-    /// None is started: this one's own predecessor [still lives](predecessor_lives), and one
-    /// upgrade is to be over before the next begins (nginx).
+    /// None is started: one upgrade is to be over before the next begins (nginx), and either the
+    /// new binary still runs, or this one's own predecessor [still lives](predecessor_lives).
     Refused,
     /// It is about to be started: the time to put a pid file aside, under nginx as `.oldbin`.
     Begins,
@@ -70,7 +70,7 @@ pub enum Upgrade {
 impl fmt::Display for Upgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused => f.write_str("no new binary: the one before this still runs"),
+            Self::Refused => f.write_str("no new binary: an upgrade is still under way"),
             Self::Begins => f.write_str("the new binary is about to be started"),
             Self::Started(pid) => write!(f, "the new binary is process {pid}"),
             Self::Failed(error) => write!(f, "the new binary could not be started: {error}"),
@@ -182,10 +182,7 @@ impl Binary {
 
     /// Starts it, unless one that was started still runs.
     pub(crate) fn start(&mut self, tell: &mut dyn FnMut(&Upgrade)) {
-        if self.child.is_some() {
-            return;
-        }
-        if predecessor_lives() {
+        if self.child.is_some() || predecessor_lives() {
             tell(&Upgrade::Refused);
             return;
         }
