@@ -1,4 +1,5 @@
-//! When clients come: at times that are fixed beforehand, whatever becomes of those who came before.
+//! When clients come: at times that are fixed beforehand, whatever becomes of those who came
+//! before.
 //!
 //! Who waited for an answer before the next client came would have fewer clients, and so fewer that
 //! wait, the slower the server is.

@@ -130,8 +130,8 @@ fn table(figures: &Figures, workload: &str, what: &str, title: &str) -> String {
     text + "\n"
 }
 
-/// From the connect to the first byte: what half of the clients and 99 of 100 waited at most, as the
-/// medians of the rounds, and the longest wait of all rounds, as a target judges it.
+/// From the connect to the first byte: what half of the clients and 99 of 100 waited at most, as
+/// the medians of the rounds, and the longest wait of all rounds, as a target judges it.
 fn waits(figures: &Figures, workload: &str) -> String {
     let sizes = figures.sizes(workload, "median_us");
     let mut text = head(

@@ -4,8 +4,8 @@ pub(super) const LEAST_LOADED: &str = "httpd least-loaded";
 pub(super) const EXCLUSIVE: &str = "httpd exclusive";
 pub(super) const MUTEX: &str = "httpd mutex";
 
-/// The policies by which workers share one listener. With a listener each, who is stopped or blocked
-/// has clients of its own, whom nobody else can take.
+/// The policies by which workers share one listener. With a listener each, who is stopped or
+/// blocked has clients of its own, whom nobody else can take.
 pub(super) const SHARING: [&str; 4] = ["httpd off", MUTEX, EXCLUSIVE, LEAST_LOADED];
 
 /// All: with a listener each, too.
