@@ -80,10 +80,11 @@ impl Balancer {
     ///   Called at most once, and only if the policy uses a lock and it is this worker's time to
     ///   try.
     ///   If it says yes, so does [`Plan::holds_lock`], and the caller must release the lock.
-    /// * `look`: shows this worker's load to the others, answers a call, and tells what is seen of
-    ///   them; a worker without a seat sees [nobody](View::alone). Called at most once, and only by
-    ///   [`Mutex`](Policy::Mutex) and [`LeastLoaded`](Policy::LeastLoaded) where something has
-    ///   changed: a turn that has only served its connections looks at nobody.
+    /// * `look`: shows this worker's load to the others, answers a call, and tells whether there
+    ///   was one and what is seen of them; a worker without a seat sees [nobody](View::alone).
+    ///   Called at most once, and only by [`Mutex`](Policy::Mutex) and
+    ///   [`LeastLoaded`](Policy::LeastLoaded) where something has changed: a turn that has only
+    ///   served its connections looks at nobody.
     #[must_use = "the plan says whether the lock is held now"]
     pub fn plan(
         &mut self,

@@ -142,13 +142,17 @@ impl LeastLoaded {
         if now.called {
             return self.come(now);
         }
-        if self.slack.is_near(now.load, view.least) {
+        let others_listen = view.keeper == Keeper::Other;
+        // The one that was called is not seen until it answers, and then there may be no other.
+        let awaits = !others_listen && view.least.is_none() && self.awaits(now);
+        if self.slack.is_near(now.load, view.least) && !awaits {
             self.called_ms = None;
             return self.stay(now, view, since_ms);
         }
-        match view.keeper {
-            Keeper::Other => self.leave(now, view),
-            Keeper::Me | Keeper::Nobody => self.keep(now, view, since_ms),
+        if others_listen {
+            self.leave(now, view)
+        } else {
+            self.keep(now, view, since_ms)
         }
     }
 
@@ -170,17 +174,21 @@ impl LeastLoaded {
 
     /// Above the limit, but with nobody else who has to listen: calls the one that should.
     fn keep(&mut self, now: &Situation, view: &View, since_ms: u64) -> Plan {
-        let waits = self
-            .called_ms
-            .is_some_and(|called_ms| passed(called_ms, now.now_ms) < PATIENCE_MS);
-        if !waits {
+        let awaits = self.awaits(now);
+        if !awaits {
             self.called_ms = Some(now.now_ms);
         }
         Plan {
             accepts_at_most: Some(1),
-            calls: view.seat_of_least().filter(|_| !waits),
+            calls: view.seat_of_least().filter(|_| !awaits),
             ..self.stay(now, view, since_ms)
         }
+    }
+
+    /// Whether the one that this keeper has called may still come.
+    fn awaits(&self, now: &Situation) -> bool {
+        self.called_ms
+            .is_some_and(|called_ms| passed(called_ms, now.now_ms) < PATIENCE_MS)
     }
 
     /// Stops, since another listens; whom it leaves waiting, the one that it calls will find.
@@ -337,6 +345,25 @@ mod tests {
         assert_eq!((plan.calls, plan.accepts_at_most), (None, Some(1)));
 
         assert!(!worker.see(&at(3, 7), Keeper::Other, 0).listening);
+    }
+
+    #[test]
+    fn who_has_called_the_only_other_one_accepts_one_at_a_time_until_it_has_come_or_does_not() {
+        let mut worker = worker();
+        assert!(worker.see(&at(0, 0), Keeper::Nobody, 0).listening);
+        assert_eq!(worker.see(&at(1, 5), Keeper::Me, 0).calls, Some(7));
+        let unanswered = || View {
+            keeper: Keeper::Me,
+            ..View::alone()
+        };
+        let mut room_at = |now_ms, active| {
+            let plan = worker.plan(&at(now_ms, active), no_lock, unanswered);
+            assert!(plan.listening && plan.calls.is_none());
+            plan.accepts_at_most
+        };
+        assert_eq!(room_at(2, 6), Some(1));
+        assert_eq!(room_at(10, 7), Some(1));
+        assert_eq!(room_at(11, 8), None);
     }
 
     #[test]

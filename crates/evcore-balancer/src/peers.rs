@@ -152,8 +152,9 @@ impl Peers {
         }
     }
 
-    fn call_if_nobody_keeps(&self) {
-        if !self.raw().has_keeper() {
+    /// Calls the least loaded if nobody has to listen, or one that was called has gone.
+    fn call_if_missed(&self, called: bool) {
+        if called || !self.raw().has_keeper() {
             if let Some(least) = self.raw().least() {
                 self.call(least.seat);
             }
@@ -242,8 +243,8 @@ impl AsFd for PeerSeat {
 impl Drop for PeerSeat {
     fn drop(&mut self) {
         if self.process == this_process() {
-            self.peers.raw().stand_up(self.index);
-            self.peers.call_if_nobody_keeps();
+            let called = self.peers.raw().stand_up(self.index);
+            self.peers.call_if_missed(called);
         }
     }
 }
@@ -329,9 +330,19 @@ mod tests {
     fn when_one_died_that_had_given_its_seat_up_and_called_nobody_yet_another_is_called() {
         let (peers, [mut one, two]) = seated([0, 0]);
         one.take();
-        peers.raw().stand_up(0);
+        assert!(!peers.raw().stand_up(0), "nobody has called it");
         std::mem::forget(one);
         assert!(!peers.bury(owner(1)));
+        assert!(rings(&two));
+    }
+
+    #[test]
+    fn one_that_goes_with_a_call_unanswered_calls_another() {
+        let (peers, [mut one, two, mut three]) = seated([0, 0, 5]);
+        one.take();
+        three.take();
+        peers.call(0);
+        drop(one);
         assert!(rings(&two));
     }
 

@@ -93,9 +93,7 @@ impl<'a, W: Word> RawPeers<'a, W> {
         let seat = self.seat(me);
         let shown = load.map_or(0, |load| load.saturating_add(1));
         seat.load.store(shown, Ordering::Relaxed);
-        // Told whether there was one: who calls for a client that nobody else knows of relies on
-        // it. Acquire: what made it call comes before what follows from it here.
-        let called = replace(&seat.called, 1, 0, Ordering::Acquire).is_ok();
+        let called = seat.answer();
         // What is shown comes before what is seen: else a worker that becomes full and one that
         // becomes free could miss each other, and neither would call.
         W::fence();
@@ -130,13 +128,15 @@ impl<'a, W: Word> RawPeers<'a, W> {
     /// has been called before.
     #[must_use = "the one that is called sleeps"]
     pub fn call(&self, peer: u32) -> bool {
-        // Release: see `look`.
+        // Release: see `answer`.
         replace(&self.seat(peer).called, 0, 1, Ordering::Release).is_ok()
     }
 
-    /// Gives the seat of `me` up; its duty first.
-    pub fn stand_up(&self, me: u32) {
-        self.clear(me, self.seat(me).owner.load(Ordering::Relaxed));
+    /// Gives the seat of `me` up; its duty first. Says whether it goes with a call unanswered, so
+    /// that another is to be called.
+    #[must_use = "whoever called relies on somebody's coming"]
+    pub fn stand_up(&self, me: u32) -> bool {
+        self.clear(me, self.seat(me).owner.load(Ordering::Relaxed))
     }
 
     /// Clears what the `dead` has left, and says whether there was anything.
@@ -148,7 +148,8 @@ impl<'a, W: Word> RawPeers<'a, W> {
         let mut found = false;
         for (index, seat) in (0..).zip(self.seats) {
             if seat.owner.load(Ordering::Relaxed) == dead.get() {
-                self.clear(index, dead.get());
+                // Somebody is called in any case, see there.
+                let _ = self.clear(index, dead.get());
                 found = true;
             }
         }
@@ -168,14 +169,15 @@ impl<'a, W: Word> RawPeers<'a, W> {
     }
 
     /// The seat itself goes last, by Release: until then nobody else writes to its words.
-    fn clear(&self, index: u32, owner: u32) {
+    fn clear(&self, index: u32, owner: u32) -> bool {
         let seat = self.seat(index);
         self.resign(index);
         seat.load.store(0, Ordering::Relaxed);
-        seat.called.store(0, Ordering::Relaxed);
+        let called = seat.answer();
         if !is_planted(Bug::SeatOutlives) {
             let _ = replace(&seat.owner, owner, FREE, Ordering::Release);
         }
+        called
     }
 
     fn keeper(&self, me: u32) -> Keeper {
@@ -209,6 +211,13 @@ impl<'a, W: Word> RawPeers<'a, W> {
 }
 
 impl<W: Word> SeatWords<W> {
+    /// Answers a call, and says whether there was one: who calls for a client that nobody else
+    /// knows of relies on what follows from that.
+    fn answer(&self) -> bool {
+        // Acquire: what made it call comes before what is done for it.
+        replace(&self.called, 1, 0, Ordering::Acquire).is_ok()
+    }
+
     fn load_if_it_answers(&self) -> Option<u32> {
         let load = self.load.load(Ordering::Relaxed).checked_sub(1)?;
         let answers = self.called.load(Ordering::Relaxed) == 0;
@@ -274,7 +283,8 @@ mod tests {
         assert_eq!(server.peers().sit(owner(10)), Some(0));
         assert_eq!(server.peers().sit(owner(11)), Some(1));
         assert_eq!(server.peers().sit(owner(12)), None);
-        server.peers().stand_up(0);
+        assert!(server.peers().call(0));
+        assert!(server.peers().stand_up(0), "with a call unanswered");
         assert_eq!(server.peers().sit(owner(12)), Some(0));
     }
 

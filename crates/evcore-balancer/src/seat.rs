@@ -40,7 +40,8 @@ pub trait Seat: fmt::Debug {
     #[must_use]
     fn is_called(&self) -> bool;
 
-    /// Shows this worker's load, answers a call, and tells what is seen of the others.
+    /// Shows this worker's load, answers a call, and tells whether there was one and what is seen
+    /// of the others.
     #[must_use]
     fn look(&mut self, load: Load) -> View;
 

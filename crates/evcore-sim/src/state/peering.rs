@@ -31,8 +31,8 @@ impl State {
 
     /// A process that lives stands up; nobody else sits there before.
     pub(crate) fn stand_up(&mut self, seat: SeatId) {
-        self.seats_of(seat).raw().stand_up(seat.index);
-        self.call_if_nobody_keeps(seat.server);
+        let called = self.seats_of(seat).raw().stand_up(seat.index);
+        self.call_if_missed(seat.server, called);
     }
 
     /// The parent clears what the dead has left.
@@ -83,9 +83,9 @@ impl State {
         &self.seats[seat.server as usize]
     }
 
-    fn call_if_nobody_keeps(&mut self, server: u32) {
+    fn call_if_missed(&mut self, server: u32, called: bool) {
         let raw = self.seats[server as usize].raw();
-        let least = raw.least().filter(|_| !raw.has_keeper());
+        let least = raw.least().filter(|_| called || !raw.has_keeper());
         self.call_any(server, least);
     }
 
