@@ -3,7 +3,7 @@
 //! Listeners are level-triggered, so nothing is lost where a client is left in the backlog: who
 //! waits there is reported again, to this worker or to another.
 
-use std::{mem, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use evcore_accept::{Accept, Backoff, Reserve, Shortage};
 use evcore_balancer::{Duty, Load, Plan};
@@ -37,8 +37,8 @@ pub(crate) struct Accepting<L> {
     /// The pause for want of descriptors or memory.
     backoff: Backoff,
     reserve: Reserve,
-    /// What accepting met and a step could not tell: the next wait does.
-    failure: Option<Error>,
+    /// What accepting met and a step could not tell: the next waits do, one each.
+    failures: VecDeque<Error>,
 }
 
 impl<L: Listen> Accepting<L> {
@@ -55,7 +55,7 @@ impl<L: Listen> Accepting<L> {
             allowed: usize::MAX,
             backoff: Backoff::new(),
             reserve,
-            failure: None,
+            failures: VecDeque::new(),
         }
     }
 
@@ -71,7 +71,7 @@ impl<L: Listen> Accepting<L> {
         self.backoff.expire(now_ms);
         self.listeners.wake(now_ms);
         // Without a listener, or out of descriptors, there is no place to put a client either.
-        let load = if self.listeners.can_accept() && !self.backoff.is_paused(now_ms) {
+        let load = if self.can_accept() && !self.backoff.is_paused(now_ms) {
             load
         } else {
             full(load)
@@ -91,13 +91,13 @@ impl<L: Listen> Accepting<L> {
     /// Registers the listeners, or takes them out, where the plan differs from what is, and tells
     /// the other workers what they are to know, in the order that the plan asks for.
     ///
-    /// Where the poller refuses, this worker is left without the lock and not listening, calls
-    /// another in its place, and pauses: so the error is met once, and those who are served go on
-    /// being served.
+    /// Where the poller refuses, this worker is left without lock and duty and not listening, and
+    /// pauses, and the next plan calls another in its place: so the error is met once, and those
+    /// who are served go on being served.
     pub(crate) fn follow(
         &mut self,
         plan: &Plan,
-        now_ms: u64,
+        clock: &Clock,
         poller: &mut Poller,
         stats: &mut Stats,
     ) -> Result<()> {
@@ -119,12 +119,20 @@ impl<L: Listen> Accepting<L> {
             Err(_) => {
                 self.release_lock();
                 self.sharing.resign();
-                let least = self.sharing.withdraw().least;
-                stats.calls += u64::from(self.sharing.call(least));
-                self.listeners.rest_all(now_ms);
+                self.left_behind = true;
+                self.backoff.pause(true_ms(clock));
             }
         }
         followed
+    }
+
+    /// Whether this worker is to accept. One of whose listeners some rest is not, if another is
+    /// seen that has a place: there they may be sound, and here nobody would watch them.
+    fn can_accept(&mut self) -> bool {
+        if self.listeners.any_rests() && self.sharing.withdraw().least.is_some() {
+            return false;
+        }
+        self.listeners.any_accepts()
     }
 
     /// What is left of a turn's budget under the plan.
@@ -201,7 +209,7 @@ impl<L: Listen> Accepting<L> {
                 Err(error) => {
                     self.listeners.rest(id, true_ms(clock));
                     self.left_behind = true;
-                    self.failure.get_or_insert(error.into());
+                    self.failures.push_back(error.into());
                 }
             }
         }
@@ -222,7 +230,7 @@ impl<L: Listen> Accepting<L> {
 
     /// Tells what accepting met in the turn before.
     pub(crate) fn report_failure(&mut self) -> Result<()> {
-        self.failure.take().map_or(Ok(()), Err)
+        self.failures.pop_front().map_or(Ok(()), Err)
     }
 
     /// Whether this turn holds the accept lock.
@@ -261,8 +269,7 @@ impl<L: Listen> Accepting<L> {
     }
 
     /// There is nothing left to accept with: all listeners pause, and one client learns of it,
-    /// unless another worker is seen that has a place for him and answers. (Whoever is called on
-    /// the way passes that on with the next plan.)
+    /// unless another worker is seen that has a place for him and answers.
     fn run_out(&mut self, listener: u32, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
         let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();

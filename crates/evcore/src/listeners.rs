@@ -11,14 +11,16 @@ use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{Listen, Result, naming::listener_key};
 
+/// How long one that has failed rests: as long as a pause for want of descriptors.
+const REST_MS: u64 = 500;
+const _: () = assert!(Backoff::PAUSE.as_millis() == REST_MS as u128);
+
 /// All listeners of one worker, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Listeners<L> {
     all: Vec<Kept<L>>,
     // Invariant: where it is false, none is registered with the poller.
     registered: bool,
-    /// The pause of those that rest.
-    pause: Backoff,
 }
 
 /// A listener, and what has become of it.
@@ -26,7 +28,8 @@ pub(crate) struct Listeners<L> {
 struct Kept<L> {
     listener: L,
     registered: bool,
-    rests: bool,
+    /// It rests until then.
+    wakes_at_ms: Option<u64>,
 }
 
 impl<L: Listen> Listeners<L> {
@@ -34,12 +37,11 @@ impl<L: Listen> Listeners<L> {
         let kept = listeners.into_iter().map(|listener| Kept {
             listener,
             registered: false,
-            rests: false,
+            wakes_at_ms: None,
         });
         Self {
             all: kept.collect(),
             registered: false,
-            pause: Backoff::new(),
         }
     }
 
@@ -48,7 +50,7 @@ impl<L: Listen> Listeners<L> {
     pub(crate) fn register(&mut self, exclusive: bool, poller: &mut Poller) -> Result<()> {
         self.registered = true;
         for (kept, id) in self.all.iter_mut().zip(0..) {
-            if kept.rests {
+            if kept.rests() {
                 continue;
             }
             if let Err(error) = kept.register(listener_key(id), exclusive, poller) {
@@ -84,26 +86,20 @@ impl<L: Listen> Listeners<L> {
 
     /// Lets one rest that has failed: from now on it is not to be accepted from.
     pub(crate) fn rest(&mut self, id: u32, now_ms: u64) {
-        self.all[id as usize].rests = true;
-        self.pause.pause(now_ms);
+        let wakes_at_ms = now_ms.saturating_add(REST_MS);
+        self.all[id as usize].wakes_at_ms = Some(wakes_at_ms);
     }
 
-    /// Lets all rest.
-    pub(crate) fn rest_all(&mut self, now_ms: u64) {
-        self.all.iter_mut().for_each(|kept| kept.rests = true);
-        self.pause.pause(now_ms);
-    }
-
-    /// Ends the rest of all when it is time to.
+    /// Ends the rest of those for whom it is time to.
     pub(crate) fn wake(&mut self, now_ms: u64) {
-        if self.pause.expire(now_ms) {
-            self.all.iter_mut().for_each(|kept| kept.rests = false);
+        for kept in &mut self.all {
+            kept.wakes_at_ms = kept.wakes_at_ms.filter(|at_ms| now_ms < *at_ms);
         }
     }
 
-    /// When those that rest do so no longer.
+    /// When the next of those that rest does so no longer.
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
-        self.pause.resumes_at()
+        self.all.iter().filter_map(|kept| kept.wakes_at_ms).min()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,19 +111,30 @@ impl<L: Listen> Listeners<L> {
         self.registered
     }
 
+    /// Whether there is any that rests.
+    pub(crate) fn any_rests(&self) -> bool {
+        self.all.iter().any(Kept::rests)
+    }
+
     /// Whether there is any that does not rest.
-    pub(crate) fn can_accept(&self) -> bool {
-        self.all.iter().any(|kept| !kept.rests)
+    pub(crate) fn any_accepts(&self) -> bool {
+        self.all.iter().any(|kept| !kept.rests())
     }
 
     /// Whether this one exists, and does not rest.
     pub(crate) fn accepts(&self, id: u32) -> bool {
-        self.all.get(id as usize).is_some_and(|kept| !kept.rests)
+        self.all.get(id as usize).is_some_and(|kept| !kept.rests())
     }
 
     /// Of listeners that are registered: one was that rests now, or was not that does so no longer.
     pub(crate) fn have_changed(&self) -> bool {
-        self.all.iter().any(|kept| kept.registered == kept.rests)
+        self.all.iter().any(|kept| kept.registered == kept.rests())
+    }
+}
+
+impl<L> Kept<L> {
+    fn rests(&self) -> bool {
+        self.wakes_at_ms.is_some()
     }
 }
 

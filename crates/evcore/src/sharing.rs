@@ -22,6 +22,8 @@ pub(crate) struct Sharing {
     seat: Option<Box<dyn Seat>>,
     /// Connections accepted since the last plan.
     accepted: u32,
+    /// A call was answered since the last plan, and not yet followed.
+    heard: bool,
     /// The policy has delays, and so depends on the time.
     has_delay: bool,
 }
@@ -55,6 +57,7 @@ impl Sharing {
             holds_lock: false,
             seat,
             accepted: 0,
+            heard: false,
             has_delay: !matches!(policy, Policy::Off | Policy::ReusePort),
         })
     }
@@ -67,12 +70,13 @@ impl Sharing {
         left_waiting: bool,
         exclusive: bool,
     ) -> Plan {
+        let heard = mem::take(&mut self.heard);
         let (lock, seat) = (&mut self.lock, &mut self.seat);
         let situation = Situation {
             load,
             accepted: mem::take(&mut self.accepted),
             left_waiting,
-            called: is_called(seat.as_deref()) && !is_planted(Bug::CallUnseen),
+            called: (heard || is_called(seat.as_deref())) && !is_planted(Bug::CallUnseen),
             exclusive,
             seated: seat.is_some(),
             ..Situation::at(now_ms)
@@ -106,12 +110,14 @@ impl Sharing {
         }
     }
 
-    /// Shows the others that there is no place here, which answers a call, and tells what is seen
-    /// of them. Who does not look at the others for its policy sees none, since they do not show
-    /// themselves.
+    /// Shows the others that there is no place here, which answers a call for the next plan to
+    /// follow, and tells what is seen of them. Who does not look at the others for its policy sees
+    /// none, since they do not show themselves.
     pub(crate) fn withdraw(&mut self) -> View {
         let seat = self.seat.as_mut();
-        seat.map_or(View::alone(), |seat| seat.look(NO_PLACE))
+        let view = seat.map_or(View::alone(), |seat| seat.look(NO_PLACE));
+        self.heard |= view.called;
+        view
     }
 
     /// Calls another worker in place of this one, if there is any. Says whether it did.

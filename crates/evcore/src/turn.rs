@@ -157,7 +157,7 @@ impl<L: Listen> EventLoop<L> {
         let was_full = self.batch.is_full();
         let (accepting, poller) = (&mut self.accepting, &mut self.poller);
         let plan = accepting.plan(now_ms, load, was_full, poller);
-        accepting.follow(&plan, now_ms, poller, &mut self.stats)?;
+        accepting.follow(&plan, &self.clock, poller, &mut self.stats)?;
         Ok(self.timeout(&plan, now_ns))
     }
 

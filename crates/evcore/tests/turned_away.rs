@@ -16,7 +16,7 @@ use std::{
 
 use evcore::{
     Address, EventLoop, Listener, Step,
-    balancer::{AcceptMutex, Load, PeerSeat, Peers, Policy, Seat},
+    balancer::{AcceptMutex, Keeper, Load, PeerSeat, Peers, Policy, Seat},
     clock::{Clock, ManualSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -165,6 +165,30 @@ fn where_another_worker_has_a_place_it_is_called_and_nobody_is_turned_away() {
         assert!(!other.is_called());
         assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
     }
+}
+
+#[test]
+fn a_call_that_is_answered_while_descriptors_run_out_is_followed_when_there_is_one() {
+    let _alone = DESCRIPTORS.lock().unwrap();
+    let (mut ev, address, mut other) = seated(Policy::least_loaded(), &ManualSource::new());
+    let _client = TcpStream::connect(&address).unwrap();
+    assert_eq!(accepted(&mut ev).len(), 1);
+    let none = Load::default();
+    assert_eq!(other.look(none).keeper, Keeper::Other);
+
+    let _second = TcpStream::connect(&address).unwrap();
+    let timeout = ev.prepare().unwrap();
+    other.take();
+    other.call(0);
+    let files = take_all_descriptors();
+    ev.collect(timeout).unwrap();
+    while ev.next_step().is_some() {}
+    assert_eq!(ev.stats().accept_pauses, 1);
+    drop(files);
+    ev.descriptor_closed();
+    accepted(&mut ev);
+    let keeper = other.look(none).keeper;
+    assert_eq!(keeper, Keeper::Other, "it has registered again");
 }
 
 #[test]

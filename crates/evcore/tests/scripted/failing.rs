@@ -170,3 +170,38 @@ fn where_all_listeners_break_each_is_met_once_and_the_loop_does_not_spin() {
         );
     }
 }
+
+#[test]
+fn listeners_that_break_in_one_turn_are_told_by_a_wait_each() {
+    let mut stage = Stage::listening(3);
+    stage.break_listener(0);
+    stage.break_listener(2);
+    stage.connect(1, 1);
+    stage.report_listeners(&[0, 1, 2]);
+    assert_eq!(stage.turn(), [Did::Accepted(1)]);
+    for _ in 0..2 {
+        let failure = stage.ev.wait();
+        assert!(matches!(failure, Err(Error::Accept(_))), "{failure:?}");
+    }
+    stage.turn();
+}
+
+#[test]
+fn each_listener_rests_for_half_a_second_whatever_breaks_after_it() {
+    let mut stage = Stage::listening(2);
+    for listener in [0, 1] {
+        stage.break_listener(listener);
+        stage.report_listeners(&[listener]);
+        stage.turn();
+        assert!(stage.ev.wait().is_err());
+        stage.turn();
+        stage.pass_ms(300);
+    }
+    let watched = |stage: &Stage| [0, 1].map(|it| stage.script.watches(stage.listener_fd(it)));
+    assert_eq!(watched(&stage), [false, false]);
+    stage.turn();
+    assert_eq!(watched(&stage), [true, false]);
+    stage.pass_ms(200);
+    stage.turn();
+    assert_eq!(watched(&stage), [true, true]);
+}

@@ -123,8 +123,38 @@ fn a_registration_that_is_refused_leaves_no_duty_and_calls_another() {
     place.set_called(true);
     stage.script.fail_add_after(0);
     assert!(stage.ev.wait().is_err());
-    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(place.told(), [Told::Resign]);
+    for _ in 0..3 {
+        stage.turn();
+    }
+    assert_eq!(place.told(), [Told::Call(7)]);
     assert_eq!(stage.ev.stats().calls, 1);
+}
+
+#[test]
+fn one_of_whose_listeners_one_fails_leaves_to_another_that_has_a_place() {
+    for (least, leaves) in [(Some(0), true), (None, false)] {
+        let place = Place::new();
+        let mut stage = Stage::built(2, |builder, script| {
+            script.make_exclusive();
+            let builder = builder.backend(script.clone()).seat(place.clone());
+            builder.policy(Policy::least_loaded())
+        });
+        stage.turn();
+        place.show(Keeper::Me, least);
+        stage.break_listener(0);
+        stage.report_listeners(&[0]);
+        stage.turn();
+        assert!(stage.ev.wait().is_err());
+        place.told();
+
+        stage.turn();
+        assert_eq!(stage.ev.is_listening(), !leaves);
+        assert_eq!(place.told().contains(&Told::Call(7)), leaves);
+        stage.pass_ms(500);
+        stage.turn();
+        assert!(stage.ev.is_listening());
+    }
 }
 
 #[test]
