@@ -17,6 +17,7 @@ use crate::{
     planted::{Bug, is_planted},
     sharing::Sharing,
     timers::NS_PER_MS,
+    turn::earliest,
 };
 
 /// The listeners of one worker, and all that decides whether they are watched.
@@ -69,9 +70,8 @@ impl<L: Listen> Accepting<L> {
         poller: &Poller,
     ) -> Plan {
         self.backoff.expire(now_ms);
-        self.listeners.wake(now_ms);
         // Without a listener, or out of descriptors, there is no place to put a client either.
-        let load = if self.can_accept() && !self.backoff.is_paused(now_ms) {
+        let load = if self.may_accept(now_ms) && !self.backoff.is_paused(now_ms) {
             load
         } else {
             full(load)
@@ -112,10 +112,7 @@ impl<L: Listen> Accepting<L> {
             (true, true) | (false, false) => Ok(()),
         };
         match followed {
-            Ok(()) => {
-                self.sharing.tell(plan);
-                stats.calls += u64::from(plan.calls.is_some());
-            }
+            Ok(()) => self.sharing.tell(plan, stats),
             Err(_) => {
                 self.release_lock();
                 self.sharing.resign();
@@ -128,11 +125,13 @@ impl<L: Listen> Accepting<L> {
 
     /// Whether this worker is to accept. One of whose listeners some rest is not, if another is
     /// seen that has a place: there they may be sound, and here nobody would watch them.
-    fn can_accept(&mut self) -> bool {
-        if self.listeners.any_rests() && self.sharing.withdraw().least.is_some() {
-            return false;
+    #[inline]
+    fn may_accept(&mut self, now_ms: u64) -> bool {
+        self.listeners.wake(now_ms);
+        if !self.listeners.any_rests() {
+            return !self.listeners.is_empty();
         }
-        self.listeners.any_accepts()
+        self.sharing.withdraw().least.is_none() && self.listeners.any_accepts()
     }
 
     /// What is left of a turn's budget under the plan.
@@ -158,8 +157,7 @@ impl<L: Listen> Accepting<L> {
     }
 
     fn resumes_at_ms(&self) -> Option<u64> {
-        let pauses = [self.backoff.resumes_at(), self.listeners.wake_at_ms()];
-        pauses.into_iter().flatten().min()
+        earliest(self.backoff.resumes_at(), self.listeners.wake_at_ms())
     }
 
     /// Notes that a listener may have clients. `false`: it has been closed, or rests.
@@ -259,7 +257,7 @@ impl<L: Listen> Accepting<L> {
         let others = self.sharing.withdraw();
         // Also where it had not the duty: of who waits, only this worker may have been told.
         if listened || others.called {
-            stats.calls += u64::from(self.sharing.call(others.least));
+            self.sharing.call(others.least, stats);
         }
         closed
     }

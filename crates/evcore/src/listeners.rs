@@ -3,6 +3,8 @@
 //! One that fails rests for a while: it may well stay readable, and must neither make the loop spin
 //! nor keep the others from their turns. That pause is not the one for want of descriptors, which
 //! ends when one is closed: no listener is mended by that.
+//!
+//! Nearly always none rests, and then a turn looks at none of them.
 
 use std::mem;
 
@@ -21,6 +23,11 @@ pub(crate) struct Listeners<L> {
     all: Vec<Kept<L>>,
     // Invariant: where it is false, none is registered with the poller.
     registered: bool,
+    /// When the next of those that rest does so no longer.
+    // Invariant: the least of their times; `None` where none rests.
+    wake_at_ms: Option<u64>,
+    /// Since they were registered one has come to rest, or does so no longer.
+    changed: bool,
 }
 
 /// A listener, and what has become of it.
@@ -42,6 +49,8 @@ impl<L: Listen> Listeners<L> {
         Self {
             all: kept.collect(),
             registered: false,
+            wake_at_ms: None,
+            changed: false,
         }
     }
 
@@ -49,6 +58,7 @@ impl<L: Listen> Listeners<L> {
     /// is.
     pub(crate) fn register(&mut self, exclusive: bool, poller: &mut Poller) -> Result<()> {
         self.registered = true;
+        self.changed = false;
         for (kept, id) in self.all.iter_mut().zip(0..) {
             if kept.rests() {
                 continue;
@@ -77,6 +87,7 @@ impl<L: Listen> Listeners<L> {
     pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
         let deregistered = self.deregister(poller);
         self.all.clear();
+        self.wake_at_ms = None;
         deregistered
     }
 
@@ -88,18 +99,23 @@ impl<L: Listen> Listeners<L> {
     pub(crate) fn rest(&mut self, id: u32, now_ms: u64) {
         let wakes_at_ms = now_ms.saturating_add(REST_MS);
         self.all[id as usize].wakes_at_ms = Some(wakes_at_ms);
+        self.rests_have_changed();
     }
 
     /// Ends the rest of those for whom it is time to.
+    #[inline]
     pub(crate) fn wake(&mut self, now_ms: u64) {
-        for kept in &mut self.all {
-            kept.wakes_at_ms = kept.wakes_at_ms.filter(|at_ms| now_ms < *at_ms);
+        if self.wake_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            for kept in &mut self.all {
+                kept.wakes_at_ms = kept.wakes_at_ms.filter(|at_ms| now_ms < *at_ms);
+            }
+            self.rests_have_changed();
         }
     }
 
     /// When the next of those that rest does so no longer.
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
-        self.all.iter().filter_map(|kept| kept.wakes_at_ms).min()
+        self.wake_at_ms
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -113,7 +129,7 @@ impl<L: Listen> Listeners<L> {
 
     /// Whether there is any that rests.
     pub(crate) fn any_rests(&self) -> bool {
-        self.all.iter().any(Kept::rests)
+        self.wake_at_ms.is_some()
     }
 
     /// Whether there is any that does not rest.
@@ -126,9 +142,14 @@ impl<L: Listen> Listeners<L> {
         self.all.get(id as usize).is_some_and(|kept| !kept.rests())
     }
 
-    /// Of listeners that are registered: one was that rests now, or was not that does so no longer.
+    /// Of listeners that are registered: whether others should be.
     pub(crate) fn have_changed(&self) -> bool {
-        self.all.iter().any(|kept| kept.registered == kept.rests())
+        self.changed
+    }
+
+    fn rests_have_changed(&mut self) {
+        self.wake_at_ms = self.all.iter().filter_map(|kept| kept.wakes_at_ms).min();
+        self.changed = true;
     }
 }
 

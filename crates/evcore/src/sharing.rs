@@ -7,7 +7,7 @@ use evcore_balancer::{Balancer, Duty, Load, Lock, Peer, Plan, Policy, Seat, Situ
 use evcore_poller::{Interest, Mode, Pollable, Poller};
 
 use crate::{
-    Error, Result,
+    Error, Result, Stats,
     naming::BELL_KEY,
     planted::{Bug, is_planted},
 };
@@ -70,13 +70,13 @@ impl Sharing {
         left_waiting: bool,
         exclusive: bool,
     ) -> Plan {
-        let heard = mem::take(&mut self.heard);
+        let called = self.seat.is_some() && (mem::take(&mut self.heard) || self.is_called());
         let (lock, seat) = (&mut self.lock, &mut self.seat);
         let situation = Situation {
             load,
             accepted: mem::take(&mut self.accepted),
             left_waiting,
-            called: (heard || is_called(seat.as_deref())) && !is_planted(Bug::CallUnseen),
+            called: called && !is_planted(Bug::CallUnseen),
             exclusive,
             seated: seat.is_some(),
             ..Situation::at(now_ms)
@@ -98,7 +98,8 @@ impl Sharing {
     }
 
     /// What is to be said once the listeners are as planned.
-    pub(crate) fn tell(&mut self, plan: &Plan) {
+    #[inline]
+    pub(crate) fn tell(&mut self, plan: &Plan, stats: &mut Stats) {
         let Some(seat) = &mut self.seat else {
             return;
         };
@@ -107,6 +108,7 @@ impl Sharing {
         }
         if let Some(peer) = plan.calls {
             seat.call(peer);
+            stats.calls += 1;
         }
     }
 
@@ -120,12 +122,16 @@ impl Sharing {
         view
     }
 
-    /// Calls another worker in place of this one, if there is any. Says whether it did.
-    pub(crate) fn call(&mut self, peer: Option<Peer>) -> bool {
+    /// Calls another worker in place of this one, if there is any.
+    pub(crate) fn call(&mut self, peer: Option<Peer>, stats: &mut Stats) {
         if let (Some(seat), Some(peer)) = (&mut self.seat, peer) {
             seat.call(peer.seat);
+            stats.calls += 1;
         }
-        peer.is_some()
+    }
+
+    fn is_called(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.is_called())
     }
 
     /// Whether the policy depends on the time.
@@ -164,10 +170,6 @@ const NO_PLACE: Load = Load {
     active: 0,
     capacity: 0,
 };
-
-fn is_called(seat: Option<&dyn Seat>) -> bool {
-    seat.is_some_and(Seat::is_called)
-}
 
 /// What a call makes readable.
 struct Bell(RawFd);

@@ -211,14 +211,18 @@ impl<L: Listen> EventLoop<L> {
         }
         let limit = plan.wait_at_most_ms.map(Duration::from_millis);
         let limit = earliest(limit, self.accepting.resumes_in(now_ns));
-        // By a clock that stands still until a tick: what is due by another time is not due yet.
-        let shown_ns = if self.pace.is_every_wait() {
-            now_ns
-        } else {
-            self.clock.monotonic_ns()
-        };
-        let due = earliest(self.timers.wait(shown_ns), self.gives_up_in(shown_ns));
+        if self.pace.is_every_wait() {
+            return earliest(self.due_in(now_ns), limit);
+        }
+        // The clock stands still until a tick: what is due by another time is not due yet.
+        let due = self.due_in(self.clock.monotonic_ns());
         earliest(self.pace.wait(due, &self.clock), limit)
+    }
+
+    /// How long until a timer is due, or a shutdown gives up.
+    #[inline]
+    fn due_in(&self, now_ns: u64) -> Option<Duration> {
+        earliest(self.timers.wait(now_ns), self.gives_up_in(now_ns))
     }
 
     /// Whether anything was left over for this turn.
@@ -338,7 +342,11 @@ impl<L: Listen> EventLoop<L> {
     }
 }
 
-/// The shorter of two times, if there are any.
-fn earliest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
-    [a, b].into_iter().flatten().min()
+/// The lesser of two times, if there are any.
+#[inline]
+pub(crate) fn earliest<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }
