@@ -1,7 +1,7 @@
 //! The words that workers share so that one of them always listens: the keeper, and a seat each.
 //!
-//! The keeper's word is 0 or names the seat of a worker *whose listeners are registered* (or that
-//! has died since). That holds without any lock:
+//! The keeper's word is 0 or names the seat of a worker *whose listeners are registered* (all that
+//! work there; or it has died since). That holds without any lock:
 //!
 //! - a worker names itself, and nobody else, and only after it has registered;
 //! - it stops only while the word names another, or after it has taken its own name out.

@@ -37,6 +37,8 @@ pub(crate) struct Accepting<L> {
     allowed: usize,
     /// The pause for want of descriptors or memory.
     backoff: Backoff,
+    /// The pause after the poller refused a listener, which no closed descriptor ends.
+    refused: Backoff,
     reserve: Reserve,
     /// What accepting met and a step could not tell: the next waits do, one each.
     failures: VecDeque<Error>,
@@ -55,6 +57,7 @@ impl<L: Listen> Accepting<L> {
             left_behind: false,
             allowed: usize::MAX,
             backoff: Backoff::new(),
+            refused: Backoff::new(),
             reserve,
             failures: VecDeque::new(),
         }
@@ -70,8 +73,10 @@ impl<L: Listen> Accepting<L> {
         poller: &Poller,
     ) -> Plan {
         self.backoff.expire(now_ms);
+        self.refused.expire(now_ms);
+        self.listeners.wake(now_ms);
         // Without a listener, or out of descriptors, there is no place to put a client either.
-        let load = if self.may_accept(now_ms) && !self.backoff.is_paused(now_ms) {
+        let load = if self.pause_ends_at_ms().is_none() && self.listeners.any_accepts() {
             load
         } else {
             full(load)
@@ -117,21 +122,10 @@ impl<L: Listen> Accepting<L> {
                 self.release_lock();
                 self.sharing.resign();
                 self.left_behind = true;
-                self.backoff.pause(true_ms(clock));
+                self.refused.pause(true_ms(clock));
             }
         }
         followed
-    }
-
-    /// Whether this worker is to accept. One of whose listeners some rest is not, if another is
-    /// seen that has a place: there they may be sound, and here nobody would watch them.
-    #[inline]
-    fn may_accept(&mut self, now_ms: u64) -> bool {
-        self.listeners.wake(now_ms);
-        if !self.listeners.any_rests() {
-            return !self.listeners.is_empty();
-        }
-        self.sharing.withdraw().least.is_none() && self.listeners.any_accepts()
     }
 
     /// What is left of a turn's budget under the plan.
@@ -157,7 +151,13 @@ impl<L: Listen> Accepting<L> {
     }
 
     fn resumes_at_ms(&self) -> Option<u64> {
-        earliest(self.backoff.resumes_at(), self.listeners.wake_at_ms())
+        earliest(self.pause_ends_at_ms(), self.listeners.wake_at_ms())
+    }
+
+    /// When a pause of all listeners is over; `None`: there is none.
+    #[inline]
+    fn pause_ends_at_ms(&self) -> Option<u64> {
+        earliest(self.backoff.resumes_at(), self.refused.resumes_at())
     }
 
     /// Notes that a listener may have clients. `false`: it has been closed, or rests.

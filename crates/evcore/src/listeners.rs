@@ -127,13 +127,12 @@ impl<L: Listen> Listeners<L> {
         self.registered
     }
 
-    /// Whether there is any that rests.
-    pub(crate) fn any_rests(&self) -> bool {
-        self.wake_at_ms.is_some()
-    }
-
     /// Whether there is any that does not rest.
+    #[inline]
     pub(crate) fn any_accepts(&self) -> bool {
+        if self.wake_at_ms.is_none() {
+            return !self.all.is_empty();
+        }
         self.all.iter().any(|kept| !kept.rests())
     }
 

@@ -127,6 +127,8 @@ impl Sharing {
         if let (Some(seat), Some(peer)) = (&mut self.seat, peer) {
             seat.call(peer.seat);
             stats.calls += 1;
+            // That follows whatever call was heard.
+            self.heard = false;
         }
     }
 

@@ -55,6 +55,12 @@ fn after_a_registration_failed_others_are_served_and_listening_is_tried_again() 
         assert_eq!(stage.turn(), [readable(token)]);
         let pause = Duration::from_millis(500);
         assert_eq!(stage.script.timeouts(), [Some(pause)]);
+        stage.leave(token);
+        stage.turn();
+        assert!(
+            !stage.ev.is_listening(),
+            "a closed descriptor mends nothing"
+        );
 
         stage.pass_ms(500);
         stage.turn();

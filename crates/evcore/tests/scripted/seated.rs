@@ -132,16 +132,16 @@ fn a_registration_that_is_refused_leaves_no_duty_and_calls_another() {
 }
 
 #[test]
-fn one_of_whose_listeners_one_fails_leaves_to_another_that_has_a_place() {
-    for (least, leaves) in [(Some(0), true), (None, false)] {
+fn one_whose_listeners_all_rest_resigns_and_calls_another_and_one_with_others_goes_on() {
+    for (listeners, goes_on) in [(1, false), (2, true)] {
         let place = Place::new();
-        let mut stage = Stage::built(2, |builder, script| {
+        let mut stage = Stage::built(listeners, |builder, script| {
             script.make_exclusive();
             let builder = builder.backend(script.clone()).seat(place.clone());
             builder.policy(Policy::least_loaded())
         });
         stage.turn();
-        place.show(Keeper::Me, least);
+        place.show(Keeper::Me, Some(0));
         stage.break_listener(0);
         stage.report_listeners(&[0]);
         stage.turn();
@@ -149,12 +149,27 @@ fn one_of_whose_listeners_one_fails_leaves_to_another_that_has_a_place() {
         place.told();
 
         stage.turn();
-        assert_eq!(stage.ev.is_listening(), !leaves);
-        assert_eq!(place.told().contains(&Told::Call(7)), leaves);
+        assert_eq!(stage.ev.is_listening(), goes_on);
+        let said: &[_] = if goes_on {
+            &[]
+        } else {
+            &[Told::Resign, Told::Call(7)]
+        };
+        assert_eq!(place.told(), said);
         stage.pass_ms(500);
         stage.turn();
         assert!(stage.ev.is_listening());
     }
+}
+
+#[test]
+fn who_closes_its_listeners_passes_a_call_on_once() {
+    let (mut stage, place) = away();
+    place.set_called(true);
+    stage.ev.close_listeners().unwrap();
+    stage.turn();
+    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(stage.ev.stats().calls, 1);
 }
 
 #[test]
