@@ -23,6 +23,8 @@ mod setting;
 
 use std::{env, panic, process::ExitCode, thread};
 
+use evcore_tests::eventually;
+
 use points::Fatal;
 use run::Run;
 use setting::{Setting, Stage};
@@ -30,10 +32,6 @@ use setting::{Setting, Stage};
 /// At so many points a worker dies that serves, of which there is no last: enough for its start,
 /// its first clients, and what it does when it is full.
 const POINTS: u32 = if cfg!(evcore_planted) { 240 } else { 120 };
-
-/// Who stops need not be the keeper, and so may not come to a point of every kind: so many stop,
-/// each in a run of its own, before it is said that none does.
-const ATTEMPTS: usize = 50;
 
 /// So many runs at a time: nearly all of a run is waiting.
 const AT_ONCE: u32 = 4;
@@ -109,12 +107,15 @@ fn die_at_each(setting: Setting, stage: Stage) -> usize {
 }
 
 /// One death at a point of each kind; how many.
+///
+/// Who stops need not be the keeper, and so may not come to a point of every kind: others stop,
+/// each in a run of its own, until one does.
 fn die_at_each_kind(setting: Setting, stage: Stage) -> usize {
     let kinds = setting.kinds(stage);
     for kind in &kinds {
-        let mut attempts = 0..ATTEMPTS;
-        let died = attempts.any(|_| run::run(healthy(setting, stage, Fatal::Kind(kind))));
-        assert!(died, "{setting:?}: nobody came to {kind:?}");
+        eventually(&format!("{setting:?}: somebody comes to {kind:?}"), || {
+            run::run(healthy(setting, stage, Fatal::Kind(kind)))
+        });
     }
     kinds.len()
 }
