@@ -58,7 +58,7 @@ impl Sharing {
             seat,
             accepted: 0,
             heard: false,
-            has_delay: !matches!(policy, Policy::Off | Policy::ReusePort),
+            has_delay: policy.delay().is_some(),
         })
     }
 

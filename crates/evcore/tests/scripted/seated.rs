@@ -295,15 +295,7 @@ fn who_shuts_down_calls_another_for_those_of_whom_only_it_was_told() {
 #[test]
 fn who_does_not_listen_shuts_down_without_a_call_but_passes_on_the_one_it_got() {
     for is_called in [false, true] {
-        let (mut stage, place) = seated(100);
-        for _ in 0..5 {
-            stage.join();
-        }
-        place.show(Keeper::Other, Some(0));
-        stage.turn();
-        assert!(!stage.ev.is_listening());
-        place.told();
-
+        let (mut stage, place) = away();
         place.set_called(is_called);
         stage.ev.shutdown(Duration::from_secs(1));
         let expected = [Told::Resign, Told::Call(7)];
