@@ -23,8 +23,8 @@ pub(super) struct Blocked {
     times: usize,
 }
 
-/// Less than the delay after which others look, so that nobody waits for as long as that; and four
-/// times as long, so that it is seen where nobody takes over.
+/// For less than the delay after which others look; and for four times the delay, so that it is
+/// seen where nobody takes over.
 pub(super) const ALL: &[Blocked] = &[
     Blocked {
         workload: "accept/blocked/200",

@@ -4,8 +4,6 @@ mod accepting;
 mod fairness;
 mod judged;
 
-pub(super) use self::accepting::LONGEST_WAIT_MS;
-
 use self::Bound::{AtLeast, AtMost};
 use super::count::TIMEOUTS;
 use super::results::Results;
