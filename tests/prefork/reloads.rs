@@ -1,13 +1,8 @@
 //! HUP, USR2 and WINCH: new workers for old, and no client notices.
 
-use std::{
-    net::SocketAddr,
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    thread,
-};
+use std::{net::SocketAddr, os::unix::net::UnixStream, path::Path, thread};
 
-use evcore_tests::{Client, Server, eventually, signal_to};
+use evcore_tests::{Client, Scratch, Server, eventually, signal_to};
 use rustix::process::Signal;
 
 use crate::deaths::{RaiseOnDrop, Stop};
@@ -70,8 +65,8 @@ fn a_signal_that_comes_as_soon_as_the_server_says_that_it_listens_is_heeded() {
 
 #[test]
 fn a_signal_that_comes_as_soon_as_the_pid_file_is_there_is_heeded() {
-    let directory = Directory::new("early-signal");
-    let file = directory.0.join("pid");
+    let directory = Scratch::new("early-signal");
+    let file = directory.path().join("pid");
     let path = file.to_str().expect("a text");
     for (option, workers) in [("--workers", "1"), ("--threads", "1"), ("--workers", "0")] {
         let signal = if workers == "0" {
@@ -158,9 +153,9 @@ fn winch_and_hup(accept: &str) {
 
 #[test]
 fn a_new_binary_takes_over_and_the_old_one_finishes() {
-    let directory = Directory::new("upgrade");
-    let file = directory.0.join("httpd.pid");
-    let aside = directory.0.join("httpd.pid.oldbin");
+    let directory = Scratch::new("upgrade");
+    let file = directory.path().join("httpd.pid");
+    let aside = directory.path().join("httpd.pid.oldbin");
     let path = file.to_str().expect("a text");
     let mut server = Server::start(&["--workers", "1", "--pid", path]);
     let old = server.pid();
@@ -200,9 +195,9 @@ fn pid_in(file: &Path) -> Option<u32> {
 
 #[test]
 fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
-    let directory = Directory::new("taken-back");
+    let directory = Scratch::new("taken-back");
     let [socket, pid_file, aside] =
-        ["socket", "pid", "pid.oldbin"].map(|name| directory.0.join(name));
+        ["socket", "pid", "pid.oldbin"].map(|name| directory.path().join(name));
     let listen = format!("unix:{}", socket.display());
     let options = ["--workers", "1", "--listen", &listen, "--pid"];
     let mut server = Server::start(&[&options[..], &[pid_file.to_str().expect("a text")]].concat());
@@ -231,8 +226,8 @@ fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
 
 #[test]
 fn a_second_usr2_leaves_the_unix_socket_to_the_new_binary() {
-    let directory = Directory::new("second-usr2");
-    let [socket, pid_file] = ["socket", "pid"].map(|name| directory.0.join(name));
+    let directory = Scratch::new("second-usr2");
+    let [socket, pid_file] = ["socket", "pid"].map(|name| directory.path().join(name));
     let listen = format!("unix:{}", socket.display());
     let options = ["--workers", "1", "--listen", &listen, "--pid"];
     let mut server = Server::start(&[&options[..], &[pid_file.to_str().expect("a text")]].concat());
@@ -251,8 +246,8 @@ fn a_second_usr2_leaves_the_unix_socket_to_the_new_binary() {
 
 #[test]
 fn a_server_that_ends_leaves_a_pid_file_that_is_not_its_own() {
-    let directory = Directory::new("not-its-own");
-    let pid_file = directory.0.join("pid");
+    let directory = Scratch::new("not-its-own");
+    let pid_file = directory.path().join("pid");
     let mut server = Server::start(&[
         "--workers",
         "1",
@@ -264,23 +259,6 @@ fn a_server_that_ends_leaves_a_pid_file_that_is_not_its_own() {
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     assert_eq!(pid_in(&pid_file), Some(1));
-}
-
-/// A directory of one test's own, which goes with it.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("evcore-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a directory");
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A process that nobody else would end if the test failed; 0: it has ended.
