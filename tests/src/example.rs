@@ -17,17 +17,6 @@ pub fn httpd() -> &'static Path {
     PATH.get_or_init(|| build("httpd"))
 }
 
-/// The path of the example `cron`.
-///
-/// # Panics
-///
-/// Where it cannot be built.
-#[must_use]
-pub fn cron() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("cron"))
-}
-
 fn build(example: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
     // target/PROFILE/deps/TEST

@@ -12,7 +12,7 @@ mod server;
 mod status;
 
 pub use client::{Client, Response};
-pub use example::{cron, httpd};
+pub use example::httpd;
 pub use patience::{PATIENCE, eventually};
 pub use scratch::Scratch;
 pub use server::{Server, signal_to};

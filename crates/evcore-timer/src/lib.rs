@@ -13,12 +13,6 @@ mod lazy;
 
 mod cancelable;
 
-#[cfg(any(feature = "scheduler", evcore_loom))]
-mod scheduler;
-
-#[cfg(any(feature = "scheduler", evcore_loom))]
-mod sync;
-
 #[cfg(test)]
 mod oracle;
 
@@ -26,7 +20,5 @@ pub use cancelable::Cancelable;
 pub use heap::TimerHeap;
 pub use lazy::{NeverEarly, WithinSlack};
 pub use queue::TimerQueue;
-#[cfg(any(feature = "scheduler", evcore_loom))]
-pub use scheduler::{Job, Scheduler};
 pub use tree::TimerTree;
 pub use wheel::TimerWheel;

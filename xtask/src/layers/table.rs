@@ -58,6 +58,7 @@ pub(super) fn layer(name: &str) -> Option<Layer> {
         "evcore" => (Ours::Leaves, Ours::Any),
         // The caller's hook ties it to the balancer.
         "evcore-prefork" => (Ours::None, Ours::Any),
+        "evcore-scheduler" => (Ours::Leaves, Ours::Any),
         "evcore-sim" => (Ours::FacadeAndLeaves, Ours::Any),
         "evcore-tests" | "evcore-bench" => (Ours::Any, Ours::Any),
         "xtask" => (Ours::None, Ours::None),
@@ -83,7 +84,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-token"), "slab", "the vector of reused slots that most callers already have"),
     (Only("evcore-clock"), "rustix", "clock_gettime with a choice of clock"),
     (Only("evcore-clock"), "jiff", "the local offset from UTC, behind the feature `local-time`"),
-    (Only("evcore-timer"), "parking_lot", "the background scheduler's mutex and condition"),
+    (Only("evcore-scheduler"), "parking_lot", "a mutex without poison, and a wait until an `Instant`"),
     (Only("evcore-poller"), "rustix", "epoll, kqueue, poll, select and ports without errno"),
     (Only("evcore-poller"), "libc", "epoll_pwait2 with a fallback: rustix has it only without"),
     (Only("evcore-posted"), "parking_lot", "the inbox's mutex"),

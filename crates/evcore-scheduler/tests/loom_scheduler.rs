@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evcore_timer::Scheduler;
+use evcore_scheduler::Scheduler;
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 

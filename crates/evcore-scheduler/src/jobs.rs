@@ -9,28 +9,28 @@ mod tests;
 use std::fmt;
 use std::mem;
 
-use super::job::Job;
-use crate::{TimerHeap, TimerQueue};
+use crate::job::Job;
+use evcore_timer::{TimerHeap, TimerQueue};
 
 /// What a job does.
-pub(super) type Run = Box<dyn FnMut(&Job) + Send>;
+pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
 /// When a job is to run, in ticks.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Plan {
+pub(crate) enum Schedule {
     Once(u64),
     Every { first: u64, period: u64 },
 }
 
 /// The name of a job: the id of its timer, and a number that no other job has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Key {
+pub(crate) struct Key {
     id: u32,
     serial: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(crate) struct Jobs {
     timers: TimerHeap,
     // Invariant: as long as the highest id that has been used; a free slot's timer is not armed.
     slots: Vec<Slot>,
@@ -43,27 +43,27 @@ pub(super) struct Agenda {
     stopping: bool,
 }
 
-impl Agenda {
-    pub(super) fn add(&mut self, plan: Plan, run: Run) -> Key {
+impl Jobs {
+    pub(crate) fn add(&mut self, schedule: Schedule, run: Run) -> Key {
         let id = self.free.pop().unwrap_or_else(|| self.new_slot());
         self.serials += 1;
         let serial = self.serials;
-        let period = match plan {
-            Plan::Once(_) => None,
-            Plan::Every { period, .. } => Some(period),
+        let period = match schedule {
+            Schedule::Once(_) => None,
+            Schedule::Every { period, .. } => Some(period),
         };
         self.slots[id as usize] = Slot {
             serial,
             period,
             work: Work::Waiting(run),
         };
-        let (Plan::Once(first) | Plan::Every { first, .. }) = plan;
+        let (Schedule::Once(first) | Schedule::Every { first, .. }) = schedule;
         self.arm(id, first);
         Key { id, serial }
     }
 
     /// Disarms a job; returns whether it was armed, and its closure unless it is running.
-    pub(super) fn cancel(&mut self, key: Key) -> (bool, Option<Run>) {
+    pub(crate) fn cancel(&mut self, key: Key) -> (bool, Option<Run>) {
         let Some(slot) = self.slot(key) else {
             return (false, None);
         };
@@ -77,7 +77,7 @@ impl Agenda {
     }
 
     /// Arms a job anew; returns whether there is such a job.
-    pub(super) fn move_to(&mut self, key: Key, tick: u64) -> bool {
+    pub(crate) fn move_to(&mut self, key: Key, tick: u64) -> bool {
         let moves = self
             .slot(key)
             .is_some_and(|slot| !matches!(slot.work, Work::Cancelled));
@@ -88,7 +88,7 @@ impl Agenda {
     }
 
     /// Hands out a job that is due, to be run and then [put back](Self::put_back).
-    pub(super) fn take_due(&mut self, now: u64) -> Option<(Key, Run)> {
+    pub(crate) fn take_due(&mut self, now: u64) -> Option<(Key, Run)> {
         let mut expired = self.timers.pop_expired(self.phase);
         if expired.is_none() {
             self.phase = now;
@@ -104,7 +104,7 @@ impl Agenda {
     }
 
     /// Takes back the closure of a job that ran; returns it if the job is over.
-    pub(super) fn put_back(&mut self, key: Key, run: Run, panicked: bool) -> Option<Run> {
+    pub(crate) fn put_back(&mut self, key: Key, run: Run, panicked: bool) -> Option<Run> {
         let armed = self.timers.is_armed(key.id);
         let Some(slot) = self.slot(key) else {
             return Some(run);
@@ -118,19 +118,19 @@ impl Agenda {
     }
 
     /// Notes that the thread goes to sleep; returns until when it may.
-    pub(super) fn fall_asleep(&mut self) -> Option<u64> {
+    pub(crate) fn fall_asleep(&mut self) -> Option<u64> {
         let next = self.timers.next_deadline();
         self.sleeps_until = Some(next.unwrap_or(u64::MAX));
         next
     }
 
-    pub(super) fn wake_up(&mut self) {
+    pub(crate) fn wake_up(&mut self) {
         self.sleeps_until = None;
     }
 
-    /// Whether the thread sleeps longer than it may; that is said once, to the one who is to wake
-    /// it.
-    pub(super) fn oversleeps(&mut self) -> bool {
+    /// Whether the thread has to be woken because it sleeps beyond the next deadline. `true` once
+    /// for each sleep: the caller wakes it.
+    pub(crate) fn oversleeps(&mut self) -> bool {
         let next = self.timers.next_deadline();
         let oversleeps = self
             .sleeps_until
@@ -141,27 +141,27 @@ impl Agenda {
         oversleeps
     }
 
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stopping = true;
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping
     }
 
     /// Hands out all that would have run.
-    pub(super) fn take_all(&mut self) -> Vec<Slot> {
+    pub(crate) fn take_all(&mut self) -> Vec<Slot> {
         self.timers.clear();
         self.free.clear();
         mem::take(&mut self.slots)
     }
 
-    pub(super) fn is_scheduled(&self, key: Key) -> bool {
+    pub(crate) fn is_scheduled(&self, key: Key) -> bool {
         let slot = self.slots.get(key.id as usize);
         slot.is_some_and(|slot| slot.serial == key.serial) && self.timers.is_armed(key.id)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.timers.len()
     }
 
@@ -197,7 +197,7 @@ impl Agenda {
 
 /// The place of a job.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     /// 0 where no job is.
     serial: u64,
     period: Option<u64>,

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::agenda::Key;
-use super::thread::Shared;
+use crate::jobs::Key;
+use crate::thread::Shared;
 
 /// A job of a [`Scheduler`](crate::Scheduler), to move it and to cancel it.
 ///
-/// It is given to whoever adds the job, and to the job itself each time it runs.
+/// Adding a job returns one, and each run of the job gets one too.
 /// Clones name the same job; dropping them all leaves it as it is.
 /// A handle outlives its job without harm: then each call answers `false`.
 ///
@@ -20,7 +20,7 @@ use super::thread::Shared;
 /// ```
 /// use std::time::Duration;
 ///
-/// use evcore_timer::Scheduler;
+/// use evcore_scheduler::Scheduler;
 ///
 /// let scheduler = Scheduler::new()?;
 /// let timeout = scheduler.after(Duration::from_secs(60), |_| panic!("nothing was heard"));
@@ -37,7 +37,7 @@ pub struct Job {
 }
 
 impl Job {
-    pub(super) fn new(shared: Arc<Shared>, key: Key) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Self {
         Self { shared, key }
     }
 
@@ -69,8 +69,7 @@ impl Job {
 
     /// Has the job run next when `delay` has passed; returns whether there still is such a job.
     ///
-    /// As [`move_to`](Self::move_to), for those who know how long rather than until when; any delay
-    /// will do.
+    /// As [`move_to`](Self::move_to), by a delay instead of a time. Any delay is allowed.
     #[expect(
         clippy::must_use_candidate,
         reason = "it is called for what it does, and the answer is an aside"

@@ -1,7 +1,6 @@
 //! Jobs at their time, on a thread of their own.
 //!
-//! This is the part for those who have no event loop: Go's timers, which a thread beside the
-//! program runs.
+//! For programs without an event loop: like Go's timers, a thread beside the program runs them.
 //! The thread sleeps until the earliest job is due, is woken when an earlier one is added, and
 //! sleeps for good when there is none; it never polls.
 //! Jobs run one after the other, outside the lock: a job may take its time, and it may add, move
@@ -9,24 +8,22 @@
 //!
 //! There is no pool: a job that takes long should hand its work to one.
 
-mod agenda;
-mod job;
-mod thread;
-
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
 
-use std::any::Any;
-use std::fmt;
-use std::io;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    any::Any,
+    fmt, io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use self::agenda::Plan;
-use self::thread::Shared;
-use crate::sync::{JoinHandle, spawn, this_thread};
-
-pub use self::job::Job;
+use crate::{
+    Job,
+    jobs::Schedule,
+    sync::{JoinHandle, spawn, this_thread},
+    thread::{self, Shared},
+};
 
 /// A background thread that runs closures at their time.
 ///
@@ -50,7 +47,7 @@ pub use self::job::Job;
 /// use std::sync::mpsc;
 /// use std::time::Duration;
 ///
-/// use evcore_timer::Scheduler;
+/// use evcore_scheduler::Scheduler;
 ///
 /// let scheduler = Scheduler::new()?;
 /// let (ticks, seen) = mpsc::channel();
@@ -98,7 +95,7 @@ impl Scheduler {
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::new());
         let body = thread::body(Arc::clone(&shared), report);
-        let thread = spawn("evcore-timer", body)?;
+        let thread = spawn("evcore-scheduler", body)?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -110,7 +107,7 @@ impl Scheduler {
     /// The job may have itself run again by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle leaves the job as it is.
     pub fn at(&self, when: Instant, job: impl FnMut(&Job) + Send + 'static) -> Job {
-        self.add(Plan::Once(self.shared.tick_of(when)), job)
+        self.add(Schedule::Once(self.shared.tick_of(when)), job)
     }
 
     /// Runs a job once, when `delay` has passed.
@@ -118,7 +115,7 @@ impl Scheduler {
     /// The job may have itself run again by [`Job::move_to`] or [`Job::move_after`].
     /// Dropping the returned handle leaves the job as it is.
     pub fn after(&self, delay: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
-        self.add(Plan::Once(self.shared.tick_after(delay)), job)
+        self.add(Schedule::Once(self.shared.tick_after(delay)), job)
     }
 
     /// Runs a job each time that `period` has passed, first in one `period` from now.
@@ -133,11 +130,11 @@ impl Scheduler {
             !period.is_zero(),
             "the period is zero: the job would never stop running"
         );
-        let plan = Plan::Every {
+        let schedule = Schedule::Every {
             first: self.shared.tick_after(period),
             period: nanoseconds(period),
         };
-        self.add(plan, job)
+        self.add(schedule, job)
     }
 
     /// How many jobs are to run, the running one included where it is to run again.
@@ -152,8 +149,8 @@ impl Scheduler {
         self.len() == 0
     }
 
-    fn add(&self, plan: Plan, job: impl FnMut(&Job) + Send + 'static) -> Job {
-        let key = self.shared.add(plan, Box::new(job));
+    fn add(&self, schedule: Schedule, job: impl FnMut(&Job) + Send + 'static) -> Job {
+        let key = self.shared.add(schedule, Box::new(job));
         Job::new(Arc::clone(&self.shared), key)
     }
 }
@@ -180,6 +177,6 @@ impl fmt::Debug for Scheduler {
 }
 
 /// Nanoseconds, the scheduler's ticks; at most `u64::MAX`.
-fn nanoseconds(duration: Duration) -> u64 {
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,173 @@
+//! The jobs with ticks made up, and no thread.
+
+use std::sync::Arc;
+
+use super::*;
+
+fn no_op() -> Run {
+    Box::new(|_| {})
+}
+
+/// A closure, and something that is alone once the closure is dropped.
+fn owned() -> (Run, Arc<()>) {
+    let held = Arc::new(());
+    let owner = Arc::clone(&held);
+    let run = move |_: &Job| {
+        let _ = &owner;
+    };
+    (Box::new(run), held)
+}
+
+/// Takes what is due and puts it back, as the thread does; returns what ran.
+fn run_due(jobs: &mut Jobs, now: u64) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let Some((key, run)) = jobs.take_due(now) {
+        keys.push(key);
+        drop(jobs.put_back(key, run, false));
+    }
+    keys
+}
+
+#[test]
+fn jobs_run_at_their_tick_in_order_and_are_gone() {
+    let mut jobs = Jobs::default();
+    let late = jobs.add(Schedule::Once(20), no_op());
+    let early = jobs.add(Schedule::Once(10), no_op());
+    assert_eq!(run_due(&mut jobs, 9), []);
+    assert_eq!(run_due(&mut jobs, 30), [early, late]);
+    assert_eq!(jobs.len(), 0);
+    assert!(!jobs.is_scheduled(early));
+}
+
+#[test]
+fn a_periodic_job_runs_once_for_all_it_missed_and_keeps_its_grid() {
+    let mut jobs = Jobs::default();
+    let schedule = Schedule::Every {
+        first: 10,
+        period: 10,
+    };
+    let job = jobs.add(schedule, no_op());
+    assert_eq!(run_due(&mut jobs, 47), [job]);
+    assert_eq!(jobs.fall_asleep(), Some(50));
+}
+
+#[test]
+fn a_job_that_cancels_itself_does_not_come_back() {
+    let mut jobs = Jobs::default();
+    let (run, held) = owned();
+    let schedule = Schedule::Every {
+        first: 10,
+        period: 10,
+    };
+    jobs.add(schedule, run);
+    let (key, run) = jobs.take_due(10).unwrap();
+    assert!(jobs.cancel(key).0);
+    assert!(!jobs.cancel(key).0);
+    assert!(!jobs.move_to(key, 20));
+    drop(jobs.put_back(key, run, false));
+    assert_eq!(Arc::strong_count(&held), 1);
+    assert_eq!(jobs.fall_asleep(), None);
+}
+
+#[test]
+fn a_job_that_moves_itself_runs_again() {
+    let mut jobs = Jobs::default();
+    let job = jobs.add(Schedule::Once(10), no_op());
+    let (key, run) = jobs.take_due(10).unwrap();
+    assert!(jobs.move_to(key, 15));
+    assert!(jobs.put_back(key, run, false).is_none());
+    assert_eq!(run_due(&mut jobs, 15), [job]);
+    assert!(!jobs.move_to(key, 20));
+}
+
+#[test]
+fn a_job_that_moves_itself_into_the_past_lets_the_others_run_between() {
+    let mut jobs = Jobs::default();
+    let eager = jobs.add(Schedule::Once(10), no_op());
+    let other = jobs.add(Schedule::Once(20), no_op());
+    let mut ran = Vec::new();
+    for _ in 0..3 {
+        let (key, run) = jobs.take_due(30).unwrap();
+        ran.push(key);
+        if key == eager {
+            assert!(jobs.move_to(key, 0));
+        }
+        jobs.put_back(key, run, false);
+    }
+    assert_eq!(ran, [eager, other, eager]);
+}
+
+#[test]
+fn a_periodic_job_that_panicked_is_over() {
+    let mut jobs = Jobs::default();
+    let schedule = Schedule::Every {
+        first: 10,
+        period: 10,
+    };
+    let job = jobs.add(schedule, no_op());
+    let (key, run) = jobs.take_due(10).unwrap();
+    assert!(jobs.put_back(key, run, true).is_some());
+    assert!(!jobs.is_scheduled(job));
+    assert_eq!(jobs.fall_asleep(), None);
+}
+
+#[test]
+fn the_handle_of_a_job_that_is_gone_does_not_reach_the_next_in_its_place() {
+    let mut jobs = Jobs::default();
+    let old = jobs.add(Schedule::Once(10), no_op());
+    assert!(jobs.cancel(old).0);
+    let new = jobs.add(Schedule::Once(10), no_op());
+    assert_eq!(new.id, old.id);
+    assert!(!jobs.cancel(old).0);
+    assert!(!jobs.move_to(old, 20));
+    assert!(!jobs.is_scheduled(old));
+    assert!(jobs.is_scheduled(new));
+}
+
+#[test]
+fn cancelling_hands_the_closure_out_and_not_to_the_lock() {
+    let mut jobs = Jobs::default();
+    let (run, held) = owned();
+    let job = jobs.add(Schedule::Once(10), run);
+    let (was_armed, run) = jobs.cancel(job);
+    assert!(was_armed);
+    assert_eq!(Arc::strong_count(&held), 2);
+    drop(run);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[test]
+fn only_an_earlier_job_ends_the_sleep_and_is_told_so_once() {
+    let mut jobs = Jobs::default();
+    jobs.add(Schedule::Once(100), no_op());
+    assert!(!jobs.oversleeps(), "nobody sleeps");
+    assert_eq!(jobs.fall_asleep(), Some(100));
+    jobs.add(Schedule::Once(100), no_op());
+    assert!(!jobs.oversleeps(), "not earlier");
+    jobs.add(Schedule::Once(99), no_op());
+    assert!(jobs.oversleeps());
+    assert!(!jobs.oversleeps(), "it was woken already");
+}
+
+#[test]
+fn any_job_and_a_stop_end_a_sleep_without_end() {
+    let mut jobs = Jobs::default();
+    assert_eq!(jobs.fall_asleep(), None);
+    jobs.add(Schedule::Once(1 << 60), no_op());
+    assert!(jobs.oversleeps());
+    assert_eq!(jobs.fall_asleep(), Some(1 << 60));
+    jobs.stop();
+    assert!(jobs.oversleeps());
+}
+
+#[test]
+fn jobs_come_and_go_in_the_same_places() {
+    let mut jobs = Jobs::default();
+    for tick in 0..1_000 {
+        let job = jobs.add(Schedule::Once(tick), no_op());
+        jobs.add(Schedule::Once(tick), no_op());
+        jobs.cancel(job);
+        run_due(&mut jobs, tick);
+    }
+    assert_eq!(jobs.slots.len(), 2);
+}

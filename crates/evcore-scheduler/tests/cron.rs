@@ -1,0 +1,204 @@
+//! The example `cron` as a process: what it prints, what it runs, and how it sleeps.
+#![cfg(not(evcore_loom))]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// Both ends of daylight saving by a rule, for systems without a database of time zones.
+const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+
+/// A crontab in a directory that is removed with it.
+struct Crontab(PathBuf);
+
+impl Crontab {
+    fn new(text: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cron-{}-{number}", std::process::id());
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("crontab"), text).unwrap();
+        Self(directory)
+    }
+
+    fn cron(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(example());
+        command.args(options).arg("crontab");
+        command.current_dir(&self.0).env("TZ", ZONE);
+        command
+    }
+
+    fn run(&self, options: &[&str]) -> Output {
+        self.cron(options).output().unwrap()
+    }
+
+    /// The lines that it prints; it must succeed.
+    fn lines(&self, options: &[&str]) -> Vec<String> {
+        let output = self.run(options);
+        assert!(output.status.success(), "{}", errors(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Crontab {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// cargo builds the examples of a package before it runs the package's tests.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
+    let path = profile.join("examples/cron");
+    assert!(
+        path.exists(),
+        "run `cargo build -p evcore-scheduler --examples` first"
+    );
+    path
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn times_are_listed_in_order_and_equal_ones_as_in_the_file() {
+    let crontab = Crontab::new("# a comment\n\n0 6 * * * a\n@hourly b\n0 6 * * * c\n");
+    assert_eq!(
+        crontab.lines(&["--list", "4", "--from", "2026-11-21T05:59"]),
+        [
+            "2026-11-21T06:00:00+01:00 a",
+            "2026-11-21T06:00:00+01:00 b",
+            "2026-11-21T06:00:00+01:00 c",
+            "2026-11-21T07:00:00+01:00 b",
+        ]
+    );
+}
+
+#[test]
+fn a_skipped_time_runs_at_the_first_moment_after_the_gap() {
+    let crontab = Crontab::new("30 2 * * * daily\n30 * * * * hourly\n");
+    assert_eq!(
+        crontab.lines(&["--list", "3", "--from", "2026-03-29T00:45"]),
+        [
+            "2026-03-29T01:30:00+01:00 hourly",
+            "2026-03-29T03:00:00+02:00 daily",
+            "2026-03-29T03:30:00+02:00 hourly",
+        ]
+    );
+}
+
+#[test]
+fn a_repeated_time_runs_once_if_daily_and_twice_if_hourly() {
+    let crontab = Crontab::new("30 2 * * * daily\n30 * * * * hourly\n");
+    assert_eq!(
+        crontab.lines(&["--list", "4", "--from", "2026-10-25T01:45"]),
+        [
+            "2026-10-25T02:30:00+02:00 daily",
+            "2026-10-25T02:30:00+02:00 hourly",
+            "2026-10-25T02:30:00+01:00 hourly",
+            "2026-10-25T03:30:00+01:00 hourly",
+        ]
+    );
+}
+
+#[test]
+fn bad_input_is_named_with_its_place() {
+    let crontab = Crontab::new("@daily fine\n61 * * * * a\n");
+    let cases: [(&[&str], &str); 3] = [
+        (&["--list", "1"], "crontab:2:"),
+        (&["--nonsense"], "--nonsense"),
+        (&["--once", "many"], "many"),
+    ];
+    for (options, named) in cases {
+        let output = crontab.run(options);
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(errors(&output).contains(named), "{}", errors(&output));
+    }
+    let too_short = Crontab::new("* * * *\n").run(&[]);
+    assert!(errors(&too_short).contains("5 fields and a command"));
+}
+
+#[test]
+fn without_run_nothing_is_run() {
+    let crontab = Crontab::new("* * * * * * touch ran\n");
+    let lines = crontab.lines(&["--seconds", "--once", "2"]);
+    assert!(lines.len() >= 2 && lines.iter().all(|line| line.ends_with(" touch ran")));
+    assert!(!crontab.0.join("ran").exists());
+}
+
+#[test]
+fn a_long_command_delays_no_other_line() {
+    // The first command ends when its input does, a pipe that the test opens at the end.
+    let crontab = Crontab::new(
+        "* * * * * * test -e held || { touch held; read line < pipe; }\n* * * * * * true\n",
+    );
+    let pipe = crontab.0.join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let mut cron = crontab.cron(&["--seconds", "--once", "6", "--run"]);
+    let mut cron = Kill(cron.stdout(Stdio::piped()).spawn().unwrap());
+    // Kept open to the end: cron goes on printing.
+    let mut lines = BufReader::new(cron.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.by_ref().take(6).count(), 6);
+    assert!(crontab.0.join("held").exists());
+    fs::write(&pipe, "go\n").expect("the first command still reads");
+    assert!(cron.0.wait().unwrap().success());
+}
+
+#[test]
+fn between_two_runs_there_is_one_sleep() {
+    const RUNS: usize = 3;
+    if !strace_works() {
+        eprintln!("not run: strace is not installed, or may not trace here");
+        return;
+    }
+    let crontab = Crontab::new("* * * * * * true\n");
+    let trace = crontab.0.join("trace");
+    let calls = "trace=futex,clock_nanosleep,nanosleep,epoll_wait,epoll_pwait,select,pselect6";
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-e", calls, "-o"]).arg(&trace);
+    strace
+        .arg(example())
+        .args(["--seconds", "--once", &RUNS.to_string()]);
+    strace.arg(crontab.0.join("crontab")).stdout(Stdio::null());
+    assert!(strace.status().unwrap().success());
+    let trace = fs::read_to_string(trace).unwrap();
+    let sleeps = trace.matches("ETIMEDOUT").count();
+    // Fewer on a machine so slow that one run serves for two times; one more where the last run's
+    // end comes as the next sleep begins.
+    assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
+    for call in ["nanosleep", "epoll", "select"] {
+        assert!(!trace.contains(call), "{trace}");
+    }
+}
+
+fn strace_works() -> bool {
+    let mut tried = Command::new("strace");
+    tried
+        .args(["-f", "-e", "trace=futex", "true"])
+        .stderr(Stdio::null());
+    tried.status().is_ok_and(|status| status.success())
+}
+
+/// A process that does not outlive its test.
+struct Kill(Child);
+
+impl Drop for Kill {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
