@@ -114,7 +114,7 @@ fn work(
     points.count(stage == Stage::Serving);
     let mut echo = Echo {
         ev: event_loop(setting, worker, shared, &points)?,
-        clients: Table::with_capacity(setting.room()[worker.index()]),
+        clients: Table::bounded(setting.room()[worker.index()]),
     };
     worker.wake_fd(echo.ev.handle()).expect("it is a waker");
     while worker.stop().is_none() && !echo.ev.is_done() {

@@ -102,7 +102,7 @@ impl Subject {
         Self {
             handle: ev.handle(),
             ev,
-            conns: Table::with_capacity(setting.connections),
+            conns: Table::bounded(setting.connections),
             audit: Audit::new(setting.budgets, setting.punctuality()),
             process: process.clone(),
             shared: shared.clone(),
@@ -136,7 +136,7 @@ impl Subject {
 
     /// Whether there is a place for a client.
     pub(crate) fn has_room(&self) -> bool {
-        self.conns.len() < self.conns.capacity()
+        self.conns.len() < self.conns.limit()
     }
 
     /// It has come to its end in time: nobody is left.

@@ -139,7 +139,7 @@ impl Links {
     }
 
     /// Panics where an invariant does not hold; `lists` are all that use this table.
-    #[cfg(any(test, debug_assertions))]
+    #[cfg(test)]
     pub(crate) fn verify(&self, lists: &[&List]) {
         let mut in_lists = 0;
         for list in lists {
@@ -150,7 +150,7 @@ impl Links {
         assert_eq!(linked.count(), in_lists);
     }
 
-    #[cfg(any(test, debug_assertions))]
+    #[cfg(test)]
     fn verify_list(&self, list: &List) {
         let (mut previous, mut id, mut walked) = (END, list.front, 0);
         while id != END {

@@ -134,15 +134,9 @@ impl PostedQueue {
         self.links.iter(&self.list)
     }
 
-    /// Checks every invariant, for tests; only in builds with debug assertions.
-    ///
-    /// Costs O(highest id).
-    ///
-    /// # Panics
-    ///
-    /// If the queue is broken, which no sequence of calls should achieve.
-    #[cfg(any(test, debug_assertions))]
-    pub fn verify(&self) {
+    /// Panics where an invariant does not hold.
+    #[cfg(test)]
+    pub(crate) fn verify(&self) {
         self.links.verify(&[&self.list]);
     }
 }

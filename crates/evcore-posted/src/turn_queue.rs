@@ -159,15 +159,9 @@ impl TurnQueue {
         self.due.is_empty() && self.next.is_empty()
     }
 
-    /// Checks every invariant, for tests; only in builds with debug assertions.
-    ///
-    /// Costs O(highest id).
-    ///
-    /// # Panics
-    ///
-    /// If the queue is broken, which no sequence of calls should achieve.
-    #[cfg(any(test, debug_assertions))]
-    pub fn verify(&self) {
+    /// Panics where an invariant does not hold.
+    #[cfg(test)]
+    pub(crate) fn verify(&self) {
         self.links.verify(&[&self.due, &self.next]);
     }
 }

@@ -64,7 +64,7 @@ impl Server {
         let builder = process.builder().listener(process.listen(address));
         Self {
             ev: builder.connections(2_000).build().expect("a loop"),
-            conns: Table::with_capacity(2_000),
+            conns: Table::bounded(2_000),
             idle,
             served: 0,
         }

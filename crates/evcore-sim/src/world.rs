@@ -32,7 +32,7 @@ use crate::{
 /// let mut ev = process.builder().listener(process.listen(address)).build()?;
 /// let client = world.client(address, Script::new().send("ping").hear(4));
 ///
-/// let mut conns = Table::with_capacity(10);
+/// let mut conns = Table::bounded(10);
 /// while !client.is_done() {
 ///     ev.wait()?; // lets simulated time pass
 ///     while let Some(step) = ev.next_step() {

@@ -34,7 +34,7 @@ impl<L: Listen<Stream: Wire>> Counter<L> {
     fn new(ev: EventLoop<L>) -> Self {
         Self {
             ev,
-            conns: Table::with_capacity(100),
+            conns: Table::bounded(100),
             ended: 0,
         }
     }

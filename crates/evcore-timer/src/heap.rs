@@ -242,17 +242,10 @@ fn next_on_grid(when: u64, period: u64, now: u64) -> Option<u64> {
     (when + missed * period).checked_add(period)
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl TimerHeap {
-    /// Checks the order, the positions and the periods; for tests, and only where debug assertions
-    /// are on.
-    ///
-    /// # Panics
-    ///
-    /// Where an invariant does not hold: that is a bug of this crate.
-    ///
-    /// Cost: in proportion to the highest id that was ever armed.
-    pub fn verify(&self) {
+    /// Panics where an invariant does not hold.
+    pub(crate) fn verify(&self) {
         self.piles.verify();
         let mut late = self.piles.deadlines(Pile::Late);
         assert!(

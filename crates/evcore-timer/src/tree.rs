@@ -190,16 +190,10 @@ impl fmt::Debug for TimerTree {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl TimerTree {
-    /// Checks order, colours, heights and links; for tests, and only where debug assertions are on.
-    ///
-    /// # Panics
-    ///
-    /// Where an invariant does not hold: that is a bug of this crate.
-    ///
-    /// Cost: in proportion to the highest id that was ever armed.
-    pub fn verify(&self) {
+    /// Panics where an invariant does not hold.
+    pub(crate) fn verify(&self) {
         assert_eq!(self.forest.verify(), self.armed, "count of armed timers");
         let mut late = self.forest.deadlines(Tree::Late);
         assert!(

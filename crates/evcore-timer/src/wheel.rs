@@ -429,16 +429,10 @@ impl fmt::Debug for TimerWheel {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl TimerWheel {
-    /// Checks every link, slot and count; for tests, and only where debug assertions are on.
-    ///
-    /// # Panics
-    ///
-    /// Where an invariant does not hold: that is a bug of this crate.
-    ///
-    /// Cost: in proportion to the highest id that was ever armed.
-    pub fn verify(&self) {
+    /// Panics where an invariant does not hold.
+    pub(crate) fn verify(&self) {
         assert_eq!(self.lists.verify(), self.armed, "count of armed timers");
         assert!(
             self.position <= self.latest_now,

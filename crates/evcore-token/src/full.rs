@@ -10,7 +10,7 @@ use std::fmt;
 /// ```
 /// use evcore_token::{Full, Table};
 ///
-/// let mut table = Table::with_capacity(0);
+/// let mut table = Table::bounded(0);
 /// let Err(Full(refused)) = table.insert("late") else { unreachable!() };
 /// assert_eq!(refused, "late");
 /// ```

@@ -184,12 +184,12 @@ impl IdleList {
     /// ```
     /// use evcore_token::{Full, IdleList, Table};
     ///
-    /// let mut connections = Table::with_capacity(16);
+    /// let mut connections = Table::bounded(16);
     /// let mut idle = IdleList::new();
     /// for n in 0..15 {
     ///     idle.touch(connections.insert(n)?.index());
     /// }
-    /// for _ in 0..idle.drain_count(connections.free(), connections.capacity()) {
+    /// for _ in 0..idle.drain_count(connections.free(), connections.limit()) {
     ///     let Some(id) = idle.oldest() else { break };
     ///     idle.remove(id);
     ///     if let Some(token) = connections.token_at(id) {
@@ -211,15 +211,9 @@ impl IdleList {
         }
     }
 
-    /// Checks every invariant, for tests; only in builds with debug assertions.
-    ///
-    /// Costs O(highest id).
-    ///
-    /// # Panics
-    ///
-    /// If the list is broken, which no sequence of calls should achieve.
-    #[cfg(any(test, debug_assertions))]
-    pub fn verify(&self) {
+    /// Panics where an invariant does not hold.
+    #[cfg(test)]
+    pub(crate) fn verify(&self) {
         let (mut older, mut id, mut walked) = (END, self.oldest, 0);
         while id != END {
             assert!(walked < self.len, "more ids are linked than counted");

@@ -5,8 +5,6 @@ mod token;
 
 mod table;
 
-mod slot;
-
 mod full;
 
 mod idle;

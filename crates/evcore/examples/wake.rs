@@ -28,7 +28,7 @@ struct Job {
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers = env::args().skip(1).map(|number| number.parse());
     let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
-    let mut jobs = Table::with_capacity(u32::try_from(numbers.len())?);
+    let mut jobs = Table::bounded(u32::try_from(numbers.len())?);
     let mut ev = EventLoop::builder().build()?;
     for below in numbers {
         begin(below, &mut ev, &mut jobs)?;

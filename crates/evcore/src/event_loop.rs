@@ -26,7 +26,7 @@ use crate::{
 /// use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 ///
 /// let (mut near, far) = UnixStream::pair()?;
-/// let mut conns = Table::with_capacity(100);
+/// let mut conns = Table::bounded(100);
 /// let token = conns.insert(far).expect("there is room");
 ///
 /// let mut ev = EventLoop::builder().build()?;

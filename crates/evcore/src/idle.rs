@@ -48,7 +48,7 @@ impl<L: Listen> EventLoop<L> {
     /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
     /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
     /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
-    /// let mut conns = Table::with_capacity(2);
+    /// let mut conns = Table::bounded(2);
     ///
     /// // There is room for two. The third is served too, in the place of the first.
     /// while ev.stats().accepted < 3 {

@@ -33,7 +33,7 @@ impl<L: Listen> EventLoop<L> {
     /// use std::{os::unix::net::UnixStream, time::Duration};
     ///
     /// let (stream, _peer) = UnixStream::pair()?;
-    /// let mut conns = Table::with_capacity(10);
+    /// let mut conns = Table::bounded(10);
     /// let token = conns.insert(stream).expect("there is room");
     ///
     /// let mut ev = EventLoop::builder().build()?;

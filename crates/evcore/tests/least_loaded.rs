@@ -53,7 +53,7 @@ fn two_workers(kind: Kind, connections: u32) -> ([Worker; 2], SocketAddr) {
             .unwrap();
         Worker {
             ev,
-            clients: Table::with_capacity(1000),
+            clients: Table::bounded(1000),
         }
     });
     (workers, address)

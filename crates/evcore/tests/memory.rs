@@ -141,7 +141,7 @@ impl Pollable for Number {
 /// The loop and its table, full, with both timers of every connection armed, and with room in every
 /// queue.
 fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
-    let mut conns = Table::with_capacity(CONNECTIONS);
+    let mut conns = Table::bounded(CONNECTIONS);
     for _ in 0..CONNECTIONS {
         let token = conns.insert(()).unwrap();
         ev.add(token, &Number::of(token), Interest::READ, Mode::Edge)

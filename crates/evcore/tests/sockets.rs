@@ -97,7 +97,7 @@ fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
             let (listener, address) = listener();
             let mut server = Echo {
                 ev: guarded(EventLoop::builder().listener(listener).poller(*kind)),
-                conns: Table::with_capacity(100),
+                conns: Table::bounded(100),
                 mode,
                 ended: 0,
             };
@@ -160,7 +160,7 @@ fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it(
             ..Budgets::default()
         };
         let mut ev = guarded(EventLoop::builder().poller(*kind).budgets(budgets));
-        let mut jobs = Table::with_capacity(1000);
+        let mut jobs = Table::bounded(1000);
         // Each thread has its own token: its posts merge, but none is the last in vain.
         let done = [const { AtomicUsize::new(0) }; THREADS];
         thread::scope(|scope| {
@@ -203,7 +203,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
     const EACH: usize = 200;
     for kind in Kind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let mut jobs = Table::with_capacity(1000);
+        let mut jobs = Table::bounded(1000);
         let tokens: Vec<_> = (0..THREADS * EACH)
             .map(|_| jobs.insert(()).unwrap())
             .collect();
@@ -285,7 +285,7 @@ fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
 fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it() {
     for kind in Kind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let mut conns = Table::with_capacity(10);
+        let mut conns = Table::bounded(10);
         let mut peers = Vec::new();
         let mut join = |ev: &mut EventLoop, conns: &mut Table<UnixStream>| {
             let (mut near, far) = UnixStream::pair().unwrap();
@@ -531,7 +531,7 @@ fn with_a_resolution_clients_are_served_while_the_clock_stands_still() {
             .timer_resolution(Duration::from_millis(1));
         let mut server = Echo {
             ev: guarded(builder),
-            conns: Table::with_capacity(100),
+            conns: Table::bounded(100),
             mode: Mode::Edge,
             ended: 0,
         };

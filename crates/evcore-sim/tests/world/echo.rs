@@ -58,7 +58,7 @@ impl Echo {
         counts.borrow_mut().begun += 1;
         Self {
             ev: builder.connections(64).build().expect("a loop"),
-            conns: Table::with_capacity(64),
+            conns: Table::bounded(64),
             counts: Rc::clone(counts),
         }
     }

@@ -31,7 +31,7 @@ impl Host {
             .seat(peers.seat(process).expect("a seat for each worker"));
         Self {
             ev: builder.build().expect("a loop"),
-            guests: Table::with_capacity(2_000),
+            guests: Table::bounded(2_000),
         }
     }
 }

@@ -235,12 +235,12 @@ impl Place {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl Pile {
     const ALL: [Self; 2] = [Self::Main, Self::Late];
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl Piles {
     /// Panics where an entry is before the one above it, or a place is wrong.
     pub(super) fn verify(&self) {

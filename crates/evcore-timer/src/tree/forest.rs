@@ -428,12 +428,12 @@ impl Up {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl Tree {
     const ALL: [Self; 2] = [Self::Main, Self::Late];
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl Forest {
     /// Panics where order, colour, height, a link or the marker of an unlinked timer is wrong;
     /// returns how many timers are linked.

@@ -359,7 +359,7 @@ impl Node {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
+#[cfg(test)]
 impl Lists {
     /// Panics where a link, a bit or the marker of an unlinked timer is wrong; returns how many
     /// timers are linked.

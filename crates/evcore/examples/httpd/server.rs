@@ -43,7 +43,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     /// Over a loop, as the worker of this index.
     pub fn new(ev: EventLoop<L>, index: usize, counts: Counts, options: Options) -> Self {
         let mut server = Self {
-            connections: Table::with_capacity(options.connections),
+            connections: Table::bounded(options.connections),
             site: Site::new(&options, index, counts),
             figures: Keeper::new(index),
             flush: None,

@@ -67,7 +67,7 @@ impl Stage {
             ev: build(builder, &script).build().unwrap(),
             script,
             time,
-            conns: Table::with_capacity(1000),
+            conns: Table::bounded(1000),
             accepted: Vec::new(),
             listeners: known,
             clients: Vec::new(),
