@@ -3,13 +3,11 @@
 //! `subject` is a small server that uses every part of the loop and keeps an account of it
 //! (`audit`); `visitors` are its clients, `setting` is its shape, and a seed decides about all
 //! three. `deafness` watches that somebody accepts whoever waits. `httpd` is the example server
-//! itself. `canary` plants bugs into the loop, to see that they are found.
+//! itself. The bugs under `tests/mutants` show that these tests can fail.
 //!
 //! A seed that fails is printed with the command that runs it again.
 
 mod audit;
-#[cfg(evcore_planted)]
-mod canary;
 mod deafness;
 mod setting;
 mod subject;
@@ -109,6 +107,15 @@ fn whatever_goes_wrong_every_promise_is_kept() {
         assert!(content * 4 > all, "only {content} of {all} were served");
         assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     }
+}
+
+/// Workers that look at the listeners only when another worker notifies them.
+#[test]
+fn every_notification_is_followed() {
+    check("every_notification_is_followed", 0..100, |world| {
+        let setting = Setting::notifying(&mut world.rng());
+        live(world, setting, Manners::Any);
+    });
 }
 
 #[test]

@@ -71,16 +71,15 @@ impl Setting {
         Self::with(faults, rng)
     }
 
-    /// Workers who call each other, and whom nothing keeps from their work.
-    #[cfg(evcore_planted)]
-    pub(crate) fn calling(rng: &mut Rng) -> Self {
+    /// Workers that notify each other, under no fault that holds a worker up.
+    pub(crate) fn notifying(rng: &mut Rng) -> Self {
         let faults = DISTURBING.into_iter().fold(Faults::all(), Faults::without);
         let mut setting = Self::with(faults, rng);
         setting.workers = 2 + rng.index(3);
         setting.connections = 4;
         setting.policy = Policy::LeastLoaded {
             slack: 1,
-            // So long that nobody looks by himself, and it is calls that count.
+            // So long that no worker looks unasked: only notifications make it.
             delay: Duration::from_secs(600),
         };
         setting.seated = true;

@@ -23,8 +23,11 @@ xflags::xflags! {
         /// The loom models, with every interleaving that loom can find.
         cmd loom {}
 
-        /// Bugs planted into the code, each of which a test has to find; deaths inside of calls.
-        cmd canary {}
+        /// Bugs planted into a copy of the tree, each of which a test has to find.
+        cmd mutants {
+            /// Only those whose names contain this.
+            optional name: String
+        }
 
         /// A type check for the systems that this machine is not.
         cmd targets {}

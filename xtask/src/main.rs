@@ -17,12 +17,12 @@ mod tree;
 mod workspace;
 
 mod bench;
-mod canary;
 mod ci;
 mod compat;
 mod layers;
 mod loom;
 mod measure;
+mod mutants;
 mod targets;
 mod test;
 mod tidy;
@@ -55,7 +55,9 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Layers(_) => layers::run(&workspace),
         XtaskCmd::Tidy(_) => tidy::run(&workspace),
         XtaskCmd::Loom(_) => loom::run(&workspace),
-        XtaskCmd::Canary(_) => canary::run(&workspace),
+        XtaskCmd::Mutants(mutants) => {
+            mutants::run(&workspace, mutants.name.as_deref().unwrap_or(""))
+        }
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Measure(_) => measure::run(&workspace),
         XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part, bench.full),

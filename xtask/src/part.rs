@@ -14,21 +14,26 @@ use crate::command::CommandLine;
 use crate::fault::Fault;
 use crate::workspace::Workspace;
 
-/// A check made by this program: what it finds in the workspace.
-pub(crate) type Check = fn(&Workspace) -> Result<Vec<Fault>>;
-
 /// A named piece of a task, with the command that runs it alone.
-#[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: String,
     work: Work,
 }
 
-#[derive(Debug)]
 enum Work {
     Command(CommandLine),
     Check(Check),
 }
+
+/// A check made by this program.
+struct Check {
+    /// What follows `cargo xtask` to run it alone.
+    task: String,
+    run: Box<FindFaults>,
+}
+
+/// What a check finds in the workspace.
+type FindFaults = dyn Fn(&Workspace) -> Result<Vec<Fault>>;
 
 impl Part {
     pub(crate) fn command(name: impl Into<String>, command: CommandLine) -> Part {
@@ -38,11 +43,16 @@ impl Part {
         }
     }
 
-    /// A check of this program's own; `name` is also the name of its task.
-    pub(crate) fn check(name: &str, check: Check) -> Part {
+    /// A check of this program's own, which `cargo xtask` runs alone as `task`.
+    pub(crate) fn check(
+        name: &str,
+        task: impl Into<String>,
+        run: impl Fn(&Workspace) -> Result<Vec<Fault>> + 'static,
+    ) -> Part {
+        let (task, run) = (task.into(), Box::new(run));
         Part {
             name: name.to_owned(),
-            work: Work::Check(check),
+            work: Work::Check(Check { task, run }),
         }
     }
 
@@ -50,7 +60,7 @@ impl Part {
     pub(crate) fn alone(&self) -> String {
         match &self.work {
             Work::Command(command) => command.to_string(),
-            Work::Check(_) => format!("cargo xtask {}", self.name),
+            Work::Check(check) => format!("cargo xtask {}", check.task),
         }
     }
 
@@ -63,7 +73,7 @@ impl Part {
                 Ok((!succeeded).then(|| text_of(&log)))
             }
             Work::Check(check) => {
-                let faults = check(workspace)?;
+                let faults = (check.run)(workspace)?;
                 Ok((!faults.is_empty()).then(|| lines(&faults)))
             }
         }
@@ -145,9 +155,9 @@ mod tests {
     #[test]
     fn the_first_failure_stops_the_rest_and_says_how_to_run_it_alone() {
         let parts = [
-            Part::check("tidy", sound),
-            Part::check("layers", faulty),
-            Part::check("tidy", sound),
+            Part::check("tidy", "tidy", sound),
+            Part::check("layers", "layers", faulty),
+            Part::check("tidy", "tidy", sound),
         ];
         let error = run_all(&Workspace::made_up(Vec::new()), &parts).unwrap_err();
         assert_eq!(RUNS.get(), 1);
@@ -159,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_check_that_cannot_be_made_is_a_failure() {
-        let part = Part::check("tidy", |_| Err("no such directory".into()));
+        let part = Part::check("tidy", "tidy", |_| Err("no such directory".into()));
         assert!(run(&Workspace::made_up(Vec::new()), &part).is_err());
     }
 }

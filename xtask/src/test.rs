@@ -9,7 +9,7 @@ use crate::command::CommandLine;
 use crate::part::{self, Part};
 use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
-use crate::{Result, canary, compat, layers, loom, tidy};
+use crate::{Result, compat, layers, loom, mutants, tidy};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let tree = Tree::read(&workspace.root)?;
@@ -25,7 +25,7 @@ fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
     parts.extend(workspace.packages.iter().flat_map(alone));
     parts.extend(compat::parts(workspace));
     parts.extend(loom::parts(workspace, tree));
-    parts.extend(canary::parts(workspace));
+    parts.extend(mutants::parts(tree));
     parts
 }
 
@@ -101,7 +101,10 @@ mod tests {
             ..Package::made_up("evcore-tests")
         };
         let workspace = Workspace::made_up(vec![evcore, Package::made_up("evcore-token"), tests]);
-        let tree = Tree::made_up(&[("crates/evcore-token/tests/loom_table.rs", "")]);
+        let tree = Tree::made_up(&[
+            ("crates/evcore-token/tests/loom_table.rs", ""),
+            ("tests/mutants/early_timers.mutant", ""),
+        ]);
         let parts = parts(&workspace, &tree);
         parts.iter().map(|part| part.name.clone()).collect()
     }
@@ -130,9 +133,7 @@ mod tests {
                 "compat: clippy",
                 "compat: test",
                 "loom: evcore-token",
-                "canary: clippy",
-                "canary: simulation",
-                "canary: failpoints",
+                "mutant: early_timers",
             ]
         );
     }

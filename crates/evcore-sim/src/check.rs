@@ -11,6 +11,9 @@ use crate::World;
 /// The environment variable that names the only seed to run with.
 pub const SEED_VARIABLE: &str = "EVCORE_SIM_SEED";
 
+/// The environment variable that says how many seeds each test runs, in place of its own number.
+pub const SEEDS_VARIABLE: &str = "EVCORE_SIM_SEEDS";
+
 /// How many of the last lines of the record are shown with a failure.
 const LINES: usize = 200;
 
@@ -19,6 +22,9 @@ const LINES: usize = 200;
 /// Where it panics, the seed and the command that runs it again go to standard error, and the panic
 /// goes on. With that command, which sets `EVCORE_SIM_SEED`, only that seed is run, and what
 /// happened in the world is shown too, the last 200 lines of it.
+///
+/// `EVCORE_SIM_SEEDS=100000` runs that many seeds, from the first of the range, in place of as many
+/// as the range has: more for a long run, fewer for a quick one.
 ///
 /// `test` is the name of the test, for the command.
 ///
@@ -40,13 +46,11 @@ const LINES: usize = 200;
 ///
 /// # Panics
 ///
-/// Where the test does, or where the variable is no number.
+/// Where the test does, or where one of the variables is not a number.
 pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&World)) {
-    let chosen = env::var(SEED_VARIABLE).ok().map(|seed| {
-        seed.parse()
-            .unwrap_or_else(|_| panic!("{SEED_VARIABLE} is to be a seed, a number: {seed:?}"))
-    });
-    let seeds = chosen.map_or(seeds, |seed| seed..seed + 1);
+    let chosen = number(SEED_VARIABLE);
+    let end = number(SEEDS_VARIABLE).map_or(seeds.end, |count| seeds.start.saturating_add(count));
+    let seeds = chosen.map_or(seeds.start..end, |seed| seed..seed + 1);
     for seed in seeds {
         let world = World::new(seed);
         if chosen.is_some() {
@@ -58,6 +62,13 @@ pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&World)) {
         eprint!("{}", report(test, &world));
         resume_unwind(panic);
     }
+}
+
+/// The value of an environment variable, if it is set.
+fn number(variable: &str) -> Option<u64> {
+    let value = env::var(variable).ok()?;
+    let number = value.parse();
+    Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
 }
 
 /// What is told of a failure.

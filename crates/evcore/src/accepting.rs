@@ -12,12 +12,8 @@ use evcore_poller::Poller;
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Error, Listen, Result, Stats,
-    listeners::Listeners,
-    planted::{Bug, is_planted},
-    sharing::Sharing,
-    timers::NS_PER_MS,
-    turn::earliest,
+    Accepted, Error, Listen, Result, Stats, listeners::Listeners, sharing::Sharing,
+    timers::NS_PER_MS, turn::earliest,
 };
 
 /// The listeners of one worker, and all that decides whether they are watched.
@@ -183,7 +179,7 @@ impl<L: Listen> Accepting<L> {
             let id = self.queue.pop()?;
             match self.listeners.accept(id) {
                 Ok(Accept::Connection(stream, peer)) => {
-                    *left -= usize::from(!is_planted(Bug::AcceptsUnbounded));
+                    *left -= 1;
                     stats.accepted += 1;
                     self.sharing.accepted();
                     self.queue.post(id);

@@ -9,11 +9,7 @@
 use evcore_balancer::Load;
 use evcore_token::{IdleList, Token};
 
-use crate::{
-    EventLoop, Listen, Step,
-    planted::{Bug, is_planted},
-    slots::Slots,
-};
+use crate::{EventLoop, Listen, Step, slots::Slots};
 
 /// The idle of one loop, by index.
 #[derive(Debug, Default)]
@@ -73,8 +69,7 @@ impl<L: Listen> EventLoop<L> {
     #[inline]
     pub fn set_idle(&mut self, token: Token) -> bool {
         let watched = self.slots.watches(token);
-        let keeps_place = is_planted(Bug::IdlePlaceKept) && self.is_idle(token);
-        if watched && !keeps_place {
+        if watched {
             self.idle.list.touch(token.index());
         }
         watched
@@ -86,9 +81,7 @@ impl<L: Listen> EventLoop<L> {
     /// [`set_idle`](Self::set_idle) alone makes it the last in order.
     #[inline]
     pub fn set_busy(&mut self, token: Token) -> bool {
-        !is_planted(Bug::BusyStaysIdle)
-            && self.slots.has(token)
-            && self.idle.list.remove(token.index())
+        self.slots.has(token) && self.idle.list.remove(token.index())
     }
 
     /// Whether a connection is idle, as far as the loop was told.

@@ -55,7 +55,6 @@ mod measures;
 mod naming;
 mod outside;
 mod pace;
-mod planted;
 mod sharing;
 mod slots;
 mod sync;
@@ -69,8 +68,6 @@ pub use handle::{Handle, LoopGone};
 pub use histogram::Histogram;
 pub use histograms::Histograms;
 pub use listen::Listen;
-#[cfg(evcore_planted)]
-pub use planted::{Bug, plant};
 pub use slow_turn::{SlowStep, SlowTurn, StepKind};
 pub use stats::Stats;
 pub use step::{Accepted, Side, Step};

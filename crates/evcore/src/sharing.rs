@@ -6,11 +6,7 @@ use std::{mem, os::fd::RawFd};
 use evcore_balancer::{Balancer, Duty, Load, Lock, Peer, Plan, Policy, Seat, Situation, View};
 use evcore_poller::{Interest, Mode, Pollable, Poller};
 
-use crate::{
-    Error, Result, Stats,
-    naming::BELL_KEY,
-    planted::{Bug, is_planted},
-};
+use crate::{Error, Result, Stats, naming::BELL_KEY};
 
 /// The worker among others.
 #[derive(Debug)]
@@ -76,7 +72,7 @@ impl Sharing {
             load,
             accepted: mem::take(&mut self.accepted),
             left_waiting,
-            called: called && !is_planted(Bug::CallUnseen),
+            called,
             exclusive,
             seated: seat.is_some(),
             ..Situation::at(now_ms)

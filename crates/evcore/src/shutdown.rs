@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use evcore_token::Token;
 
-use crate::{
-    EventLoop, Listen,
-    planted::{Bug, is_planted},
-};
+use crate::{EventLoop, Listen};
 
 /// Whether the loop shuts down, and until when.
 #[derive(Debug, Default)]
@@ -122,8 +119,7 @@ impl<L: Listen> EventLoop<L> {
     }
 
     fn has_nothing_left(&self) -> bool {
-        let nobody_is_left = self.slots.watched() == 0 || is_planted(Bug::DoneEarly);
-        nobody_is_left && !self.has_work() && self.only_cancelable_timers_are_left()
+        self.slots.watched() == 0 && !self.has_work() && self.only_cancelable_timers_are_left()
     }
 
     fn only_cancelable_timers_are_left(&self) -> bool {

@@ -10,10 +10,7 @@ use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
 use evcore_token::Token;
 
-use crate::{
-    Error, Result,
-    planted::{Bug, is_planted},
-};
+use crate::{Error, Result};
 
 /// The table of lives, by index.
 #[derive(Debug, Default)]
@@ -104,9 +101,7 @@ impl Slots {
             ..
         } = mem::take(self.state_mut(token)?);
         self.homes[token.index() as usize] = Home::after(token);
-        if !is_planted(Bug::PostsOutlive) {
-            self.posted.cancel(token.index());
-        }
+        self.posted.cancel(token.index());
         self.watched -= u32::from(watched);
         if cancelable {
             self.cancelable.remove(&token.index());
@@ -189,9 +184,6 @@ impl Slots {
     pub(crate) fn find(&self, bits: u64) -> Option<Token> {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
         let home = *self.homes.get(bits as u32 as usize)?;
-        if is_planted(Bug::AnyGeneration) && home.living().is_some() {
-            return Token::from_bits(bits);
-        }
         (home.0.to_bits() == bits).then_some(home.0)
     }
 

@@ -8,7 +8,6 @@ use evcore_poller::Event;
 use crate::{
     EventLoop, Listen, Result, Step,
     naming::{Naming, Other},
-    planted::{Bug, is_planted},
     timers::{NS_PER_MS, late_ns},
 };
 
@@ -179,9 +178,7 @@ impl<L: Listen> EventLoop<L> {
                 Phase::Accepts
             }
             Phase::Accepts => {
-                if !is_planted(Bug::LockKept) {
-                    self.accepting.release_lock();
-                }
+                self.accepting.release_lock();
                 Phase::Woken
             }
             Phase::Woken => Phase::Expired,
@@ -227,9 +224,6 @@ impl<L: Listen> EventLoop<L> {
 
     /// Whether anything was left over for this turn.
     pub(crate) fn has_work(&self) -> bool {
-        if is_planted(Bug::CarriedOverWaits) {
-            return false;
-        }
         let queued = self.slots.has_posted() || self.accepting.has_queued();
         queued || self.outside.has_work() || self.has_closings()
     }
@@ -266,8 +260,7 @@ impl<L: Listen> EventLoop<L> {
     /// Does what other threads want: queues what they have posted, as if it were posted here, and
     /// begins a shutdown.
     fn take_in_news(&mut self) {
-        let lost = usize::from(is_planted(Bug::PostLost));
-        for (token, ready) in self.outside.posts(self.budgets.posted).skip(lost) {
+        for (token, ready) in self.outside.posts(self.budgets.posted) {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);

@@ -29,7 +29,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
 }
 
 pub(crate) fn part() -> Part {
-    Part::check("layers", check)
+    Part::check("layers", "layers", check)
 }
 
 fn check(workspace: &Workspace) -> Result<Vec<Fault>> {

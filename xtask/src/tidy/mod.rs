@@ -64,7 +64,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
 }
 
 pub(crate) fn part() -> Part {
-    Part::check("tidy", check)
+    Part::check("tidy", "tidy", check)
 }
 
 fn check(workspace: &Workspace) -> Result<Vec<Fault>> {
