@@ -6,15 +6,12 @@
 
 mod client;
 mod example;
-mod patience;
-mod scratch;
 mod server;
 mod status;
 
 pub use client::{Client, Response};
+pub use evcore_testing::{PATIENCE, Scratch, eventually};
 pub use example::httpd;
-pub use patience::{PATIENCE, eventually};
-pub use scratch::Scratch;
 pub use server::{Server, signal_to};
 pub use status::Status;
 

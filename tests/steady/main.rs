@@ -40,8 +40,6 @@ mod status_json;
 #[path = "../../crates/evcore/examples/httpd/worker.rs"]
 mod worker;
 
-mod counting;
-
 use std::{ffi::OsString, fs, net::SocketAddr, process::Command};
 
 use evcore::{
@@ -49,12 +47,16 @@ use evcore::{
     balancer::{AcceptMutex, Board, Peers},
 };
 use evcore_prefork::Worker;
+use evcore_testing::{CountingAllocator, watch_this_thread, watched_allocations};
 use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
 use figures::FigureSheet;
 use options::{Asked, Options};
 use worker::Shared;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn options(poller: &str, log: Option<OsString>) -> Options {
     let words = ["--workers", "0", "--poller", poller].map(OsString::from);
@@ -134,7 +136,7 @@ fn serve_and_count() {
     let shared = shared(options(&poller, std::env::var_os(LOG)));
     let address = shared.listeners[0][0].local_addr().tcp().unwrap();
     let serving = std::thread::spawn(move || {
-        counting::count_this_thread();
+        watch_this_thread();
         let worker = Worker::solo().expect("signals can be handled");
         let server = worker::server(&worker, shared).expect("it starts");
         worker::run(server, &worker).expect("it serves");
@@ -143,7 +145,7 @@ fn serve_and_count() {
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();
     allocations_of(&mut clients, 20);
     // Construction included: that may be over before the first client has come.
-    assert!(counting::allocations() > 0, "what is counted is counted");
+    assert!(watched_allocations() > 0, "what is counted is counted");
     // The `Date` changes meanwhile, or does not: either costs nothing.
     assert_eq!(
         allocations_of(&mut clients, 200),
@@ -157,8 +159,8 @@ fn serve_and_count() {
 }
 
 /// The server's allocations in so many rounds of requests, single ones and two in a segment.
-fn allocations_of(clients: &mut [Client], rounds: usize) -> u64 {
-    let before = counting::allocations();
+fn allocations_of(clients: &mut [Client], rounds: usize) -> usize {
+    let before = watched_allocations();
     for _ in 0..rounds {
         for client in &mut *clients {
             assert_eq!(client.get("/").status, 200);
@@ -167,5 +169,5 @@ fn allocations_of(clients: &mut [Client], rounds: usize) -> u64 {
             assert_eq!(client.response().status, 200);
         }
     }
-    counting::allocations() - before
+    watched_allocations() - before
 }

@@ -5,11 +5,12 @@
 use std::{env, fs, os::unix::net::UnixStream, path::Path};
 
 use evcore_accept::{Address, Listener};
+use evcore_testing::Scratch;
 
 #[test]
 fn a_relative_path_is_short_enough_wherever_the_server_is_and_removed_from_anywhere() {
-    let scratch = env::temp_dir().join(format!("evcore-accept-{}-relative", std::process::id()));
-    let deep = scratch.join("d".repeat(100)).join("d".repeat(100));
+    let scratch = Scratch::new("relative");
+    let deep = scratch.file(&"d".repeat(100)).join("d".repeat(100));
     fs::create_dir_all(&deep).unwrap();
     env::set_current_dir(&deep).unwrap();
     let path = Path::new("a.sock");
@@ -26,5 +27,4 @@ fn a_relative_path_is_short_enough_wherever_the_server_is_and_removed_from_anywh
     assert!(file.path().is_absolute());
     assert!(file.remove().unwrap());
     assert!(!deep.join(path).exists());
-    fs::remove_dir_all(&scratch).unwrap();
 }

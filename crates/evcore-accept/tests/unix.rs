@@ -11,40 +11,16 @@ use std::{
             net::{UnixDatagram, UnixListener, UnixStream},
         },
     },
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
+    path::Path,
 };
 
 use evcore_accept::{Accept, Address, Error, Listener, PathProblem, Stream};
+use evcore_testing::Scratch;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::retry_on_intr,
     net::{AddressFamily, SocketAddrUnix, SocketType},
 };
-
-/// A directory of one test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("evcore-accept-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn listen_at(path: &Path) -> Result<Listener, Error> {
     Listener::bind(Address::Unix(path.into()))
@@ -78,8 +54,8 @@ fn is_socket(path: &Path) -> bool {
 
 #[test]
 fn a_client_and_a_server_hear_each_other() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let listener = listen_at(&path).unwrap();
     assert_eq!(listener.local_addr().path(), Some(path.as_path()));
     assert!(matches!(listener.accept().unwrap(), Accept::Drained));
@@ -99,15 +75,15 @@ fn a_client_and_a_server_hear_each_other() {
 
 #[test]
 fn a_peer_is_named_by_its_path_if_it_has_one() {
-    let dir = Scratch::new();
-    let listener = listen_at(&dir.path("a.sock")).unwrap();
-    let _unnamed = UnixStream::connect(dir.path("a.sock")).unwrap();
+    let dir = Scratch::new("accept");
+    let listener = listen_at(&dir.file("a.sock")).unwrap();
+    let _unnamed = UnixStream::connect(dir.file("a.sock")).unwrap();
     let (stream, peer) = accept_one(&listener);
     assert_eq!(peer, Address::Unnamed);
     assert_eq!(stream.peer_addr().unwrap(), peer);
 
-    let path = dir.path("client.sock");
-    let _named = connect_from(path.as_os_str().as_bytes(), &dir.path("a.sock"));
+    let path = dir.file("client.sock");
+    let _named = connect_from(path.as_os_str().as_bytes(), &dir.file("a.sock"));
     let (stream, peer) = accept_one(&listener);
     assert_eq!(peer, Address::Unix(path));
     assert_eq!(stream.peer_addr().unwrap(), peer);
@@ -125,11 +101,11 @@ fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_peer_whose_path_fills_its_address_to_the_last_byte_does_no_harm() {
-    let dir = Scratch::new();
-    let listener = listen_at(&dir.path("a.sock")).unwrap();
-    let mut path = dir.path("").into_os_string().into_encoded_bytes();
+    let dir = Scratch::new("accept");
+    let listener = listen_at(&dir.file("a.sock")).unwrap();
+    let mut path = dir.file("").into_os_string().into_encoded_bytes();
     path.resize(108, b'x');
-    let _client = connect_from(&path, &dir.path("a.sock"));
+    let _client = connect_from(&path, &dir.file("a.sock"));
     let (stream, peer) = accept_one(&listener);
     assert_eq!(peer, Address::Unnamed);
     assert_eq!(stream.peer_addr().unwrap(), peer);
@@ -152,8 +128,8 @@ fn a_name_that_is_no_path_counts_as_none() {
 
 #[test]
 fn a_socket_behind_which_nobody_listens_is_replaced() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     drop(UnixListener::bind(&path).unwrap());
     assert!(is_socket(&path), "it outlives its server");
 
@@ -164,8 +140,8 @@ fn a_socket_behind_which_nobody_listens_is_replaced() {
 
 #[test]
 fn a_socket_behind_which_somebody_listens_is_an_address_in_use() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let there = listen_at(&path).unwrap();
     let error = refusal(&path);
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
@@ -180,8 +156,8 @@ fn a_socket_behind_which_somebody_listens_is_an_address_in_use() {
 #[cfg(target_os = "linux")] // elsewhere a full backlog refuses
 #[test]
 fn a_server_with_a_full_backlog_is_not_taken_for_a_stale_one() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let _there = Listener::builder()
         .backlog(0)
         .bind(Address::Unix(path.clone()))
@@ -194,8 +170,8 @@ fn a_server_with_a_full_backlog_is_not_taken_for_a_stale_one() {
 
 #[test]
 fn a_datagram_socket_is_an_address_in_use() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let _there = UnixDatagram::bind(&path).unwrap();
     let error = refusal(&path);
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
@@ -203,8 +179,8 @@ fn a_datagram_socket_is_an_address_in_use() {
 
 #[test]
 fn what_is_no_socket_is_named_and_stays() {
-    let dir = Scratch::new();
-    let (directory, file, link) = (dir.path("dir"), dir.path("file"), dir.path("link"));
+    let dir = Scratch::new("accept");
+    let (directory, file, link) = (dir.file("dir"), dir.file("file"), dir.file("link"));
     fs::create_dir(&directory).unwrap();
     File::create(&file).unwrap();
     symlink("nowhere", &link).unwrap();
@@ -251,7 +227,7 @@ fn a_path_that_cannot_be_is_refused_with_the_reason() {
 
 #[test]
 fn a_path_may_be_as_long_as_it_is_said_and_no_longer() {
-    let dir = Scratch::new();
+    let dir = Scratch::new("accept");
     let refused = refusal(Path::new(&"x".repeat(500)));
     let Error::UnusablePath {
         problem: PathProblem::TooLong { bytes_max, .. },
@@ -260,22 +236,22 @@ fn a_path_may_be_as_long_as_it_is_said_and_no_longer() {
     else {
         panic!("{refused}");
     };
-    let padding = bytes_max - dir.path("").as_os_str().len();
-    let longest = dir.path(&"x".repeat(padding));
+    let padding = bytes_max - dir.file("").as_os_str().len();
+    let longest = dir.file(&"x".repeat(padding));
     let listener = listen_at(&longest).unwrap();
     let _client = UnixStream::connect(&longest).unwrap();
     accept_one(&listener);
     let inherited = Listener::from_fd(listener.into()).unwrap();
     assert_eq!(inherited.local_addr().path(), Some(longest.as_path()));
 
-    let error = refusal(&dir.path(&"x".repeat(padding + 1)));
+    let error = refusal(&dir.file(&"x".repeat(padding + 1)));
     assert!(matches!(error, Error::UnusablePath { .. }), "{error}");
 }
 
 #[test]
 fn the_file_stays_until_it_is_removed() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let listener = listen_at(&path).unwrap();
     let file = listener.file().unwrap().clone();
     assert_eq!(file.path(), path);
@@ -288,8 +264,8 @@ fn the_file_stays_until_it_is_removed() {
 
 #[test]
 fn the_file_of_a_successor_is_not_removed() {
-    let dir = Scratch::new();
-    let (path, aside) = (dir.path("a.sock"), dir.path("b.sock"));
+    let dir = Scratch::new("accept");
+    let (path, aside) = (dir.file("a.sock"), dir.file("b.sock"));
     let old = listen_at(&path).unwrap();
     let _new = listen_at(&aside).unwrap();
     // Both exist at once, so the two files have two numbers.
@@ -300,8 +276,8 @@ fn the_file_of_a_successor_is_not_removed() {
 
 #[test]
 fn an_inherited_listener_knows_its_path_and_its_file() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let inherited = UnixListener::bind(&path).unwrap();
     let listener = Listener::from_fd(inherited.into()).unwrap();
     assert_eq!(listener.local_addr().path(), Some(path.as_path()));
@@ -317,9 +293,9 @@ fn an_inherited_listener_knows_its_path_and_its_file() {
 
 #[test]
 fn the_file_has_the_mode_that_was_asked_for() {
-    let dir = Scratch::new();
+    let dir = Scratch::new("accept");
     for mode in [0o600, 0o660, 0o666] {
-        let path = dir.path(&format!("{mode:o}.sock"));
+        let path = dir.file(&format!("{mode:o}.sock"));
         let options = Listener::builder().mode(mode);
         let _listener = options.bind(Address::Unix(path.clone())).unwrap();
         let permissions = fs::metadata(&path).unwrap().permissions();
@@ -329,8 +305,8 @@ fn the_file_has_the_mode_that_was_asked_for() {
 
 #[test]
 fn an_address_in_use_is_free_again_within_the_retries() {
-    let dir = Scratch::new();
-    let path = dir.path("a.sock");
+    let dir = Scratch::new("accept");
+    let path = dir.file("a.sock");
     let mut there = Some(listen_at(&path).unwrap());
     let listener =
         Listener::builder()

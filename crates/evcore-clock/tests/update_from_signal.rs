@@ -2,14 +2,10 @@
 //!
 //! Each test has a signal and a clock of its own, since handlers are those of the whole process.
 #![cfg(not(any(target_os = "illumos", target_os = "solaris")))] // `libc` has no `setitimer` there
-#![allow(
-    unsafe_code,
-    reason = "a signal handler and an allocator cannot be installed without"
-)]
+#![allow(unsafe_code, reason = "a signal handler cannot be installed without")]
 
 mod coherent;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -21,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use coherent::assert_coherent;
 use evcore_clock::{Reading, SharedClock, Source, SystemSource};
+use evcore_testing::{CountingAllocator, allocations};
 
 /// What became of the updates from one handler.
 struct Tally {
@@ -87,8 +84,6 @@ impl Source for Seconds {
 thread_local! {
     /// Whether this thread is in a signal handler.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
-    /// What this thread has allocated so far.
-    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
 }
 
 #[test]
@@ -213,29 +208,11 @@ fn alarm_every(period: Duration) {
     assert_eq!(result, 0, "setitimer: {}", std::io::Error::last_os_error());
 }
 
-fn allocations_of(work: impl FnOnce()) -> u32 {
-    let before = ALLOCATIONS.get();
+fn allocations_of(work: impl FnOnce()) -> usize {
+    let before = allocations();
     work();
-    ALLOCATIONS.get() - before
+    allocations() - before
 }
-
-/// The system's allocator, counting what each thread asks of it.
-struct Counted;
 
 #[global_allocator]
-static ALLOCATOR: Counted = Counted;
-
-// SAFETY: all is passed on to the system's allocator; counting does not allocate, as the counter
-// needs neither to be made nor to be dropped.
-unsafe impl GlobalAlloc for Counted {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the promises of `alloc`, which are the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory is the system allocator's, as all of ours is.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;

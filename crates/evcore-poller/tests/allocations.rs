@@ -1,40 +1,16 @@
 //! Once the tables have grown, nothing is allocated, on any backend.
 
-#![allow(unsafe_code, reason = "an allocator that counts is an allocator")]
-
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
     io::{Read, Write},
     os::unix::net::UnixStream,
     time::Duration,
 };
 
 use evcore_poller::{Events, Interest, Kind, Mode, Poller};
-
-struct Counting;
-
-thread_local! {
-    /// How often this thread has allocated. Made at compile time, so that it needs no allocation.
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `alloc`, which is the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use evcore_testing::{CountingAllocator, allocations};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A life of every kind of call.
 fn turn(poller: &mut Poller, events: &mut Events, pairs: &mut [(UnixStream, UnixStream)]) {
@@ -75,11 +51,11 @@ fn a_steady_state_allocates_nothing() {
         let mut events = Events::with_capacity(64);
         turn(&mut poller, &mut events, &mut pairs);
 
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         for _ in 0..100 {
             turn(&mut poller, &mut events, &mut pairs);
         }
-        let allocated = ALLOCATIONS.get() - before;
+        let allocated = allocations() - before;
         assert_eq!(allocated, 0, "{kind}");
     }
 }

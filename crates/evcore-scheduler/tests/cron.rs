@@ -4,32 +4,29 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
 };
+
+use evcore_testing::Scratch;
 
 /// Both ends of daylight saving by a rule, for systems without a database of time zones.
 const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
 /// A crontab in a directory that is removed with it.
-struct Crontab(PathBuf);
+struct Crontab(Scratch);
 
 impl Crontab {
     fn new(text: &str) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("cron-{}-{number}", std::process::id());
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("crontab"), text).unwrap();
-        Self(directory)
+        let scratch = Scratch::new("cron");
+        fs::write(scratch.file("crontab"), text).unwrap();
+        Self(scratch)
     }
 
     fn cron(&self, options: &[&str]) -> Command {
         let mut command = Command::new(example());
         command.args(options).arg("crontab");
-        command.current_dir(&self.0).env("TZ", ZONE);
+        command.current_dir(self.0.path()).env("TZ", ZONE);
         command
     }
 
@@ -43,12 +40,6 @@ impl Crontab {
         assert!(output.status.success(), "{}", errors(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Crontab {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -131,7 +122,7 @@ fn without_run_nothing_is_run() {
     let crontab = Crontab::new("* * * * * * touch ran\n");
     let lines = crontab.lines(&["--seconds", "--once", "2"]);
     assert!(lines.len() >= 2 && lines.iter().all(|line| line.ends_with(" touch ran")));
-    assert!(!crontab.0.join("ran").exists());
+    assert!(!crontab.0.file("ran").exists());
 }
 
 #[test]
@@ -140,7 +131,7 @@ fn a_long_command_delays_no_other_line() {
     let crontab = Crontab::new(
         "* * * * * * test -e held || { touch held; read line < pipe; }\n* * * * * * true\n",
     );
-    let pipe = crontab.0.join("pipe");
+    let pipe = crontab.0.file("pipe");
     assert!(
         Command::new("mkfifo")
             .arg(&pipe)
@@ -153,7 +144,7 @@ fn a_long_command_delays_no_other_line() {
     // Kept open to the end: cron goes on printing.
     let mut lines = BufReader::new(cron.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.by_ref().take(6).count(), 6);
-    assert!(crontab.0.join("held").exists());
+    assert!(crontab.0.file("held").exists());
     fs::write(&pipe, "go\n").expect("the first command still reads");
     assert!(cron.0.wait().unwrap().success());
 }
@@ -166,14 +157,14 @@ fn between_two_runs_there_is_one_sleep() {
         return;
     }
     let crontab = Crontab::new("* * * * * * true\n");
-    let trace = crontab.0.join("trace");
+    let trace = crontab.0.file("trace");
     let calls = "trace=futex,clock_nanosleep,nanosleep,epoll_wait,epoll_pwait,select,pselect6";
     let mut strace = Command::new("strace");
     strace.args(["-f", "-e", calls, "-o"]).arg(&trace);
     strace
         .arg(example())
         .args(["--seconds", "--once", &RUNS.to_string()]);
-    strace.arg(crontab.0.join("crontab")).stdout(Stdio::null());
+    strace.arg(crontab.0.file("crontab")).stdout(Stdio::null());
     assert!(strace.status().unwrap().success());
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();

@@ -62,7 +62,7 @@ mod trace;
 
 pub use backend::SimBackend;
 pub use chance::Chance;
-pub use check::{SEED_VARIABLE, check};
+pub use check::{SEED_VARIABLE, SEEDS_VARIABLE, check};
 pub use client::{Client, News, Visit};
 pub use conditions::Conditions;
 pub use faults::{Fault, Faults};

@@ -19,7 +19,7 @@ pub(super) const LEAVES: &[&str] = &[
 ];
 
 /// Crates that only tests may depend on, published or not.
-pub(super) const ONLY_IN_TESTS: &[&str] = &["evcore-sim", "evcore-tests"];
+pub(super) const ONLY_IN_TESTS: &[&str] = &["evcore-sim", "evcore-testing", "evcore-tests"];
 
 /// Which of our crates a crate may depend on.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Layer {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ours {
     None,
+    /// What tests share.
+    Testing,
     Leaves,
     /// The facade and what is below it.
     FacadeAndLeaves,
@@ -44,6 +46,7 @@ impl Ours {
     pub(super) fn holds(self, name: &str) -> bool {
         match self {
             Ours::None => false,
+            Ours::Testing => name == "evcore-testing",
             Ours::Leaves => LEAVES.contains(&name),
             Ours::FacadeAndLeaves => name == "evcore" || LEAVES.contains(&name),
             Ours::Any => true,
@@ -54,12 +57,13 @@ impl Ours {
 /// The layer of a crate of ours; `None` if nobody has decided it yet.
 pub(super) fn layer(name: &str) -> Option<Layer> {
     let (normal, dev) = match name {
-        leaf if LEAVES.contains(&leaf) => (Ours::None, Ours::None),
+        leaf if LEAVES.contains(&leaf) => (Ours::None, Ours::Testing),
         "evcore" => (Ours::Leaves, Ours::Any),
         // The caller's hook ties it to the balancer.
         "evcore-prefork" => (Ours::None, Ours::Any),
         "evcore-scheduler" => (Ours::Leaves, Ours::Any),
         "evcore-sim" => (Ours::FacadeAndLeaves, Ours::Any),
+        "evcore-testing" => (Ours::None, Ours::None),
         "evcore-tests" | "evcore-bench" => (Ours::Any, Ours::Any),
         "xtask" => (Ours::None, Ours::None),
         _ => return None,

@@ -1,4 +1,4 @@
-//! Waiting for conditions.
+//! Waiting for a condition, with a limit that only a failure needs.
 
 use std::{
     thread,
@@ -8,7 +8,7 @@ use std::{
 /// How long a condition may take before the test gives up: long, since the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks until `condition` holds.
+/// Waits until `condition` holds.
 ///
 /// # Panics
 ///

@@ -1,0 +1,47 @@
+//! A directory for the files of one test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// A directory that is removed with this value, and everything in it.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes a directory that no other test has; `name` stands in its name.
+    ///
+    /// # Panics
+    ///
+    /// Where the directory for temporary files cannot be written to.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        // Short: the path of a Unix socket in it has some 100 bytes.
+        let directory = format!("evcore-{}-{number}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(directory);
+        fs::create_dir(&path).expect("a directory for temporary files");
+        Self(path)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file in it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
