@@ -4,7 +4,13 @@
 //! `--cfg evcore_planted` there is one inside of it too, before each operation on a word that they
 //! share and before a bell is rung or silenced.
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+};
 
 use evcore::balancer::{AcceptMutex, this_process};
 use rustix::process::{Signal, getpid, kill_process};
@@ -35,28 +41,28 @@ impl<'a> Fatal<'a> {
 /// How many points a worker has passed, and which one is fatal. A clone counts on with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
-    course: Rc<Course>,
+    course: Arc<Course>,
 }
 
 #[derive(Debug)]
 struct Course {
     /// Points are passed without harm until they count.
-    counts: Cell<bool>,
-    passed: Cell<u32>,
+    counts: AtomicBool,
+    passed: AtomicU32,
     fatal: Fatal<'static>,
     /// The call that is under way.
-    call: Cell<Option<&'static str>>,
+    call: Mutex<Option<&'static str>>,
     /// Only the first who gets there dies: who has this lock, which nobody gives back.
     death: AcceptMutex,
 }
 
 impl Points {
     pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex) -> Self {
-        let course = Rc::new(Course {
-            counts: Cell::new(false),
-            passed: Cell::new(0),
+        let course = Arc::new(Course {
+            counts: AtomicBool::new(false),
+            passed: AtomicU32::new(0),
             fatal,
-            call: Cell::new(None),
+            call: Mutex::new(None),
             death,
         });
         #[cfg(evcore_planted)]
@@ -66,7 +72,7 @@ impl Points {
 
     /// Whether points count from here on.
     pub(crate) fn count(&self, they_do: bool) {
-        self.course.counts.set(they_do);
+        self.course.counts.store(they_do, Relaxed);
     }
 
     /// A point, and the end of this process if it is the fatal one.
@@ -85,23 +91,22 @@ impl Points {
     /// A call begins.
     pub(crate) fn enter(&self, what: &'static str) {
         self.pass("before", what);
-        self.course.call.set(Some(what));
+        self.course.set_call(Some(what));
     }
 
     /// A call ends.
     pub(crate) fn leave(&self, what: &'static str) {
-        self.course.call.set(None);
+        self.course.set_call(None);
         self.pass("after", what);
     }
 }
 
 impl Course {
     fn pass(&self, kind: &str) {
-        if !self.counts.get() {
+        if !self.counts.load(Relaxed) {
             return;
         }
-        let passed = self.passed.get();
-        self.passed.set(passed + 1);
+        let passed = self.passed.fetch_add(1, Relaxed);
         let is_fatal = match self.fatal {
             Fatal::Number(number) => passed == number,
             Fatal::Kind(fatal) => fatal == kind,
@@ -114,29 +119,34 @@ impl Course {
     /// Ends this process, unless another has come to its fatal point before.
     fn die(&self, kind: &str) {
         // The right to die is got by such a word as has points inside.
-        let call = self.call.take();
+        let call = self.set_call(None);
         if self.death.try_lock(this_process()) {
             eprintln!("dies {kind}");
             kill_process(getpid(), Signal::KILL).expect("it is this process");
             unreachable!("nobody survives that");
         }
-        self.call.set(call);
+        self.set_call(call);
+    }
+
+    /// Notes the call that is under way, and returns the one before.
+    fn set_call(&self, call: Option<&'static str>) -> Option<&'static str> {
+        mem::replace(&mut self.call.lock().expect("no call panics"), call)
     }
 }
 
 #[cfg(evcore_planted)]
 mod inside {
-    use std::{cell::RefCell, rc::Rc};
+    use std::{cell::RefCell, sync::Arc};
 
     use super::Course;
 
     thread_local! {
-        static COURSE: RefCell<Option<Rc<Course>>> = const { RefCell::new(None) };
+        static COURSE: RefCell<Option<Arc<Course>>> = const { RefCell::new(None) };
     }
 
     /// The points of this worker that lie inside of calls are on this course from now on.
-    pub(super) fn lie_on(course: &Rc<Course>) {
-        COURSE.set(Some(Rc::clone(course)));
+    pub(super) fn lie_on(course: &Arc<Course>) {
+        COURSE.set(Some(Arc::clone(course)));
         evcore::balancer::at_points(pass);
     }
 
@@ -146,7 +156,8 @@ mod inside {
         let Some(course) = COURSE.with_borrow(Clone::clone) else {
             return;
         };
-        if let Some(call) = course.call.get() {
+        let call = *course.call.lock().expect("no call panics");
+        if let Some(call) = call {
             course.pass(&format!("before {operation} in {call}"));
         }
     }

@@ -35,3 +35,10 @@ pub use reserve::Reserve;
 pub use socket_file::SocketFile;
 pub use stream::Stream;
 pub use wire::Wire;
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Listener>();
+    is_send::<Stream>();
+};

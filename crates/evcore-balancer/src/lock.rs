@@ -193,7 +193,7 @@ impl AcceptMutex {
 /// let mut lock: Box<dyn Lock> = Box::new(AlwaysMine);
 /// assert!(lock.try_lock());
 /// ```
-pub trait Lock: fmt::Debug {
+pub trait Lock: fmt::Debug + Send {
     /// Gets the lock if nobody else has it, without waiting, and says whether this worker has it
     /// now.
     #[must_use = "it says whether the lock is held"]

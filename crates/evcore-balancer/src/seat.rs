@@ -35,7 +35,7 @@ use crate::{Load, View};
 ///
 /// assert_eq!(Alone.look(Load::default()), View::alone());
 /// ```
-pub trait Seat: fmt::Debug {
+pub trait Seat: fmt::Debug + Send {
     /// Whether another has called this worker since its last look. Cheap: asked every turn.
     #[must_use]
     fn is_called(&self) -> bool;

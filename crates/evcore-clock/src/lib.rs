@@ -27,3 +27,10 @@ pub use snapshot::Snapshot;
 pub use source::{Reading, Source, SystemSource};
 pub use stamp::Stamp;
 pub use ticker::{Ticker, TickerError};
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Clock>();
+    is_send::<SharedClock>();
+};

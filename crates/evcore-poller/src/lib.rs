@@ -36,3 +36,11 @@ pub use pollable::Pollable;
 pub use poller::{MAX_ID, Poller};
 pub use ready::Ready;
 pub use waker::{WakeChannel, Waker};
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Poller>();
+    is_send::<Events>();
+    is_send::<Waker>();
+};

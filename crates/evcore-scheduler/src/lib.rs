@@ -11,3 +11,10 @@ mod sync;
 
 pub use job::Job;
 pub use scheduler::Scheduler;
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Scheduler>();
+    is_send::<Job>();
+};

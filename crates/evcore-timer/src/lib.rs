@@ -22,3 +22,12 @@ pub use lazy::{NeverEarly, WithinSlack};
 pub use queue::TimerQueue;
 pub use tree::TimerTree;
 pub use wheel::TimerWheel;
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<TimerWheel>();
+    is_send::<TimerTree>();
+    is_send::<TimerHeap>();
+    is_send::<Box<dyn TimerQueue>>();
+};

@@ -60,7 +60,7 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// assert_eq!(expire(&mut timers, 12, |id| closed.push(id)), Some(3));
 /// assert_eq!(closed, [1]);
 /// ```
-pub trait TimerQueue: Debug {
+pub trait TimerQueue: Debug + Send {
     /// Arms the timer of `id` to fire once `deadline` has come, in place of any deadline that it
     /// had.
     ///

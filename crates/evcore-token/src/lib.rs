@@ -13,3 +13,10 @@ pub use full::Full;
 pub use idle::IdleList;
 pub use table::{Table, VacantEntry};
 pub use token::Token;
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Table<u8>>();
+    is_send::<IdleList>();
+};

@@ -83,3 +83,11 @@ pub use evcore_token as token;
 pub use evcore_accept::{Address, Listener, Stream, Wire};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::{Table, Token};
+
+// Each may be made on one thread and used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<EventLoop>();
+    is_send::<Handle>();
+    is_send::<Builder>();
+};

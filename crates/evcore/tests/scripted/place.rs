@@ -1,11 +1,10 @@
 //! A worker's seat that does as it is told, and a record of what the loop says there.
 
 use std::{
-    cell::RefCell,
     fs::File,
     mem,
     os::fd::{AsRawFd, RawFd},
-    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use evcore::balancer::{Keeper, Load, Peer, Seat, View};
@@ -14,7 +13,7 @@ use crate::script::{Did, Script};
 
 /// A seat from which is seen what the test says, and a record of what is told there.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Rc<RefCell<Seen>>);
+pub(crate) struct Place(Arc<Mutex<Seen>>);
 
 #[derive(Debug)]
 struct Seen {
@@ -38,7 +37,7 @@ pub(crate) enum Told {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self(Rc::new(RefCell::new(Seen {
+        Self(Arc::new(Mutex::new(Seen {
             called: false,
             view: View::alone(),
             told: Vec::new(),
@@ -50,7 +49,7 @@ impl Place {
     /// From here on this is seen of the others: who keeps, and the least load, which is seat 7's.
     pub(crate) fn show(&self, keeper: Keeper, least: Option<u32>) {
         let least = least.map(|load| Peer { seat: 7, load });
-        self.0.borrow_mut().view = View {
+        self.seen().view = View {
             keeper,
             least,
             called: false,
@@ -58,26 +57,30 @@ impl Place {
     }
 
     pub(crate) fn told(&self) -> Vec<Told> {
-        std::mem::take(&mut self.0.borrow_mut().told)
+        mem::take(&mut self.seen().told)
     }
 
     /// From here on what is told is on the script's record as well, among all else.
     pub(crate) fn goes_on_record(&self, script: &Script) {
-        self.0.borrow_mut().script = Some(script.clone());
+        self.seen().script = Some(script.clone());
     }
 
     /// Another worker calls.
     pub(crate) fn set_called(&self, is_called: bool) {
-        self.0.borrow_mut().called = is_called;
+        self.seen().called = is_called;
     }
 
     /// What a call makes readable.
     pub(crate) fn bell_fd(&self) -> RawFd {
-        self.0.borrow().bell.as_raw_fd()
+        self.seen().bell.as_raw_fd()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().expect("no test goes on after a panic")
     }
 
     fn tell(&self, told: Told) {
-        let mut seen = self.0.borrow_mut();
+        let mut seen = self.seen();
         seen.told.push(told);
         if let Some(script) = &seen.script {
             script.note(Did::Told(told));
@@ -87,11 +90,11 @@ impl Place {
 
 impl Seat for Place {
     fn is_called(&self) -> bool {
-        self.0.borrow().called
+        self.seen().called
     }
 
     fn look(&mut self, _load: Load) -> View {
-        let mut seen = self.0.borrow_mut();
+        let mut seen = self.seen();
         View {
             called: mem::take(&mut seen.called),
             ..seen.view
