@@ -2,4 +2,5 @@
 
 mod deaf;
 mod descriptors;
+mod refused;
 mod slowness;

@@ -8,12 +8,14 @@ mod client;
 mod example;
 mod server;
 mod status;
+mod strace;
 
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually};
 pub use example::httpd;
 pub use server::{Server, signal_to};
 pub use status::Status;
+pub use strace::Strace;
 
 /// The root README's example compiles.
 #[cfg(doctest)]

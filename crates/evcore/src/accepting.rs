@@ -3,24 +3,24 @@
 //! Listeners are level-triggered, so nothing is lost where a client is left in the backlog: who
 //! waits there is reported again, to this worker or to another.
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{mem, time::Duration};
 
 use evcore_accept::{Accept, Backoff, Reserve, Shortage};
 use evcore_balancer::{Duty, Load, Plan};
 use evcore_clock::Clock;
-use evcore_poller::Poller;
+use evcore_poller::{Poller, Ready};
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Error, Listen, Result, Stats, listeners::Listeners, sharing::Sharing,
+    Accepted, Listen, ListenerError, Result, Stats, listeners::Listeners, sharing::Sharing,
     timers::NS_PER_MS, turn::earliest,
 };
 
 /// The listeners of one worker, and all that decides whether they are watched.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
-    // Invariant: from plan to plan, all that do not rest are registered with the poller, or none
-    // is. (That the lock is held is another fact: it is given back every turn, and the
+    // Invariant: from plan to plan, all that are not suspended are registered with the poller, or
+    // none is. (That the lock is held is another fact: it is given back every turn, and the
     // registrations stay.)
     listeners: Listeners<L>,
     sharing: Sharing,
@@ -33,11 +33,7 @@ pub(crate) struct Accepting<L> {
     allowed: usize,
     /// The pause for want of descriptors or memory.
     backoff: Backoff,
-    /// The pause after the poller refused a listener, which no closed descriptor ends.
-    refused: Backoff,
     reserve: Reserve,
-    /// What accepting met and a step could not tell: the next waits do, one each.
-    failures: VecDeque<Error>,
 }
 
 impl<L: Listen> Accepting<L> {
@@ -53,9 +49,7 @@ impl<L: Listen> Accepting<L> {
             left_behind: false,
             allowed: usize::MAX,
             backoff: Backoff::new(),
-            refused: Backoff::new(),
             reserve,
-            failures: VecDeque::new(),
         }
     }
 
@@ -69,10 +63,9 @@ impl<L: Listen> Accepting<L> {
         poller: &Poller,
     ) -> Plan {
         self.backoff.expire(now_ms);
-        self.refused.expire(now_ms);
-        self.listeners.wake(now_ms);
+        self.listeners.resume(now_ms);
         // Without a listener, or out of descriptors, there is no place to put a client either.
-        let load = if self.pause_ends_at_ms().is_none() && self.listeners.any_accepts() {
+        let load = if self.backoff.resumes_at().is_none() && self.listeners.any_accepts() {
             load
         } else {
             full(load)
@@ -89,37 +82,39 @@ impl<L: Listen> Accepting<L> {
         plan
     }
 
-    /// Registers the listeners, or takes them out, where the plan differs from what is, and tells
-    /// the other workers what they are to know, in the order that the plan asks for.
+    /// Registers the listeners, or takes them out, if the plan differs from what is registered, and
+    /// notifies the other workers in the order that the plan asks for. A listener that the poller
+    /// refuses is suspended.
     ///
-    /// Where the poller refuses, this worker is left without lock and duty and not listening, and
-    /// pauses, and the next plan calls another in its place: so the error is met once, and those
-    /// who are served go on being served.
+    /// `false`: the plan was to listen, and every listener was refused. This worker is then left
+    /// without lock and duty, and the next plan calls another in its place.
+    #[must_use]
     pub(crate) fn follow(
         &mut self,
         plan: &Plan,
         clock: &Clock,
         poller: &mut Poller,
         stats: &mut Stats,
-    ) -> Result<()> {
+    ) -> bool {
         if plan.duty == Duty::Resign {
             self.sharing.resign();
         }
-        let again = plan.register_again || self.listeners.have_changed();
-        let followed = match (self.is_listening(), plan.listening) {
-            (false, true) => self.listeners.register(plan.exclusive, poller),
-            (true, false) => self.stop_listening(poller),
-            (true, true) if again => self.listen_again(plan.exclusive, poller),
-            (true, true) | (false, false) => Ok(()),
-        };
-        match followed {
-            Ok(()) => self.sharing.tell(plan, stats),
-            Err(_) => {
-                self.release_lock();
-                self.sharing.resign();
-                self.left_behind = true;
-                self.refused.pause(true_ms(clock));
-            }
+        let changed = !self.is_listening() || self.listeners.have_changed();
+        if self.is_listening() && (!plan.listening || plan.register_again) {
+            self.queue.clear();
+            self.listeners.deregister(poller, clock, stats);
+        }
+        if plan.listening && (changed || plan.register_again) {
+            let exclusive = plan.exclusive;
+            self.listeners.register(exclusive, poller, clock, stats);
+        }
+        let followed = self.is_listening() == plan.listening;
+        if followed {
+            self.sharing.tell(plan, stats);
+        } else {
+            self.release_lock();
+            self.sharing.resign();
+            self.left_behind = true;
         }
         followed
     }
@@ -146,21 +141,20 @@ impl<L: Listen> Accepting<L> {
         Some(resumes.saturating_sub(Duration::from_nanos(now_ns)))
     }
 
+    /// When the next pause is over: of all listeners, or of one that is suspended.
     fn resumes_at_ms(&self) -> Option<u64> {
-        earliest(self.pause_ends_at_ms(), self.listeners.wake_at_ms())
+        earliest(self.backoff.resumes_at(), self.listeners.resumes_at_ms())
     }
 
-    /// When a pause of all listeners is over; `None`: there is none.
-    #[inline]
-    fn pause_ends_at_ms(&self) -> Option<u64> {
-        earliest(self.backoff.resumes_at(), self.refused.resumes_at())
-    }
-
-    /// Notes that a listener may have clients. `false`: it has been closed, or rests.
-    pub(crate) fn note(&mut self, listener: u32) -> bool {
+    /// Notes that a listener may have clients. `false`: it has been closed, or is suspended.
+    pub(crate) fn note(&mut self, listener: u32, ready: Ready) -> bool {
         let known = self.is_listening() && self.listeners.accepts(listener);
         if known {
             self.queue.post(listener);
+            if ready.is_error() {
+                // So the poller says as well that the kernel has refused to go on watching it.
+                self.listeners.doubt(listener);
+            }
         }
         known
     }
@@ -201,9 +195,8 @@ impl<L: Listen> Accepting<L> {
                     return None;
                 }
                 Err(error) => {
-                    self.listeners.rest(id, true_ms(clock));
+                    self.listeners.suspend(id, error.into(), clock, stats);
                     self.left_behind = true;
-                    self.failures.push_back(error.into());
                 }
             }
         }
@@ -222,9 +215,9 @@ impl<L: Listen> Accepting<L> {
         !self.queue.is_empty()
     }
 
-    /// Tells what accepting met in the turn before.
-    pub(crate) fn report_failure(&mut self) -> Result<()> {
-        self.failures.pop_front().map_or(Ok(()), Err)
+    /// The oldest failure of a listener that was not taken yet.
+    pub(crate) fn take_error(&mut self) -> Option<ListenerError> {
+        self.listeners.take_error()
     }
 
     /// Whether this turn holds the accept lock.
@@ -283,21 +276,10 @@ impl<L: Listen> Accepting<L> {
             self.reserve.hold();
         }
     }
-
-    /// Registers anew, behind all others that listen; who is waiting is reported anew.
-    fn listen_again(&mut self, exclusive: bool, poller: &mut Poller) -> Result<()> {
-        self.stop_listening(poller)?;
-        self.listeners.register(exclusive, poller)
-    }
-
-    fn stop_listening(&mut self, poller: &mut Poller) -> Result<()> {
-        self.queue.clear();
-        self.listeners.deregister(poller)
-    }
 }
 
 /// Not what the clock shows, which stood still while handlers ran.
-fn true_ms(clock: &Clock) -> u64 {
+pub(crate) fn true_ms(clock: &Clock) -> u64 {
     clock.ask_monotonic_ns() / NS_PER_MS
 }
 

@@ -80,9 +80,25 @@ pub enum Error {
     /// The poller refused.
     #[error(transparent)]
     Poller(#[from] evcore_poller::Error),
-    /// Accepting failed in a way that is nobody's ordinary fate.
+    /// A listener is broken: accepting failed for a reason that concerns no single client and is no
+    /// shortage. No call of the loop returns it; it is the source of a [`ListenerError`].
     #[error(transparent)]
     Accept(#[from] evcore_accept::Error),
+}
+
+/// A listener failed and is suspended for half a second; then the loop tries it again.
+///
+/// The poller refused to register it or to take it out, or accepting failed. The other listeners
+/// and all connections go on. From
+/// [`EventLoop::take_listener_error`](crate::EventLoop::take_listener_error).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[error("listener {listener} is suspended for half a second: {source}")]
+pub struct ListenerError {
+    /// Which listener it is, in the order in which the builder was given them, from 0.
+    pub listener: usize,
+    /// What failed: [`Error::Poller`] or [`Error::Accept`].
+    pub source: Error,
 }
 
 /// Keeps the kind and the message.

@@ -9,9 +9,10 @@ use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Listen, Result, Side, Stats, Step, accepting::Accepting,
-    batch::Batch, idle::Idle, measures::Measures, naming::Naming, outside::Outside, pace::Pace,
-    sharing::Sharing, shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
+    Budgets, Builder, Error, Handle, Listen, ListenerError, Result, Side, Stats, Step,
+    accepting::Accepting, batch::Batch, idle::Idle, measures::Measures, naming::Naming,
+    outside::Outside, pace::Pace, sharing::Sharing, shutdown::Shutdown, slots::Slots,
+    timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -286,6 +287,32 @@ impl<L: Listen> EventLoop<L> {
     #[must_use]
     pub fn is_listening(&self) -> bool {
         self.accepting.is_listening()
+    }
+
+    /// The error of a listener that failed: for the log, since nothing need be done about it. `None`
+    /// if no listener failed since its last error was taken.
+    ///
+    /// A listener fails when the poller refuses to register it or to take it out (out of memory, or
+    /// of watches: `fs.epoll.max_user_watches` on Linux), or when accepting fails for a reason that
+    /// concerns no single client. It is suspended for half a second and then tried again. The other
+    /// listeners and all connections are served on.
+    ///
+    /// Call it after the steps of a turn. At most one error is kept of each listener, the latest;
+    /// [`Stats::listener_errors`] counts all of them.
+    ///
+    /// ```
+    /// # use evcore::EventLoop;
+    /// # let mut ev = EventLoop::builder().build()?;
+    /// # ev.handle().wake();
+    /// ev.wait()?;
+    /// while let Some(step) = ev.next_step() { /* ... */ }
+    /// while let Some(error) = ev.take_listener_error() {
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn take_listener_error(&mut self) -> Option<ListenerError> {
+        self.accepting.take_error()
     }
 
     /// The name of the poller's backend.

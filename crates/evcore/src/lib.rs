@@ -62,7 +62,7 @@ mod timers;
 mod watchdog;
 
 pub use config::{Budgets, Builder};
-pub use error::{Error, Result};
+pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use handle::{Handle, LoopGone};
 pub use histogram::Histogram;

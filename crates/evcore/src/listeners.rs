@@ -1,144 +1,172 @@
-//! The listeners of a worker: whether the poller watches them, and which of them rest.
+//! The listeners of a worker: which of them the poller watches, and which are suspended.
 //!
-//! One that fails rests for a while: it may well stay readable, and must neither make the loop spin
-//! nor keep the others from their turns. That pause is not the one for want of descriptors, which
+//! A listener that fails is suspended for a while: it may well stay readable, and must neither make
+//! the loop spin nor keep the others from their turns. It makes no difference whether the poller
+//! refused it or accepting failed. A suspension is not the pause for want of descriptors, which
 //! ends when one is closed: no listener is mended by that.
 //!
-//! Nearly always none rests, and then a turn looks at none of them.
+//! Nearly always none is suspended, and then a turn looks at none of them.
 
-use std::mem;
+use std::{collections::VecDeque, mem, ops::Range};
 
 use evcore_accept::{Accept, Backoff, Error as AcceptError};
+use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller};
 
-use crate::{Listen, Result, naming::listener_key};
+use crate::{
+    Error, Listen, ListenerError, Result, Stats, accepting::true_ms, naming::listener_key,
+};
 
-/// How long one that has failed rests: as long as a pause for want of descriptors.
-const REST_MS: u64 = 500;
-const _: () = assert!(Backoff::PAUSE.as_millis() == REST_MS as u128);
+/// How long one that has failed is suspended: as long as a pause for want of descriptors.
+const SUSPENSION_MS: u64 = 500;
+const _: () = assert!(Backoff::PAUSE.as_millis() == SUSPENSION_MS as u128);
 
 /// All listeners of one worker, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Listeners<L> {
-    all: Vec<Kept<L>>,
-    // Invariant: where it is false, none is registered with the poller.
+    all: Vec<Entry<L>>,
+    // Invariant: whether any is registered with the poller.
     registered: bool,
-    /// When the next of those that rest does so no longer.
-    // Invariant: the least of their times; `None` where none rests.
-    wake_at_ms: Option<u64>,
-    /// Since they were registered one has come to rest, or does so no longer.
+    /// When the next suspension is over.
+    // Invariant: the least of their times; `None` where none is suspended.
+    resumes_at_ms: Option<u64>,
+    /// Others should be registered than are.
     changed: bool,
+    /// The failures that nobody has asked for yet.
+    // Invariant: at most one of each listener, the latest.
+    errors: VecDeque<ListenerError>,
 }
 
 /// A listener, and what has become of it.
 #[derive(Debug)]
-struct Kept<L> {
+struct Entry<L> {
     listener: L,
     registered: bool,
-    /// It rests until then.
-    wakes_at_ms: Option<u64>,
+    /// The kernel may have dropped the registration.
+    doubted: bool,
+    /// It is suspended until then.
+    resumes_at_ms: Option<u64>,
 }
 
 impl<L: Listen> Listeners<L> {
     pub(crate) fn new(listeners: Vec<L>) -> Self {
-        let kept = listeners.into_iter().map(|listener| Kept {
+        let entries = listeners.into_iter().map(|listener| Entry {
             listener,
             registered: false,
-            wakes_at_ms: None,
+            doubted: false,
+            resumes_at_ms: None,
         });
         Self {
-            all: kept.collect(),
+            all: entries.collect(),
             registered: false,
-            wake_at_ms: None,
+            resumes_at_ms: None,
             changed: false,
+            errors: VecDeque::new(),
         }
     }
 
-    /// Registers those that do not rest; an error leaves none registered. To be called where none
-    /// is.
-    pub(crate) fn register(&mut self, exclusive: bool, poller: &mut Poller) -> Result<()> {
-        self.registered = true;
+    /// Registers those that are not suspended, and no others. One that is refused is suspended.
+    pub(crate) fn register(
+        &mut self,
+        exclusive: bool,
+        poller: &mut Poller,
+        clock: &Clock,
+        stats: &mut Stats,
+    ) {
+        for id in self.ids() {
+            let updated = self.entry(id).update(listener_key(id), exclusive, poller);
+            self.suspend_if_failed(id, updated, clock, stats);
+        }
+        self.registered = self.all.iter().any(|entry| entry.registered);
         self.changed = false;
-        for (kept, id) in self.all.iter_mut().zip(0..) {
-            if kept.rests() {
-                continue;
-            }
-            if let Err(error) = kept.register(listener_key(id), exclusive, poller) {
-                let _ = self.deregister(poller);
-                return Err(error);
-            }
-        }
-        Ok(())
     }
 
-    /// Takes every one out, and tells the first refusal; even then none is registered.
-    pub(crate) fn deregister(&mut self, poller: &mut Poller) -> Result<()> {
+    /// Takes every one out. One whose removal is refused is suspended; even then it is not
+    /// registered.
+    pub(crate) fn deregister(&mut self, poller: &mut Poller, clock: &Clock, stats: &mut Stats) {
+        self.registered = false;
+        for id in self.ids() {
+            let removed = self.entry(id).deregister(listener_key(id), poller);
+            self.suspend_if_failed(id, removed, clock, stats);
+        }
+    }
+
+    /// Closes them all, and returns the first refusal; even then none is registered.
+    pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
         self.registered = false;
         let mut first = Ok(());
-        for (kept, id) in self.all.iter_mut().zip(0..) {
-            if mem::take(&mut kept.registered) {
-                first = first.and(poller.remove(listener_key(id)));
-            }
+        for id in self.ids() {
+            first = first.and(self.entry(id).deregister(listener_key(id), poller));
         }
-        Ok(first?)
-    }
-
-    /// Closes them all.
-    pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
-        let deregistered = self.deregister(poller);
         self.all.clear();
-        self.wake_at_ms = None;
-        deregistered
+        self.resumes_at_ms = None;
+        first
     }
 
     pub(crate) fn accept(&self, id: u32) -> Result<Accept<L::Stream>, AcceptError> {
         self.all[id as usize].listener.accept()
     }
 
-    /// Lets one rest that has failed: from now on it is not to be accepted from.
-    pub(crate) fn rest(&mut self, id: u32, now_ms: u64) {
-        let wakes_at_ms = now_ms.saturating_add(REST_MS);
-        self.all[id as usize].wakes_at_ms = Some(wakes_at_ms);
-        self.rests_have_changed();
+    /// Suspends one that has failed: from now on it is not to be accepted from.
+    pub(crate) fn suspend(&mut self, id: u32, source: Error, clock: &Clock, stats: &mut Stats) {
+        let listener = id as usize;
+        let resumes_at_ms = true_ms(clock).saturating_add(SUSPENSION_MS);
+        self.all[listener].resumes_at_ms = Some(resumes_at_ms);
+        self.suspensions_have_changed();
+        stats.listener_errors += 1;
+        self.errors.retain(|error| error.listener != listener);
+        self.errors.push_back(ListenerError { listener, source });
     }
 
-    /// Ends the rest of those for whom it is time to.
+    /// Ends the suspensions whose time is over.
     #[inline]
-    pub(crate) fn wake(&mut self, now_ms: u64) {
-        if self.wake_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            for kept in &mut self.all {
-                kept.wakes_at_ms = kept.wakes_at_ms.filter(|at_ms| now_ms < *at_ms);
+    pub(crate) fn resume(&mut self, now_ms: u64) {
+        if self.resumes_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            for entry in &mut self.all {
+                entry.resumes_at_ms = entry.resumes_at_ms.filter(|at_ms| now_ms < *at_ms);
             }
-            self.rests_have_changed();
+            self.suspensions_have_changed();
         }
     }
 
-    /// When the next of those that rest does so no longer.
-    pub(crate) fn wake_at_ms(&self) -> Option<u64> {
-        self.wake_at_ms
+    /// When the next suspension is over.
+    pub(crate) fn resumes_at_ms(&self) -> Option<u64> {
+        self.resumes_at_ms
+    }
+
+    /// Notes that the kernel may have dropped the registration of this one: it is to be made anew.
+    pub(crate) fn doubt(&mut self, id: u32) {
+        self.entry(id).doubted = true;
+        self.changed = true;
+    }
+
+    /// The oldest failure that was not taken yet.
+    pub(crate) fn take_error(&mut self) -> Option<ListenerError> {
+        self.errors.pop_front()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether this worker listens, by those that do not rest.
+    /// Whether this worker listens, by those that are not suspended.
     pub(crate) fn are_registered(&self) -> bool {
         self.registered
     }
 
-    /// Whether there is any that does not rest.
+    /// Whether there is any that is not suspended.
     #[inline]
     pub(crate) fn any_accepts(&self) -> bool {
-        if self.wake_at_ms.is_none() {
+        if self.resumes_at_ms.is_none() {
             return !self.all.is_empty();
         }
-        self.all.iter().any(|kept| !kept.rests())
+        self.all.iter().any(|entry| !entry.is_suspended())
     }
 
-    /// Whether this one exists, and does not rest.
+    /// Whether this one exists, and is not suspended.
     pub(crate) fn accepts(&self, id: u32) -> bool {
-        self.all.get(id as usize).is_some_and(|kept| !kept.rests())
+        let entry = self.all.get(id as usize);
+        entry.is_some_and(|entry| !entry.is_suspended())
     }
 
     /// Of listeners that are registered: whether others should be.
@@ -146,26 +174,57 @@ impl<L: Listen> Listeners<L> {
         self.changed
     }
 
-    fn rests_have_changed(&mut self) {
-        self.wake_at_ms = self.all.iter().filter_map(|kept| kept.wakes_at_ms).min();
+    fn suspend_if_failed(&mut self, id: u32, result: Result<()>, clock: &Clock, stats: &mut Stats) {
+        if let Err(error) = result {
+            self.suspend(id, error, clock, stats);
+        }
+    }
+
+    fn suspensions_have_changed(&mut self) {
+        self.resumes_at_ms = self.all.iter().filter_map(|it| it.resumes_at_ms).min();
         self.changed = true;
     }
-}
 
-impl<L> Kept<L> {
-    fn rests(&self) -> bool {
-        self.wakes_at_ms.is_some()
+    fn ids(&self) -> Range<u32> {
+        let count = self.all.len();
+        0..u32::try_from(count).expect("there are fewer descriptors than that")
+    }
+
+    fn entry(&mut self, id: u32) -> &mut Entry<L> {
+        &mut self.all[id as usize]
     }
 }
 
-impl<L: Listen> Kept<L> {
-    fn register(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
+impl<L> Entry<L> {
+    fn is_suspended(&self) -> bool {
+        self.resumes_at_ms.is_some()
+    }
+}
+
+impl<L: Listen> Entry<L> {
+    /// Makes the poller watch it exactly if it is not suspended.
+    fn update(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
+        if self.is_suspended() || self.doubted {
+            self.deregister(key, poller)?;
+        }
+        if self.is_suspended() || self.registered {
+            return Ok(());
+        }
         if exclusive {
             poller.add_exclusive(&self.listener, key, Interest::READ, Mode::Level)?;
         } else {
             poller.add(&self.listener, key, Interest::READ, Mode::Level)?;
         }
         self.registered = true;
+        Ok(())
+    }
+
+    /// Takes it out, if it is registered; even if that is refused it is not afterwards.
+    fn deregister(&mut self, key: u64, poller: &mut Poller) -> Result<()> {
+        self.doubted = false;
+        if mem::take(&mut self.registered) {
+            poller.remove(key)?;
+        }
         Ok(())
     }
 }

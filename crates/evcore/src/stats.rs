@@ -35,6 +35,9 @@ pub struct Stats {
     pub calls: u64,
     /// Times that accepting paused because descriptors or memory had run out.
     pub accept_pauses: u64,
+    /// Times that a listener failed and was suspended for half a second.
+    /// [`take_listener_error`](crate::EventLoop::take_listener_error) returns the errors.
+    pub listener_errors: u64,
     /// Clients turned away because descriptors had run out, here and at every other worker that
     /// this one sees: accepted, and closed at once. Not among [`accepted`](Self::accepted).
     pub turned_away: u64,

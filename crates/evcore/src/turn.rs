@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evcore_balancer::Plan;
-use evcore_poller::Event;
+use evcore_poller::{Event, Ready};
 
 use crate::{
     EventLoop, Listen, Result, Step,
@@ -42,11 +42,18 @@ impl<L: Listen> EventLoop<L> {
     ///
     /// # Errors
     ///
-    /// The poller's, or a listener's that the turn before met. Nothing is lost, the accept lock is
-    /// not held, and the loop can go on: a listener that failed is left alone for half a second,
-    /// and so are all of them where the poller refused one.
+    /// Only if the loop cannot go on: the system call that waits failed
+    /// ([`Error::Poller`](crate::Error::Poller)), the loop is used in a forked child (the same), or
+    /// the [`timer_resolution`](crate::Builder::timer_resolution)'s ticker failed
+    /// ([`Error::Ticker`](crate::Error::Ticker)). So a server may end with it. The accept lock is
+    /// not held then, and what was not delivered is kept, should you wait again.
+    ///
+    /// What concerns one descriptor is no error of the wait. A listener that fails is suspended,
+    /// and [`take_listener_error`](Self::take_listener_error) returns its error. A connection whose
+    /// [`modify`](Self::modify) the kernel refuses is a [`Step::Ready`] with
+    /// [`Ready::ERROR`].
     pub fn wait(&mut self) -> Result<()> {
-        let timeout = self.follow_plan()?;
+        let timeout = self.follow_plan();
         self.collect(timeout)
     }
 
@@ -62,7 +69,7 @@ impl<L: Listen> EventLoop<L> {
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Self::wait) but the poller's wait.
+    /// [`Error::Poller`](crate::Error::Poller) if the loop is used in a forked child.
     ///
     /// ```
     /// # use evcore::EventLoop;
@@ -77,7 +84,7 @@ impl<L: Listen> EventLoop<L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn prepare(&mut self) -> Result<Option<Duration>> {
-        let timeout = self.follow_plan()?;
+        let timeout = self.follow_plan();
         // Who sleeps elsewhere is to be woken by what the kernel is told now.
         match self.poller.flush() {
             Ok(true) => Ok(Some(Duration::ZERO)),
@@ -147,17 +154,27 @@ impl<L: Listen> EventLoop<L> {
     }
 
     /// Ends the turn before, does what the balancer says, and tells how long to wait.
-    fn follow_plan(&mut self) -> Result<Option<Duration>> {
+    fn follow_plan(&mut self) -> Option<Duration> {
         let ended_ns = self.finish_turn();
-        self.accepting.report_failure()?;
         let now_ns = self.plans_from(ended_ns);
+        let (plan, followed) = self.plan_and_follow(now_ns);
+        if followed {
+            return self.timeout(&plan, now_ns);
+        }
+        // No listener could be registered. While they are suspended the plan is not to listen.
+        let (plan, _) = self.plan_and_follow(now_ns);
+        self.timeout(&plan, now_ns)
+    }
+
+    /// Asks the balancer, and does what it says; whether that could be done.
+    fn plan_and_follow(&mut self, now_ns: u64) -> (Plan, bool) {
         let now_ms = now_ns / NS_PER_MS;
         let load = self.load_to_offer();
         let was_full = self.batch.is_full();
         let (accepting, poller) = (&mut self.accepting, &mut self.poller);
         let plan = accepting.plan(now_ms, load, was_full, poller);
-        accepting.follow(&plan, &self.clock, poller, &mut self.stats)?;
-        Ok(self.timeout(&plan, now_ns))
+        let followed = accepting.follow(&plan, &self.clock, poller, &mut self.stats);
+        (plan, followed)
     }
 
     /// The time from which the next wait is to be counted, in nanoseconds.
@@ -275,7 +292,7 @@ impl<L: Listen> EventLoop<L> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
             match self.slots.find(self.naming.bits(key)) {
                 Some(token) if self.slots.post(token, ready) => {}
-                _ => self.note(key),
+                _ => self.note(key, ready),
             }
         }
     }
@@ -285,7 +302,7 @@ impl<L: Listen> EventLoop<L> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
             match self.slots.find(self.naming.bits(key)) {
                 Some(token) => return Some(Step::Ready(token, ready)),
-                None => self.note(key),
+                None => self.note(key, ready),
             }
         }
         None
@@ -294,9 +311,9 @@ impl<L: Listen> EventLoop<L> {
     /// Takes in an event that is no token's, or of a token that does not live any more.
     #[cold]
     #[inline(never)]
-    fn note(&mut self, key: u64) {
+    fn note(&mut self, key: u64, ready: Ready) {
         let known = match Naming::other(key) {
-            Other::Listener(id) => self.accepting.note(id),
+            Other::Listener(id) => self.accepting.note(id, ready),
             Other::Bell => self.accepting.hear(),
             Other::Ticker => true,
             Other::Gone => false,

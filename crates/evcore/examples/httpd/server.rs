@@ -3,7 +3,7 @@
 use std::{io, num::NonZeroU32, time::Duration};
 
 use evcore::{
-    Accepted, Error, EventLoop, Interest, Listen, Listener, Mode, Side, Step, Table, Token, Wire,
+    Accepted, EventLoop, Interest, Listen, Listener, Mode, Side, Step, Table, Token, Wire,
 };
 
 use crate::{
@@ -79,11 +79,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
 
     /// Waits, and takes the steps of one turn.
     pub fn turn(&mut self) -> io::Result<()> {
-        match self.ev.wait() {
-            // Of a listener, which then pauses: no reason to leave those who are served.
-            Err(error @ Error::Accept(_)) => log(format_args!("httpd: {error}")),
-            waited => waited?,
-        }
+        self.ev.wait()?;
         let pauses = self.ev.stats().accept_pauses;
         while let Some(step) = self.ev.next_step() {
             self.take(step);
@@ -91,6 +87,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
         if self.ev.stats().accept_pauses > pauses {
             self.complain();
         }
+        self.log_listener_errors();
         self.flush_soon();
         self.publish();
         Ok(())
@@ -205,6 +202,17 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     /// process's end closes it.
     pub fn is_done(&self) -> bool {
         self.ev.is_done()
+    }
+
+    /// As they come: a listener fails at most twice a second, since it is suspended meanwhile.
+    fn log_listener_errors(&mut self) {
+        while let Some(error) = self.ev.take_listener_error() {
+            log(format_args!(
+                "{} [alert] {}: {error}",
+                self.ev.clock().error_log_time(),
+                std::process::id()
+            ));
+        }
     }
 
     /// At most once a second, since this happens when there is too much of everything.

@@ -58,6 +58,7 @@ struct Shared {
     outcomes: VecDeque<Outcome>,
     /// How many more registrations succeed before one fails.
     adds_until_failure: Option<usize>,
+    adds_fail: bool,
     removals_fail: bool,
     exclusive: bool,
     lock_is_free: bool,
@@ -72,6 +73,7 @@ impl Script {
             keys: HashMap::new(),
             outcomes: VecDeque::new(),
             adds_until_failure: None,
+            adds_fail: false,
             removals_fail: false,
             exclusive: false,
             lock_is_free: true,
@@ -98,6 +100,11 @@ impl Script {
     /// The registration after the next `successes` fails, once.
     pub(crate) fn fail_add_after(&self, successes: usize) {
         self.shared().adds_until_failure = Some(successes);
+    }
+
+    /// Whether every registration fails from here on.
+    pub(crate) fn refuse_adds(&self, refuse: bool) {
+        self.shared().adds_fail = refuse;
     }
 
     /// Every removal is refused from here on.
@@ -153,7 +160,7 @@ impl Script {
 impl Shared {
     fn register(&mut self, registration: &Registration) -> Result<()> {
         self.record.push(Did::Add(registration.fd));
-        let refused = self.adds_until_failure == Some(0);
+        let refused = self.adds_fail || self.adds_until_failure == Some(0);
         self.adds_until_failure = match self.adds_until_failure {
             None | Some(0) => None,
             Some(successes) => Some(successes - 1),

@@ -181,6 +181,11 @@ impl Stage {
         self.listeners[listener].number
     }
 
+    /// How many listeners there are.
+    pub(crate) fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
     /// The next wait brings word of these listeners.
     pub(crate) fn report_listeners(&self, listeners: &[usize]) {
         let fds = listeners
