@@ -17,6 +17,17 @@ pub fn httpd() -> &'static Path {
     PATH.get_or_init(|| build("httpd"))
 }
 
+/// The path of the example `echo`.
+///
+/// # Panics
+///
+/// Where it cannot be built.
+#[must_use]
+pub fn echo() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("echo"))
+}
+
 fn build(example: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
     // target/PROFILE/deps/TEST

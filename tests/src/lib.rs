@@ -12,7 +12,7 @@ mod strace;
 
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually};
-pub use example::httpd;
+pub use example::{echo, httpd};
 pub use server::{Server, signal_to};
 pub use status::Status;
 pub use strace::Strace;

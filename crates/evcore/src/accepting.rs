@@ -112,6 +112,7 @@ impl<L: Listen> Accepting<L> {
         if followed {
             self.sharing.tell(plan, stats);
         } else {
+            self.queue.clear();
             self.release_lock();
             self.sharing.resign();
             self.left_behind = true;

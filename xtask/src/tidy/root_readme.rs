@@ -1,4 +1,4 @@
-//! The front door of the project: its map and its two commands.
+//! The front door of the project: its map, its two commands and its program.
 
 use crate::fault::Fault;
 use crate::tree::{File, Tree};
@@ -7,6 +7,8 @@ use crate::workspace::{Package, Workspace};
 const README: &str = "README.md";
 const CI: &str = ".ci/run";
 const EXAMPLE: &str = "httpd";
+const PROGRAM: &str = "crates/evcore/examples/echo.rs";
+const PROGRAM_LINES_MAX: usize = 60;
 
 /// The map has one row for each published crate, with its manifest's sentence, and no other.
 pub(super) fn the_map_is_what_the_manifests_say(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
@@ -56,6 +58,26 @@ pub(super) fn the_example_command_works(tree: &Tree, workspace: &Workspace) -> V
             let what = format!("no crate has an example `{name}`");
             faults.push(Fault::at(README, number, what));
         }
+    }
+    faults
+}
+
+/// The program that the README shows is the example, to the letter: so it is the one that the tests
+/// run. It is short.
+pub(super) fn its_program_is_the_example(tree: &Tree, _: &Workspace) -> Vec<Fault> {
+    let Some(program) = tree.file(PROGRAM) else {
+        return vec![Fault::of(PROGRAM, "write it: the README's program")];
+    };
+    let mut faults = Vec::new();
+    let lines = program.text.lines().count();
+    if lines > PROGRAM_LINES_MAX {
+        let what = format!("{lines} lines, of {PROGRAM_LINES_MAX} at most");
+        faults.push(Fault::of(PROGRAM, what));
+    }
+    let shown = format!("```rust,no_run\n{}```\n", program.text);
+    if !tree.file(README).is_some_and(|it| it.text.contains(&shown)) {
+        let what = format!("show {PROGRAM} as it is, between ```rust,no_run and ```");
+        faults.push(Fault::of(README, what));
     }
     faults
 }
@@ -187,6 +209,25 @@ cargo run --release --example httpd
     fn an_example_that_does_not_exist_is_a_fault() {
         let more = format!("{SOUND}Try `cargo run --example proxy`.\n");
         assert_eq!(faults(the_example_command_works, &more, SOUND_CI), 1);
+    }
+
+    #[test]
+    fn the_program_is_shown_as_it_is_and_is_short() {
+        let count = |program: &str, readme: &str| {
+            let tree = Tree::made_up(&[(README, readme), (PROGRAM, program)]);
+            its_program_is_the_example(&tree, &workspace()).len()
+        };
+        let main = "fn main() {}\n";
+        let shown = format!("# evcore\n\n```rust,no_run\n{main}```\n");
+        assert_eq!(count(main, &shown), 0);
+        assert_eq!(count("fn main() { }\n", &shown), 1);
+        assert_eq!(count(main, SOUND), 1);
+        let long = main.repeat(PROGRAM_LINES_MAX + 1);
+        assert_eq!(count(&long, &shown.replace(main, &long)), 1);
+        assert_eq!(
+            its_program_is_the_example(&Tree::default(), &workspace()).len(),
+            1
+        );
     }
 
     #[test]

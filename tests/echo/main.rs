@@ -1,0 +1,159 @@
+//! The README's program, as a process: it sends back everything, to clients of any manners.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::{PATIENCE, Server, echo};
+use rustix::net::sockopt;
+
+/// More than the kernel takes from a client for a server that does not read.
+const LENGTH: usize = 16 << 20;
+
+/// A server that takes no more for so long waits for its client to read.
+const STALLED: Duration = Duration::from_millis(200);
+
+fn start(idle_seconds: &str) -> Server {
+    let mut command = Command::new(echo());
+    command.args(["127.0.0.1:0", idle_seconds]);
+    Server::from_command(command, 1)
+}
+
+/// Bytes that are recognised if they come in another order, or twice.
+fn bytes(count: usize) -> Vec<u8> {
+    (0..=u8::MAX)
+        .filter(|byte| *byte != b'\n')
+        .cycle()
+        .take(count)
+        .collect()
+}
+
+fn connect(server: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(server).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time");
+    stream
+}
+
+/// Sends without reading, until everything is sent or the server takes no more. Returns how much
+/// it took.
+fn send_without_reading(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    stream.set_write_timeout(Some(STALLED))?;
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(n) => sent += n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(sent)
+}
+
+/// Reads these bytes, and then the end.
+fn read_back(mut stream: &TcpStream, mut expected: &[u8]) -> io::Result<()> {
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match stream.read(&mut buffer)? {
+            0 if expected.is_empty() => return Ok(()),
+            0 => {
+                return Err(io::Error::other(format!(
+                    "{} bytes are missing",
+                    expected.len()
+                )));
+            }
+            n => {
+                let (now, later) = expected
+                    .split_at_checked(n)
+                    .expect("not more than was sent");
+                assert!(buffer[..n] == *now, "other bytes than were sent");
+                expected = later;
+            }
+        }
+    }
+}
+
+/// A client that sends before it reads.
+fn sends_before_it_reads(stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let sent = send_without_reading(stream, bytes)?;
+    thread::scope(|scope| {
+        let rest = scope.spawn(move || {
+            let mut stream = stream;
+            stream.write_all(&bytes[sent..])?;
+            stream.shutdown(Shutdown::Write)
+        });
+        read_back(stream, bytes)?;
+        rest.join().expect("no panic")
+    })
+}
+
+#[test]
+fn a_client_that_sends_16_mb_before_it_reads_gets_all_of_it_back() {
+    let server = start("60");
+    let stream = connect(server.address());
+    sends_before_it_reads(&stream, &bytes(LENGTH)).expect("all of it");
+}
+
+#[test]
+fn a_hundred_such_clients_at_once_get_all_of_it_back() {
+    let (server, bytes) = (start("60"), bytes(LENGTH));
+    thread::scope(|scope| {
+        for _ in 0..100 {
+            let stream = connect(server.address());
+            // So that what all of them have on its way takes little of the kernel's memory.
+            sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a size");
+            sockopt::set_socket_send_buffer_size(&stream, 64 * 1024).expect("a size");
+            let bytes = &bytes;
+            scope.spawn(move || sends_before_it_reads(&stream, bytes).expect("all of it"));
+        }
+    });
+}
+
+#[test]
+fn a_client_that_is_reset_ends_nobody_else() {
+    let server = start("60");
+    let mut other = connect(server.address());
+    for _ in 0..20 {
+        let stream = connect(server.address());
+        send_without_reading(&stream, &bytes(100_000)).expect("some of it");
+        // With bytes that were not read, so that the kernel sends a reset.
+        drop(stream);
+    }
+    for _ in 0..20 {
+        other.write_all(b"ping").expect("it reads");
+        let mut back = [0; 4];
+        other.read_exact(&mut back).expect("it answers");
+        assert_eq!(&back, b"ping");
+    }
+}
+
+#[test]
+fn a_client_is_closed_when_it_was_idle_for_the_timeout_and_not_before() {
+    const IDLE: Duration = Duration::from_millis(500);
+    let server = start("0.5");
+    let began = Instant::now();
+    let (idle, mut busy) = (connect(server.address()), connect(server.address()));
+    let (mut last, mut pings) = (began, 0);
+    // The idle one is closed; meanwhile the other is not, unless this thread was held up.
+    thread::scope(|scope| {
+        let closed = scope.spawn(move || (read_back(&idle, &[]), Instant::now()));
+        while !closed.is_finished() {
+            let asked = Instant::now();
+            let mut back = [0; 4];
+            let answered = busy
+                .write_all(b"ping")
+                .and_then(|()| busy.read_exact(&mut back));
+            assert!(answered.is_ok() || last.elapsed() >= IDLE, "{answered:?}");
+            (last, pings) = (asked, pings + 1);
+        }
+        let (end, at) = closed.join().expect("no panic");
+        end.expect("an end without a byte");
+        assert!(at - began >= IDLE, "early");
+    });
+    assert!(pings > 1);
+}
