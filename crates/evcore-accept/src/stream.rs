@@ -55,8 +55,21 @@ impl Stream {
 
     /// Receives what has arrived, up to the length of `buffer`, and returns how much it was.
     ///
-    /// 0 means that the peer will send no more. Less than was asked for means that there is no
-    /// more for now. One system call, repeated only if a signal interrupts it.
+    /// 0 means that the peer will send no more (or that `buffer` is empty). One system call,
+    /// repeated only if a signal interrupts it.
+    ///
+    /// # When is it drained?
+    ///
+    /// After 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). A short read, of less than was asked
+    /// for, does not mean it: the end may be right behind the bytes. If the poller reports
+    /// readiness once only (edge-triggered), go on until 0 or `WouldBlock`; else you may wait for
+    /// ever for what is there already.
+    ///
+    /// The last call can be saved after a short read if no event of this stream has reported the
+    /// end yet (`Ready::READ_CLOSED` of `evcore-poller`): then an end that comes is an event of its
+    /// own. If data and end come together, one event reports both, and no other follows. On TCP
+    /// this supposes a peer that sends no urgent data, since a read ends in front of that; on a
+    /// Unix socket a read ends behind a message that carries descriptors.
     ///
     /// # Errors
     ///
@@ -229,6 +242,35 @@ mod tests {
         drop(client);
         wait_readable(&stream);
         assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_short_read_may_have_the_end_right_behind_it() {
+        let (stream, mut client) = connected_pair();
+        client.write_all(b"bye").unwrap();
+        drop(client);
+        wait_readable(&stream);
+        let mut buffer = [0; 8];
+        assert_eq!(stream.recv(&mut buffer).unwrap(), 3);
+        wait_readable(&stream);
+        assert_eq!(stream.recv(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_short_read_may_end_in_front_of_urgent_data() {
+        let (stream, mut client) = connected_pair();
+        client.write_all(b"abc").unwrap();
+        net::send(&client, b"!", net::SendFlags::OOB).unwrap();
+        client.write_all(b"def").unwrap();
+        let mut heard = Vec::new();
+        // In how many pieces it arrives is the kernel's business, but none spans the urgent byte.
+        while heard.concat() != b"abcdef" {
+            wait_readable(&stream);
+            let mut buffer = [0; 8];
+            let n = stream.recv(&mut buffer).unwrap();
+            heard.push(buffer[..n].to_vec());
+        }
+        assert!(heard.len() > 1, "{heard:?}");
     }
 
     #[test]

@@ -13,16 +13,16 @@ use crate::{Address, Stream};
 /// use evcore_accept::Wire;
 /// use std::io;
 ///
-/// /// Sends back what it received; `false`: the peer sends no more.
-/// fn echo(wire: &impl Wire) -> io::Result<bool> {
-///     let mut buffer = [0; 512];
-///     let received = wire.recv(&mut buffer)?;
-///     wire.send(&buffer[..received])?;
-///     Ok(received > 0)
+/// /// Sends of `rest` what is taken, and keeps the rest.
+/// fn send_some(wire: &impl Wire, rest: &mut Vec<u8>) -> io::Result<()> {
+///     let sent = wire.send(rest)?;
+///     rest.drain(..sent);
+///     Ok(())
 /// }
 /// ```
 pub trait Wire: fmt::Debug {
-    /// Receives what has arrived; 0 means that the peer will send no more.
+    /// Receives what has arrived; 0 means that the peer will send no more. A short read does not
+    /// mean that nothing is left: see [`Stream::recv`].
     ///
     /// # Errors
     ///

@@ -163,9 +163,13 @@ impl<L: Listen> EventLoop<L> {
         Ok(self.poller.modify(self.naming.key(token), interest)?)
     }
 
-    /// Says that a [`Mode::Edge`] descriptor has been drained: that this side has met `WouldBlock`,
-    /// or a short read on a stream that is not at its end. Free on epoll. `false`: the token is
-    /// stale, or has no descriptor.
+    /// Says that a side of a [`Mode::Edge`] descriptor has been drained, so that it is reported
+    /// again. Free on epoll. `false`: the token is stale, or has no descriptor.
+    ///
+    /// Drained means that a call has met `WouldBlock`. A short read will do as well, but only if no
+    /// step of this token has carried [`Ready::READ_CLOSED`] yet: data and end may come in one
+    /// step, and the end is then not reported a second time. See
+    /// [`Stream::recv`](crate::Stream::recv#when-is-it-drained).
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         self.slots.watches(token) && self.poller.rearm(self.naming.key(token), interest).is_ok()
