@@ -4,7 +4,8 @@
 use std::{cell::Cell, num::NonZeroU32, process::ExitCode, time::Duration};
 
 use evcore::{
-    Accepted, Builder, EventLoop, Interest, Listener, Mode, Result, Step, Stream, Table, Token,
+    Accepted, Builder, Connections, EventLoop, Interest, Listener, Mode, Result, Step, Stream,
+    Token,
     balancer::{AcceptMutex, Board, Peers, Policy, Snapshot, this_process},
 };
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
@@ -114,7 +115,7 @@ fn work(
     points.count(stage == Stage::Serving);
     let mut echo = Echo {
         ev: event_loop(setting, worker, shared, &points)?,
-        clients: Table::bounded(setting.room()[worker.index()]),
+        clients: Connections::new(),
     };
     worker.wake_fd(echo.ev.handle()).expect("it is a waker");
     while worker.stop().is_none() && !echo.ev.is_done() {
@@ -172,7 +173,7 @@ fn event_loop(
 /// Gives back to each client what it sends.
 struct Echo {
     ev: EventLoop<Dying<Listener>>,
-    clients: Table<Stream>,
+    clients: Connections<Stream>,
 }
 
 impl Echo {
@@ -195,11 +196,8 @@ impl Echo {
     }
 
     fn welcome(&mut self, new: Accepted) -> Result<()> {
-        let place = self.clients.vacant_entry().expect("who is full is away");
-        let token = place.token();
         let (interest, mode) = (Interest::READ, Mode::Level);
-        self.ev.add(token, &new.stream, interest, mode)?;
-        place.insert(new.stream);
+        self.clients.add(&mut self.ev, new.stream, interest, mode)?;
         Ok(())
     }
 
@@ -212,8 +210,7 @@ impl Echo {
             Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         };
         if !echoed {
-            let gone = self.clients.remove(token).expect("just seen");
-            self.ev.close_fd(token, gone);
+            self.clients.close(&mut self.ev, token);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use evcore::{Budgets, Side, Stats, Token};
+use evcore::{Budgets, Stats, Timer, Token};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -103,17 +103,17 @@ impl Audit {
         assert!(self.living.remove(&token).is_some(), "{token} ended twice");
     }
 
-    pub(crate) fn arms(&mut self, token: Token, side: Side, now_ns: u64, after: Duration) {
+    pub(crate) fn arms(&mut self, token: Token, timer: Timer, now_ns: u64, after: Duration) {
         let after_ns = u64::try_from(after.as_nanos()).expect("a short time");
         let armed = Armed {
             not_before_ns: now_ns + after_ns,
             in_turn: self.turn,
         };
-        self.life(token).timers[side as usize] = Some(armed);
+        self.life(token).timers[usize::from(timer.number())] = Some(armed);
     }
 
-    pub(crate) fn disarms(&mut self, token: Token, side: Side) {
-        self.life(token).timers[side as usize] = None;
+    pub(crate) fn disarms(&mut self, token: Token, timer: Timer) {
+        self.life(token).timers[usize::from(timer.number())] = None;
     }
 
     pub(crate) fn posts(&mut self, token: Token) {
@@ -168,8 +168,8 @@ impl Audit {
     }
 
     /// A timer has fired.
-    pub(crate) fn expires(&mut self, token: Token, side: Side, now_ns: u64) {
-        let armed = self.life(token).timers[side as usize].take();
+    pub(crate) fn expires(&mut self, token: Token, timer: Timer, now_ns: u64) {
+        let armed = self.life(token).timers[usize::from(timer.number())].take();
         let armed = armed.unwrap_or_else(|| panic!("{token}'s timer fired, and was not armed"));
         assert!(
             armed.not_before_ns <= now_ns,

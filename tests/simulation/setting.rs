@@ -187,8 +187,8 @@ impl Setting {
         }
         builder = match self.timers {
             Timers::Wheel => builder,
-            Timers::Tree => builder.timers(TimerTree::new()),
-            Timers::Heap => builder.timers(NeverEarly::new(TimerHeap::new())),
+            Timers::Tree => builder.timer_queue(TimerTree::new()),
+            Timers::Heap => builder.timer_queue(NeverEarly::new(TimerHeap::new())),
         };
         if let Some(resolution) = self.resolution {
             builder = builder.timer_resolution(resolution);

@@ -6,7 +6,7 @@
 
 use std::{io::ErrorKind, time::Duration};
 
-use evcore::{EventLoop, Handle, Interest, Mode, Ready, Side, Step, Table, Token};
+use evcore::{Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token};
 use evcore_sim::{App, Process, SimListener, SimStream};
 
 use crate::{
@@ -31,7 +31,7 @@ const SLEEP: Duration = Duration::from_millis(1_500);
 pub(crate) struct Subject {
     ev: EventLoop<SimListener>,
     handle: Handle,
-    conns: Table<Connection>,
+    conns: Connections<Connection>,
     audit: Audit,
     process: Process,
     shared: Shared,
@@ -102,7 +102,7 @@ impl Subject {
         Self {
             handle: ev.handle(),
             ev,
-            conns: Table::bounded(setting.connections),
+            conns: Connections::new(),
             audit: Audit::new(setting.budgets, setting.punctuality()),
             process: process.clone(),
             shared: shared.clone(),
@@ -136,7 +136,7 @@ impl Subject {
 
     /// Whether there is a place for a client.
     pub(crate) fn has_room(&self) -> bool {
-        self.conns.len() < self.conns.limit()
+        self.ev.active() < self.ev.limit()
     }
 
     /// It has come to its end in time: nobody is left.
@@ -150,13 +150,10 @@ impl Subject {
             Mode::Edge => Interest::BOTH,
             _ => Interest::READ,
         };
-        let place = self.conns.vacant_entry().expect("the loop counts places");
-        let token = place.token();
-        self.ev
-            .add(token, &stream, interest, self.mode)
-            .expect("the simulator refuses none");
+        let added = self.ev.add(&stream, interest, self.mode);
+        let token = added.expect("the loop counts places, and the simulator refuses none");
         self.comers += 1;
-        place.insert(Connection {
+        let connection = Connection {
             stream,
             serial: self.comers,
             input: Vec::new(),
@@ -165,9 +162,10 @@ impl Subject {
             readable: false,
             ended: false,
             interest,
-        });
+        };
+        self.conns.insert(token, connection);
         self.audit.begins(token, self.comers);
-        self.arm(token, Side::Read, IDLE);
+        self.arm(token, Timer::READ, IDLE);
     }
 
     fn ready(&mut self, token: Token, ready: Ready) {
@@ -183,12 +181,12 @@ impl Subject {
         self.go_on(token);
     }
 
-    fn expired(&mut self, token: Token, side: Side) {
+    fn expired(&mut self, token: Token, timer: Timer) {
         let conn = self.conns.get(token).expect("it was just looked at");
         match conn.request {
             Some(Request {
                 by: Means::Timer, ..
-            }) if side == Side::Write && conn.output.is_empty() => {
+            }) if timer == Timer::WRITE && conn.output.is_empty() => {
                 self.answer(token);
                 self.go_on(token);
             }
@@ -224,7 +222,7 @@ impl Subject {
         self.conns.get_mut(token).expect("it lives").request = Some(request);
         self.ev.set_busy(token);
         self.audit.works(token);
-        self.disarm(token, Side::Read);
+        self.disarm(token, Timer::READ);
         match request.by {
             Means::Now => self.answer(token),
             Means::Later => {
@@ -240,9 +238,9 @@ impl Subject {
                 posted.expect("the loop is there");
                 self.audit.posts_from_outside(token);
             }
-            Means::Timer => self.arm(token, Side::Write, SLEEP),
+            Means::Timer => self.arm(token, Timer::WRITE, SLEEP),
             Means::Ousting => {
-                let other = self.conns.tokens().find(|other| *other != token);
+                let other = self.tokens().find(|other| *other != token);
                 other.into_iter().for_each(|other| self.replace(other));
                 self.answer(token);
             }
@@ -266,15 +264,15 @@ impl Subject {
 
     /// An answer has been sent.
     fn sent(&mut self, token: Token) {
-        self.disarm(token, Side::Write);
-        self.arm(token, Side::Read, IDLE);
+        self.disarm(token, Timer::WRITE);
+        self.arm(token, Timer::READ, IDLE);
     }
 
     /// An answer has been sent in part.
     fn blocked(&mut self, token: Token) {
         self.ev.rearm(token, Interest::WRITE);
-        self.disarm(token, Side::Read);
-        self.arm(token, Side::Write, SENDING);
+        self.disarm(token, Timer::READ);
+        self.arm(token, Timer::WRITE, SENDING);
         self.settle(token, Interest::WRITE);
     }
 
@@ -288,20 +286,23 @@ impl Subject {
     }
 
     fn end(&mut self, token: Token) {
-        let conn = self.conns.remove(token).expect("it lives");
         self.audit.ends(token);
-        assert!(self.ev.close_fd(token, conn.stream));
+        assert!(self.conns.close(&mut self.ev, token));
     }
 
-    fn arm(&mut self, token: Token, side: Side, after: Duration) {
+    fn tokens(&self) -> impl Iterator<Item = Token> {
+        self.conns.iter().map(|(token, _)| token)
+    }
+
+    fn arm(&mut self, token: Token, timer: Timer, after: Duration) {
         let now_ns = self.ev.clock().monotonic_ns();
-        self.audit.arms(token, side, now_ns, after);
-        assert!(self.ev.arm(token, side, after));
+        self.audit.arms(token, timer, now_ns, after);
+        assert!(self.ev.arm(token, timer, after));
     }
 
-    fn disarm(&mut self, token: Token, side: Side) {
-        self.audit.disarms(token, side);
-        self.ev.disarm(token, side);
+    fn disarm(&mut self, token: Token, timer: Timer) {
+        self.audit.disarms(token, timer);
+        self.ev.disarm(token, timer);
     }
 
     /// Holds a step against the account.
@@ -315,9 +316,9 @@ impl Subject {
         if self.ev.stats().posted > self.posted {
             self.audit.delivered(token);
         }
-        if let Step::Expired(_, side) = *step {
+        if let Step::Expired(_, timer) = *step {
             let now_ns = self.ev.clock().monotonic_ns();
-            self.audit.expires(token, side, now_ns);
+            self.audit.expires(token, timer, now_ns);
             assert_ne!(
                 self.shared.mutex.owner(),
                 Some(self.process.id()),
@@ -337,7 +338,7 @@ impl App for Subject {
         match step {
             Step::Accepted(new) => self.welcome(new.stream),
             Step::Ready(token, ready) => self.ready(token, ready),
-            Step::Expired(token, side) => self.expired(token, side),
+            Step::Expired(token, timer) => self.expired(token, timer),
             Step::Closing(token) => {
                 self.audit.closing(token);
                 self.end(token);
@@ -353,7 +354,7 @@ impl App for Subject {
             let had = Duration::from_nanos(self.ev.clock().monotonic_ns() - self.asked_ns);
             let nobody_is_left = self.conns.is_empty();
             assert!(nobody_is_left || had >= LEAVING, "given up after {had:?}");
-            for token in self.conns.tokens().collect::<Vec<_>>() {
+            for token in self.tokens().collect::<Vec<_>>() {
                 self.end(token);
             }
         }

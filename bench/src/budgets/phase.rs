@@ -2,11 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use evcore::{Budgets, EventLoop, Interest, Listener, Mode, Ready, Side, Step, Token};
+use evcore::{Budgets, EventLoop, Interest, Listener, Mode, Ready, Step, Timer};
 
 /// One phase, with more to do than the greatest budget allows.
 pub(super) trait Phase {
@@ -39,13 +38,11 @@ pub(super) fn all() -> [Box<dyn Phase>; 4] {
     ]
 }
 
-fn token(index: usize) -> Token {
-    let index = u32::try_from(index).expect("there are few");
-    Token::new(index, NonZeroU32::MIN)
-}
-
 fn built(budgets: Budgets) -> EventLoop {
-    let built = EventLoop::builder().budgets(budgets).build();
+    let built = EventLoop::builder()
+        .connections(1 << 16)
+        .budgets(budgets)
+        .build();
     built.expect("there is a descriptor left")
 }
 
@@ -69,9 +66,9 @@ impl Phase for Batch {
 
     fn ready(&self, budgets: Budgets) -> EventLoop {
         let mut ev = built(budgets);
-        for (index, (near, mut far)) in self.pairs.iter().map(|(a, b)| (a, b)).enumerate() {
+        for (near, mut far) in self.pairs.iter().map(|(a, b)| (a, b)) {
             far.write_all(b"x").expect("a byte fits");
-            ev.add(token(index), near, Interest::READ, Mode::Level)
+            ev.add(near, Interest::READ, Mode::Level)
                 .expect("it is not watched yet");
         }
         ev
@@ -142,9 +139,9 @@ impl Phase for Expired {
 
     fn ready(&self, budgets: Budgets) -> EventLoop {
         let mut ev = built(budgets);
-        for index in 0..self.items() {
-            ev.begin(token(index)).expect("it is new");
-            ev.arm(token(index), Side::Read, Duration::ZERO);
+        for _ in 0..self.items() {
+            let token = ev.add_unwatched().expect("there are indices left");
+            ev.arm(token, Timer::READ, Duration::ZERO);
         }
         ev
     }
@@ -172,9 +169,9 @@ impl Phase for Posted {
 
     fn ready(&self, budgets: Budgets) -> EventLoop {
         let mut ev = built(budgets);
-        for index in 0..self.items() {
-            ev.begin(token(index)).expect("it is new");
-            ev.post(token(index), Ready::READABLE);
+        for _ in 0..self.items() {
+            let token = ev.add_unwatched().expect("there are indices left");
+            ev.post(token, Ready::READABLE);
         }
         ev
     }

@@ -1,13 +1,12 @@
 //! `evcore`: the whole turn, with its timers.
 
 use std::hint::black_box;
-use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore::clock::Clock;
-use evcore::{Budgets, EventLoop, Interest, Mode, Side, Step, Token};
+use evcore::{Budgets, Connections, EventLoop, Interest, Mode, Step, Timer, Token};
 
 use super::c_clock::CClock;
 use super::contestant::{BATCH, Contestant, Setup};
@@ -17,12 +16,15 @@ use super::ring::Ring;
 #[derive(Debug)]
 pub(super) struct Facade {
     ev: EventLoop,
+    first: Option<Token>,
     timers: bool,
 }
 
 impl Facade {
     pub(super) fn new(watched: &[OwnedFd], setup: Setup) -> Facade {
-        let mut builder = EventLoop::builder().budgets(Budgets {
+        // And one that is closed again.
+        let most = u32::try_from(watched.len() + 1).expect("it is a count");
+        let mut builder = EventLoop::builder().connections(most).budgets(Budgets {
             batch: BATCH,
             ..Budgets::default()
         });
@@ -30,25 +32,28 @@ impl Facade {
             builder = builder.clock(Clock::with_source(CClock));
         }
         let mut ev = builder.build().expect("there is a descriptor left");
-        for (index, fd) in (0..).zip(watched) {
-            let added = ev.add(token(index), fd, Interest::READ, Mode::Level);
-            added.expect("it is not watched yet");
+        let mut first = None;
+        // A fresh loop counts its indices from 0, so an index is the place in `watched`.
+        for fd in watched {
+            let added = ev.add(fd, Interest::READ, Mode::Level);
+            let token = added.expect("it is not watched yet");
+            first = first.or(Some(token));
             if setup.timers {
-                ev.arm(token(index), Side::Read, Duration::from_secs(10));
+                ev.arm(token, Timer::READ, Duration::from_secs(10));
             }
         }
         let timers = setup.timers;
-        Facade { ev, timers }
+        Facade { ev, first, timers }
     }
 
     /// As a server that has closed a connection, which the kernel was left to forget.
     pub(super) fn after_a_close(watched: &[OwnedFd], setup: Setup) -> Facade {
         let mut facade = Facade::new(watched, setup);
-        let token = token(u32::try_from(watched.len()).expect("it is a count"));
         let (gone, _peer) = UnixStream::pair().expect("there are descriptors left");
-        let added = facade.ev.add(token, &gone, Interest::READ, Mode::Level);
-        added.expect("it is not watched yet");
-        assert!(facade.ev.close_fd(token, gone), "it is in the loop");
+        let mut conns = Connections::new();
+        let added = conns.add(&mut facade.ev, gone, Interest::READ, Mode::Level);
+        let token = added.expect("it is not watched yet");
+        assert!(conns.close(&mut facade.ev, token), "it is in the loop");
         facade
     }
 }
@@ -61,7 +66,7 @@ impl Contestant for Facade {
                 if let Step::Ready(token, _) = step {
                     ring.serve(token.index() as usize);
                     if self.timers {
-                        self.ev.arm(token, Side::Read, ring.delay());
+                        self.ev.arm(token, Timer::READ, ring.delay());
                     }
                 }
             }
@@ -69,16 +74,13 @@ impl Contestant for Facade {
     }
 
     fn toggle(&mut self, times: usize) {
+        let first = self.first.expect("at least one is watched");
         for _ in 0..times {
             for interest in [Interest::NONE, Interest::READ] {
                 // Seen through `black_box`, or the first change could be left out.
-                let modified = self.ev.modify(black_box(token(0)), black_box(interest));
+                let modified = self.ev.modify(black_box(first), black_box(interest));
                 modified.expect("it is watched");
             }
         }
     }
-}
-
-fn token(index: u32) -> Token {
-    Token::new(index, NonZeroU32::MIN)
 }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore::{EventLoop, Interest, Mode, Side, Step, Table};
+use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer};
 use evcore_sim::{App, Client, News, Process, SimListener, SimStream, Visit, Workers, World};
 
 const CLIENTS: u32 = 1_000;
@@ -53,7 +53,7 @@ impl Client for Regular {
 
 struct Server {
     ev: EventLoop<SimListener>,
-    conns: Table<SimStream>,
+    conns: Connections<SimStream>,
     /// Longer than any client is silent.
     idle: Duration,
     served: u64,
@@ -64,7 +64,7 @@ impl Server {
         let builder = process.builder().listener(process.listen(address));
         Self {
             ev: builder.connections(2_000).build().expect("a loop"),
-            conns: Table::bounded(2_000),
+            conns: Connections::new(),
             idle,
             served: 0,
         }
@@ -79,11 +79,10 @@ impl App for Server {
     fn take(&mut self, step: Step<SimStream>) {
         match step {
             Step::Accepted(new) => {
-                let token = self.conns.insert(new.stream).expect("there is room");
-                let stream = self.conns.get(token).expect("just inserted");
-                let added = self.ev.add(token, stream, Interest::READ, Mode::Edge);
-                added.expect("a fresh descriptor");
-                self.ev.arm(token, Side::Read, self.idle);
+                let (ev, mode) = (&mut self.ev, Mode::Edge);
+                let added = self.conns.add(ev, new.stream, Interest::READ, mode);
+                let token = added.expect("a fresh descriptor");
+                self.ev.arm(token, Timer::READ, self.idle);
             }
             Step::Ready(token, _) => {
                 let stream = self.conns.get(token).expect("it lives");
@@ -94,7 +93,7 @@ impl App for Server {
                     *b"HTTP/1.1 204 No Content\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
                 answer[31..60].copy_from_slice(self.ev.clock().http_date().as_bytes());
                 stream.send(&answer).expect("there is room");
-                self.ev.arm(token, Side::Read, self.idle);
+                self.ev.arm(token, Timer::READ, self.idle);
                 self.served += 1;
             }
             _ => unreachable!("{step:?}"),

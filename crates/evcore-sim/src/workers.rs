@@ -53,7 +53,7 @@ pub trait App {
 /// Workers of one server, in simulated time.
 ///
 /// ```
-/// use evcore::{EventLoop, Interest, Mode, Step, Table};
+/// use evcore::{EventLoop, Step};
 /// use evcore_sim::{App, Process, Script, SimListener, SimStream, Workers, World};
 /// use std::time::Duration;
 ///

@@ -23,7 +23,7 @@ use crate::{
 /// program has no chance or time of its own: no `Instant`, no hash table's order, no threads.
 ///
 /// ```
-/// use evcore::{Interest, Mode, Step, Table};
+/// use evcore::{Connections, Interest, Mode, Step};
 /// use evcore_sim::{Script, World};
 ///
 /// let world = World::new(7);
@@ -32,14 +32,13 @@ use crate::{
 /// let mut ev = process.builder().listener(process.listen(address)).build()?;
 /// let client = world.client(address, Script::new().send("ping").hear(4));
 ///
-/// let mut conns = Table::bounded(10);
+/// let mut conns = Connections::new();
 /// while !client.is_done() {
 ///     ev.wait()?; // lets simulated time pass
 ///     while let Some(step) = ev.next_step() {
 ///         match step {
 ///             Step::Accepted(new) => {
-///                 let token = conns.insert(new.stream).expect("there is room");
-///                 ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
+///                 conns.add(&mut ev, new.stream, Interest::READ, Mode::Level)?;
 ///             }
 ///             Step::Ready(token, _) => {
 ///                 let stream = conns.get(token).expect("it lives");

@@ -8,7 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Address, EventLoop, Interest, Listen, Listener, Mode, Ready, Side, Step, Table, Token, Wire,
+    Address, Connections, EventLoop, Interest, Listen, Listener, Mode, Ready, Step, Timer, Token,
+    Wire,
 };
 use evcore_sim::{App, Fault, Faults, Script, SimListener, SimStream, Workers, World, check};
 
@@ -18,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct Counter<L: Listen> {
     ev: EventLoop<L>,
-    conns: Table<Conn<L::Stream>>,
+    conns: Connections<Conn<L::Stream>>,
     ended: u32,
 }
 
@@ -34,7 +35,7 @@ impl<L: Listen<Stream: Wire>> Counter<L> {
     fn new(ev: EventLoop<L>) -> Self {
         Self {
             ev,
-            conns: Table::bounded(100),
+            conns: Connections::new(),
             ended: 0,
         }
     }
@@ -55,13 +56,10 @@ impl<L: Listen<Stream: Wire>> Counter<L> {
             answer: Vec::new(),
             is_at_end: false,
         };
-        let Ok(token) = self.conns.insert(conn) else {
-            return;
-        };
-        let stream = &self.conns.get(token).expect("just inserted").stream;
-        let added = self.ev.add(token, stream, Interest::READ, Mode::Level);
-        added.expect("a fresh descriptor");
-        self.ev.arm(token, Side::Read, IDLE);
+        let added = self.ev.add(&conn.stream, Interest::READ, Mode::Level);
+        let token = added.expect("a fresh descriptor");
+        self.conns.insert(token, conn);
+        self.ev.arm(token, Timer::READ, IDLE);
     }
 
     fn serve(&mut self, token: Token, ready: Ready) {
@@ -71,15 +69,14 @@ impl<L: Listen<Stream: Wire>> Counter<L> {
         match conn.go_on(ready) {
             Ok(interest) => {
                 self.ev.modify(token, interest).expect("it is watched");
-                self.ev.arm(token, Side::Read, IDLE);
+                self.ev.arm(token, Timer::READ, IDLE);
             }
             Err(_) => self.end(token),
         }
     }
 
     fn end(&mut self, token: Token) {
-        let conn = self.conns.remove(token);
-        self.ev.close_fd(token, conn);
+        self.conns.close(&mut self.ev, token);
         self.ended += 1;
     }
 }

@@ -1,5 +1,5 @@
 //! Sends back what it is sent, and closes connections that are idle: `echo 127.0.0.1:7007 60`.
-use evcore::{EventLoop, Interest, Listener, Mode, Side, Step, Stream, Table};
+use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
 use std::{env, error::Error, io, time::Duration};
 
 /// Reads only if nothing is left to send in `rest`: a client that does not read is not read from.
@@ -20,20 +20,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let listener = Listener::bind(args.next().ok_or("listen where?")?.parse()?)?;
     let idle = Duration::from_secs_f64(args.next().ok_or("idle for how many seconds?")?.parse()?);
     eprintln!("listening on {}", listener.local_addr());
-    let mut clients = Table::bounded(1_024); // as many as the loop accepts
+    let mut clients = Connections::new();
     let mut ev = EventLoop::builder().listener(listener).build()?;
     loop {
         ev.wait()?; // an error means that the loop cannot go on
         while let Some(step) = ev.next_step() {
             let (token, stays) = match step {
                 Step::Accepted(new) => {
-                    let Some(place) = clients.vacant_entry() else {
+                    let Ok(token) = ev.add(&new.stream, Interest::READ, Mode::Level) else {
                         continue; // dropped, and so closed
                     };
-                    let token = place.token();
-                    let added = ev.add(token, &new.stream, Interest::READ, Mode::Level);
-                    place.insert((new.stream, Vec::new()));
-                    (token, added.is_ok())
+                    clients.insert(token, (new.stream, Vec::new()));
+                    (token, true)
                 }
                 Step::Ready(token, _) => {
                     let (stream, rest) = clients.get_mut(token).expect("it is open");
@@ -47,10 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Step::Woken => continue,
             };
             if stays {
-                ev.arm(token, Side::Read, idle);
+                ev.arm(token, Timer::READ, idle);
             } else {
-                ev.close(token); // no step carries this token any more
-                clients.remove(token);
+                clients.close(&mut ev, token); // no step carries this token any more
             }
         }
         while let Some(error) = ev.take_listener_error() {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{EventLoop, Handle, Ready, Side, Step, Table, Token};
+use evcore::{Connections, EventLoop, Handle, Ready, Step, Timer, Token};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -28,7 +28,7 @@ struct Job {
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers = env::args().skip(1).map(|number| number.parse());
     let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
-    let mut jobs = Table::bounded(u32::try_from(numbers.len())?);
+    let mut jobs = Connections::new();
     let mut ev = EventLoop::builder().build()?;
     for below in numbers {
         begin(below, &mut ev, &mut jobs)?;
@@ -39,8 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (Step::Ready(token, _) | Step::Expired(token, _)) = step else {
                 continue; // nobody wakes it for nothing, and it has no listeners
             };
-            ev.close(token);
-            if let Some(job) = jobs.remove(token) {
+            if let Some(job) = jobs.remove(&mut ev, token) {
                 tell(&job);
             }
         }
@@ -49,13 +48,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Gives a job to a thread, and the loop a token for it.
-fn begin(below: u64, ev: &mut EventLoop, jobs: &mut Table<Job>) -> evcore::Result<()> {
+fn begin(below: u64, ev: &mut EventLoop, jobs: &mut Connections<Job>) -> evcore::Result<()> {
     let primes = Arc::new(OnceLock::new());
-    let place = jobs.vacant_entry().expect("there is room for all");
-    let (token, handle, result) = (place.token(), ev.handle(), Arc::clone(&primes));
-    ev.begin(token)?;
-    ev.arm(token, Side::Read, PATIENCE);
-    place.insert(Job { below, primes });
+    let (handle, result) = (ev.handle(), Arc::clone(&primes));
+    let token = ev.add_unwatched()?;
+    ev.arm(token, Timer::READ, PATIENCE);
+    jobs.insert(token, Job { below, primes });
     thread::spawn(move || work(below, &result, token, &handle));
     Ok(())
 }

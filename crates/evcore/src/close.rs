@@ -10,8 +10,9 @@ impl<L: Listen> EventLoop<L> {
     /// from the poller, and ends its generation.
     ///
     /// No step carries it after this, in this turn or a later one, whatever the kernel has already
-    /// reported. `false`: it was not in the loop. The descriptor stays open; where you close it
-    /// next, [`close_fd`](Self::close_fd) saves a system call.
+    /// reported. `false`: it was not in the loop. The descriptor stays open: to close it as well,
+    /// with one system call in all, keep the connection in
+    /// [`Connections`](crate::Connections).
     pub fn close(&mut self, token: Token) -> bool {
         self.end(token, |poller, key| {
             // The kernel may have lost it already: then there is nothing to remove.
@@ -19,17 +20,13 @@ impl<L: Listen> EventLoop<L> {
         })
     }
 
-    /// Forgets a token as [`close`](Self::close) does, and closes its descriptor by dropping its
-    /// `owner`: on epoll with no system call beyond the closing itself.
-    ///
-    /// The descriptor must be the only one of its file (not one that was duplicated). Its owner is
-    /// dropped whether or not the token was in the loop.
-    pub fn close_fd<T>(&mut self, token: Token, owner: T) -> bool {
-        let lived = self.end(token, |poller, key| {
+    /// Closes a token as [`close`](Self::close) does, and its descriptor by dropping its `owner`:
+    /// on epoll with no system call beyond the closing itself.
+    pub(crate) fn close_and_drop<T>(&mut self, token: Token, owner: T) {
+        self.end(token, |poller, key| {
             let _ = poller.forget(key);
         });
         drop(owner);
-        lived
     }
 
     /// Says that a descriptor was closed which the loop did not watch: a file, say.
@@ -57,7 +54,7 @@ impl<L: Listen> EventLoop<L> {
         let Some(watched) = self.slots.end(token) else {
             return false;
         };
-        self.timers.disarm_both(token.index());
+        self.timers.disarm_all(token.index());
         if watched {
             leave(&mut self.poller, self.naming.key(token));
             self.idle.forget(token.index());

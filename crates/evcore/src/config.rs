@@ -90,7 +90,8 @@ pub struct Builder<L = Listener> {
     pub(crate) seat: Option<Box<dyn Seat>>,
     pub(crate) clock: Option<Clock>,
     pub(crate) budgets: Budgets,
-    pub(crate) timers: Box<dyn TimerQueue>,
+    pub(crate) timer_queue: Box<dyn TimerQueue>,
+    pub(crate) timers_per_token: u8,
     pub(crate) resolution: Option<Duration>,
     pub(crate) watchdog: Option<Duration>,
     polling: Polling,
@@ -115,7 +116,8 @@ impl<L: Listen> Builder<L> {
             seat: None,
             clock: None,
             budgets: Budgets::default(),
-            timers: Box::new(NeverEarly::new(TimerWheel::new())),
+            timer_queue: Box::new(NeverEarly::new(TimerWheel::new())),
+            timers_per_token: 2,
             resolution: None,
             watchdog: None,
             polling: Polling::Best,
@@ -129,9 +131,11 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// How many watched descriptors are enough: at that number the loop stops accepting until one
-    /// is closed, and stops listening if none of them is [idle](EventLoop::set_idle). Default
-    /// 1,024.
+    /// How many descriptors may be watched at once, listeners not counted. Default 1,024.
+    ///
+    /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until one is closed;
+    /// if none of them is [idle](EventLoop::set_idle), it stops listening. A session of two
+    /// descriptors counts as two: a proxy for 1,000 clients needs 2,000.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
         self
@@ -195,10 +199,30 @@ impl<L: Listen> Builder<L> {
     /// A timer queue of another kind. Default: a `NeverEarly` over a `TimerWheel`, whose re-arming
     /// to later is a store.
     ///
-    /// It is to be empty, and to take two ids for each index. Its ticks are milliseconds of the
-    /// clock. With a [`WithinSlack`](evcore_timer::WithinSlack), timers may be early by the slack.
-    pub fn timers(mut self, timers: impl TimerQueue + 'static) -> Self {
-        self.timers = Box::new(timers);
+    /// It must be empty, and must take an id for each [timer](Self::timers_per_token) of each index.
+    /// Its ticks are milliseconds of the clock. With a [`WithinSlack`](evcore_timer::WithinSlack),
+    /// timers may be early by the slack.
+    pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
+        self.timer_queue = Box::new(queue);
+        self
+    }
+
+    /// How many timers each token has, from 1 to 8. Default 2: [`Timer::READ`](crate::Timer::READ)
+    /// and [`Timer::WRITE`](crate::Timer::WRITE).
+    ///
+    /// A timer takes 16 bytes for each index, armed or not; three take as much as four, and five or
+    /// more as much as eight.
+    ///
+    /// # Panics
+    ///
+    /// If `timers` is 0 or above [`Timer::MAX_PER_TOKEN`](crate::Timer::MAX_PER_TOKEN).
+    pub fn timers_per_token(mut self, timers: u8) -> Self {
+        let most = crate::Timer::MAX_PER_TOKEN;
+        assert!(
+            (1..=most).contains(&timers),
+            "{timers} timers a token: from 1 to {most} are possible"
+        );
+        self.timers_per_token = timers;
         self
     }
 

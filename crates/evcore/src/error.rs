@@ -10,48 +10,28 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why the loop refused.
 ///
 /// ```
-/// use evcore::{Error, EventLoop, Token};
-/// use std::num::NonZeroU32;
+/// use evcore::{Error, EventLoop, Interest};
 ///
 /// let mut ev = EventLoop::builder().build()?;
-/// let token = Token::new(7, NonZeroU32::MIN);
-/// ev.begin(token)?;
-/// let again = ev.begin(token).unwrap_err();
-/// assert_eq!(again.to_string(), "7v1: its index is in use by 7v1; close that one first");
+/// let token = ev.add_unwatched()?;
+/// let refused = ev.modify(token, Interest::READ).unwrap_err();
+/// assert!(matches!(refused, Error::Stale { .. }));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The index of this token names something that is not closed yet.
-    #[error("{token}: its index is in use by {living}; close that one first")]
-    InUse {
-        /// The token that was offered.
-        token: Token,
-        /// The one that lives.
-        living: Token,
-    },
-    /// The token was closed before, or one of the same index and a later generation was.
+    /// As many descriptors are watched as may be, or as many tokens are in use.
     #[error(
-        "{token} has been closed and cannot come back; \
-         use the token that the next insert into its table gives"
+        "the loop is full: its limit is {limit}; \
+         close a connection, or give Builder::connections a higher limit"
     )]
-    Ended {
-        /// The token that was offered.
-        token: Token,
-    },
-    /// The index of this token is higher than any that the loop has a place for.
-    #[error(
-        "{token}: its index is above {max}; indices count up from 0 in a table, so keep to one"
-    )]
-    IndexTooLarge {
-        /// The token that was offered.
-        token: Token,
-        /// The highest index that there is a place for.
-        max: u32,
+    Full {
+        /// How many there may be.
+        limit: u32,
     },
     /// The token was closed, or never added, or has no descriptor where one is needed.
-    #[error("{token} is not watched: it was closed, never added, or begun without a descriptor")]
+    #[error("{token} is not watched: it was closed, never added, or added without a descriptor")]
     Stale {
         /// The token that was asked for.
         token: Token,
@@ -108,13 +88,11 @@ impl From<Error> for io::Error {
             Error::Poller(error) => error.into(),
             Error::Accept(error) => error.into(),
             Error::Ticker(error) => error.into(),
-            Error::InUse { .. } => Self::new(io::ErrorKind::AlreadyExists, error),
+            Error::Full { .. } => Self::new(io::ErrorKind::QuotaExceeded, error),
             Error::Stale { .. } => Self::new(io::ErrorKind::NotFound, error),
-            Error::Ended { .. }
-            | Error::IndexTooLarge { .. }
-            | Error::NoLock
-            | Error::NoSeat
-            | Error::Resolution { .. } => Self::new(io::ErrorKind::InvalidInput, error),
+            Error::NoLock | Error::NoSeat | Error::Resolution { .. } => {
+                Self::new(io::ErrorKind::InvalidInput, error)
+            }
         }
     }
 }

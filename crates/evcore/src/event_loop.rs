@@ -9,7 +9,7 @@ use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Listen, ListenerError, Result, Side, Stats, Step,
+    Budgets, Builder, Error, Handle, Listen, ListenerError, Result, Stats, Step, Timer,
     accepting::Accepting, batch::Batch, idle::Idle, measures::Measures, naming::Naming,
     outside::Outside, pace::Pace, sharing::Sharing, shutdown::Shutdown, slots::Slots,
     timers::Timers, turn::Phase,
@@ -23,21 +23,19 @@ use crate::{
 /// [`Handle`].
 ///
 /// ```
-/// use evcore::{EventLoop, Interest, Mode, Side, Step, Table};
+/// use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer};
 /// use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 ///
 /// let (mut near, far) = UnixStream::pair()?;
-/// let mut conns = Table::bounded(100);
-/// let token = conns.insert(far).expect("there is room");
-///
+/// let mut conns = Connections::new();
 /// let mut ev = EventLoop::builder().build()?;
-/// ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
-/// ev.arm(token, Side::Read, Duration::from_secs(60));
+/// let token = conns.add(&mut ev, far, Interest::READ, Mode::Level)?;
+/// ev.arm(token, Timer::READ, Duration::from_secs(60));
 /// near.write_all(b"hello")?;
 ///
 /// ev.wait()?;
 /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
-/// assert!(ev.close(token));
+/// assert!(conns.close(&mut ev, token));
 /// assert!(ev.next_step().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -51,8 +49,8 @@ pub struct EventLoop<L: Listen = Listener> {
     pub(crate) accepting: Accepting<L>,
     pub(crate) idle: Idle,
     pub(crate) shutdown: Shutdown,
-    /// Descriptors that are enough.
-    capacity: u32,
+    /// How many descriptors may be watched.
+    limit: u32,
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
@@ -92,18 +90,24 @@ impl<L: Listen> EventLoop<L> {
         pace.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let waker = poller.waker();
+        let naming = Naming::behind(builder.listeners.len());
         Ok(Self {
             outside: Outside::new(move || waker.wake()),
             poller,
-            naming: Naming::behind(builder.listeners.len()),
-            slots: Slots::expecting(builder.connections),
-            timers: Timers::new(builder.timers, clock.monotonic_ms(), pace.behind_ns()),
+            naming,
+            slots: Slots::new(builder.connections, naming.index_max()),
+            timers: Timers::new(
+                builder.timer_queue,
+                builder.timers_per_token,
+                clock.monotonic_ms(),
+                pace.behind_ns(),
+            ),
             clock,
             pace,
             accepting: Accepting::new(builder.listeners, sharing),
             idle: Idle::expecting(builder.connections),
             shutdown: Shutdown::default(),
-            capacity: builder.connections,
+            limit: builder.connections,
             phase: Phase::Over,
             found: None,
             batch: Batch::with_capacity(budgets.batch),
@@ -114,39 +118,45 @@ impl<L: Listen> EventLoop<L> {
         })
     }
 
-    /// Begins to watch a descriptor under a token, and so brings the token into the loop.
+    /// Watches a descriptor under a new token.
     ///
-    /// Keep the descriptor open until [`close`](Self::close). [`Mode::Edge`] with
-    /// [`Interest::BOTH`] costs one system call in the life of a connection.
+    /// The token of an ended connection is not used again: an index is, with another generation.
+    /// Keep the descriptor open until [`close`](Self::close); [`Connections`](crate::Connections)
+    /// does so by itself. [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life
+    /// of a connection.
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`], [`Error::Ended`], [`Error::IndexTooLarge`], and the poller's refusals; the
-    /// token is then not in the loop.
+    /// [`Error::Full`] at the limit of [connections](Builder::connections), and the poller's
+    /// refusals. Nothing is watched then.
     pub fn add(
         &mut self,
-        token: Token,
         fd: &(impl Pollable + ?Sized),
         interest: Interest,
         mode: Mode,
-    ) -> Result<()> {
-        self.check_free(token)?;
+    ) -> Result<Token> {
+        let full = Error::Full { limit: self.limit };
+        if self.load().is_full() {
+            return Err(full);
+        }
+        let token = self.slots.next_token().ok_or(full)?;
         self.poller
             .add(fd, self.naming.key(token), interest, mode)?;
-        self.slots.begin_watched(token);
-        Ok(())
+        self.slots.begin(token, true);
+        Ok(token)
     }
 
-    /// Brings a token into the loop that has no descriptor, for timers and posts alone. It does not
-    /// count as a connection.
+    /// A new token without a descriptor, for timers and posts alone. It does not count as a
+    /// connection.
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`], [`Error::Ended`], [`Error::IndexTooLarge`].
-    pub fn begin(&mut self, token: Token) -> Result<()> {
-        self.check_free(token)?;
-        self.slots.begin_unwatched(token);
-        Ok(())
+    /// [`Error::Full`] where some 16 million tokens are in use.
+    pub fn add_unwatched(&mut self) -> Result<Token> {
+        let limit = self.naming.index_max();
+        let token = self.slots.next_token().ok_or(Error::Full { limit })?;
+        self.slots.begin(token, false);
+        Ok(token)
     }
 
     /// Asks the poller for something else, from the next wait on; costs nothing if it is taken
@@ -175,26 +185,34 @@ impl<L: Listen> EventLoop<L> {
         self.slots.watches(token) && self.poller.rearm(self.naming.key(token), interest).is_ok()
     }
 
-    /// Arms the timer of a side, or moves it. It fires once, never earlier than `after` from this
+    /// Arms a timer, or moves it. It fires once, never earlier than `after` from this
     /// turn's time, and is rounded up to a millisecond (and to a
     /// [`timer_resolution`](Builder::timer_resolution)). `false`: the token is stale.
     ///
     /// One that is armed by the handler of another timer fires in the next turn at the earliest,
     /// however short it is.
+    ///
+    /// # Panics
+    ///
+    /// If a token has [no such timer](Builder::timers_per_token).
     #[inline]
-    pub fn arm(&mut self, token: Token, side: Side, after: Duration) -> bool {
+    pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
         let lives = self.slots.has(token);
         if lives {
             let now_ns = self.clock.monotonic_ns();
-            self.timers.arm(token.index(), side, now_ns, after);
+            self.timers.arm(token.index(), timer, now_ns, after);
         }
         lives
     }
 
-    /// Clears the timer of a side. `false`: it was not armed, or the token is stale.
+    /// Clears a timer. `false`: it was not armed, or the token is stale.
+    ///
+    /// # Panics
+    ///
+    /// If a token has [no such timer](Builder::timers_per_token).
     #[inline]
-    pub fn disarm(&mut self, token: Token, side: Side) -> bool {
-        self.slots.has(token) && self.timers.disarm(token.index(), side)
+    pub fn disarm(&mut self, token: Token, timer: Timer) -> bool {
+        self.slots.has(token) && self.timers.disarm(token.index(), timer)
     }
 
     /// Yields [`Step::Ready`](crate::Step::Ready) for this token later in this turn, or in the next
@@ -213,10 +231,9 @@ impl<L: Listen> EventLoop<L> {
     /// be, all of it comes in this turn. `false`: the token is stale.
     ///
     /// ```
-    /// # use evcore::{EventLoop, Ready, Step, Token};
+    /// # use evcore::{EventLoop, Ready, Step};
     /// # let mut ev = EventLoop::builder().build()?;
-    /// # let token = Token::new(0, std::num::NonZeroU32::MIN);
-    /// # ev.begin(token)?;
+    /// # let token = ev.add_unwatched()?;
     /// # ev.post(token, Ready::READABLE);
     /// ev.wait()?;
     /// while let Some(step) = ev.next_step() {
@@ -269,16 +286,21 @@ impl<L: Listen> EventLoop<L> {
         self.slots.watched()
     }
 
-    /// How many timers are armed, of both sides.
+    /// How many descriptors may be watched: the limit of [connections](Builder::connections).
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How many timers are armed, of all tokens.
     ///
     /// ```
-    /// # use evcore::{EventLoop, Side, Token};
-    /// # use std::{num::NonZeroU32, time::Duration};
+    /// # use evcore::{EventLoop, Timer};
+    /// # use std::time::Duration;
     /// let mut ev = EventLoop::builder().build()?;
-    /// let token = Token::new(0, NonZeroU32::MIN);
-    /// ev.begin(token)?;
-    /// ev.arm(token, Side::Read, Duration::from_secs(60));
-    /// ev.arm(token, Side::Read, Duration::from_secs(90));
+    /// let token = ev.add_unwatched()?;
+    /// ev.arm(token, Timer::READ, Duration::from_secs(60));
+    /// ev.arm(token, Timer::READ, Duration::from_secs(90));
     /// assert_eq!(ev.timers_armed(), 1);
     /// # Ok::<(), evcore::Error>(())
     /// ```
@@ -334,16 +356,8 @@ impl<L: Listen> EventLoop<L> {
     pub(crate) fn load(&self) -> Load {
         Load {
             active: self.slots.watched(),
-            capacity: self.capacity,
+            capacity: self.limit,
         }
-    }
-
-    fn check_free(&self, token: Token) -> Result<()> {
-        let max = self.naming.index_max();
-        if token.index() > max {
-            return Err(Error::IndexTooLarge { token, max });
-        }
-        self.slots.check_free(token)
     }
 }
 

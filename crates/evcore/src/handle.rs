@@ -103,12 +103,11 @@ impl Handle {
     /// dropped with it.
     ///
     /// ```
-    /// use evcore::{EventLoop, Ready, Step, Token};
-    /// use std::{num::NonZeroU32, sync::mpsc, thread};
+    /// use evcore::{EventLoop, Ready, Step};
+    /// use std::{sync::mpsc, thread};
     ///
     /// let mut ev = EventLoop::builder().build()?;
-    /// let job = Token::new(0, NonZeroU32::MIN);
-    /// ev.begin(job)?;
+    /// let job = ev.add_unwatched()?;
     /// let (handle, (results, done)) = (ev.handle(), mpsc::channel());
     /// thread::spawn(move || {
     ///     results.send(6 * 7)?;

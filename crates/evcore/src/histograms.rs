@@ -10,12 +10,11 @@ use crate::Histogram;
 /// loop, all of it from the start.
 ///
 /// ```
-/// # use evcore::{EventLoop, Side, Step, Token};
-/// # use std::{num::NonZeroU32, time::Duration};
+/// # use evcore::{EventLoop, Step, Timer};
+/// # use std::time::Duration;
 /// let mut ev = EventLoop::builder().build()?;
-/// let token = Token::new(0, NonZeroU32::MIN);
-/// ev.begin(token)?;
-/// ev.arm(token, Side::Read, Duration::from_millis(1));
+/// let token = ev.add_unwatched()?;
+/// ev.arm(token, Timer::READ, Duration::from_millis(1));
 /// while ev.stats().expired == 0 {
 ///     ev.wait()?;
 ///     while ev.next_step().is_some() {}

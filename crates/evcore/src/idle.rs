@@ -38,13 +38,13 @@ impl<L: Listen> EventLoop<L> {
     /// idle is never named. What is idle still gets all its other steps.
     ///
     /// ```
-    /// use evcore::{EventLoop, Interest, Listener, Mode, Step, Table};
+    /// use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step};
     /// use std::net::TcpStream;
     ///
     /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
     /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
     /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
-    /// let mut conns = Table::bounded(2);
+    /// let mut conns = Connections::new();
     ///
     /// // There is room for two. The third is served too, in the place of the first.
     /// while ev.stats().accepted < 3 {
@@ -52,12 +52,11 @@ impl<L: Listen> EventLoop<L> {
     ///     while let Some(step) = ev.next_step() {
     ///         match step {
     ///             Step::Accepted(new) => {
-    ///                 let token = conns.insert(new.stream).expect("there is room");
-    ///                 ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
+    ///                 let token = conns.add(&mut ev, new.stream, Interest::READ, Mode::Level)?;
     ///                 ev.set_idle(token);
     ///             }
     ///             Step::Closing(oldest) => {
-    ///                 ev.close_fd(oldest, conns.remove(oldest));
+    ///                 conns.close(&mut ev, oldest);
     ///             }
     ///             _ => {}
     ///         }
@@ -145,7 +144,7 @@ impl<L: Listen> EventLoop<L> {
 
     /// The oldest of the idle, if its place is wanted.
     fn next_to_go(&mut self) -> Option<Token> {
-        let oldest = self.slots.living(self.idle.list.oldest()?);
+        let oldest = self.slots.occupant(self.idle.list.oldest()?);
         (self.is_shutting_down() || self.idle.has_chosen(oldest)).then_some(oldest)
     }
 }
@@ -167,7 +166,8 @@ impl Idle {
 
     fn choose(&mut self, count: usize, slots: &Slots) {
         let oldest = self.list.iter().take(count);
-        self.chosen.extend(oldest.map(|index| slots.living(index)));
+        self.chosen
+            .extend(oldest.map(|index| slots.occupant(index)));
         self.chosen.reverse();
     }
 

@@ -41,6 +41,9 @@ mod slow_turn;
 mod stats;
 mod step;
 
+mod connections;
+mod timer_slot;
+
 mod turn;
 
 mod close;
@@ -62,6 +65,7 @@ mod timers;
 mod watchdog;
 
 pub use config::{Budgets, Builder};
+pub use connections::Connections;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use handle::{Handle, LoopGone};
@@ -70,7 +74,8 @@ pub use histograms::Histograms;
 pub use listen::Listen;
 pub use slow_turn::{SlowStep, SlowTurn, StepKind};
 pub use stats::Stats;
-pub use step::{Accepted, Side, Step};
+pub use step::{Accepted, Step};
+pub use timer_slot::Timer;
 
 pub use evcore_accept as accept;
 pub use evcore_balancer as balancer;
@@ -82,7 +87,7 @@ pub use evcore_token as token;
 
 pub use evcore_accept::{Address, Listener, Stream, Wire};
 pub use evcore_poller::{Interest, Mode, Ready};
-pub use evcore_token::{Table, Token};
+pub use evcore_token::Token;
 
 // Each may be made on one thread and used on another.
 const _: () = {

@@ -26,22 +26,20 @@ impl<L: Listen> EventLoop<L> {
     /// once, ask for no time at all.
     ///
     /// ```
-    /// use evcore::{EventLoop, Interest, Mode, Step, Table};
+    /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
     /// use std::{os::unix::net::UnixStream, time::Duration};
     ///
     /// let (stream, _peer) = UnixStream::pair()?;
-    /// let mut conns = Table::bounded(10);
-    /// let token = conns.insert(stream).expect("there is room");
-    ///
+    /// let mut conns = Connections::new();
     /// let mut ev = EventLoop::builder().build()?;
-    /// ev.add(token, conns.get(token).unwrap(), Interest::READ, Mode::Level)?;
+    /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// ev.set_idle(token);
     /// ev.shutdown(Duration::from_secs(30));
     /// while !ev.is_done() {
     ///     ev.wait()?;
     ///     while let Some(step) = ev.next_step() {
     ///         if let Step::Closing(token) = step {
-    ///             ev.close_fd(token, conns.remove(token));
+    ///             conns.close(&mut ev, token);
     ///         }
     ///     }
     /// }
@@ -89,18 +87,16 @@ impl<L: Listen> EventLoop<L> {
     /// that will be (nginx: `cancelable`): they do not keep a loop that
     /// [shuts down](Self::shutdown) from being done. `false`: the token is stale.
     ///
-    /// For what is done from time to time, by a token that was [begun](Self::begin) without a
-    /// descriptor; a descriptor that is watched keeps the loop alive by itself. It changes nothing
+    /// For what is done from time to time, by a token [without a descriptor](Self::add_unwatched); a descriptor that is watched keeps the loop alive by itself. It changes nothing
     /// about whether and when the timers fire.
     ///
     /// ```
-    /// use evcore::{EventLoop, Side, Token};
-    /// use std::{num::NonZeroU32, time::Duration};
+    /// use evcore::{EventLoop, Timer};
+    /// use std::time::Duration;
     ///
     /// let mut ev = EventLoop::builder().build()?;
-    /// let sweep = Token::new(0, NonZeroU32::MIN);
-    /// ev.begin(sweep)?;
-    /// ev.arm(sweep, Side::Read, Duration::from_secs(3600));
+    /// let sweep = ev.add_unwatched()?;
+    /// ev.arm(sweep, Timer::READ, Duration::from_secs(3600));
     ///
     /// ev.shutdown(Duration::from_secs(30));
     /// assert!(!ev.is_done(), "the sweep is still to come");

@@ -1,8 +1,9 @@
-//! Who lives at each index, and what is posted for them.
+//! The tokens of a loop: which one occupies each index, and what is posted for it.
 //!
-//! A token that is not the one that lives at its index is stale, and everything here is refused
-//! to it. A generation that has ended does not begin again, so that an event that was reported for
-//! it cannot be taken for one of a later life.
+//! The loop hands tokens out, so that two tables of the application never collide. A token that is
+//! not the occupant of its index is stale, and everything here is refused to it. A generation that
+//! has ended does not begin again, so that an event that was reported for it cannot be taken for
+//! one of a later occupant.
 
 use std::{collections::BTreeSet, mem, num::NonZeroU32};
 
@@ -10,101 +11,109 @@ use evcore_poller::Ready;
 use evcore_posted::TurnQueue;
 use evcore_token::Token;
 
-use crate::{Error, Result};
-
-/// The table of lives, by index.
-#[derive(Debug, Default)]
+/// The table of occupants, by index.
+#[derive(Debug)]
 pub(crate) struct Slots {
-    homes: Vec<Home>,
-    // Invariant: as many as homes.
+    occupants: Vec<Occupant>,
+    // Invariant: as many as occupants.
     states: Vec<State>,
-    /// How many there will mostly be at most.
+    /// Indices whose occupant has left; the last one is used first.
+    // Invariant: each is vacant, and its generations are not used up.
+    free: Vec<u32>,
+    /// The highest index that the poller has an id for.
+    index_max: u32,
+    /// How many occupants there will mostly be at most.
     expected: usize,
-    // Invariant: the indices for which something is posted, for this turn or the next; each lives.
+    // Invariant: the indices for which something is posted, for this turn or the next; each is
+    // occupied.
     posted: TurnQueue,
-    // Invariant: how many lives are watched.
+    // Invariant: how many occupants are watched.
     watched: u32,
     // Invariant: the indices whose state says so.
     cancelable: BTreeSet<u32>,
 }
 
-/// Who lives at an index; or, where nobody does, the generation that was the last to live there,
-/// under an index that is nobody's.
+/// The token that occupies an index; or, where none does, the generation of the last one under an
+/// index that no token has.
 ///
-/// One word and apart from the rest, since every event asks for it and for nothing else. It is a
-/// token in either case, so that whoever finds the bits of an event here has the token too, and
-/// need not ask whether they are one's.
+/// One word and apart from the rest, since every event needs it and nothing else. It is a token in
+/// either case: the bits of an event are compared with it, and nothing else has to be looked at.
 #[derive(Clone, Copy, Debug)]
-struct Home(Token);
+struct Occupant(Token);
 
-/// The index of a [`Home`] whose last life has ended.
-const ENDED: u32 = u32::MAX - 1;
+/// The index of a vacant [`Occupant`].
+const VACANT: u32 = u32::MAX;
 
-/// The index of a [`Home`] where nobody has lived yet.
-const NEW: u32 = u32::MAX;
-
-/// How somebody lives at an index.
-// Invariant: the default where nobody does.
+/// What is known of an occupant.
+// Invariant: the default where there is none.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// The poller watches a descriptor of it.
     watched: bool,
-    /// Nobody need wait for its timers.
+    /// A shutdown does not wait for its timers.
     cancelable: bool,
     /// Merged readiness; delivered when the queue comes to this index, in whichever turn.
     posted: Ready,
 }
 
 impl Slots {
-    /// For so many lives; there may be more. Commits no memory to them yet.
-    pub(crate) fn expecting(lives: u32) -> Self {
+    /// For about `expected` tokens; there may be more, up to the index `index_max`. Commits no
+    /// memory to them yet.
+    pub(crate) fn new(expected: u32, index_max: u32) -> Self {
         Self {
-            expected: lives as usize,
-            ..Self::default()
+            occupants: Vec::new(),
+            states: Vec::new(),
+            free: Vec::new(),
+            index_max,
+            expected: expected as usize,
+            posted: TurnQueue::default(),
+            watched: 0,
+            cancelable: BTreeSet::new(),
         }
     }
 
-    /// Whether a life can begin under this token.
-    pub(crate) fn check_free(&self, token: Token) -> Result<()> {
-        let Some(home) = self.homes.get(token.index() as usize) else {
-            return Ok(());
-        };
-        match home.living() {
-            Some(living) => Err(Error::InUse { token, living }),
-            None if token.generation().get() <= home.ended() => Err(Error::Ended { token }),
-            None => Ok(()),
+    /// The token that begins next; `None` where every index is taken.
+    pub(crate) fn next_token(&self) -> Option<Token> {
+        if let Some(index) = self.free.last() {
+            let ended = self.occupants[*index as usize].0.generation();
+            let next = ended
+                .checked_add(1)
+                .expect("a free index has generations left");
+            return Some(Token::new(*index, next));
         }
+        let index = u32::try_from(self.occupants.len()).ok()?;
+        (index <= self.index_max).then(|| Token::new(index, NonZeroU32::MIN))
     }
 
-    /// A life that the poller watches. The index must be [free](Self::check_free).
-    pub(crate) fn begin_watched(&mut self, token: Token) {
-        self.begin_unwatched(token);
-        self.states[token.index() as usize].watched = true;
-        self.watched += 1;
-    }
-
-    /// A life of timers and posts alone. The index must be [free](Self::check_free).
-    pub(crate) fn begin_unwatched(&mut self, token: Token) {
-        debug_assert!(self.check_free(token).is_ok(), "{token} cannot begin");
+    /// The [next token](Self::next_token) begins.
+    pub(crate) fn begin(&mut self, token: Token, watched: bool) {
+        debug_assert_eq!(Some(token), self.next_token());
         let index = token.index() as usize;
-        if self.homes.len() <= index {
+        if self.free.pop().is_none() {
             self.cover(index);
         }
-        self.homes[index] = Home::of(token);
+        self.occupants[index] = Occupant(token);
+        self.states[index].watched = watched;
+        self.watched += u32::from(watched);
     }
 
-    /// Ends a life, and says whether the poller watched it; `None` if the token is stale.
+    /// Ends a token's generation, and returns whether the poller watched it; `None` if the token is
+    /// stale.
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
         let State {
             watched,
             cancelable,
             ..
         } = mem::take(self.state_mut(token)?);
-        self.homes[token.index() as usize] = Home::after(token);
+        self.occupants[token.index() as usize] = Occupant::after(token);
         self.posted.cancel(token.index());
         self.watched -= u32::from(watched);
         if cancelable {
             self.cancelable.remove(&token.index());
+        }
+        // An index without a generation left is not used again.
+        if token.generation() < NonZeroU32::MAX {
+            self.free.push(token.index());
         }
         Some(watched)
     }
@@ -152,13 +161,12 @@ impl Slots {
     #[inline]
     pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
         let index = self.posted.pop()?;
-        let token = self.living(index);
+        let token = self.occupant(index);
         let ready = mem::take(&mut self.states[index as usize].posted);
         Some((token, ready))
     }
 
-    /// Marks the timers of a token as such that nobody need wait for. `false` if the token is
-    /// stale.
+    /// A shutdown does not wait for the timers of this token. `false` if the token is stale.
     pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
         let Some(state) = self.state_mut(token) else {
             return false;
@@ -168,40 +176,40 @@ impl Slots {
         true
     }
 
-    /// The indices whose timers nobody need wait for.
+    /// The indices whose timers a shutdown does not wait for.
     pub(crate) fn cancelable(&self) -> impl Iterator<Item = u32> {
         self.cancelable.iter().copied()
     }
 
-    /// Whether a token lives.
+    /// Whether a token occupies its index.
     #[inline]
     pub(crate) fn has(&self, token: Token) -> bool {
         self.find(token.to_bits()).is_some()
     }
 
-    /// The token that has these bits, if it lives. They may be no token's.
+    /// The token that has these bits, if it occupies its index. They may be no token's.
     #[inline]
     pub(crate) fn find(&self, bits: u64) -> Option<Token> {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
-        let home = *self.homes.get(bits as u32 as usize)?;
-        (home.0.to_bits() == bits).then_some(home.0)
+        let Occupant(token) = *self.occupants.get(bits as u32 as usize)?;
+        (token.to_bits() == bits).then_some(token)
     }
 
-    /// Whether a token lives and the poller watches it.
+    /// Whether a token occupies its index and the poller watches it.
     #[inline]
     pub(crate) fn watches(&self, token: Token) -> bool {
         self.has(token) && self.states[token.index() as usize].watched
     }
 
-    /// Who lives at an index.
+    /// The token that occupies an index.
     ///
     /// # Panics
     ///
-    /// If nobody does: whatever is queued by index is cancelled when a life ends.
+    /// If none does: whatever is queued by index is cancelled when a generation ends.
     #[inline]
-    pub(crate) fn living(&self, index: u32) -> Token {
-        let living = self.homes[index as usize].living();
-        living.expect("ending a life clears the queues")
+    pub(crate) fn occupant(&self, index: u32) -> Token {
+        let token = self.occupants[index as usize].token();
+        token.expect("ending a generation clears the queues")
     }
 
     /// Whether anything is posted, for this turn or the next.
@@ -228,53 +236,38 @@ impl Slots {
         self.watched
     }
 
-    /// Makes the lists long enough for an index. They at least double, but for the last time before
-    /// they cover all that are expected: there is no use in room for more.
+    /// Makes the lists long enough for an index. They at least double, until they cover all that
+    /// are expected: room for more would be of no use.
     #[cold]
     fn cover(&mut self, index: usize) {
-        let (len, held) = (index + 1, self.homes.len());
-        if len > self.homes.capacity() && (len..2 * len).contains(&self.expected) {
-            self.homes.reserve_exact(self.expected - held);
+        let (len, held) = (index + 1, self.occupants.len());
+        if len > self.occupants.capacity() && (len..2 * len).contains(&self.expected) {
+            self.occupants.reserve_exact(self.expected - held);
             self.states.reserve_exact(self.expected - held);
         }
-        self.homes.resize(len, Home::new());
+        self.occupants.resize(len, Occupant::NONE);
         self.states.resize(len, State::default());
     }
 
     #[inline]
     fn state_mut(&mut self, token: Token) -> Option<&mut State> {
-        let lives = self.has(token);
-        lives.then(|| &mut self.states[token.index() as usize])
+        let is_current = self.has(token);
+        is_current.then(|| &mut self.states[token.index() as usize])
     }
 }
 
-impl Home {
-    /// Where nobody has lived yet.
-    fn new() -> Self {
-        Self(Token::new(NEW, NonZeroU32::MIN))
-    }
+impl Occupant {
+    /// Where no token has been yet.
+    const NONE: Self = Self(Token::new(VACANT, NonZeroU32::MIN));
 
-    fn of(token: Token) -> Self {
-        debug_assert!(token.index() < ENDED, "{token} is a mark");
-        Self(token)
-    }
-
-    /// When the life of a token is over.
+    /// Where the generation of a token has ended.
     fn after(token: Token) -> Self {
-        Self(Token::new(ENDED, token.generation()))
+        Self(Token::new(VACANT, token.generation()))
     }
 
     #[inline]
-    fn living(self) -> Option<Token> {
-        (self.0.index() < ENDED).then_some(self.0)
-    }
-
-    /// The last generation whose life here has ended, while nobody lives here; 0 if none has.
-    fn ended(self) -> u32 {
-        match self.0.index() {
-            ENDED => self.0.generation().get(),
-            _ => 0,
-        }
+    fn token(self) -> Option<Token> {
+        (self.0.index() != VACANT).then_some(self.0)
     }
 }
 
@@ -282,99 +275,119 @@ impl Home {
 mod tests {
     use super::*;
 
+    fn slots() -> Slots {
+        Slots::new(1000, 1 << 20)
+    }
+
+    fn begin(slots: &mut Slots, watched: bool) -> Token {
+        let token = slots.next_token().expect("an index is free");
+        slots.begin(token, watched);
+        token
+    }
+
     fn token(index: u32, generation: u32) -> Token {
         Token::new(index, NonZeroU32::new(generation).expect("not zero"))
     }
 
     #[test]
     fn an_index_takes_twelve_bytes() {
-        assert_eq!(size_of::<Home>() + size_of::<State>(), 12);
+        assert_eq!(size_of::<Occupant>() + size_of::<State>(), 12);
     }
 
     #[test]
     fn the_list_has_no_room_for_more_than_are_expected_unless_they_come() {
-        let mut slots = Slots::expecting(1000);
-        (0..1000).for_each(|index| slots.begin_unwatched(token(index, 1)));
-        assert_eq!(slots.homes.capacity(), 1000);
-        slots.begin_unwatched(token(1000, 1));
-        assert!(slots.homes.capacity() >= 2000, "from there on it doubles");
-    }
-
-    #[test]
-    fn an_index_is_taken_until_its_life_ends() {
-        let mut slots = Slots::default();
-        slots.begin_watched(token(3, 5));
-        assert!(slots.has(token(3, 5)) && !slots.has(token(3, 4)));
-        let refusal = slots.check_free(token(3, 6));
-        assert!(matches!(refusal, Err(Error::InUse { living, .. }) if living == token(3, 5)));
-
-        assert_eq!(slots.end(token(3, 4)), None);
-        assert_eq!(slots.end(token(3, 5)), Some(true));
-        assert_eq!(slots.end(token(3, 5)), None);
-        assert!(slots.check_free(token(3, 6)).is_ok());
-    }
-
-    #[test]
-    fn a_generation_that_has_ended_does_not_begin_again_nor_does_an_earlier_one() {
-        let mut slots = Slots::default();
-        slots.begin_unwatched(token(0, 5));
-        slots.end(token(0, 5));
-        for generation in [1, 4, 5] {
-            let refusal = slots.check_free(token(0, generation));
-            assert!(matches!(refusal, Err(Error::Ended { .. })), "{generation}");
+        let mut slots = slots();
+        for _ in 0..1000 {
+            begin(&mut slots, false);
         }
+        assert_eq!(slots.occupants.capacity(), 1000);
+        begin(&mut slots, false);
+        assert!(
+            slots.occupants.capacity() >= 2000,
+            "from there on it doubles"
+        );
     }
 
     #[test]
-    fn bits_that_are_no_tokens_find_nobody_whatever_was_there() {
-        let mut slots = Slots::default();
-        slots.begin_unwatched(token(2, 1));
-        slots.begin_unwatched(token(1, 1));
-        slots.end(token(1, 1));
-        assert_eq!(slots.find(token(2, 1).to_bits()), Some(token(2, 1)));
-        // Of no generation: at an index where nobody has lived, whose life has ended, who lives.
+    fn the_index_freed_last_is_used_first_by_the_next_generation() {
+        let mut slots = slots();
+        let [a, b, c] = [(); 3].map(|()| begin(&mut slots, true));
+        assert_eq!([a, b, c], [token(0, 1), token(1, 1), token(2, 1)]);
+        assert_eq!(slots.end(a), Some(true));
+        assert_eq!(slots.end(a), None);
+        assert_eq!(slots.end(c), Some(true));
+        assert_eq!(begin(&mut slots, false), token(2, 2));
+        assert_eq!(begin(&mut slots, false), token(0, 2));
+        assert!(slots.has(token(2, 2)) && !slots.has(c));
+    }
+
+    #[test]
+    fn an_index_without_generations_left_is_not_used_again() {
+        let mut slots = slots();
+        let first = begin(&mut slots, false);
+        slots.end(first);
+        slots.occupants[0] = Occupant::after(token(0, u32::MAX - 1));
+        let last = begin(&mut slots, false);
+        assert_eq!(last, token(0, u32::MAX));
+        slots.end(last);
+        assert_eq!(begin(&mut slots, false), token(1, 1));
+    }
+
+    #[test]
+    fn no_index_is_above_the_highest_that_the_poller_has() {
+        let mut slots = Slots::new(1, 1);
+        let [a, _] = [(); 2].map(|()| begin(&mut slots, false));
+        assert_eq!(slots.next_token(), None);
+        slots.end(a);
+        assert_eq!(slots.next_token(), Some(token(0, 2)));
+    }
+
+    #[test]
+    fn bits_that_are_no_tokens_find_none() {
+        let mut slots = slots();
+        let [ended, lives] = [(); 2].map(|()| begin(&mut slots, false));
+        slots.end(ended);
+        assert_eq!(slots.find(lives.to_bits()), Some(lives));
+        // Of no generation: at an index that is vacant, occupied, and beyond the table.
         for bits in 0..=3 {
             assert_eq!(slots.find(bits), None, "{bits}");
         }
-        for mark in [NEW, ENDED] {
-            assert_eq!(slots.find(token(mark, 1).to_bits()), None);
-        }
+        assert_eq!(slots.find(token(VACANT, 1).to_bits()), None);
     }
 
     #[test]
-    fn what_is_posted_ends_with_the_life() {
-        let mut slots = Slots::default();
-        slots.begin_unwatched(token(0, 1));
-        assert!(slots.post(token(0, 1), Ready::READABLE));
-        slots.end(token(0, 1));
+    fn what_is_posted_ends_with_the_generation() {
+        let mut slots = slots();
+        let token = begin(&mut slots, false);
+        assert!(slots.post(token, Ready::READABLE));
+        slots.end(token);
         assert!(!slots.has_posted());
-        slots.begin_unwatched(token(0, 2));
-        assert_eq!(slots.cancel(token(0, 2)), Ready::NONE);
+        let next = begin(&mut slots, false);
+        assert_eq!(slots.cancel(next), Ready::NONE);
     }
 
     #[test]
-    fn what_is_posted_for_the_next_turn_ends_with_the_life_too() {
-        let mut slots = Slots::default();
-        slots.begin_unwatched(token(0, 1));
-        assert!(slots.post_next(token(0, 1), Ready::READABLE));
+    fn what_is_posted_for_the_next_turn_ends_with_the_generation_too() {
+        let mut slots = slots();
+        let token = begin(&mut slots, false);
+        assert!(slots.post_next(token, Ready::READABLE));
         assert!(slots.has_posted() && slots.pop_posted().is_none());
-        slots.end(token(0, 1));
+        slots.end(token);
         assert!(!slots.has_posted());
-        slots.begin_unwatched(token(0, 2));
+        begin(&mut slots, false);
         slots.begin_turn();
         assert_eq!(slots.pop_posted(), None);
-        assert!(!slots.post_next(token(0, 1), Ready::READABLE));
+        assert!(!slots.post_next(token, Ready::READABLE));
     }
 
     #[test]
     fn only_descriptors_count_as_watched() {
-        let mut slots = Slots::default();
-        slots.begin_watched(token(0, 1));
-        slots.begin_unwatched(token(1, 1));
+        let mut slots = slots();
+        let [fd, other] = [true, false].map(|watched| begin(&mut slots, watched));
         assert_eq!(slots.watched(), 1);
-        slots.end(token(1, 1));
+        slots.end(other);
         assert_eq!(slots.watched(), 1);
-        slots.end(token(0, 1));
+        slots.end(fd);
         assert_eq!(slots.watched(), 0);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evcore_token::Token;
 
-use crate::{Side, Step};
+use crate::{Step, Timer};
 
 /// A turn that took longer than the [watchdog](crate::Builder::watchdog)'s limit.
 ///
@@ -12,10 +12,10 @@ use crate::{Side, Step};
 ///
 /// ```
 /// use evcore::{
-///     EventLoop, Ready, StepKind, Token,
+///     EventLoop, Ready, StepKind,
 ///     clock::{Clock, ManualSource},
 /// };
-/// use std::{num::NonZeroU32, time::Duration};
+/// use std::time::Duration;
 ///
 /// let time = ManualSource::new();
 /// let clock = Clock::with_source(time.clone());
@@ -23,8 +23,7 @@ use crate::{Side, Step};
 ///     .clock(clock)
 ///     .watchdog(Duration::from_millis(100))
 ///     .build()?;
-/// let token = Token::new(0, NonZeroU32::MIN);
-/// ev.begin(token)?;
+/// let token = ev.add_unwatched()?;
 /// ev.post(token, Ready::READABLE);
 ///
 /// ev.wait()?;
@@ -82,12 +81,10 @@ pub struct SlowStep {
 /// Which kind a [`Step`] is, and whose.
 ///
 /// ```
-/// use evcore::{EventLoop, Ready, StepKind, Token};
-/// use std::num::NonZeroU32;
+/// use evcore::{EventLoop, Ready, StepKind};
 ///
 /// let mut ev = EventLoop::builder().build()?;
-/// let token = Token::new(0, NonZeroU32::MIN);
-/// ev.begin(token)?;
+/// let token = ev.add_unwatched()?;
 /// ev.post(token, Ready::READABLE);
 /// ev.wait()?;
 /// let step = ev.next_step().expect("it was posted");
@@ -102,7 +99,7 @@ pub enum StepKind {
     /// [`Step::Ready`].
     Ready(Token),
     /// [`Step::Expired`].
-    Expired(Token, Side),
+    Expired(Token, Timer),
     /// [`Step::Woken`].
     Woken,
     /// [`Step::Closing`].
@@ -117,7 +114,7 @@ impl StepKind {
         match *step {
             Step::Accepted(ref new) => Self::Accepted(new.listener),
             Step::Ready(token, _) => Self::Ready(token),
-            Step::Expired(token, side) => Self::Expired(token, side),
+            Step::Expired(token, timer) => Self::Expired(token, timer),
             Step::Woken => Self::Woken,
             Step::Closing(token) => Self::Closing(token),
         }

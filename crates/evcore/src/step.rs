@@ -4,24 +4,24 @@ use evcore_accept::{Address, Stream};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
+use crate::Timer;
+
 /// One thing for the application to do.
 ///
 /// The list is closed on purpose: a step that is added later is one that every application must
 /// decide about, so the compiler is to say so.
 ///
 /// ```
-/// use evcore::{EventLoop, Ready, Step, Token};
-/// use std::num::NonZeroU32;
+/// use evcore::{EventLoop, Ready, Step};
 ///
 /// let mut ev = EventLoop::builder().build()?;
-/// let token = Token::new(0, NonZeroU32::MIN);
-/// ev.begin(token)?;
+/// let token = ev.add_unwatched()?;
 /// ev.post(token, Ready::READABLE);
 /// ev.wait()?;
 /// while let Some(step) = ev.next_step() {
 ///     match step {
 ///         Step::Ready(token, ready) => println!("{token} is {ready:?}"),
-///         Step::Expired(token, side) => println!("{token} took too long to {side:?}"),
+///         Step::Expired(token, timer) => println!("{token}: its timer {timer:?} has expired"),
 ///         Step::Accepted(new) => println!("{} has come", new.peer),
 ///         Step::Woken => println!("somebody has news"),
 ///         Step::Closing(token) => println!("{token} has to make room"),
@@ -31,14 +31,14 @@ use evcore_token::Token;
 /// ```
 #[derive(Debug)]
 pub enum Step<S = Stream> {
-    /// A client has come. It is not yet watched: put it into a table, and
-    /// [`add`](crate::EventLoop::add) it.
+    /// A client has come. It is not yet watched: [`Connections::add`](crate::Connections::add)
+    /// watches and keeps it.
     Accepted(Accepted<S>),
     /// A descriptor is ready, or something was posted, by [`post`](crate::EventLoop::post),
     /// [`post_next`](crate::EventLoop::post_next) or [from another thread](crate::Handle::post).
     Ready(Token, Ready),
-    /// The timer of this side has expired, and is no longer armed.
-    Expired(Token, Side),
+    /// This timer has expired, and is no longer armed.
+    Expired(Token, Timer),
     /// Somebody [woke](crate::Handle::wake) the loop, once or many times.
     Woken,
     /// One that was [idle](crate::EventLoop::set_idle) the longest is to be closed: a client waits
@@ -75,27 +75,4 @@ pub struct Accepted<S = Stream> {
     pub peer: Address,
     /// Which listener it came by, in the order in which the builder was given them.
     pub listener: usize,
-}
-
-/// The two halves of a connection, each with a timer of its own (nginx: `rev`, `wev`).
-///
-/// ```
-/// use evcore::{EventLoop, Side, Token};
-/// use std::{num::NonZeroU32, time::Duration};
-///
-/// let mut ev = EventLoop::builder().build()?;
-/// let token = Token::new(0, NonZeroU32::MIN);
-/// ev.begin(token)?;
-/// ev.arm(token, Side::Read, Duration::from_secs(60)); // it must speak
-/// ev.arm(token, Side::Write, Duration::from_secs(5)); // and listen
-/// assert!(ev.disarm(token, Side::Write));
-/// assert!(ev.disarm(token, Side::Read));
-/// # Ok::<(), evcore::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// What comes from the peer.
-    Read,
-    /// What goes to the peer.
-    Write,
 }

@@ -1,4 +1,4 @@
-//! Two timers for each index, in milliseconds that are never early.
+//! The timers of each index, in milliseconds that are never early.
 //!
 //! The queue counts whole milliseconds of the loop's clock, which counts nanoseconds. A deadline is
 //! rounded up and the present down, so a timer fires when its whole time has passed, not before.
@@ -7,48 +7,59 @@ use std::time::Duration;
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
-use crate::Side;
+use crate::Timer;
 
 /// The timers of one loop.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// Its ids: two for each index, the read side's first. Behind a pointer, so that the choice of
-    /// a queue is one of run time and no type of the user's carries it: an indirect call an arm.
+    /// Its ids: those of an index stand together. Behind a pointer, so that the choice of a queue
+    /// is one of run time and no type of the user's carries it: an indirect call an arm.
     queue: Box<dyn TimerQueue>,
     /// What is added to the time of a deadline before it is rounded down: what rounds it up, and
     /// what the clock may be behind when a timer is armed.
     added_ns: u64,
+    /// How many timers an index has.
+    per_token: u8,
 }
 
 impl Timers {
     /// Over an empty queue, by a clock that may be so much behind.
-    pub(crate) fn new(mut queue: Box<dyn TimerQueue>, now_ms: u64, behind_ns: u64) -> Self {
+    pub(crate) fn new(
+        mut queue: Box<dyn TimerQueue>,
+        per_token: u8,
+        now_ms: u64,
+        behind_ns: u64,
+    ) -> Self {
         // A wheel that is not told the time counts from 0, and would ask to be woken on its way.
         let expired = queue.pop_expired(now_ms);
         debug_assert!(expired.is_none(), "the queue is to be empty");
         Self {
             queue,
             added_ns: behind_ns.saturating_add(ROUNDS_UP_NS),
+            per_token,
         }
     }
 
-    /// Arms a side's timer, or moves it.
+    /// Arms a timer, or moves it.
     #[inline]
-    pub(crate) fn arm(&mut self, index: u32, side: Side, now_ns: u64, after: Duration) {
+    pub(crate) fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let deadline = tick_after(now_ns, after, self.added_ns);
-        self.queue.arm(timer_id(index, side), deadline);
+        let id = self.id(index, timer);
+        self.queue.arm(id, deadline);
     }
 
-    /// Clears a side's timer, and says whether it was armed.
+    /// Clears a timer, and returns whether it was armed.
     #[inline]
-    pub(crate) fn disarm(&mut self, index: u32, side: Side) -> bool {
-        self.queue.disarm(timer_id(index, side))
+    pub(crate) fn disarm(&mut self, index: u32, timer: Timer) -> bool {
+        let id = self.id(index, timer);
+        self.queue.disarm(id)
     }
 
-    /// Clears both timers.
-    pub(crate) fn disarm_both(&mut self, index: u32) {
-        self.disarm(index, Side::Read);
-        self.disarm(index, Side::Write);
+    /// Clears every timer of an index.
+    pub(crate) fn disarm_all(&mut self, index: u32) {
+        for number in 0..self.per_token {
+            self.disarm(index, Timer::new(number));
+        }
     }
 
     /// The next timer of this turn that has expired, and when it was due; it is no longer armed.
@@ -61,12 +72,12 @@ impl Timers {
         &mut self,
         now_ms: u64,
         left: &mut usize,
-    ) -> Option<(u32, Side, u64)> {
+    ) -> Option<(u32, Timer, u64)> {
         while *left > 0 {
             if let Some((id, due_ms)) = self.queue.pop_expired(now_ms) {
                 *left -= 1;
-                let (index, side) = timer_owner(id);
-                return Some((index, side, due_ms));
+                let (index, timer) = self.owner(id);
+                return Some((index, timer, due_ms));
             }
             if !self.queue.is_paused() {
                 break;
@@ -88,8 +99,8 @@ impl Timers {
 
     /// How many timers of these indices are armed.
     pub(crate) fn armed_of(&self, indices: impl Iterator<Item = u32>) -> usize {
-        let ids =
-            indices.flat_map(|index| [Side::Read, Side::Write].map(|side| timer_id(index, side)));
+        let timers = (0..self.per_token).map(Timer::new);
+        let ids = indices.flat_map(|index| timers.clone().map(move |timer| self.id(index, timer)));
         ids.filter(|id| self.queue.is_armed(*id)).count()
     }
 
@@ -98,6 +109,36 @@ impl Timers {
     pub(crate) fn wait(&self, now_ns: u64) -> Option<Duration> {
         let tick = self.queue.next_deadline()?;
         Some(until_tick(now_ns, tick))
+    }
+
+    /// The queue's id of one timer of an index.
+    ///
+    /// # Panics
+    ///
+    /// If a token has no such timer.
+    #[inline]
+    fn id(&self, index: u32, timer: Timer) -> u32 {
+        let per_token = self.per_token;
+        assert!(
+            timer.number() < per_token,
+            "{timer:?}: a token has {per_token} timers; ask for more by Builder::timers_per_token"
+        );
+        (index << self.shift()) | u32::from(timer.number())
+    }
+
+    /// The index and the timer that an id of the queue means.
+    #[inline]
+    fn owner(&self, id: u32) -> (u32, Timer) {
+        let shift = self.shift();
+        let number = id & !(u32::MAX << shift);
+        let number = u8::try_from(number).expect("less than the timers of a token");
+        (id >> shift, Timer::new(number))
+    }
+
+    /// How many bits of an id are the timer's.
+    #[inline]
+    fn shift(&self) -> u32 {
+        self.per_token.next_power_of_two().trailing_zeros()
     }
 }
 
@@ -132,20 +173,9 @@ fn until_tick(now_ns: u64, tick: u64) -> Duration {
     Duration::from_nanos(tick.saturating_mul(NS_PER_MS).saturating_sub(now_ns))
 }
 
-/// The queue's id of one side of an index, which is at most that of the poller's highest id.
-#[inline]
-fn timer_id(index: u32, side: Side) -> u32 {
-    2 * index + u32::from(side == Side::Write)
-}
-
-/// The index and the side that an id of the queue means.
-#[inline]
-fn timer_owner(id: u32) -> (u32, Side) {
-    (id / 2, if id % 2 == 0 { Side::Read } else { Side::Write })
-}
-
-// The poller's ids are the narrower: every index that it has a place for has two timers.
-const _: () = assert!(2 * evcore_poller::MAX_ID < TimerWheel::ID_MAX);
+// The poller's ids are the narrower: every index that it has a place for has all its timers.
+const _: () =
+    assert!((evcore_poller::MAX_ID + 1) * (Timer::MAX_PER_TOKEN as u32) - 1 <= TimerWheel::ID_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -163,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_deadline_is_later_by_what_the_clock_is_behind() {
-        let added_ns = |behind_ns| Timers::new(Box::new(TimerWheel::new()), 0, behind_ns).added_ns;
+        let added_ns =
+            |behind_ns| Timers::new(Box::new(TimerWheel::new()), 2, 0, behind_ns).added_ns;
         let after = Duration::from_millis(5);
         assert_eq!(tick_after(10_000_000, after, added_ns(0)), 15);
         assert_eq!(tick_after(10_000_000, after, added_ns(100_000_000)), 115);
@@ -193,18 +224,29 @@ mod tests {
     #[test]
     fn a_loop_that_begins_late_in_the_life_of_its_clock_is_not_woken_for_that() {
         let now_ms = 1 << 40;
-        let mut timers = Timers::new(Box::new(TimerWheel::new()), now_ms, 0);
+        let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, now_ms, 0);
         let after = Duration::from_millis(30);
-        timers.arm(0, Side::Read, now_ms * NS_PER_MS, after);
+        timers.arm(0, Timer::READ, now_ms * NS_PER_MS, after);
         assert_eq!(timers.wait(now_ms * NS_PER_MS), Some(after));
     }
 
     #[test]
-    fn each_side_has_a_timer_of_its_own() {
-        for index in [0, 1, evcore_poller::MAX_ID] {
-            for side in [Side::Read, Side::Write] {
-                assert_eq!(timer_owner(timer_id(index, side)), (index, side));
+    fn each_timer_of_an_index_has_an_id_of_its_own() {
+        for per_token in 1..=Timer::MAX_PER_TOKEN {
+            let timers = Timers::new(Box::new(TimerWheel::new()), per_token, 0, 0);
+            for index in [0, 1, evcore_poller::MAX_ID] {
+                for timer in (0..per_token).map(Timer::new) {
+                    assert_eq!(timers.owner(timers.id(index, timer)), (index, timer));
+                    assert!(timers.id(index, timer) <= TimerWheel::ID_MAX);
+                }
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "Timer(2): a token has 2 timers")]
+    fn a_timer_that_a_token_has_not_is_refused() {
+        let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, 0);
+        timers.arm(0, Timer::new(2), 0, Duration::ZERO);
     }
 }

@@ -337,11 +337,11 @@ impl<L: Listen> EventLoop<L> {
 
     fn next_expired(&mut self) -> Option<Step<L::Stream>> {
         let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
-        let (index, side, due_ms) = self.timers.pop_expired(now_ms, left)?;
+        let (index, timer, due_ms) = self.timers.pop_expired(now_ms, left)?;
         self.stats.expired += 1;
         let late_ns = late_ns(self.clock.monotonic_ns(), due_ms);
         self.measures.histograms.timer_was_late(late_ns);
-        Some(Step::Expired(self.slots.living(index), side))
+        Some(Step::Expired(self.slots.occupant(index), timer))
     }
 
     fn next_posted(&mut self) -> Option<Step<L::Stream>> {

@@ -8,14 +8,14 @@ use std::{
 };
 
 use evcore::{
-    Error, EventLoop, Interest, Listener, Mode, Step, Stream, Table,
+    Connections, Error, EventLoop, Interest, Listener, Mode, Step, Stream,
     balancer::{AcceptMutex, Peers, Policy},
     poller::Kind,
 };
 
 struct Worker {
     ev: EventLoop,
-    clients: Table<Stream>,
+    clients: Connections<Stream>,
 }
 
 impl Worker {
@@ -25,11 +25,9 @@ impl Worker {
         self.ev.collect(Some(Duration::ZERO)).unwrap();
         while let Some(step) = self.ev.next_step() {
             if let Step::Accepted(new) = step {
-                let place = self.clients.vacant_entry().expect("there is room");
-                let token = place.token();
-                let added = self.ev.add(token, &new.stream, Interest::READ, Mode::Edge);
+                let (ev, mode) = (&mut self.ev, Mode::Edge);
+                let added = self.clients.add(ev, new.stream, Interest::READ, mode);
                 added.unwrap();
-                place.insert(new.stream);
             }
         }
     }
@@ -53,7 +51,7 @@ fn two_workers(kind: Kind, connections: u32) -> ([Worker; 2], SocketAddr) {
             .unwrap();
         Worker {
             ev,
-            clients: Table::bounded(1000),
+            clients: Connections::new(),
         }
     });
     (workers, address)
@@ -66,7 +64,7 @@ fn clients_are_spread_evenly_on_every_backend() {
         let mut clients = Vec::new();
         for number in 1..=100 {
             clients.push(TcpStream::connect(address).unwrap());
-            while workers.iter().map(|w| w.clients.len()).sum::<u32>() < number {
+            while workers.iter().map(|w| w.clients.len()).sum::<usize>() < number {
                 workers.iter_mut().for_each(Worker::turn);
             }
         }
@@ -91,9 +89,12 @@ fn every_place_of_every_worker_is_filled_and_the_first_that_is_free_again() {
         assert!(workers.iter().all(|w| !w.ev.is_listening()), "{kind}");
 
         // The eleventh waits until one of the others goes.
-        let token = workers[1].clients.tokens().next().unwrap();
-        let gone = workers[1].clients.remove(token).unwrap();
-        workers[1].ev.close_fd(token, gone);
+        let Worker {
+            ev,
+            clients: served,
+        } = &mut workers[1];
+        let (token, _) = served.iter().next().unwrap();
+        assert!(served.close(ev, token));
         while workers[1].clients.len() < 5 {
             workers.iter_mut().for_each(Worker::turn);
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use evcore::{
-    EventLoop, Interest, Listener, Mode, Ready, Side, Step, Table, Token,
+    EventLoop, Interest, Listener, Mode, Ready, Step, Table, Timer, Token,
     balancer::{AcceptMutex, Policy},
     clock::{Clock, ManualSource},
     poller::{Abilities, Backend, Events, Pollable, Registration, Result, WakeChannel, Waker},
@@ -146,8 +146,8 @@ fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
         let token = conns.insert(()).unwrap();
         ev.add(token, &Number::of(token), Interest::READ, Mode::Edge)
             .unwrap();
-        ev.arm(token, Side::Read, IDLE);
-        ev.arm(token, Side::Write, IDLE);
+        ev.arm(token, Timer::READ, IDLE);
+        ev.arm(token, Timer::WRITE, IDLE);
         ev.post(token, Ready::PRIORITY);
         ev.cancel(token);
         ev.post_next(token, Ready::PRIORITY);
@@ -241,9 +241,9 @@ fn turns_allocate_nothing() {
 
 /// All that may be done for a connection that stays.
 fn read(ev: &mut EventLoop, token: Token) {
-    ev.arm(token, Side::Read, IDLE);
-    ev.arm(token, Side::Write, IDLE);
-    ev.disarm(token, Side::Write);
+    ev.arm(token, Timer::READ, IDLE);
+    ev.arm(token, Timer::WRITE, IDLE);
+    ev.disarm(token, Timer::WRITE);
     ev.modify(token, Interest::BOTH).unwrap();
     ev.modify(token, Interest::READ).unwrap();
     ev.rearm(token, Interest::READ);
@@ -266,6 +266,6 @@ fn written(ev: &mut EventLoop, conns: &mut Table<()>, token: Token) {
         let token = conns.insert(()).unwrap();
         ev.add(token, &Number::of(token), Interest::READ, Mode::Edge)
             .unwrap();
-        ev.arm(token, Side::Read, IDLE);
+        ev.arm(token, Timer::READ, IDLE);
     }
 }

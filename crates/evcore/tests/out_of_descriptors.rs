@@ -4,10 +4,10 @@
 
 #![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
 
-use std::{fs::File, net::TcpStream, num::NonZeroU32, time::Duration};
+use std::{fs::File, net::TcpStream, time::Duration};
 
 use evcore::{
-    EventLoop, Interest, Listener, Mode, Step, Token,
+    Connections, EventLoop, Interest, Listener, Mode, Step,
     clock::{Clock, ManualSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -55,9 +55,9 @@ fn accepting_pauses_until_time_has_passed_or_a_descriptor_is_closed() {
         .build()
         .unwrap();
     let file = File::open("/dev/zero").unwrap();
-    let served = Token::new(0, NonZeroU32::MIN);
-    let can_be_polled = ev.add(served, &file, Interest::NONE, Mode::Level);
-    can_be_polled.unwrap();
+    let mut served = Connections::new();
+    let can_be_polled = served.add(&mut ev, file, Interest::NONE, Mode::Level);
+    let token = can_be_polled.unwrap();
 
     accepted(&mut ev);
     let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
@@ -76,7 +76,7 @@ fn accepting_pauses_until_time_has_passed_or_a_descriptor_is_closed() {
     let _client = TcpStream::connect(address).unwrap();
     runs_out(&mut ev, 2);
     assert_eq!(accepted(&mut ev), 0);
-    ev.close_fd(served, file);
+    assert!(served.close(&mut ev, token));
     assert_eq!(
         accepted(&mut ev),
         1,

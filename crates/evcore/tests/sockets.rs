@@ -14,8 +14,8 @@ use std::{
 };
 
 use evcore::{
-    Budgets, Builder, EventLoop, Handle, Interest, Listener, Mode, Ready, Side, Step, Stream,
-    Table, Token,
+    Budgets, Builder, Connections, EventLoop, Handle, Interest, Listener, Mode, Ready, Step,
+    Stream, Timer, Token,
     balancer::{AcceptMutex, Policy},
     clock::Ticker,
     poller::Kind,
@@ -33,16 +33,15 @@ fn listener() -> (Listener, SocketAddr) {
 /// A loop that panics where a test would hang.
 fn guarded(builder: Builder) -> EventLoop {
     let mut ev = builder.build().unwrap();
-    let guard = Token::new(1_000_000, NonZeroU32::MIN);
-    ev.begin(guard).unwrap();
-    ev.arm(guard, Side::Read, DEADLINE);
+    let guard = ev.add_unwatched().unwrap();
+    ev.arm(guard, Timer::READ, DEADLINE);
     ev
 }
 
 /// An echo server that tells when each of its clients has ended.
 struct Echo {
     ev: EventLoop,
-    conns: Table<Stream>,
+    conns: Connections<Stream>,
     mode: Mode,
     ended: usize,
 }
@@ -53,17 +52,13 @@ impl Echo {
         while let Some(step) = self.ev.next_step() {
             match step {
                 Step::Accepted(new) => {
-                    let place = self.conns.vacant_entry().unwrap();
-                    let token = place.token();
-                    self.ev
-                        .add(token, &new.stream, Interest::READ, self.mode)
-                        .unwrap();
-                    place.insert(new.stream);
+                    let (ev, mode) = (&mut self.ev, self.mode);
+                    let added = self.conns.add(ev, new.stream, Interest::READ, mode);
+                    added.unwrap();
                 }
                 Step::Ready(token, _) if self.echo(token) => {}
                 Step::Ready(token, _) => {
-                    let stream = self.conns.remove(token).unwrap();
-                    self.ev.close_fd(token, stream);
+                    assert!(self.conns.close(&mut self.ev, token));
                     self.ended += 1;
                 }
                 Step::Expired(..) | Step::Closing(_) => panic!("not within {DEADLINE:?}"),
@@ -97,7 +92,7 @@ fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
             let (listener, address) = listener();
             let mut server = Echo {
                 ev: guarded(EventLoop::builder().listener(listener).poller(*kind)),
-                conns: Table::bounded(100),
+                conns: Connections::new(),
                 mode,
                 ended: 0,
             };
@@ -156,10 +151,8 @@ fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
             if together {
                 client.shutdown(Shutdown::Write).unwrap();
             }
-            let token = Token::new(0, NonZeroU32::MIN);
             let mut ending = false;
-            ev.add(token, &new.stream, Interest::READ, Mode::Edge)
-                .unwrap();
+            let token = ev.add(&new.stream, Interest::READ, Mode::Edge).unwrap();
             loop {
                 ev.wait().unwrap();
                 let Some(Step::Ready(_, ready)) = ev.next_step() else {
@@ -215,13 +208,13 @@ fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it(
             ..Budgets::default()
         };
         let mut ev = guarded(EventLoop::builder().poller(*kind).budgets(budgets));
-        let mut jobs = Table::bounded(1000);
+        let mut jobs = Connections::new();
         // Each thread has its own token: its posts merge, but none is the last in vain.
         let done = [const { AtomicUsize::new(0) }; THREADS];
         thread::scope(|scope| {
             for done in &done {
-                let token = jobs.insert(done).unwrap();
-                ev.begin(token).unwrap();
+                let token = ev.add_unwatched().unwrap();
+                jobs.insert(token, (jobs.len(), done));
                 let handle = ev.handle();
                 scope.spawn(move || {
                     for _ in 0..EACH {
@@ -237,8 +230,8 @@ fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it(
                     let Step::Ready(token, Ready::READABLE) = step else {
                         panic!("{step:?}");
                     };
-                    let done = jobs.get(token).unwrap().load(Ordering::Relaxed);
-                    seen[token.index() as usize] = done;
+                    let (job, done) = jobs.get(token).unwrap();
+                    seen[*job] = done.load(Ordering::Relaxed);
                 }
             }
         });
@@ -258,12 +251,12 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
     const EACH: usize = 200;
     for kind in Kind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let mut jobs = Table::bounded(1000);
+        let mut jobs = Connections::new();
         let tokens: Vec<_> = (0..THREADS * EACH)
-            .map(|_| jobs.insert(()).unwrap())
+            .map(|_| ev.add_unwatched().unwrap())
             .collect();
         for token in &tokens {
-            ev.begin(*token).unwrap();
+            jobs.insert(*token, ());
         }
         thread::scope(|scope| {
             for tokens in tokens.chunks(EACH) {
@@ -280,8 +273,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
                     let Step::Ready(token, _) = step else {
                         panic!("{step:?}");
                     };
-                    assert!(ev.close(token));
-                    jobs.remove(token).expect("it comes once");
+                    jobs.remove(&mut ev, token).expect("it comes once");
                 }
             }
         });
@@ -295,8 +287,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
 fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
     for kind in Kind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let token = Token::new(0, NonZeroU32::MIN);
-        ev.begin(token).unwrap();
+        let token = ev.add_unwatched().unwrap();
         let handle = ev.handle();
         let poster = thread::spawn(move || {
             loop {
@@ -340,21 +331,13 @@ fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
 fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it() {
     for kind in Kind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let mut conns = Table::bounded(10);
+        let mut conns = Connections::new();
         let mut peers = Vec::new();
-        let mut join = |ev: &mut EventLoop, conns: &mut Table<UnixStream>| {
+        let mut join = |ev: &mut EventLoop, conns: &mut Connections<UnixStream>| {
             let (mut near, far) = UnixStream::pair().unwrap();
             near.write_all(b"x").unwrap();
             peers.push(near);
-            let token = conns.insert(far).unwrap();
-            ev.add(
-                token,
-                conns.get(token).unwrap(),
-                Interest::READ,
-                Mode::Level,
-            )
-            .unwrap();
-            token
+            conns.add(ev, far, Interest::READ, Mode::Level).unwrap()
         };
         let tokens = [join(&mut ev, &mut conns), join(&mut ev, &mut conns)];
         ev.wait().unwrap();
@@ -365,7 +348,7 @@ fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it(
         // The index is used again at once, twice, by connections that are readable too.
         let mut token = other;
         for _ in 0..2 {
-            ev.close_fd(token, conns.remove(token).unwrap());
+            assert!(conns.close(&mut ev, token));
             token = join(&mut ev, &mut conns);
             assert_eq!(token.index(), other.index());
         }
@@ -439,18 +422,17 @@ fn two_loops_share_a_listener_by_a_lock_and_serve_every_client_once() {
 fn a_timer_ends_a_wait_and_is_never_early() {
     for kind in Kind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let token = Token::new(0, NonZeroU32::MIN);
-        ev.begin(token).unwrap();
+        let token = ev.add_unwatched().unwrap();
         for after in [1, 999, 1_000, 1_001, 2_500].map(Duration::from_micros) {
             let armed_ns = ev.clock().monotonic_ns();
-            assert!(ev.arm(token, Side::Write, after));
+            assert!(ev.arm(token, Timer::WRITE, after));
             let expired = std::iter::repeat_with(|| {
                 ev.wait().unwrap();
                 ev.next_step()
             });
             let step = expired.flatten().next();
             assert!(
-                matches!(step, Some(Step::Expired(_, Side::Write))),
+                matches!(step, Some(Step::Expired(_, Timer::WRITE))),
                 "{step:?}"
             );
             let passed = Duration::from_nanos(ev.clock().monotonic_ns() - armed_ns);
@@ -485,15 +467,14 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
     const TICKS: u64 = 20;
     for kind in Kind::available() {
         let resolution = Duration::from_millis(10);
-        let token = Token::new(0, NonZeroU32::MIN);
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder.timer_resolution(resolution).build().unwrap();
         let mut shown_ns = ev.clock().monotonic_ns();
-        ev.begin(token).unwrap();
+        let token = ev.add_unwatched().unwrap();
         while ev.stats().ticks < TICKS {
             let ticks = ev.stats().ticks;
             // Due between two ticks: no reason to wake there.
-            ev.arm(token, Side::Read, resolution / 2);
+            ev.arm(token, Timer::READ, resolution / 2);
             ev.wait().unwrap();
             while let Some(step) = ev.next_step() {
                 assert!(
@@ -519,8 +500,7 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder.timer_resolution(resolution).build().unwrap();
         let handle = ev.handle();
-        let token = Token::new(0, NonZeroU32::MIN);
-        ev.begin(token).unwrap();
+        let token = ev.add_unwatched().unwrap();
         for after in [1, 5_000, 10_000, 19_999, 25_000].map(Duration::from_micros) {
             // A turn late in a period, where the clock is the most behind.
             ev.wait().unwrap();
@@ -529,7 +509,7 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
             handle.wake();
             let before = Instant::now();
             ev.wait().unwrap();
-            assert!(ev.arm(token, Side::Write, after));
+            assert!(ev.arm(token, Timer::WRITE, after));
             let steps = std::iter::repeat_with(|| {
                 ev.wait().unwrap();
                 ev.next_step()
@@ -561,9 +541,8 @@ fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(b"never read").unwrap();
         let copies: Vec<_> = (0..100).map(|_| far.try_clone().unwrap()).collect();
-        for (index, copy) in (0..).zip(&copies) {
-            let token = Token::new(index, NonZeroU32::MIN);
-            ev.add(token, copy, Interest::READ, Mode::Level).unwrap();
+        for copy in &copies {
+            ev.add(copy, Interest::READ, Mode::Level).unwrap();
         }
         for ticks in 1..=10 {
             let begun = Instant::now();
@@ -586,7 +565,7 @@ fn with_a_resolution_clients_are_served_while_the_clock_stands_still() {
             .timer_resolution(Duration::from_millis(1));
         let mut server = Echo {
             ev: guarded(builder),
-            conns: Table::bounded(100),
+            conns: Connections::new(),
             mode: Mode::Edge,
             ended: 0,
         };

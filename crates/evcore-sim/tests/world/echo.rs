@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, io::ErrorKind, net::SocketAddr, rc::Rc, time::Duration};
 
-use evcore::{EventLoop, Interest, Mode, Side, Step, Table, Token, balancer::Policy};
+use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer, Token, balancer::Policy};
 use evcore_sim::{App, Process, SimListener, SimMutex, SimStream};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ struct Conn {
 #[derive(Debug)]
 pub(crate) struct Echo {
     pub(crate) ev: EventLoop<SimListener>,
-    conns: Table<Conn>,
+    conns: Connections<Conn>,
     counts: Rc<RefCell<Counts>>,
 }
 
@@ -58,7 +58,7 @@ impl Echo {
         counts.borrow_mut().begun += 1;
         Self {
             ev: builder.connections(64).build().expect("a loop"),
-            conns: Table::bounded(64),
+            conns: Connections::new(),
             counts: Rc::clone(counts),
         }
     }
@@ -71,21 +71,17 @@ impl Echo {
             readable: false,
             is_at_end: false,
         };
-        let token = self
-            .conns
-            .insert(conn)
-            .expect("the loop stops accepting before");
-        let stream = &self.conns.get(token).expect("just inserted").stream;
-        let added = self.ev.add(token, stream, Interest::BOTH, Mode::Edge);
-        added.expect("a fresh descriptor");
-        self.ev.arm(token, Side::Read, IDLE);
+        let added = self.ev.add(&conn.stream, Interest::BOTH, Mode::Edge);
+        let token = added.expect("the loop stops accepting before");
+        self.conns.insert(token, conn);
+        self.ev.arm(token, Timer::READ, IDLE);
     }
 
     fn serve(&mut self, token: Token) {
         let Some(conn) = self.conns.get_mut(token) else {
             return;
         };
-        self.ev.arm(token, Side::Read, IDLE);
+        self.ev.arm(token, Timer::READ, IDLE);
         match conn.go_on() {
             Some(drained) => {
                 self.ev.rearm(token, drained);
@@ -95,8 +91,7 @@ impl Echo {
     }
 
     fn end(&mut self, token: Token) {
-        let conn = self.conns.remove(token);
-        self.ev.close_fd(token, conn);
+        self.conns.close(&mut self.ev, token);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{EventLoop, Step, Table, balancer::Policy};
+use evcore::{Connections, EventLoop, Interest, Mode, Step, balancer::Policy};
 use evcore_sim::{
     App, Conditions, Ending, Process, Script, SimListener, SimPeers, SimStream, Workers, World,
 };
@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 /// Takes who comes, says a word and keeps the connection.
 struct Host {
     ev: EventLoop<SimListener>,
-    guests: Table<SimStream>,
+    guests: Connections<SimStream>,
 }
 
 impl Host {
@@ -31,7 +31,7 @@ impl Host {
             .seat(peers.seat(process).expect("a seat for each worker"));
         Self {
             ev: builder.build().expect("a loop"),
-            guests: Table::bounded(2_000),
+            guests: Connections::new(),
         }
     }
 }
@@ -43,12 +43,10 @@ impl App for Host {
 
     fn take(&mut self, step: Step<SimStream>) {
         if let Step::Accepted(new) = step {
-            let token = self.guests.insert(new.stream).expect("there is room");
-            let stream = self.guests.get(token).expect("just inserted");
-            let interest = evcore::Interest::READ;
-            let added = self.ev.add(token, stream, interest, evcore::Mode::Edge);
+            new.stream.send(b"welcome").expect("there is room");
+            let (ev, mode) = (&mut self.ev, Mode::Edge);
+            let added = self.guests.add(ev, new.stream, Interest::READ, mode);
             added.expect("a fresh descriptor");
-            stream.send(b"welcome").expect("there is room");
         }
     }
 }
@@ -100,7 +98,7 @@ fn when_whoever_listened_has_died_another_is_called() {
 
 /// Jain's index of the connections that each has: 1, if all have the same.
 fn jain(workers: &Workers<Host>) -> f64 {
-    let loads = workers.apps().map(|(_, app)| f64::from(app.guests.len()));
+    let loads = workers.apps().map(|(_, app)| app.guests.len() as f64);
     let loads: Vec<f64> = loads.collect();
     let sum: f64 = loads.iter().sum();
     let squares: f64 = loads.iter().map(|load| load * load).sum();
@@ -120,7 +118,7 @@ fn share(count: usize, burst: usize) -> f64 {
         }
     }
     workers.run_for(MS * 10);
-    let guests: u32 = workers.apps().map(|(_, app)| app.guests.len()).sum();
+    let guests: usize = workers.apps().map(|(_, app)| app.guests.len()).sum();
     assert_eq!(guests, 1_000);
     jain(&workers)
 }

@@ -3,14 +3,10 @@
 use std::{io, time::Duration};
 
 use evcore::{
-    Builder, EventLoop, Handle, Interest, Mode, Ready, Side, Step, Token,
+    Builder, EventLoop, Handle, Interest, Mode, Ready, Step, Timer,
     poller::{Abilities, Error, Events, Poller},
 };
 use evcore_sim::{Chance, Client, Conditions, Fault, Faults, News, SimListener, Visit, World};
-
-fn token(index: u32) -> Token {
-    Token::new(index, std::num::NonZeroU32::MIN)
-}
 
 fn event_loop(world: &World) -> EventLoop<SimListener> {
     world.process().builder().build().expect("a loop")
@@ -24,15 +20,15 @@ fn kind(error: evcore::Error) -> io::ErrorKind {
 fn a_wait_lets_time_pass_up_to_its_timer_and_not_much_further() {
     let world = World::new(7);
     let mut ev = event_loop(&world);
-    ev.begin(token(0)).unwrap();
-    ev.arm(token(0), Side::Read, Duration::from_secs(86_400));
+    let token = ev.add_unwatched().unwrap();
+    ev.arm(token, Timer::READ, Duration::from_secs(86_400));
     let mut steps = Vec::new();
     while steps.is_empty() {
         ev.wait().unwrap();
         steps.extend(std::iter::from_fn(|| ev.next_step()));
     }
     assert!(
-        matches!(steps[..], [Step::Expired(_, Side::Read)]),
+        matches!(steps[..], [Step::Expired(_, Timer::READ)]),
         "{steps:?}"
     );
     let passed = world.now();
@@ -58,8 +54,8 @@ fn no_wait_goes_beyond_the_end() {
     let world = World::new(7);
     world.set_end(Duration::from_secs(5));
     let mut ev = event_loop(&world);
-    ev.begin(token(0)).unwrap();
-    ev.arm(token(0), Side::Read, Duration::from_secs(86_400));
+    let token = ev.add_unwatched().unwrap();
+    ev.arm(token, Timer::READ, Duration::from_secs(86_400));
     let error = loop {
         if let Err(error) = ev.wait() {
             break error;
@@ -76,8 +72,8 @@ fn a_handle_wakes_a_loop_that_nothing_else_would_wake() {
     ev.handle().wake();
     ev.wait().unwrap();
     assert!(matches!(ev.next_step(), Some(Step::Woken)));
-    ev.begin(token(0)).unwrap();
-    ev.handle().post(token(0), Ready::READABLE).unwrap();
+    let token = ev.add_unwatched().unwrap();
+    ev.handle().post(token, Ready::READABLE).unwrap();
     ev.wait().unwrap();
     assert!(matches!(ev.next_step(), Some(Step::Ready(..))));
 }
@@ -100,8 +96,8 @@ impl Client for Waking {
 fn a_wake_in_the_middle_of_a_wait_ends_it_then() {
     let world = World::new(7);
     let mut ev = event_loop(&world);
-    ev.begin(token(0)).unwrap();
-    ev.arm(token(0), Side::Read, Duration::from_secs(86_400));
+    let token = ev.add_unwatched().unwrap();
+    ev.arm(token, Timer::READ, Duration::from_secs(86_400));
     world.add_client(Waking(Some(ev.handle())));
     ev.wait().unwrap();
     assert!(matches!(ev.next_step(), Some(Step::Woken)));
@@ -236,9 +232,9 @@ fn a_loop_that_spins_does_not_stop_time() {
     });
     let builder: Builder<SimListener> = world.process().builder();
     let mut ev = builder.build().unwrap();
-    ev.begin(token(0)).unwrap();
+    let token = ev.add_unwatched().unwrap();
     for _ in 0..100 {
-        ev.post_next(token(0), Ready::READABLE);
+        ev.post_next(token, Ready::READABLE);
         ev.wait().unwrap();
         while ev.next_step().is_some() {}
     }

@@ -1,6 +1,6 @@
 //! When a worker listens, and whom it accepts.
 
-use evcore::{Error, EventLoop, Ready, Side, balancer::Policy};
+use evcore::{Error, EventLoop, Ready, Timer, balancer::Policy};
 
 use crate::{
     script::Did,
@@ -49,7 +49,7 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
             });
             stage.turn();
             let [a, b, leaves] = [(); 3].map(|()| stage.join());
-            stage.arm_ms(a, Side::Read, 1);
+            stage.arm_ms(a, Timer::READ, 1);
             stage.pass_ms(1);
             stage.ev.post(b, Ready::WRITABLE);
             stage.ev.handle().wake();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Side};
+use evcore::{Budgets, Ready, Timer};
 
 use crate::{
     script::Did,
@@ -32,10 +32,10 @@ fn timers_over_the_budget_fire_in_the_next_turn_which_does_not_wait() {
     );
     let tokens = [(); 3].map(|()| stage.join());
     for token in tokens {
-        stage.arm_ms(token, Side::Read, 1);
+        stage.arm_ms(token, Timer::READ, 1);
     }
     stage.pass_ms(1);
-    let [a, b, c] = tokens.map(|token| Did::Expired(token, Side::Read));
+    let [a, b, c] = tokens.map(|token| Did::Expired(token, Timer::READ));
     assert_eq!(stage.turn(), [a, b]);
     stage.script.record();
     assert_eq!(stage.turn(), [c]);
@@ -169,7 +169,7 @@ fn every_phase_gets_its_turn_however_small_the_budgets() {
         let mut stage = stage(1, budgets);
         let [a, b] = [stage.join(), stage.join()];
         for token in [a, b] {
-            stage.arm_ms(token, Side::Write, 1);
+            stage.arm_ms(token, Timer::WRITE, 1);
             stage.ev.post(token, Ready::WRITABLE);
         }
         stage.pass_ms(1);
@@ -178,7 +178,7 @@ fn every_phase_gets_its_turn_however_small_the_budgets() {
         let [first, second] = [a, b].map(|token| {
             [
                 Did::Accepted(0),
-                Did::Expired(token, Side::Write),
+                Did::Expired(token, Timer::WRITE),
                 Did::Ready(token, Ready::WRITABLE),
             ]
         });

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, mem::discriminant, time::Duration};
 
-use evcore::{Error, Interest, Mode, Ready, Side, Token};
+use evcore::{Connections, Error, Interest, Mode, Ready, Timer, Token};
 
 use crate::{
     script::Did,
@@ -87,7 +87,7 @@ fn an_index_that_is_reused_once_or_twice_within_a_batch_is_not_taken_for_the_old
 fn what_was_armed_and_posted_ends_with_the_token() {
     for mut stage in stages() {
         let [token, other] = [stage.join(), stage.join()];
-        for side in [Side::Read, Side::Write] {
+        for side in [Timer::READ, Timer::WRITE] {
             stage.arm_ms(token, side, 1);
             stage.arm_ms(other, side, 1);
         }
@@ -101,8 +101,8 @@ fn what_was_armed_and_posted_ends_with_the_token() {
         let mut seen = stage.rest();
         let mut expected = vec![
             readable(other),
-            Did::Expired(other, Side::Read),
-            Did::Expired(other, Side::Write),
+            Did::Expired(other, Timer::READ),
+            Did::Expired(other, Timer::WRITE),
         ];
         // With the lock the event comes last, since it was posted.
         let key = |did: &Did| format!("{did:?}");
@@ -117,12 +117,12 @@ fn a_timers_handler_may_close_the_other_timers_owner_and_its_own() {
     let mut stage = Stage::new();
     let [a, b] = [stage.join(), stage.join()];
     for token in [a, b] {
-        stage.arm_ms(token, Side::Read, 1);
-        stage.arm_ms(token, Side::Write, 1);
+        stage.arm_ms(token, Timer::READ, 1);
+        stage.arm_ms(token, Timer::WRITE, 1);
     }
     stage.pass_ms(1);
     stage.wait();
-    assert_eq!(stage.step(), Some(Did::Expired(a, Side::Read)));
+    assert_eq!(stage.step(), Some(Did::Expired(a, Timer::READ)));
     stage.leave(a);
     stage.leave(b);
     assert_eq!(stage.rest(), []);
@@ -164,13 +164,11 @@ fn closing_removes_and_closing_with_the_descriptor_forgets() {
 
     let file = std::fs::File::open("/dev/null").unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-    let token = Token::new(500, std::num::NonZeroU32::MIN);
-    stage
-        .ev
-        .add(token, &file, Interest::READ, Mode::Level)
-        .unwrap();
+    let mut conns = Connections::new();
+    let (ev, mode) = (&mut stage.ev, Mode::Level);
+    let token = conns.add(ev, file, Interest::READ, mode).unwrap();
     stage.script.record();
-    assert!(stage.ev.close_fd(token, file));
+    assert!(conns.close(&mut stage.ev, token));
     assert_eq!(stage.script.record(), [Did::Forget(fd)]);
 }
 
@@ -181,12 +179,12 @@ fn a_stale_token_is_refused_everywhere_and_disturbs_nobody() {
     stage.leave(stale);
     let living = stage.join();
     assert_eq!(living.index(), stale.index());
-    stage.arm_ms(living, Side::Read, 1);
+    stage.arm_ms(living, Timer::READ, 1);
     stage.ev.post(living, Ready::WRITABLE);
 
     assert!(!stage.ev.close(stale));
-    assert!(!stage.ev.arm(stale, Side::Read, Duration::ZERO));
-    assert!(!stage.ev.disarm(stale, Side::Read));
+    assert!(!stage.ev.arm(stale, Timer::READ, Duration::ZERO));
+    assert!(!stage.ev.disarm(stale, Timer::READ));
     assert!(!stage.ev.post(stale, Ready::READABLE));
     assert_eq!(stage.ev.cancel(stale), Ready::NONE);
     assert!(!stage.ev.rearm(stale, Interest::READ));
@@ -196,7 +194,7 @@ fn a_stale_token_is_refused_everywhere_and_disturbs_nobody() {
 
     stage.pass_ms(1);
     let expected = [
-        Did::Expired(living, Side::Read),
+        Did::Expired(living, Timer::READ),
         Did::Ready(living, Ready::WRITABLE),
     ];
     assert_eq!(stage.turn(), expected);
@@ -217,8 +215,8 @@ fn a_removal_that_the_kernel_refuses_closes_all_the_same() {
 fn all_kinds(stage: &mut Stage, shuts_down: bool) -> [Token; 4] {
     let tokens @ [a, b, c, d] = [(); 4].map(|()| stage.join());
     for token in [a, b] {
-        stage.arm_ms(token, Side::Read, 5);
-        stage.arm_ms(token, Side::Write, 5);
+        stage.arm_ms(token, Timer::READ, 5);
+        stage.arm_ms(token, Timer::WRITE, 5);
         stage.ev.post(token, Ready::PRIORITY);
     }
     for token in [c, d] {

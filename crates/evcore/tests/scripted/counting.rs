@@ -1,13 +1,13 @@
 //! What the counters count.
 
-use evcore::{Ready, Side, Stats};
+use evcore::{Ready, Stats, Timer};
 
 use crate::stage::{Stage, readable};
 
 /// A turn with four events, one of which goes stale, two clients, a timer and a post.
 fn eventful_turn(stage: &mut Stage) -> Stats {
     let [a, b, c] = [(); 3].map(|()| stage.join());
-    stage.arm_ms(c, Side::Read, 1);
+    stage.arm_ms(c, Timer::READ, 1);
     stage.ev.post(a, Ready::WRITABLE);
     stage.pass_ms(1);
     stage.connect(0, 2);

@@ -3,7 +3,7 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use evcore::{Budgets, LoopGone, Ready, Side};
+use evcore::{Budgets, LoopGone, Ready, Timer};
 
 use crate::{
     script::Did,
@@ -67,10 +67,10 @@ fn what_came_from_outside_goes_after_what_waited_and_before_what_steps_post() {
     stage.ev.post_next(waited, Ready::READABLE);
     stage.ev.post(over, Ready::READABLE);
     stage.report_readable(&[reported]);
-    stage.arm_ms(timed, Side::Read, 1);
+    stage.arm_ms(timed, Timer::READ, 1);
     stage.pass_ms(1);
     stage.wait();
-    assert_eq!(stage.step(), Some(Did::Expired(timed, Side::Read)));
+    assert_eq!(stage.step(), Some(Did::Expired(timed, Timer::READ)));
     stage.ev.post(timed, Ready::READABLE);
     let expected = [over, waited, outside, reported, timed].map(readable);
     assert_eq!(stage.rest(), expected);

@@ -1,6 +1,6 @@
 //! Who is idle, and whom of them the loop names when clients wait and places are short.
 
-use evcore::{Budgets, Ready, Side, Token, balancer::Policy};
+use evcore::{Budgets, Ready, Timer, Token, balancer::Policy};
 
 use crate::{
     script::Did,
@@ -194,7 +194,7 @@ fn the_idle_are_named_last_when_all_that_is_known_has_been_told() {
     for mut stage in room_for(5) {
         let [asks, timed, posted, oldest] = [(); 4].map(|()| stage.join_idle());
         stage.join();
-        stage.arm_ms(timed, Side::Read, 1);
+        stage.arm_ms(timed, Timer::READ, 1);
         stage.pass_ms(1);
         stage.ev.post(posted, Ready::READABLE);
         stage.ev.handle().wake();

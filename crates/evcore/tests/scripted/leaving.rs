@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Ready, Side};
+use evcore::{Ready, Timer};
 
 use crate::{
     script::Did,
@@ -21,7 +21,7 @@ fn two_of_everything(stage: &mut Stage) -> Vec<Did> {
         stage.ev.handle().post(token, Ready::PRIORITY).unwrap();
     }
     for token in tokens {
-        stage.arm_ms(token, Side::Read, 5);
+        stage.arm_ms(token, Timer::READ, 5);
         stage.ev.post(token, Ready::PRIORITY);
     }
     stage.pass_ms(5);
@@ -36,8 +36,8 @@ fn two_of_everything(stage: &mut Stage) -> Vec<Did> {
         Did::Accepted(0),
         Did::Accepted(0),
         Did::Woken,
-        Did::Expired(a, Side::Read),
-        Did::Expired(b, Side::Read),
+        Did::Expired(a, Timer::READ),
+        Did::Expired(b, Timer::READ),
         Did::Ready(a, Ready::READABLE),
         Did::Ready(b, Ready::READABLE),
         Did::Ready(a, Ready::PRIORITY),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Side};
+use evcore::{Budgets, Ready, Timer};
 
 use crate::stage::Stage;
 
@@ -89,8 +89,8 @@ fn a_wait_that_was_not_prepared_ends_the_turn_before_too() {
 fn a_timer_is_late_by_what_passed_from_its_deadline_to_its_turn() {
     let mut stage = Stage::new();
     let [a, b] = [stage.join(), stage.join()];
-    stage.arm_ms(a, Side::Read, 10);
-    stage.arm_ms(b, Side::Write, 12);
+    stage.arm_ms(a, Timer::READ, 10);
+    stage.arm_ms(b, Timer::WRITE, 12);
     stage.pass_ms(15);
     stage.wait();
     stage.pass_ms(100); // its own turn's time stands still
@@ -111,7 +111,7 @@ fn a_timer_that_its_budget_carried_over_is_as_late_as_the_turn_that_fires_it() {
     let mut stage = Stage::built(0, |builder, _| builder.budgets(budgets));
     let tokens = [stage.join(), stage.join()];
     for token in tokens {
-        stage.arm_ms(token, Side::Read, 1);
+        stage.arm_ms(token, Timer::READ, 1);
     }
     for _ in tokens {
         stage.pass_ms(1);
@@ -182,7 +182,7 @@ fn with_a_resolution_and_a_watchdog_every_turn_is_measured_from_its_true_beginni
 fn what_was_cleared_tells_only_of_what_comes() {
     let mut stage = Stage::new();
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 1);
+    stage.arm_ms(token, Timer::READ, 1);
     stage.pass_ms(9);
     stage.turn();
     stage.pass_ms(2);

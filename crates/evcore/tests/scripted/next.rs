@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Side, Token};
+use evcore::{Budgets, Ready, Timer, Token};
 
 use crate::{
     script::Did,
@@ -196,13 +196,13 @@ fn one_that_posts_itself_for_the_next_turn_for_ever_comes_once_a_turn_and_starve
     }
     let [reported, timed, posted, put_off] = others;
     stage.report_readable(&[reported]);
-    stage.arm_ms(timed, Side::Read, 1);
+    stage.arm_ms(timed, Timer::READ, 1);
     stage.pass_ms(1);
     stage.ev.post_next(put_off, Ready::READABLE);
     stage.ev.post(posted, Ready::READABLE);
     let mut missing = vec![
         readable(reported),
-        Did::Expired(timed, Side::Read),
+        Did::Expired(timed, Timer::READ),
         readable(posted),
         readable(put_off),
     ];

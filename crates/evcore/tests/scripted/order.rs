@@ -1,6 +1,6 @@
 //! The order of a turn, with the accept lock and without.
 
-use evcore::{Ready, Side};
+use evcore::{Ready, Timer};
 
 use crate::{
     script::Did,
@@ -10,7 +10,7 @@ use crate::{
 /// One of everything is due: a client, an event, a timer, a post and a wake-up.
 fn everything_at_once(stage: &mut Stage) -> [evcore::Token; 3] {
     let tokens @ [event, timer, post] = [stage.join(), stage.join(), stage.join()];
-    stage.arm_ms(timer, Side::Read, 5);
+    stage.arm_ms(timer, Timer::READ, 5);
     stage.ev.post(post, Ready::WRITABLE);
     stage.pass_ms(5);
     stage.connect(0, 1);
@@ -31,7 +31,7 @@ fn without_a_lock_events_come_first_and_then_the_clients() {
         readable(event),
         Did::Accepted(0),
         Did::Woken,
-        Did::Expired(timer, Side::Read),
+        Did::Expired(timer, Timer::READ),
         Did::Ready(post, Ready::WRITABLE),
     ];
     assert_eq!(stage.turn(), expected);
@@ -50,7 +50,7 @@ fn with_the_lock_only_accepts_come_before_it_is_released() {
         Did::Accepted(0),
         Did::Unlock,
         Did::Woken,
-        Did::Expired(timer, Side::Read),
+        Did::Expired(timer, Timer::READ),
         Did::Ready(post, Ready::WRITABLE),
         readable(event),
     ];
@@ -103,14 +103,14 @@ fn events_come_in_the_order_in_which_they_were_reported() {
 fn timers_come_in_the_order_of_their_deadlines_and_of_arming() {
     let mut stage = Stage::new();
     let [a, b] = [stage.join(), stage.join()];
-    stage.arm_ms(a, Side::Write, 20);
-    stage.arm_ms(b, Side::Read, 10);
-    stage.arm_ms(a, Side::Read, 20);
+    stage.arm_ms(a, Timer::WRITE, 20);
+    stage.arm_ms(b, Timer::READ, 10);
+    stage.arm_ms(a, Timer::READ, 20);
     stage.pass_ms(20);
     let expected = [
-        Did::Expired(b, Side::Read),
-        Did::Expired(a, Side::Write),
-        Did::Expired(a, Side::Read),
+        Did::Expired(b, Timer::READ),
+        Did::Expired(a, Timer::WRITE),
+        Did::Expired(a, Timer::READ),
     ];
     assert_eq!(stage.turn(), expected);
 }
@@ -131,15 +131,15 @@ fn the_time_stands_still_within_a_turn() {
 fn a_timer_that_is_armed_in_the_past_by_a_timer_fires_in_the_next_turn() {
     let mut stage = Stage::new();
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 1);
+    stage.arm_ms(token, Timer::READ, 1);
     stage.pass_ms(1);
     stage.wait();
-    assert_eq!(stage.step(), Some(Did::Expired(token, Side::Read)));
-    stage.arm_ms(token, Side::Read, 0);
+    assert_eq!(stage.step(), Some(Did::Expired(token, Timer::READ)));
+    stage.arm_ms(token, Timer::READ, 0);
     assert_eq!(stage.rest(), []);
     stage.script.record();
 
-    assert_eq!(stage.turn(), [Did::Expired(token, Side::Read)]);
+    assert_eq!(stage.turn(), [Did::Expired(token, Timer::READ)]);
     assert_eq!(
         stage.script.record()[0],
         Did::Wait(Some(std::time::Duration::ZERO))
@@ -150,10 +150,10 @@ fn a_timer_that_is_armed_in_the_past_by_a_timer_fires_in_the_next_turn() {
 fn an_interrupted_wait_is_a_turn_in_which_only_time_has_passed() {
     let mut stage = Stage::locking(1);
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 5);
+    stage.arm_ms(token, Timer::READ, 5);
     stage.pass_ms(5);
     stage.script.interrupt();
-    assert_eq!(stage.turn(), [Did::Expired(token, Side::Read)]);
+    assert_eq!(stage.turn(), [Did::Expired(token, Timer::READ)]);
     assert!(!stage.script.holds_lock());
     stage.script.interrupt();
     assert_eq!(stage.turn(), []);

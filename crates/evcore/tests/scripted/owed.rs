@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Budgets, Ready, Side, Token};
+use evcore::{Budgets, Ready, Timer, Token};
 
 /// What the loop owes, written as plainly as can be.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Owed {
     /// Whether some of it was left there by a turn.
     pub(crate) outside_left_over: bool,
     /// When each timer may fire, in nanoseconds of the true time, whatever the clock shows.
-    pub(crate) armed: HashMap<(Token, Side), u64>,
+    pub(crate) armed: HashMap<(Token, Timer), u64>,
     /// The longest idle first.
     pub(crate) idle: Vec<Token>,
     /// Whose places are wanted, the oldest first, once that was decided in this turn.

@@ -1,6 +1,6 @@
 //! Posting and taking back.
 
-use evcore::{Interest, Ready, Side};
+use evcore::{Interest, Ready, Timer};
 
 use crate::{
     script::Did,
@@ -86,16 +86,16 @@ fn a_change_of_interest_reaches_the_poller_before_the_wait_and_not_if_taken_back
 fn a_disarmed_timer_does_not_fire_and_a_moved_one_fires_once() {
     let mut stage = Stage::new();
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 1);
-    stage.arm_ms(token, Side::Write, 1);
-    stage.arm_ms(token, Side::Write, 3);
-    assert!(stage.ev.disarm(token, Side::Read));
-    assert!(!stage.ev.disarm(token, Side::Read));
+    stage.arm_ms(token, Timer::READ, 1);
+    stage.arm_ms(token, Timer::WRITE, 1);
+    stage.arm_ms(token, Timer::WRITE, 3);
+    assert!(stage.ev.disarm(token, Timer::READ));
+    assert!(!stage.ev.disarm(token, Timer::READ));
     stage.pass_ms(2);
     assert_eq!(stage.turn(), []);
     stage.pass_ms(1);
-    assert_eq!(stage.turn(), [Did::Expired(token, Side::Write)]);
-    assert!(!stage.ev.disarm(token, Side::Write), "it has fired");
+    assert_eq!(stage.turn(), [Did::Expired(token, Timer::WRITE)]);
+    assert!(!stage.ev.disarm(token, Timer::WRITE), "it has fired");
     stage.pass_ms(10);
     assert_eq!(stage.turn(), []);
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Budgets, Ready, Side, Token, balancer::Policy, clock::Source};
+use evcore::{Budgets, Error, Ready, Timer, Token, balancer::Policy, clock::Source};
 use proptest::prelude::*;
 
 use crate::{owed::Owed, script::Did, stage::Stage};
@@ -30,8 +30,8 @@ enum Deed {
     /// By a handle, as another thread would.
     PostFromOutside(usize, bool),
     Cancel(usize),
-    Arm(usize, Side, Duration),
-    Disarm(usize, Side),
+    Arm(usize, Timer, Duration),
+    Disarm(usize, Timer),
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ struct Turn {
 
 fn deed() -> impl Strategy<Value = Deed> {
     let who = any::<usize>();
-    let side = prop_oneof![Just(Side::Read), Just(Side::Write)];
+    let side = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
     // Around whole milliseconds, and often nothing at all.
     let after = prop_oneof![
         Just(Duration::ZERO),
@@ -207,7 +207,12 @@ impl Run {
     fn does(&mut self, deed: &Deed) {
         match *deed {
             Deed::Join => {
-                let token = self.stage.join();
+                let joined = self.stage.try_join();
+                if self.watched.len() >= self.capacity as usize {
+                    assert!(matches!(joined, Err(Error::Full { .. })), "{joined:?}");
+                    return;
+                }
+                let token = joined.expect("there is a place");
                 assert!(self.tokens.iter().all(|(other, _)| *other != token));
                 self.tokens.push((token, true));
                 self.watched.insert(token);

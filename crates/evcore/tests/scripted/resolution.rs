@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evcore::{
-    Builder, Error, EventLoop, Ready, Side,
+    Builder, Error, EventLoop, Ready, Timer,
     balancer::Policy,
     clock::{Clock, ManualSource, Ticker},
 };
@@ -83,7 +83,7 @@ fn no_timer_shortens_the_wait_and_none_lengthens_it() {
     for after_ms in [1, 50, 100, 10_000] {
         let mut stage = resolved(100 * MS);
         let token = stage.join();
-        stage.arm_ms(token, Side::Read, after_ms);
+        stage.arm_ms(token, Timer::READ, after_ms);
         assert_eq!(timeout(&mut stage), Some(100 * MS), "{after_ms}");
     }
 }
@@ -96,7 +96,7 @@ fn a_timer_that_is_armed_just_before_a_tick_is_not_early() {
         let token = stage.join();
         stage.time.advance(100 * MS - NS);
         stage.turn();
-        assert!(stage.ev.arm(token, Side::Read, after));
+        assert!(stage.ev.arm(token, Timer::READ, after));
         let mut passed = Duration::ZERO;
         while stage.turn().is_empty() {
             stage.time.advance(MS / 2);
@@ -115,7 +115,7 @@ fn a_timer_that_is_armed_at_a_tick_is_late_by_two_resolutions_at_most() {
     for after_ms in [1, 99, 100, 101] {
         let mut stage = resolved(100 * MS);
         let token = stage.join();
-        stage.arm_ms(token, Side::Write, after_ms);
+        stage.arm_ms(token, Timer::WRITE, after_ms);
         let fires_ms = (0..=400).step_by(100).find(|now_ms| {
             stage.pass_ms(if *now_ms == 0 { 0 } else { 100 });
             !stage.turn().is_empty()
@@ -145,7 +145,7 @@ fn timers_beyond_the_budget_fire_in_the_next_turns_with_no_tick_between() {
     });
     let tokens = [(); 3].map(|()| stage.join());
     for token in tokens {
-        stage.arm_ms(token, Side::Read, 1);
+        stage.arm_ms(token, Timer::READ, 1);
     }
     stage.pass_ms(200);
     let mut fired = Vec::new();
@@ -153,7 +153,7 @@ fn timers_beyond_the_budget_fire_in_the_next_turns_with_no_tick_between() {
     for _ in 0..3 {
         fired.extend(stage.turn());
     }
-    assert_eq!(fired, tokens.map(|token| Did::Expired(token, Side::Read)));
+    assert_eq!(fired, tokens.map(|token| Did::Expired(token, Timer::READ)));
     let zero = Some(Duration::ZERO);
     assert_eq!(stage.script.timeouts()[1..], [zero, zero]);
     assert_eq!(stage.ev.stats().ticks, 1);
@@ -163,13 +163,13 @@ fn timers_beyond_the_budget_fire_in_the_next_turns_with_no_tick_between() {
 fn a_timer_that_arms_itself_for_no_time_fires_once_a_tick_and_the_loop_sleeps() {
     let mut stage = resolved(10 * MS);
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 0);
+    stage.arm_ms(token, Timer::READ, 0);
     for _ in 0..20 {
         stage.script.record();
         stage.wait();
         let timeouts = stage.script.timeouts();
         if stage.step().is_some() {
-            stage.arm_ms(token, Side::Read, 0);
+            stage.arm_ms(token, Timer::READ, 0);
         }
         stage.rest();
         let waits = timeouts[0].expect("at most to the tick");

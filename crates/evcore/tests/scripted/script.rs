@@ -8,7 +8,7 @@ use std::{
 };
 
 use evcore::{
-    Ready, Side, Token,
+    Ready, Timer, Token,
     balancer::Lock,
     poller::{Abilities, Backend, Error, Events, Registration, Result, WakeChannel, Waker},
 };
@@ -30,7 +30,7 @@ pub(crate) enum Did {
     /// The loop yielded a step: a client of the listener of that number,
     Accepted(usize),
     Ready(Token, Ready),
-    Expired(Token, Side),
+    Expired(Token, Timer),
     Woken,
     Closing(Token),
     /// The loop told the other workers something, at a place that is [on the

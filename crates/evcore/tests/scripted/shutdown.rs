@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Side};
+use evcore::{Budgets, Ready, Timer};
 
 use crate::{
     script::Did,
@@ -43,7 +43,7 @@ fn the_listeners_are_closed_in_whichever_phase_it_begins_and_nobody_else_is_acce
     for begin_after in 0..6 {
         for mut stage in stages() {
             let [a, b] = [stage.join(), stage.join()];
-            stage.arm_ms(a, Side::Read, 1);
+            stage.arm_ms(a, Timer::READ, 1);
             stage.pass_ms(1);
             stage.ev.post(b, Ready::WRITABLE);
             stage.ev.handle().wake();
@@ -143,7 +143,7 @@ fn one_that_is_called_idle_while_the_idle_are_named_is_named_too() {
 fn it_gives_up_when_its_time_is_over_and_waits_no_longer() {
     for mut stage in stages() {
         let token = stage.join();
-        stage.arm_ms(token, Side::Read, 60_000);
+        stage.arm_ms(token, Timer::READ, 60_000);
         stage.turn();
         stage.ev.shutdown(ms(100));
         stage.script.record();
@@ -235,14 +235,14 @@ fn a_listener_that_cannot_be_taken_out_does_not_hold_it_up() {
 fn a_timer_without_a_descriptor_keeps_it_alive_until_it_has_fired() {
     let mut stage = Stage::new();
     let job = stage.begin();
-    stage.arm_ms(job, Side::Write, 50);
+    stage.arm_ms(job, Timer::WRITE, 50);
     stage.ev.shutdown(ms(1000));
     stage.script.record();
     assert_eq!(stage.turn(), []);
     assert_eq!(stage.script.timeouts(), [Some(ms(50))]);
     stage.pass_ms(50);
     assert!(!stage.ev.is_done());
-    assert_eq!(stage.turn(), [Did::Expired(job, Side::Write)]);
+    assert_eq!(stage.turn(), [Did::Expired(job, Timer::WRITE)]);
     assert!(stage.ev.is_done());
 }
 
@@ -251,16 +251,16 @@ fn cancelable_timers_alone_do_not_keep_it_alive_but_fire_while_it_lives() {
     let mut stage = Stage::new();
     let [sweep, job] = [stage.begin(), stage.begin()];
     assert!(stage.ev.set_cancelable(sweep) && stage.ev.set_cancelable(sweep));
-    for side in [Side::Read, Side::Write] {
+    for side in [Timer::READ, Timer::WRITE] {
         stage.arm_ms(sweep, side, 10);
     }
-    stage.arm_ms(job, Side::Read, 20);
+    stage.arm_ms(job, Timer::READ, 20);
     stage.ev.shutdown(ms(1000));
     stage.pass_ms(10);
     assert_eq!(stage.turn().len(), 2);
-    stage.arm_ms(sweep, Side::Read, 60_000);
+    stage.arm_ms(sweep, Timer::READ, 60_000);
     assert!(!stage.ev.is_done(), "the job is left");
-    assert!(stage.ev.disarm(job, Side::Read));
+    assert!(stage.ev.disarm(job, Timer::READ));
     assert!(stage.ev.is_done());
 }
 
@@ -273,7 +273,7 @@ fn who_comes_to_the_index_of_a_cancelable_token_is_waited_for() {
     assert!(!stage.ev.set_cancelable(sweep), "stale");
     let job = stage.begin();
     assert_eq!(job.index(), sweep.index());
-    stage.arm_ms(job, Side::Read, 10);
+    stage.arm_ms(job, Timer::READ, 10);
     stage.ev.shutdown(ms(1000));
     assert!(!stage.ev.is_done());
 }
@@ -283,7 +283,7 @@ fn a_connection_keeps_it_alive_whether_or_not_its_timers_are_cancelable() {
     let mut stage = Stage::new();
     let token = stage.join();
     stage.ev.set_cancelable(token);
-    stage.arm_ms(token, Side::Read, 10);
+    stage.arm_ms(token, Timer::READ, 10);
     stage.ev.shutdown(ms(1000));
     assert!(!stage.ev.is_done());
     stage.leave(token);

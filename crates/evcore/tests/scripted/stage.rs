@@ -8,8 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Accepted, Builder, EventLoop, Interest, Listener, Mode, Ready, Result, Side, Step, Table,
-    Token,
+    Accepted, Builder, Connections, EventLoop, Interest, Listener, Mode, Ready, Result, Step,
+    Timer, Token,
     balancer::Policy,
     clock::{Clock, ManualSource},
 };
@@ -22,7 +22,7 @@ pub(crate) struct Stage {
     pub(crate) script: Script,
     pub(crate) time: ManualSource,
     /// The connections: any descriptor will do, since only the script looks at them.
-    conns: Table<File>,
+    conns: Connections<File>,
     /// The clients that came, with the listener by which they did.
     pub(crate) accepted: Vec<Accepted>,
     listeners: Vec<Known>,
@@ -67,7 +67,7 @@ impl Stage {
             ev: build(builder, &script).build().unwrap(),
             script,
             time,
-            conns: Table::bounded(1000),
+            conns: Connections::new(),
             accepted: Vec::new(),
             listeners: known,
             clients: Vec::new(),
@@ -81,11 +81,8 @@ impl Stage {
 
     pub(crate) fn try_join(&mut self) -> Result<Token> {
         let file = File::open("/dev/null").unwrap();
-        let place = self.conns.vacant_entry().unwrap();
-        let token = place.token();
-        self.ev.add(token, &file, Interest::READ, Mode::Level)?;
-        place.insert(file);
-        Ok(token)
+        self.conns
+            .add(&mut self.ev, file, Interest::READ, Mode::Level)
     }
 
     /// A new connection that is idle from the start.
@@ -97,17 +94,14 @@ impl Stage {
 
     /// A new token without a descriptor of its own.
     pub(crate) fn begin(&mut self) -> Token {
-        let place = self.conns.vacant_entry().unwrap();
-        let token = place.token();
-        self.ev.begin(token).unwrap();
-        place.insert(File::open("/dev/null").unwrap());
+        let token = self.ev.add_unwatched().unwrap();
+        self.conns.insert(token, File::open("/dev/null").unwrap());
         token
     }
 
     /// The end of a connection; its index is the next to be used again.
     pub(crate) fn leave(&mut self, token: Token) {
-        assert!(self.ev.close(token));
-        self.conns.remove(token).unwrap();
+        self.conns.remove(&mut self.ev, token).unwrap();
     }
 
     /// The next wait brings readability of all of these.
@@ -145,7 +139,7 @@ impl Stage {
                 did
             }
             Step::Ready(token, ready) => Did::Ready(token, ready),
-            Step::Expired(token, side) => Did::Expired(token, side),
+            Step::Expired(token, timer) => Did::Expired(token, timer),
             Step::Woken => Did::Woken,
             Step::Closing(token) => Did::Closing(token),
         };
@@ -169,8 +163,8 @@ impl Stage {
         self.time.advance(Duration::from_millis(ms));
     }
 
-    pub(crate) fn arm_ms(&mut self, token: Token, side: Side, ms: u64) {
-        assert!(self.ev.arm(token, side, Duration::from_millis(ms)));
+    pub(crate) fn arm_ms(&mut self, token: Token, timer: Timer, ms: u64) {
+        assert!(self.ev.arm(token, timer, Duration::from_millis(ms)));
     }
 
     pub(crate) fn fd(&self, token: Token) -> RawFd {

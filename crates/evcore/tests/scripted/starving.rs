@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Side, Token};
+use evcore::{Budgets, Ready, Timer, Token};
 
 use crate::{
     script::Did,
@@ -81,7 +81,7 @@ impl Trough {
         match hog {
             PostsItself => assert!(stage.ev.post(token, Ready::PRIORITY)),
             PostsItselfForTheNextTurn => assert!(stage.ev.post_next(token, Ready::PRIORITY)),
-            RearmsForNoTime => assert!(stage.ev.arm(token, Side::Read, Duration::ZERO)),
+            RearmsForNoTime => assert!(stage.ev.arm(token, Timer::READ, Duration::ZERO)),
             FloodOfPosts => {
                 for _ in 0..2 * BUDGETS.posted {
                     stage.ev.handle().post(token, Ready::PRIORITY).unwrap();
@@ -145,14 +145,14 @@ impl Trough {
     fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Did>, Vec<(Token, Ready)>) {
         let stage = &mut self.stage;
         let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| stage.join());
-        stage.arm_ms(timed, Side::Write, 1);
+        stage.arm_ms(timed, Timer::WRITE, 1);
         stage.ev.post(posted, Ready::READABLE);
         stage.ev.post_next(put_off, Ready::READABLE);
         stage.ev.handle().post(outside, Ready::READABLE).unwrap();
         stage.ev.handle().wake();
         stage.ev.set_idle(idle);
         let mut missing = [ready, posted, put_off, outside].map(readable).to_vec();
-        missing.extend([Did::Woken, Did::Expired(timed, Side::Write)]);
+        missing.extend([Did::Woken, Did::Expired(timed, Timer::WRITE)]);
         if shuts_down {
             stage.ev.shutdown(Duration::from_secs(1000));
             missing.push(Did::Closing(idle));
@@ -194,7 +194,7 @@ fn each_of_them_gets_its_own_steps_too() {
             let missing = vec![
                 Did::Ready(token(&trough, 0), Ready::PRIORITY),
                 Did::Ready(token(&trough, 1), Ready::PRIORITY),
-                Did::Expired(token(&trough, 2), Side::Read),
+                Did::Expired(token(&trough, 2), Timer::READ),
                 readable(token(&trough, 3)),
                 Did::Accepted(0),
                 Did::Ready(token(&trough, 5), Ready::PRIORITY),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Side, balancer::Policy};
+use evcore::{Budgets, Ready, Timer, balancer::Policy};
 
 use crate::stage::Stage;
 
@@ -35,13 +35,13 @@ fn with_nothing_to_do_it_waits_without_limit() {
 fn it_waits_for_the_earliest_timer_and_not_after_that() {
     let mut stage = Stage::new();
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 40);
-    stage.arm_ms(token, Side::Write, 30);
+    stage.arm_ms(token, Timer::READ, 40);
+    stage.arm_ms(token, Timer::WRITE, 30);
     assert_eq!(timeout(&mut stage), Some(30 * MS));
     stage.pass_ms(10);
     stage.turn();
     assert_eq!(timeout(&mut stage), Some(20 * MS));
-    stage.ev.disarm(token, Side::Write);
+    stage.ev.disarm(token, Timer::WRITE);
     assert_eq!(timeout(&mut stage), Some(30 * MS));
     stage.ev.close(token);
     assert_eq!(timeout(&mut stage), None);
@@ -54,11 +54,11 @@ fn what_the_handlers_took_is_not_waited_for_again() {
     stage.report_readable(&[token]);
     stage.wait();
     assert_eq!(stage.rest().len(), 1);
-    stage.arm_ms(token, Side::Read, 40);
+    stage.arm_ms(token, Timer::READ, 40);
     stage.time.advance(30 * MS + NS);
     assert_eq!(timeout(&mut stage), Some(10 * MS - NS));
     // And where they took longer than that, it does not wait at all.
-    stage.arm_ms(token, Side::Read, 40);
+    stage.arm_ms(token, Timer::READ, 40);
     stage.time.advance(50 * MS);
     assert_eq!(timeout(&mut stage), Some(Duration::ZERO));
 }
@@ -67,7 +67,7 @@ fn what_the_handlers_took_is_not_waited_for_again() {
 fn what_was_done_before_the_first_wait_is_not_waited_for_again() {
     let mut stage = Stage::new();
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 40);
+    stage.arm_ms(token, Timer::READ, 40);
     stage.pass_ms(30);
     assert_eq!(timeout(&mut stage), Some(10 * MS));
 }
@@ -79,7 +79,7 @@ fn what_was_done_after_a_wait_that_failed_is_not_waited_for_again() {
     stage.turn();
     stage.script.fail_wait();
     assert!(stage.ev.wait().is_err());
-    stage.arm_ms(token, Side::Read, 40);
+    stage.arm_ms(token, Timer::READ, 40);
     stage.pass_ms(30);
     assert_eq!(timeout(&mut stage), Some(10 * MS));
 }
@@ -93,7 +93,7 @@ fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
             let token = stage.join();
             stage.time.advance(begun_ns * NS);
             stage.turn();
-            assert!(stage.ev.arm(token, Side::Read, after));
+            assert!(stage.ev.arm(token, Timer::READ, after));
             let waits = timeout(&mut stage).expect("a timer is armed");
             assert!(
                 waits >= after,
@@ -118,7 +118,7 @@ fn a_timer_of_no_time_at_all_waits_for_the_millisecond_to_end() {
     let token = stage.join();
     stage.time.advance(300_000 * NS);
     stage.turn();
-    assert!(stage.ev.arm(token, Side::Read, Duration::ZERO));
+    assert!(stage.ev.arm(token, Timer::READ, Duration::ZERO));
     assert_eq!(timeout(&mut stage), Some(700_000 * NS));
 }
 
@@ -128,7 +128,7 @@ fn a_timer_at_the_end_of_time_overflows_nothing() {
     let token = stage.join();
     stage.pass_ms(123);
     stage.turn();
-    assert!(stage.ev.arm(token, Side::Read, Duration::MAX));
+    assert!(stage.ev.arm(token, Timer::READ, Duration::MAX));
     let waits = timeout(&mut stage).expect("a timer is armed");
     assert!(waits > Duration::from_secs(60 * 60 * 24 * 365), "{waits:?}");
     assert_eq!(stage.turn(), []);
@@ -143,7 +143,7 @@ fn a_crowd_of_timers_is_sorted_over_several_turns_of_which_none_waits() {
     let mut stage = Stage::built(1, |builder, _| builder.budgets(budgets));
     let crowd: Vec<_> = (0..300).map(|_| stage.join()).collect();
     for token in &crowd {
-        stage.arm_ms(*token, Side::Read, 300);
+        stage.arm_ms(*token, Timer::READ, 300);
     }
     stage.pass_ms(300);
     let (mut fired, mut waits) = (0, 0);
@@ -163,9 +163,9 @@ fn a_worker_without_the_lock_asks_again_after_the_delay() {
     stage.script.set_lock_free(false);
     assert_eq!(timeout(&mut stage), Some(500 * MS));
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 600);
+    stage.arm_ms(token, Timer::READ, 600);
     assert_eq!(timeout(&mut stage), Some(500 * MS));
-    stage.arm_ms(token, Side::Read, 60);
+    stage.arm_ms(token, Timer::READ, 60);
     assert_eq!(timeout(&mut stage), Some(60 * MS));
 }
 
@@ -184,7 +184,7 @@ fn carried_work_outweighs_every_limit() {
     let mut stage = Stage::locking(1);
     stage.script.set_lock_free(false);
     let token = stage.join();
-    stage.arm_ms(token, Side::Read, 60);
+    stage.arm_ms(token, Timer::READ, 60);
     stage.ev.post(token, Ready::READABLE);
     assert_eq!(timeout(&mut stage), Some(Duration::ZERO));
     assert_eq!(timeout(&mut stage), Some(60 * MS));

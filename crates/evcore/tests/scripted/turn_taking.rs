@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use evcore::{
-    Ready, Side,
+    Ready, Timer,
     balancer::{Keeper, Policy},
 };
 
@@ -46,7 +46,7 @@ fn away() -> (Stage, Place) {
 fn the_holder_accepts_and_releases_the_lock_before_its_handlers_run() {
     let (mut stage, _place) = holding();
     let [event, timer] = [stage.join(), stage.join()];
-    stage.arm_ms(timer, Side::Read, 5);
+    stage.arm_ms(timer, Timer::READ, 5);
     stage.pass_ms(5);
     stage.connect(0, 1);
     let fds = [stage.fd(event), stage.listener_fd(0)];
@@ -59,7 +59,7 @@ fn the_holder_accepts_and_releases_the_lock_before_its_handlers_run() {
     let after_the_wait = [
         Did::Accepted(0),
         Did::Unlock,
-        Did::Expired(timer, Side::Read),
+        Did::Expired(timer, Timer::READ),
         readable(event),
     ];
     assert_eq!(record[2..], after_the_wait);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Ready, Side, SlowTurn, StepKind};
+use evcore::{Ready, SlowTurn, StepKind, Timer};
 
 use crate::{
     script::Did,
@@ -29,7 +29,7 @@ fn turn_with_a_slow(stage: &mut Stage, slow: Did, ms: u64) -> Option<SlowTurn> {
 /// The next turn has one step of each kind.
 fn one_of_each(stage: &mut Stage) -> [(Did, StepKind); 5] {
     let [a, b, c] = [(); 3].map(|()| stage.join());
-    stage.arm_ms(b, Side::Write, 1);
+    stage.arm_ms(b, Timer::WRITE, 1);
     stage.pass_ms(1);
     stage.connect(0, 1);
     stage.script.report(vec![
@@ -43,8 +43,8 @@ fn one_of_each(stage: &mut Stage) -> [(Did, StepKind); 5] {
         (Did::Accepted(0), StepKind::Accepted(0)),
         (Did::Woken, StepKind::Woken),
         (
-            Did::Expired(b, Side::Write),
-            StepKind::Expired(b, Side::Write),
+            Did::Expired(b, Timer::WRITE),
+            StepKind::Expired(b, Timer::WRITE),
         ),
         (readable(c), StepKind::Ready(c)),
     ]
