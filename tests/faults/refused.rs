@@ -1,5 +1,5 @@
-//! The kernel refuses to register a listener, or to take it out: connections are served on, and the
-//! listener is tried again.
+//! The kernel refuses what concerns a listener: connections are served on, and the listener is
+//! tried again.
 
 use std::{fs, net::SocketAddr};
 
@@ -44,6 +44,30 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
             is_served(&mut server.connect());
             assert_eq!(server.worker_pids(), workers, "{policy}, {error}");
         }
+    }
+}
+
+/// A firewall's answer, for one client.
+#[test]
+fn a_client_that_is_forbidden_suspends_no_listener() {
+    if !Strace::is_here() {
+        eprintln!("not tested: there is no strace, or it may not trace here");
+        return;
+    }
+    for policy in POLICIES {
+        let server = Server::start(&["--workers", "1", "--accept", policy]);
+        let inject = [
+            "-e",
+            "trace=accept4",
+            "-e",
+            "inject=accept4:error=EPERM:when=1",
+        ];
+        let strace = Strace::attach(server.worker_pids()[0], &inject);
+        for _ in 0..3 {
+            is_served(&mut server.connect());
+        }
+        drop(strace);
+        assert!(!server.log().contains("suspended"), "{policy}");
     }
 }
 

@@ -35,11 +35,16 @@ pub enum Accept<S = Stream> {
     /// Nobody is waiting: go back to the poller.
     Drained,
 
-    /// The peer has left before it was accepted: go on, others may be waiting.
+    /// One peer cannot be accepted: it has left, or a firewall forbids it. Go on, others may be
+    /// waiting.
     ///
-    /// Besides ECONNABORTED, these are the network errors of the new connection that Linux reports
-    /// on the listener: ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP
-    /// and ENETUNREACH (accept(2)).
+    /// Besides ECONNABORTED, these are what accept(2) of Linux lists as errors of the new
+    /// connection (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+    /// ENETUNREACH, ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT), and as a firewall's answer
+    /// (EPERM).
+    ///
+    /// A sandbox that forbids the call altogether answers EPERM, too, and then every call does:
+    /// give up a listener, for a while, of which thousands of calls in a row return this.
     Aborted,
 
     /// There is nothing left to accept with: stop watching the listener for a while.
@@ -63,7 +68,11 @@ impl Accept {
             | Errno::HOSTDOWN
             | Errno::HOSTUNREACH
             | Errno::OPNOTSUPP
-            | Errno::NETUNREACH => Some(Self::Aborted),
+            | Errno::NETUNREACH
+            | Errno::TIMEDOUT
+            | Errno::PROTONOSUPPORT
+            | Errno::SOCKTNOSUPPORT
+            | Errno::PERM => Some(Self::Aborted),
             #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
             Errno::NONET => Some(Self::Aborted),
             Errno::MFILE => Some(Self::OutOfDescriptors(Shortage::Process)),
@@ -126,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_has_left_is_aborted() {
+    fn what_concerns_one_peer_is_aborted() {
         for errno in [
             Errno::CONNABORTED,
             Errno::NETDOWN,
@@ -138,6 +147,10 @@ mod tests {
             Errno::HOSTUNREACH,
             Errno::OPNOTSUPP,
             Errno::NETUNREACH,
+            Errno::PERM,
+            Errno::TIMEDOUT,
+            Errno::PROTONOSUPPORT,
+            Errno::SOCKTNOSUPPORT,
         ] {
             let outcome = Accept::from_errno(errno);
             assert!(
@@ -169,7 +182,6 @@ mod tests {
             Errno::INVAL,
             Errno::NOTSOCK,
             Errno::FAULT,
-            Errno::PERM,
             Errno::INTR,
         ] {
             assert!(Accept::from_errno(errno).is_none(), "{errno:?}");

@@ -186,6 +186,7 @@ impl<L: Listen> Accepting<L> {
                 }
                 Ok(Accept::Aborted) => {
                     *left -= 1;
+                    stats.aborted += 1;
                     self.queue.post(id);
                 }
                 Ok(Accept::Drained) => self.refill_reserve(),
@@ -196,7 +197,7 @@ impl<L: Listen> Accepting<L> {
                     return None;
                 }
                 Err(error) => {
-                    self.listeners.suspend(id, error.into(), clock, stats);
+                    self.listeners.suspend(id, error, clock, stats);
                     self.left_behind = true;
                 }
             }

@@ -64,6 +64,16 @@ pub enum Error {
     /// shortage. No call of the loop returns it; it is the source of a [`ListenerError`].
     #[error(transparent)]
     Accept(#[from] evcore_accept::Error),
+    /// One connection of a listener after the other was lost before it could be accepted. The
+    /// source of a [`ListenerError`], as [`Accept`](Self::Accept) is.
+    #[error(
+        "{connections} connections in a row were lost before they could be accepted; \
+         if there are no such clients, let this process accept (EPERM: a firewall, a sandbox)"
+    )]
+    Aborted {
+        /// How many it were.
+        connections: u32,
+    },
 }
 
 /// A listener failed and is suspended for half a second; then the loop tries it again.
@@ -77,7 +87,7 @@ pub enum Error {
 pub struct ListenerError {
     /// Which listener it is, in the order in which the builder was given them, from 0.
     pub listener: usize,
-    /// What failed: [`Error::Poller`] or [`Error::Accept`].
+    /// What failed: [`Error::Poller`], [`Error::Accept`] or [`Error::Aborted`].
     pub source: Error,
 }
 
@@ -93,6 +103,7 @@ impl From<Error> for io::Error {
             Error::NoLock | Error::NoSeat | Error::Resolution { .. } => {
                 Self::new(io::ErrorKind::InvalidInput, error)
             }
+            Error::Aborted { .. } => Self::new(io::ErrorKind::ConnectionAborted, error),
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::{collections::VecDeque, mem, ops::Range};
 
-use evcore_accept::{Accept, Backoff, Error as AcceptError};
+use evcore_accept::{Accept, Backoff};
 use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller};
 
@@ -20,6 +20,11 @@ use crate::{
 /// How long one that has failed is suspended: as long as a pause for want of descriptors.
 const SUSPENSION_MS: u64 = 500;
 const _: () = assert!(Backoff::PAUSE.as_millis() == SUSPENSION_MS as u128);
+
+/// So many calls in a row that only lose a connection are a failure of the listener: a sandbox that
+/// forbids accepting would else make the loop spin. More than a backlog holds (Linux: 4,096), so no
+/// clients can be the cause.
+const ABORTED_MAX: u32 = 8_192;
 
 /// All listeners of one worker, by their numbers.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ struct Entry<L> {
     registered: bool,
     /// The kernel may have dropped the registration.
     doubted: bool,
+    /// Connections lost in a row, before they were accepted.
+    aborted: u32,
     /// It is suspended until then.
     resumes_at_ms: Option<u64>,
 }
@@ -54,6 +61,7 @@ impl<L: Listen> Listeners<L> {
             listener,
             registered: false,
             doubted: false,
+            aborted: 0,
             resumes_at_ms: None,
         });
         Self {
@@ -103,8 +111,20 @@ impl<L: Listen> Listeners<L> {
         first
     }
 
-    pub(crate) fn accept(&self, id: u32) -> Result<Accept<L::Stream>, AcceptError> {
-        self.all[id as usize].listener.accept()
+    /// The next client of one of them.
+    pub(crate) fn accept(&mut self, id: u32) -> Result<Accept<L::Stream>> {
+        let entry = self.entry(id);
+        let accepted = entry.listener.accept()?;
+        if !matches!(accepted, Accept::Aborted) {
+            entry.aborted = 0;
+            return Ok(accepted);
+        }
+        entry.aborted += 1;
+        if entry.aborted < ABORTED_MAX {
+            return Ok(Accept::Aborted);
+        }
+        let connections = mem::take(&mut entry.aborted);
+        Err(Error::Aborted { connections })
     }
 
     /// Suspends one that has failed: from now on it is not to be accepted from.

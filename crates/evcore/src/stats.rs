@@ -31,6 +31,9 @@ pub struct Stats {
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
+    /// Connections lost before they could be accepted: the client had left, or a firewall forbids
+    /// it.
+    pub aborted: u64,
     /// Times that this worker had another woken, to come and accept.
     pub calls: u64,
     /// Times that accepting paused because descriptors or memory had run out.

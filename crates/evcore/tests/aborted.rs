@@ -1,0 +1,111 @@
+//! Connections that are lost before they can be accepted: each concerns one client, until there can
+//! be no client behind it.
+
+use std::{
+    cell::Cell,
+    io::Write,
+    os::{fd::AsFd, fd::BorrowedFd, unix::net::UnixStream},
+    rc::Rc,
+    time::Duration,
+};
+
+use evcore::{
+    Builder, Error, EventLoop, Listen, Step,
+    accept::{self, Accept},
+    clock::{Clock, ManualSource},
+};
+
+/// A listener that stays readable, and loses connections.
+#[derive(Debug)]
+struct Losing {
+    readable: UnixStream,
+    _writer: UnixStream,
+    script: Rc<Script>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    calls: Cell<u32>,
+    /// So many calls lose one; then there is a client, and then nobody.
+    losses: Cell<u32>,
+}
+
+impl AsFd for Losing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
+}
+
+impl Listen for Losing {
+    type Stream = UnixStream;
+
+    fn accept(&self) -> Result<Accept<UnixStream>, accept::Error> {
+        let calls = self.script.calls.get() + 1;
+        self.script.calls.set(calls);
+        Ok(match self.script.losses.get() {
+            losses if calls <= losses => Accept::Aborted,
+            losses if calls == losses + 1 => {
+                let (client, _) = UnixStream::pair().unwrap();
+                Accept::Connection(client, ([127, 0, 0, 1], 1).into())
+            }
+            _ => Accept::Drained,
+        })
+    }
+}
+
+fn losing(losses: u32) -> (EventLoop<Losing>, Rc<Script>, ManualSource) {
+    let (readable, mut writer) = UnixStream::pair().unwrap();
+    writer.write_all(b"x").unwrap();
+    let (script, time) = (Rc::new(Script::default()), ManualSource::new());
+    script.losses.set(losses);
+    let listener = Losing {
+        readable,
+        _writer: writer,
+        script: Rc::clone(&script),
+    };
+    let clock = Clock::with_source(time.clone());
+    let ev = Builder::new().listener(listener).clock(clock).build();
+    (ev.unwrap(), script, time)
+}
+
+/// A turn that does not wait; how many clients came.
+fn turn(ev: &mut EventLoop<Losing>) -> usize {
+    ev.handle().wake();
+    ev.wait().unwrap();
+    let steps = std::iter::from_fn(|| ev.next_step());
+    steps
+        .filter(|step| matches!(step, Step::Accepted(_)))
+        .count()
+}
+
+#[test]
+fn a_full_backlog_of_lost_connections_holds_nobody_up() {
+    let (mut ev, _, _) = losing(5_000);
+    while turn(&mut ev) == 0 {
+        assert!(ev.is_listening());
+    }
+    assert_eq!((ev.stats().aborted, ev.stats().accepted), (5_000, 1));
+    assert_eq!(ev.stats().listener_errors, 0);
+}
+
+#[test]
+fn a_listener_that_only_loses_connections_is_suspended_and_tried_again() {
+    let (mut ev, script, time) = losing(u32::MAX);
+    while ev.stats().listener_errors == 0 {
+        assert_eq!(turn(&mut ev), 0);
+    }
+    let error = ev.take_listener_error().unwrap();
+    assert!(matches!(error.source, Error::Aborted { .. }), "{error}");
+    let calls = script.calls.get();
+    for _ in 0..3 {
+        turn(&mut ev);
+        assert!(!ev.is_listening());
+    }
+    assert_eq!(script.calls.get(), calls, "it is left alone");
+
+    // Meanwhile the sandbox is gone.
+    script.losses.set(calls);
+    time.advance(Duration::from_millis(500));
+    while turn(&mut ev) == 0 {}
+    assert_eq!(ev.stats().accepted, 1);
+}
