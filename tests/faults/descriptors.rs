@@ -137,6 +137,35 @@ fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
 }
 
 #[test]
+fn a_full_worker_says_so_at_most_once_a_second() {
+    for accept in SHARING {
+        let options = ["--workers", "1", "--accept", accept, "--connections", "2"];
+        let server = Server::start(&options);
+        let begun = Instant::now();
+        let logged = || server.log().matches("2 connections are not enough").count();
+        let mut turns = 0;
+        // Full again and again: two are under way at a time.
+        eventually("it is said twice", || {
+            let mut clients = [server.connect(), server.connect()];
+            for client in &mut clients {
+                client.send("GET / HTTP/1.1\r\n");
+            }
+            for client in &mut clients {
+                client.send("Host: test\r\nConnection: close\r\n\r\n");
+                assert_eq!(client.response().status, 200);
+            }
+            turns += 1;
+            logged() >= 2
+        });
+        let seconds = begun.elapsed().as_secs() + 2;
+        assert!(
+            logged() as u64 <= seconds,
+            "{accept}: {turns} times full in {seconds} s"
+        );
+    }
+}
+
+#[test]
 fn one_place_and_one_accept_a_turn_are_enough_for_everybody_in_turn() {
     for accept in SHARING {
         let server = Server::start(&[

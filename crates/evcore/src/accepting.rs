@@ -29,6 +29,8 @@ pub(crate) struct Accepting<L> {
     queue: PostedQueue,
     /// Clients may have been left waiting of whom the queue does not tell any more.
     left_behind: bool,
+    /// All places were taken when this was last asked, and it was counted.
+    is_full: bool,
     /// How many clients the plan of this turn lets in.
     allowed: usize,
     /// The pause for want of descriptors or memory.
@@ -47,6 +49,7 @@ impl<L: Listen> Accepting<L> {
             sharing,
             queue: PostedQueue::new(),
             left_behind: false,
+            is_full: false,
             allowed: usize::MAX,
             backoff: Backoff::new(),
             reserve,
@@ -61,9 +64,15 @@ impl<L: Listen> Accepting<L> {
         load: Load,
         batch_was_full: bool,
         poller: &Poller,
+        stats: &mut Stats,
     ) -> Plan {
         self.backoff.expire(now_ms);
         self.listeners.resume(now_ms);
+        if load.is_full() && !self.listeners.is_empty() {
+            self.count_full(stats);
+        } else {
+            self.is_full = false;
+        }
         // Without a listener, or out of descriptors, there is no place to put a client either.
         let load = if self.backoff.resumes_at().is_none() && self.listeners.any_accepts() {
             load
@@ -207,9 +216,12 @@ impl<L: Listen> Accepting<L> {
 
     /// Forgets who may be waiting, for whom there is no place here: who really is will be reported
     /// again, to this worker or to the one that the next plan calls.
-    pub(crate) fn leave_to_kernel(&mut self) {
-        self.left_behind |= self.has_queued();
-        self.queue.clear();
+    pub(crate) fn leave_to_kernel(&mut self, stats: &mut Stats) {
+        if self.has_queued() {
+            self.left_behind = true;
+            self.queue.clear();
+            self.count_full(stats);
+        }
     }
 
     /// Whether clients were left over, or may have been.
@@ -255,6 +267,13 @@ impl<L: Listen> Accepting<L> {
 
     pub(crate) fn is_listening(&self) -> bool {
         self.listeners.are_registered()
+    }
+
+    /// Counts that there is no place, once until there is one.
+    fn count_full(&mut self, stats: &mut Stats) {
+        if !mem::replace(&mut self.is_full, true) {
+            stats.full += 1;
+        }
     }
 
     /// There is nothing left to accept with: all listeners pause, and one client learns of it,

@@ -14,6 +14,8 @@ pub(crate) struct Batch {
     next: usize,
     /// What `next` was when the batch was withheld.
     withheld: usize,
+    /// A signal ended the wait.
+    interrupted: bool,
 }
 
 impl Batch {
@@ -22,13 +24,16 @@ impl Batch {
             events: Events::with_capacity(events),
             next: 0,
             withheld: 0,
+            interrupted: false,
         }
     }
 
     /// Waits, and holds what that brought, in place of what it held. A signal brings nothing.
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
         self.next = 0;
-        match poller.wait(&mut self.events, timeout) {
+        let waited = poller.wait(&mut self.events, timeout);
+        self.interrupted = matches!(waited, Err(Error::Interrupted));
+        match waited {
             Ok(_) | Err(Error::Interrupted) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -65,6 +70,11 @@ impl Batch {
     /// How many events the wait brought.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
+    }
+
+    /// Whether nothing ended the wait but its timeout, if it had one.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.events.is_empty() && !self.woken() && !self.interrupted
     }
 
     /// Whether a waker ended the wait.

@@ -21,6 +21,9 @@ pub struct Stats {
     /// [`timer_resolution`](crate::Builder::timer_resolution);
     /// 0 without one, since every turn then does.
     pub ticks: u64,
+    /// Waits without a timeout that ended although there was nothing: no event, no wake-up and no
+    /// signal. A kernel has no reason for one.
+    pub empty_waits: u64,
     /// Events that the kernel reported, listeners', ticks and stale ones included.
     pub events: u64,
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included.
@@ -34,6 +37,10 @@ pub struct Stats {
     /// Connections lost before they could be accepted: the client had left, or a firewall forbids
     /// it.
     pub aborted: u64,
+    /// Times that all [`connections`](crate::Builder::connections) were taken: the loop stopped
+    /// listening for that, or a client waits for the place of an idle connection (nginx:
+    /// `worker_connections are not enough`). If it grows, raise the limit.
+    pub full: u64,
     /// Times that this worker had another woken, to come and accept.
     pub calls: u64,
     /// Times that accepting paused because descriptors or memory had run out.

@@ -172,7 +172,7 @@ impl<L: Listen> EventLoop<L> {
         let load = self.load_to_offer();
         let was_full = self.batch.is_full();
         let (accepting, poller) = (&mut self.accepting, &mut self.poller);
-        let plan = accepting.plan(now_ms, load, was_full, poller);
+        let plan = accepting.plan(now_ms, load, was_full, poller, &mut self.stats);
         let followed = accepting.follow(&plan, &self.clock, poller, &mut self.stats);
         (plan, followed)
     }
@@ -254,7 +254,11 @@ impl<L: Listen> EventLoop<L> {
         }
         let waited = waited.and_then(|()| self.pace.update(&mut self.clock, &self.batch));
         match waited {
-            Ok(ticked) => self.stats.ticks += u64::from(ticked),
+            Ok(ticked) => {
+                let is_empty = timeout.is_none() && self.batch.is_nothing();
+                self.stats.empty_waits += u64::from(is_empty);
+                self.stats.ticks += u64::from(ticked);
+            }
             Err(_) => self.accepting.release_lock(),
         }
         Ok(waited? || self.pace.is_every_wait())
@@ -323,7 +327,7 @@ impl<L: Listen> EventLoop<L> {
 
     fn next_accepted(&mut self) -> Option<Step<L::Stream>> {
         if self.load().is_full() {
-            self.accepting.leave_to_kernel();
+            self.accepting.leave_to_kernel(&mut self.stats);
             return None;
         }
         let left = &mut self.left.accepts;

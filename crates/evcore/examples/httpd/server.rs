@@ -3,7 +3,7 @@
 use std::{io, num::NonZeroU32, time::Duration};
 
 use evcore::{
-    Accepted, EventLoop, Interest, Listen, Listener, Mode, Side, Step, Table, Token, Wire,
+    Accepted, EventLoop, Interest, Listen, Listener, Mode, Side, Stats, Step, Table, Token, Wire,
 };
 
 use crate::{
@@ -26,7 +26,9 @@ pub struct Server<L: Listen<Stream: Wire> = Listener> {
     figures: Keeper,
     /// For the access log; `None`: there is none.
     flush: Option<Flush>,
-    last_complaint: i64,
+    /// When it was last logged that descriptors, or places, had run out: Unix seconds.
+    logged_descriptors: i64,
+    logged_full: i64,
 }
 
 /// The timer by which the access log is flushed when there is little to be logged.
@@ -47,7 +49,8 @@ impl<L: Listen<Stream: Wire>> Server<L> {
             site: Site::new(&options, index, counts),
             figures: Keeper::new(index),
             flush: None,
-            last_complaint: i64::MIN,
+            logged_descriptors: i64::MIN,
+            logged_full: i64::MIN,
             ev,
             options,
         };
@@ -79,14 +82,12 @@ impl<L: Listen<Stream: Wire>> Server<L> {
 
     /// Waits, and takes the steps of one turn.
     pub fn turn(&mut self) -> io::Result<()> {
+        let before = *self.ev.stats();
         self.ev.wait()?;
-        let pauses = self.ev.stats().accept_pauses;
         while let Some(step) = self.ev.next_step() {
             self.take(step);
         }
-        if self.ev.stats().accept_pauses > pauses {
-            self.complain();
-        }
+        self.log_shortages(&before);
         self.log_listener_errors();
         self.flush_soon();
         self.publish();
@@ -215,16 +216,24 @@ impl<L: Listen<Stream: Wire>> Server<L> {
         }
     }
 
-    /// At most once a second, since this happens when there is too much of everything.
-    fn complain(&mut self) {
-        let clock = self.ev.clock();
-        if clock.unix_seconds() > self.last_complaint {
-            self.last_complaint = clock.unix_seconds();
+    /// Logs what has run out in this turn: each at most once a second, since this happens when there
+    /// is too much of everything.
+    fn log_shortages(&mut self, before: &Stats) {
+        let (clock, stats, active) = (self.ev.clock(), self.ev.stats(), self.ev.active());
+        let (now, time) = (clock.unix_seconds(), clock.error_log_time());
+        let pid = std::process::id();
+        if stats.accept_pauses > before.accept_pauses && now > self.logged_descriptors {
+            self.logged_descriptors = now;
             log(format_args!(
-                "{} [crit] {}: out of descriptors: {} connections are served, others wait",
-                clock.error_log_time(),
-                std::process::id(),
-                self.ev.active()
+                "{time} [crit] {pid}: out of descriptors: {active} connections are served, others \
+                 wait"
+            ));
+        }
+        if stats.full > before.full && now > self.logged_full {
+            self.logged_full = now;
+            log(format_args!(
+                "{time} [alert] {pid}: {} connections are not enough: others wait",
+                self.options.connections
             ));
         }
     }
