@@ -117,59 +117,6 @@ fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
     }
 }
 
-/// Reads as `Stream::recv` says that it may be done: a short read is the last one, unless the end
-/// was reported. Whether it has met the end.
-fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending: bool) -> bool {
-    let mut buffer = [0; 16];
-    loop {
-        match stream.recv(&mut buffer) {
-            Ok(0) => return true,
-            Ok(n) if n == buffer.len() || ending => {}
-            Ok(_) => break,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                break;
-            }
-        }
-    }
-    assert!(ev.rearm(token, Interest::READ));
-    false
-}
-
-#[test]
-fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
-    for kind in Kind::available() {
-        for together in [true, false] {
-            let (listener, address) = listener();
-            let mut ev = guarded(EventLoop::builder().listener(listener).poller(*kind));
-            let mut client = TcpStream::connect(address).unwrap();
-            ev.wait().unwrap();
-            let Some(Step::Accepted(new)) = ev.next_step() else {
-                panic!("it has connected");
-            };
-            client.write_all(b"data").unwrap();
-            if together {
-                client.shutdown(Shutdown::Write).unwrap();
-            }
-            let mut ending = false;
-            let token = ev.add(&new.stream, Interest::READ, Mode::Edge).unwrap();
-            loop {
-                ev.wait().unwrap();
-                let Some(Step::Ready(_, ready)) = ev.next_step() else {
-                    panic!("{kind}, {together}: it waits for an end that was there");
-                };
-                ending |= ready.is_read_closed();
-                if saves_the_last_read(&mut ev, &new.stream, token, ending) {
-                    break;
-                }
-                if !together {
-                    client.shutdown(Shutdown::Write).unwrap();
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn no_wake_from_another_thread_is_lost() {
     const EACH: usize = 500;

@@ -1,0 +1,71 @@
+//! What `Stream::recv` says of short reads, over the kernel: a program written from it meets every
+//! end.
+
+use std::{
+    io::{ErrorKind, Write},
+    net::{Shutdown, TcpStream},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use evcore::{EventLoop, Interest, Listener, Mode, Side, Step, Stream, Token, poller::Kind};
+
+/// Far more than any of this takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Reads as `Stream::recv` says that it may be done: a short read is the last one, unless the end
+/// was reported. Whether it has met the end.
+fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending: bool) -> bool {
+    let mut buffer = [0; 16];
+    loop {
+        match stream.recv(&mut buffer) {
+            Ok(0) => return true,
+            Ok(n) if n == buffer.len() || ending => {}
+            Ok(_) => break,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                break;
+            }
+        }
+    }
+    assert!(ev.rearm(token, Interest::READ));
+    false
+}
+
+#[test]
+fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
+    for kind in Kind::available() {
+        for together in [true, false] {
+            let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let mut client = TcpStream::connect(listener.local_addr()).unwrap();
+            let builder = EventLoop::builder().listener(listener).poller(*kind);
+            let mut ev = builder.build().unwrap();
+            ev.wait().unwrap();
+            let Some(Step::Accepted(new)) = ev.next_step() else {
+                panic!("it has connected");
+            };
+            client.write_all(b"data").unwrap();
+            if together {
+                client.shutdown(Shutdown::Write).unwrap();
+            }
+            let token = Token::new(0, NonZeroU32::MIN);
+            let mut ending = false;
+            ev.add(token, &new.stream, Interest::READ, Mode::Edge)
+                .unwrap();
+            ev.arm(token, Side::Read, DEADLINE);
+            loop {
+                ev.wait().unwrap();
+                let Some(Step::Ready(_, ready)) = ev.next_step() else {
+                    panic!("{kind}, {together}: it waits for an end that was there");
+                };
+                ending |= ready.is_read_closed();
+                if saves_the_last_read(&mut ev, &new.stream, token, ending) {
+                    break;
+                }
+                if !together {
+                    client.shutdown(Shutdown::Write).unwrap();
+                }
+            }
+        }
+    }
+}
