@@ -21,7 +21,7 @@ fn instructions(results: &Results) -> String {
          callgrind, as the difference of two run lengths. A read and a write of the C library are \
          in each, and a hundredth of a wait. The bare loop has no timers in either column. Two \
          things are not as they are outside callgrind: where valgrind does not know `epoll_pwait2`, ours waits by `epoll_wait`, as on an old \
-         kernel; and `EventLoop` has its time from the standard library, since valgrind cannot run \
+         kernel; and `EventLoop` has its time from the C library, since valgrind cannot run \
          rustix's. There is no vDSO under valgrind, so reading a clock is a system call for all, \
          whose instructions are not in user mode.\n\n{}",
         head("", &columns)
