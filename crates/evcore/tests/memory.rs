@@ -1,10 +1,6 @@
 //! What a connection costs in memory, and that turns allocate nothing.
 
-#![allow(unsafe_code, reason = "an allocator that counts is a global allocator")]
-
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
     num::NonZeroU32,
     os::{
         fd::{AsRawFd, RawFd},
@@ -14,13 +10,14 @@ use std::{
 };
 
 use evcore::{
-    EventLoop, Interest, Listener, Mode, Ready, Step, Table, Timer, Token,
+    Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
     balancer::{AcceptMutex, Policy},
     clock::{Clock, ManualSource},
     poller::{
         Abilities, Backend, Events, Kind, Pollable, Registration, Result, WakeChannel, Waker,
     },
 };
+use evcore_testing::{CountingAllocator, allocations, bytes_in_use};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const CONNECTIONS: u32 = 10_000;
@@ -31,41 +28,7 @@ const BYTES_MAX: usize = 280;
 const BYTES_MAX_POLL: usize = 320;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// The system's allocator, counting what each thread asks of it.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    static BYTES: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count(allocated: usize, freed: usize) {
-    ALLOCATIONS.set(ALLOCATIONS.get() + usize::from(allocated > 0));
-    BYTES.set(BYTES.get().wrapping_add(allocated).wrapping_sub(freed));
-}
-
-// SAFETY: every call goes to the system's allocator, as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: the caller keeps to the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as above.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as above.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A backend that reports a hundred after the other, whoever they are, and allocates nothing for
 /// it.
@@ -177,8 +140,8 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Number(RawFd);
 
 impl Number {
-    fn of(token: Token) -> Self {
-        Self(RawFd::try_from(1000 + token.index()).unwrap())
+    fn of(index: u32) -> Self {
+        Self(RawFd::try_from(1000 + index).unwrap())
     }
 }
 
@@ -190,20 +153,25 @@ impl Pollable for Number {
 
 /// The loop and its table, full, with both timers of every connection armed, and with room in every
 /// queue.
-fn full_house(mut ev: EventLoop) -> (EventLoop, Table<()>) {
-    let mut conns = Table::with_capacity(CONNECTIONS);
+fn full_house(mut ev: EventLoop) -> (EventLoop, Connections<()>) {
+    let mut conns = Connections::new();
     fill(&mut ev, &mut conns, CONNECTIONS, Number::of);
     (ev, conns)
 }
 
 /// So many connections, each of which has had the use of every table.
-fn fill(ev: &mut EventLoop, conns: &mut Table<()>, connections: u32, fd: impl Fn(Token) -> Number) {
-    for _ in 0..connections {
-        let token = conns.insert(()).unwrap();
-        ev.add(token, &fd(token), Interest::READ, Mode::Edge)
-            .unwrap();
-        ev.arm(token, Side::Read, IDLE);
-        ev.arm(token, Side::Write, IDLE);
+fn fill(
+    ev: &mut EventLoop,
+    conns: &mut Connections<()>,
+    connections: u32,
+    fd: impl Fn(u32) -> Number,
+) {
+    for index in 0..connections {
+        let added = ev.add(&fd(index), Interest::READ, Mode::Edge);
+        let token = added.unwrap();
+        conns.insert(token, ());
+        ev.arm(token, Timer::READ, IDLE);
+        ev.arm(token, Timer::WRITE, IDLE);
         ev.modify(token, Interest::BOTH).unwrap();
         ev.post(token, Ready::PRIORITY);
         ev.cancel(token);
@@ -223,7 +191,7 @@ fn whatever_their_number_connections_take_no_more_than_is_said() {
         for limit in [connections, 2 * connections] {
             let builder = EventLoop::builder().connections(limit);
             let ev = builder.backend(NoTables::new()).build().unwrap();
-            let each = bytes_each(ev, connections, limit, Number::of);
+            let each = bytes_each(ev, connections, Number::of);
             assert!(each <= BYTES_MAX, "{connections} of {limit}: {each}");
             assert!(
                 each >= 8 + 32 + 8 + 8,
@@ -239,8 +207,8 @@ fn whatever_their_number_connections_take_no_more_than_is_said() {
             let all: Vec<_> = all.collect();
             let builder = EventLoop::builder().connections(limit);
             let ev = builder.poller(Kind::Poll).build().unwrap();
-            let fd = |token: Token| Number(all[token.index() as usize].as_raw_fd());
-            let each = bytes_each(ev, connections, limit, fd);
+            let fd = |index: u32| Number(all[index as usize].as_raw_fd());
+            let each = bytes_each(ev, connections, fd);
             assert!(
                 each <= BYTES_MAX_POLL,
                 "poll, {connections} of {limit}: {each}"
@@ -261,13 +229,12 @@ fn numbers() -> impl Iterator<Item = u32> {
 fn bytes_each(
     mut ev: EventLoop,
     connections: u32,
-    limit: u32,
-    fd: impl Fn(Token) -> Number,
+    fd: impl Fn(u32) -> Number,
 ) -> usize {
-    let before = BYTES.get();
-    let mut conns = Table::with_capacity(limit);
+    let before = bytes_in_use();
+    let mut conns = Connections::new();
     fill(&mut ev, &mut conns, connections, fd);
-    BYTES.get().wrapping_sub(before) / connections as usize
+    bytes_in_use().wrapping_sub(before) / connections as usize
 }
 
 /// As many descriptors as the system allows.
@@ -287,13 +254,13 @@ fn raise_descriptors() -> u32 {
 #[test]
 fn a_loop_takes_no_more_by_itself_than_it_says() {
     let (backend, time) = (RoundRobin::new(), ManualSource::new());
-    let before = BYTES.get();
+    let before = bytes_in_use();
     let builder = EventLoop::builder()
         .connections(CONNECTIONS)
         .clock(Clock::with_source(time))
         .backend(backend);
     let ev = builder.build().unwrap();
-    let all = BYTES.get().wrapping_sub(before);
+    let all = bytes_in_use().wrapping_sub(before);
     println!("{all} bytes a loop");
     assert!((100 * 1024..150 * 1024).contains(&all), "{all} bytes");
     drop(ev);
@@ -314,11 +281,11 @@ fn turns_allocate_nothing() {
     let (mut ev, mut conns) = full_house(builder.build().unwrap());
 
     let rounds = 3 * CONNECTIONS / 100;
-    let mut steps = 0;
+    let (mut steps, mut before) = (0, 0);
     for round in 0..2 * rounds {
         if round == rounds {
             // Every table has had the use of every connection.
-            ALLOCATIONS.set(0);
+            before = allocations();
             steps = 0;
         }
         time.advance(Duration::from_millis(700));
@@ -328,7 +295,7 @@ fn turns_allocate_nothing() {
             match step {
                 Step::Ready(token, ready) if ready.is_readable() => read(&mut ev, token),
                 Step::Ready(token, _) => written(&mut ev, &mut conns, token),
-                Step::Expired(token, side) => assert!(ev.arm(token, side, IDLE)),
+                Step::Expired(token, timer) => assert!(ev.arm(token, timer, IDLE)),
                 Step::Accepted(_) | Step::Woken | Step::Closing(_) => {
                     unreachable!("nobody is there")
                 }
@@ -343,7 +310,7 @@ fn turns_allocate_nothing() {
     );
     assert!(ev.stats().received > u64::from(CONNECTIONS));
     assert!(ev.stats().slow_turns > 0);
-    assert_eq!(ALLOCATIONS.get(), 0);
+    assert_eq!(allocations() - before, 0);
 }
 
 /// All that may be done for a connection that stays.
@@ -366,13 +333,12 @@ fn read(ev: &mut EventLoop, token: Token) {
 }
 
 /// Some of them end, and others come in their places.
-fn written(ev: &mut EventLoop, conns: &mut Table<()>, token: Token) {
+fn written(ev: &mut EventLoop, conns: &mut Connections<()>, token: Token) {
     if token.index() % 50 == 0 {
-        ev.close(token);
-        conns.remove(token);
-        let token = conns.insert(()).unwrap();
-        ev.add(token, &Number::of(token), Interest::READ, Mode::Edge)
-            .unwrap();
+        assert!(conns.close(ev, token));
+        let again = Number::of(token.index());
+        let token = ev.add(&again, Interest::READ, Mode::Edge).unwrap();
+        conns.insert(token, ());
         ev.arm(token, Timer::READ, IDLE);
     }
 }

@@ -4,11 +4,10 @@
 use std::{
     io::{ErrorKind, Write},
     net::{Shutdown, TcpStream},
-    num::NonZeroU32,
     time::Duration,
 };
 
-use evcore::{EventLoop, Interest, Listener, Mode, Side, Step, Stream, Token, poller::Kind};
+use evcore::{EventLoop, Interest, Listener, Mode, Step, Stream, Timer, Token, poller::Kind};
 
 /// Far more than any of this takes.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -48,11 +47,9 @@ fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
             if together {
                 client.shutdown(Shutdown::Write).unwrap();
             }
-            let token = Token::new(0, NonZeroU32::MIN);
             let mut ending = false;
-            ev.add(token, &new.stream, Interest::READ, Mode::Edge)
-                .unwrap();
-            ev.arm(token, Side::Read, DEADLINE);
+            let token = ev.add(&new.stream, Interest::READ, Mode::Edge).unwrap();
+            ev.arm(token, Timer::READ, DEADLINE);
             loop {
                 ev.wait().unwrap();
                 let Some(Step::Ready(_, ready)) = ev.next_step() else {
