@@ -43,6 +43,7 @@ type ForkErrorHook<'a> = Box<dyn FnMut(usize, &io::Error) + 'a>;
 pub(crate) struct Plan {
     pub(crate) workers: usize,
     pub(crate) patience: Patience,
+    pub(crate) slots_serve_alone: bool,
     pub(crate) affinity: Option<Affinity>,
     pub(crate) binary: Binary,
 }
@@ -70,7 +71,8 @@ impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
         // The rope is for workers that are threads: here there are none.
         let (bell, _rope) = Bell::hang()?;
         handlers.command()?;
-        let roster = Roster::new(plan.workers, plan.patience, Instant::now());
+        let roster = Roster::new(plan.workers, plan.patience, Instant::now())
+            .slots_serve_alone(plan.slots_serve_alone);
         Ok(Self {
             crew: Crew::new(roster, plan.workers),
             handlers,

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::{
     Outcome, Reload, Stop,
-    set::{Relief, Set},
+    set::{Cover, Due, Relief, Set},
     stopping::{Press, Stopping},
 };
 
@@ -28,6 +28,8 @@ pub(crate) const SETS_MAX: usize = 4;
 pub(crate) struct Roster {
     workers: usize,
     patience: Patience,
+    /// Workers of other slots do not serve a slot's clients.
+    slots_serve_alone: bool,
     sets: Vec<Set>,
     /// A new set is asked for, and has not begun.
     reload: bool,
@@ -90,11 +92,18 @@ impl Roster {
         Self {
             workers,
             patience,
+            slots_serve_alone: false,
             sets: vec![Set::new(0, workers, now)],
             reload: false,
             resting: false,
             stop: None,
         }
+    }
+
+    /// The same, where the clients of a slot are served by its own workers alone.
+    pub(crate) fn slots_serve_alone(mut self, alone: bool) -> Self {
+        self.slots_serve_alone = alone;
+        self
     }
 
     /// What to do next, given all that was said so far.
@@ -212,7 +221,7 @@ impl Roster {
 
     /// Drops a set of which nobody is left or wanted, if another serves.
     fn drop_refused(&mut self) -> Option<Reload> {
-        let serving = self.sets.iter().filter(|set| set.serves()).count();
+        let serving = self.serving().count();
         let is_refused = |set: &Set| set.serves() && set.is_closed();
         let at = self.sets.iter().position(is_refused)?;
         if serving == 1 {
@@ -245,14 +254,33 @@ impl Roster {
         }
     }
 
+    /// The slot whose worker is started next, and when. None: no slot waits for one.
     fn next_due(&self) -> Option<(Instant, Seat)> {
-        let due = |set: &Set| {
-            let (at, index) = set.next_due()?;
-            let bank = set.bank;
-            Some((at, Seat { bank, index }))
+        if self.slots_serve_alone {
+            let start = |(due, seat): (Due, Seat)| {
+                let covers = self.serving().map(|set| set.cover_at(seat.index));
+                (due.start_at(covers.collect()), seat)
+            };
+            return self.due().map(start).min();
+        }
+        // The one whose pause ends first, also where pauses are cut short: so each has its turn.
+        let (due, seat) = self.due().min()?;
+        let cover: Cover = self.serving().map(Set::cover).collect();
+        Some((due.start_at(cover), seat))
+    }
+
+    fn due(&self) -> impl Iterator<Item = (Due, Seat)> {
+        let seat = |set: &Set, due: Due| Seat {
+            bank: set.bank,
+            index: due.index,
         };
-        let serving = self.sets.iter().filter(|set| set.serves());
-        serving.filter_map(due).min()
+        self.serving()
+            .flat_map(move |set| set.due().map(move |due| (due, seat(set, due))))
+    }
+
+    /// The sets that take clients in.
+    fn serving(&self) -> impl Iterator<Item = &Set> {
+        self.sets.iter().filter(|set| set.serves())
     }
 
     fn set(&mut self, bank: usize) -> &mut Set {

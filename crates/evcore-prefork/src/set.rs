@@ -11,8 +11,12 @@ pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// The first pause before a worker that died young is replaced; each further one doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// The longest pause.
+/// The longest pause, while another worker serves the slot's clients.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The longest time from one start to the next while no worker serves the slot's clients: nginx's
+/// `accept_mutex_delay`, by its default.
+const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
 /// Slots, and how far the set's leaving has come.
 #[derive(Debug)]
@@ -41,6 +45,7 @@ impl Set {
         let slot = Slot {
             state: State::Due(now),
             failures: 0,
+            last_start: None,
             has_served: false,
         };
         Self {
@@ -51,12 +56,16 @@ impl Set {
     }
 
     pub(crate) fn started(&mut self, index: usize, now: Instant) {
-        self.slots[index].state = State::Runs { since: now };
+        let slot = &mut self.slots[index];
+        slot.state = State::Runs { since: now };
+        slot.last_start = Some(now);
     }
 
     /// The slot has no worker: it counts as one that died young.
     pub(crate) fn start_failed(&mut self, index: usize, now: Instant) {
-        self.slots[index].fail(now);
+        let slot = &mut self.slots[index];
+        slot.last_start = Some(now);
+        slot.fail(now);
     }
 
     pub(crate) fn ready(&mut self, index: usize) {
@@ -99,13 +108,27 @@ impl Set {
         self.slots.iter().all(|slot| slot.state == State::Closed)
     }
 
-    /// Who is to be started next, and when. None: nobody.
-    pub(crate) fn next_due(&self) -> Option<(Instant, usize)> {
+    /// The slots that wait for a worker.
+    pub(crate) fn due(&self) -> impl Iterator<Item = Due> {
         let due = |(index, slot): (usize, &Slot)| match slot.state {
-            State::Due(at) => Some((at, index)),
+            State::Due(at) => Some(Due {
+                at,
+                index,
+                failures: slot.failures,
+            }),
             State::Runs { .. } | State::Closed => None,
         };
-        self.slots.iter().enumerate().filter_map(due).min()
+        self.slots.iter().enumerate().filter_map(due)
+    }
+
+    /// What a slot that waits for a worker has of its neighbours in this set.
+    pub(crate) fn cover(&self) -> Cover {
+        self.slots.iter().map(Slot::cover).collect()
+    }
+
+    /// The same of one slot alone.
+    pub(crate) fn cover_at(&self, index: usize) -> Cover {
+        self.slots[index].cover()
     }
 
     /// Whether it can take over. A worker that says nothing is taken to serve after
@@ -129,11 +152,55 @@ impl Set {
     }
 }
 
+/// A slot that waits for a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Due {
+    /// When its pause ends.
+    pub(crate) at: Instant,
+    pub(crate) index: usize,
+    failures: u32,
+}
+
+impl Due {
+    /// When to start its worker. While no other serves its clients, the pause is shorter, and
+    /// counted from the last start: so a worker that lived for a moment is replaced at once, and
+    /// workers that die at once are not started in a busy loop.
+    pub(crate) fn start_at(self, cover: Cover) -> Instant {
+        match cover.last_start {
+            Some(last) if !cover.lives => {
+                self.at.min(last + pause(self.failures).min(UNSERVED_MAX))
+            }
+            _ => self.at,
+        }
+    }
+}
+
+/// What is known of the slots that serve the same clients.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cover {
+    /// Whether a worker of theirs lives.
+    lives: bool,
+    /// When one was last started, or could not be.
+    last_start: Option<Instant>,
+}
+
+impl FromIterator<Cover> for Cover {
+    fn from_iter<I: IntoIterator<Item = Cover>>(covers: I) -> Self {
+        let add = |one: Self, other: Self| Self {
+            lives: one.lives || other.lives,
+            last_start: one.last_start.max(other.last_start),
+        };
+        covers.into_iter().fold(Self::default(), add)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Slot {
     state: State,
     /// Young deaths and failed starts in a row.
     failures: u32,
+    /// When a worker was last started, or could not be.
+    last_start: Option<Instant>,
     /// Whether a worker of this slot, dead or alive, has said that it serves.
     has_served: bool,
 }
@@ -152,6 +219,13 @@ impl Slot {
     fn fail(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Due(now + pause(self.failures));
+    }
+
+    fn cover(&self) -> Cover {
+        Cover {
+            lives: self.runs_since().is_some(),
+            last_start: self.last_start,
+        }
     }
 
     fn runs_since(&self) -> Option<Instant> {
@@ -186,14 +260,18 @@ mod tests {
 
     const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
+    fn first_due(set: &Set) -> Option<(Instant, usize)> {
+        set.due().min().map(|due| (due.at, due.index))
+    }
+
     /// A set whose workers all run since `now`.
     fn running(workers: usize, now: Instant) -> Set {
         let mut set = Set::new(0, workers, now);
         for index in 0..workers {
-            assert_eq!(set.next_due(), Some((now, index)));
+            assert_eq!(first_due(&set), Some((now, index)));
             set.started(index, now);
         }
-        assert_eq!(set.next_due(), None);
+        assert_eq!(first_due(&set), None);
         set
     }
 
@@ -213,7 +291,7 @@ mod tests {
         let mut set = running(2, start);
         let end = start + SETTLED_AFTER;
         set.ended(1, false, end);
-        assert_eq!(set.next_due(), Some((end, 1)));
+        assert_eq!(first_due(&set), Some((end, 1)));
     }
 
     #[test]
@@ -224,7 +302,7 @@ mod tests {
             now += SETTLED_AFTER - Duration::from_nanos(1);
             set.ended(0, false, now);
             now += pause(failures);
-            assert_eq!(set.next_due(), Some((now, 0)));
+            assert_eq!(first_due(&set), Some((now, 0)));
             set.started(0, now);
         }
     }
@@ -240,10 +318,10 @@ mod tests {
         }
         now += SETTLED_AFTER;
         set.ended(0, false, now);
-        assert_eq!(set.next_due(), Some((now, 0)));
+        assert_eq!(first_due(&set), Some((now, 0)));
         set.started(0, now);
         set.ended(0, false, now);
-        assert_eq!(set.next_due(), Some((now + PAUSE_MIN, 0)));
+        assert_eq!(first_due(&set), Some((now + PAUSE_MIN, 0)));
     }
 
     #[test]
@@ -253,7 +331,7 @@ mod tests {
         for failures in 1..=3 {
             set.start_failed(0, now);
             now += pause(failures);
-            assert_eq!(set.next_due(), Some((now, 0)));
+            assert_eq!(first_due(&set), Some((now, 0)));
         }
     }
 
@@ -262,7 +340,7 @@ mod tests {
         let now = Instant::now();
         let mut set = running(2, now);
         set.ended(0, true, now);
-        assert_eq!(set.next_due(), None);
+        assert_eq!(first_due(&set), None);
         assert!(!set.is_closed());
         set.ended(1, true, now);
         assert!(set.is_closed());

@@ -38,6 +38,7 @@ pub(crate) const WORKERS_MAX: usize = 1024;
 pub struct Supervisor<'a> {
     workers: usize,
     patience: Patience,
+    slots_serve_alone: bool,
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
     hooks: Hooks<'a>,
@@ -49,6 +50,7 @@ impl<'a> Supervisor<'a> {
         Self {
             workers,
             patience: Patience::default(),
+            slots_serve_alone: false,
             affinity: None,
             inherited: Vec::new(),
             hooks: Hooks {
@@ -83,6 +85,23 @@ impl<'a> Supervisor<'a> {
     /// [`Duration::MAX`] for as long as it takes, which is for workers that do say so.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.patience.ready = timeout;
+        self
+    }
+
+    /// Whether clients of one index are out of reach for workers of another, as where each
+    /// worker has a listener of its own (`SO_REUSEPORT`): false unless set.
+    ///
+    /// It decides when a worker that died young is [replaced](Self::run): at the latest 500 ms
+    /// after its own start if its slot serves alone, whatever workers of other slots live.
+    ///
+    /// ```
+    /// use evcore_prefork::Supervisor;
+    ///
+    /// let one_listener_each = Supervisor::new(4).slots_serve_alone(true);
+    /// # drop(one_listener_each);
+    /// ```
+    pub fn slots_serve_alone(mut self, alone: bool) -> Self {
+        self.slots_serve_alone = alone;
         self
     }
 
@@ -173,6 +192,12 @@ impl<'a> Supervisor<'a> {
     /// is [`DO_NOT_RESTART`](crate::DO_NOT_RESTART): at once if it lived for a second or more;
     /// else after a pause of 100 ms, doubled with each further such death of its slot, up to 10 s.
     ///
+    /// While no worker lives (those that are asked to finish do not count), the first of these
+    /// pauses ends 100 ms after the last start, doubled with further deaths up to 500 ms. So a
+    /// server whose workers are all killed is without a worker for half a second at most, and a
+    /// worker that can never start is forked twice a second, not in a busy loop. Where
+    /// [each slot serves alone](Self::slots_serve_alone), this holds for each slot by itself.
+    ///
     /// The master must be the process's only thread. While it runs, it takes the process's TERM,
     /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the
     /// application registered by signal-hook are called as well. Afterwards these signals have no
@@ -202,6 +227,7 @@ impl<'a> Supervisor<'a> {
         let plan = Plan {
             workers: self.workers,
             patience: self.patience,
+            slots_serve_alone: self.slots_serve_alone,
             affinity: self.affinity,
             binary: Binary::this_one(self.inherited),
         };
@@ -226,6 +252,7 @@ impl fmt::Debug for Supervisor<'_> {
         f.debug_struct("Supervisor")
             .field("workers", &self.workers)
             .field("patience", &self.patience)
+            .field("slots_serve_alone", &self.slots_serve_alone)
             .field("affinity", &self.affinity)
             .field("inherited", &self.inherited)
             .finish_non_exhaustive()

@@ -38,6 +38,7 @@ type StartErrorHook<'a> = Box<dyn FnMut(usize, &io::Error) + 'a>;
 pub(crate) struct Plan {
     pub(crate) workers: usize,
     pub(crate) patience: Patience,
+    pub(crate) slots_serve_alone: bool,
     pub(crate) affinity: Option<Affinity>,
 }
 
@@ -95,7 +96,8 @@ impl<'a, F: Fn(Worker) -> i32 + Send + Sync + 'static> Team<'a, F> {
             rope: Arc::new(rope),
         };
         Ok(Self {
-            roster: Roster::new(plan.workers, plan.patience, Instant::now()),
+            roster: Roster::new(plan.workers, plan.patience, Instant::now())
+                .slots_serve_alone(plan.slots_serve_alone),
             hands: BTreeMap::new(),
             ended: Arc::new(ended),
             _handlers: handlers,

@@ -32,6 +32,7 @@ use crate::{
 pub struct Threads<'a> {
     workers: usize,
     patience: Patience,
+    slots_serve_alone: bool,
     affinity: Option<Affinity>,
     hooks: Hooks<'a>,
 }
@@ -109,6 +110,7 @@ impl<'a> Threads<'a> {
         Self {
             workers,
             patience: Patience::default(),
+            slots_serve_alone: false,
             affinity: None,
             hooks: Hooks {
                 on_start: Box::new(|_| {}),
@@ -135,6 +137,12 @@ impl<'a> Threads<'a> {
     /// As [`Supervisor::ready_timeout`](crate::Supervisor::ready_timeout).
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.patience.ready = timeout;
+        self
+    }
+
+    /// As [`Supervisor::slots_serve_alone`](crate::Supervisor::slots_serve_alone).
+    pub fn slots_serve_alone(mut self, alone: bool) -> Self {
+        self.slots_serve_alone = alone;
         self
     }
 
@@ -199,6 +207,7 @@ impl<'a> Threads<'a> {
         let plan = Plan {
             workers: self.workers,
             patience: self.patience,
+            slots_serve_alone: self.slots_serve_alone,
             affinity: self.affinity,
         };
         Team::new(plan, self.hooks, work)?.run()
@@ -210,6 +219,7 @@ impl fmt::Debug for Threads<'_> {
         f.debug_struct("Threads")
             .field("workers", &self.workers)
             .field("patience", &self.patience)
+            .field("slots_serve_alone", &self.slots_serve_alone)
             .field("affinity", &self.affinity)
             .finish_non_exhaustive()
     }

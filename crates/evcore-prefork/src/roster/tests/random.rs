@@ -1,10 +1,11 @@
 //! Random lives of a server, watched by one who keeps the simplest possible account of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::set::SETTLED_AFTER;
 
 const WORKERS: usize = 2;
 
@@ -43,6 +44,12 @@ struct Watcher {
     told: BTreeMap<usize, Signal>,
     /// Seats whose workers have served or refused, of the set that is in the bank now.
     settled: BTreeMap<Seat, bool>,
+    /// Banks whose set is to serve.
+    serving: BTreeSet<usize>,
+    /// When a worker was last started for a seat, or could not be, and whether it died young or
+    /// could not be started.
+    last_start: BTreeMap<Seat, (Instant, bool)>,
+    slots_serve_alone: bool,
     next_start_fails: bool,
     wants_nobody: bool,
     done: Option<Outcome>,
@@ -55,14 +62,17 @@ struct Known {
 }
 
 impl Watcher {
-    fn new() -> Self {
+    fn new(slots_serve_alone: bool) -> Self {
         let now = Instant::now();
         Self {
-            roster: Roster::new(WORKERS, PATIENCE, now),
+            roster: Roster::new(WORKERS, PATIENCE, now).slots_serve_alone(slots_serve_alone),
             now,
             runs: BTreeMap::new(),
             told: BTreeMap::new(),
             settled: BTreeMap::new(),
+            serving: BTreeSet::from([0]),
+            last_start: BTreeMap::new(),
+            slots_serve_alone,
             next_start_fails: false,
             wants_nobody: false,
             done: None,
@@ -88,6 +98,7 @@ impl Watcher {
             }
             Event::Rest => {
                 self.wants_nobody = true;
+                self.serving.clear();
                 self.roster.rest(self.now);
             }
             Event::Stop(stop) => {
@@ -100,7 +111,9 @@ impl Watcher {
 
     fn ends(&mut self, n: usize, refused: bool) {
         let Some(seat) = self.nth(n) else { return };
-        self.runs.remove(&seat);
+        let known = self.runs.remove(&seat).unwrap();
+        let is_young = self.now.duration_since(known.since) < SETTLED_AFTER;
+        self.last_start.insert(seat, (known.since, is_young));
         if refused {
             self.settled.insert(seat, false);
         }
@@ -123,9 +136,14 @@ impl Watcher {
                 Action::Start(seat) => self.start(seat),
                 Action::Signal(bank, signal) => self.signal(bank, signal),
                 Action::Tell(Reload::Begins) => self.new_set(),
+                Action::Tell(Reload::Done) => {
+                    let newest = self.roster.sets.last().unwrap().bank;
+                    self.serving = BTreeSet::from([newest]);
+                }
                 Action::Tell(_) => {}
                 Action::Wait(until) => {
                     assert!(until > Some(self.now) || until.is_none(), "it would spin");
+                    self.check_wait(until);
                     return;
                 }
                 Action::Done(outcome) => {
@@ -138,11 +156,44 @@ impl Watcher {
         panic!("it does not come to rest");
     }
 
+    /// No slot whose clients are served by no worker waits for longer than half a second after the
+    /// last start.
+    fn check_wait(&self, until: Option<Instant>) {
+        if self.wants_nobody {
+            return;
+        }
+        for &bank in &self.serving {
+            for index in 0..WORKERS {
+                let seat = Seat { bank, index };
+                let is_covered = self.runs.keys().any(|other| self.covers(*other, seat));
+                if self.settled.get(&seat) == Some(&false) || is_covered {
+                    continue;
+                }
+                let starts = self.last_start.iter();
+                let starts = starts.filter(|(other, _)| self.covers(**other, seat));
+                let last = starts.map(|(_, (at, _))| *at).max();
+                let latest = last.expect("a new set starts at once") + UNSERVED_MAX;
+                assert!(
+                    until.is_some_and(|until| until <= latest),
+                    "{seat:?} is not served"
+                );
+            }
+        }
+    }
+
+    /// Whether `worker` serves the clients of `seat`.
+    fn covers(&self, worker: Seat, seat: Seat) -> bool {
+        self.serving.contains(&worker.bank)
+            && (!self.slots_serve_alone || worker.index == seat.index)
+    }
+
     /// Its bank may have seen another set, of which nobody was left to be told anything.
     fn new_set(&mut self) {
         let bank = self.roster.sets.last().unwrap().bank;
         assert!(!self.runs.keys().any(|seat| seat.bank == bank));
         self.settled.retain(|seat, _| seat.bank != bank);
+        self.last_start.retain(|seat, _| seat.bank != bank);
+        self.serving.insert(bank);
     }
 
     fn start(&mut self, seat: Seat) {
@@ -151,10 +202,16 @@ impl Watcher {
         assert!(!self.told.contains_key(&seat.bank), "they are to go");
         assert_ne!(self.settled.get(&seat), Some(&false), "it has refused");
         assert!(!self.wants_nobody);
+        if let Some((last, true)) = self.last_start.get(&seat) {
+            let gap = self.now.duration_since(*last);
+            assert!(gap >= Duration::from_millis(100), "it would spin");
+        }
         if std::mem::take(&mut self.next_start_fails) {
+            self.last_start.insert(seat, (self.now, true));
             self.roster.start_failed(seat, self.now);
         } else {
             let since = self.now;
+            self.last_start.insert(seat, (since, false));
             self.runs.insert(
                 seat,
                 Known {
@@ -208,8 +265,9 @@ proptest! {
     fn every_life_keeps_to_the_rules_and_ends(
         events in prop::collection::vec(event(), 0..120),
         stop in prop_oneof![Just(Stop::Graceful), Just(Stop::Fast)],
+        slots_serve_alone: bool,
     ) {
-        let mut watcher = Watcher::new();
+        let mut watcher = Watcher::new(slots_serve_alone);
         watcher.settle();
         for event in events {
             if watcher.done.is_some() {
