@@ -1,6 +1,10 @@
 //! A worker that is killed is replaced, and nobody else notices.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use evcore_tests::{Client, Server, eventually, signal_to};
 use rustix::process::Signal;
@@ -87,6 +91,50 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
             assert_eq!(server.connect().get("/").status, 200);
         }
     }
+}
+
+/// The pause before a replacement while nobody serves, and a slice for a busy machine: together
+/// about half of the pause that seven young deaths lead to while another worker serves.
+const UNSERVED_MAX: Duration = Duration::from_millis(500 + 3000);
+
+/// Kills so many workers, each as soon as it appears, and none of those in `spared`.
+fn kill_as_they_appear(server: &Server, kills: usize, spared: &[u32]) {
+    let mut killed = BTreeSet::from_iter(spared.iter().copied());
+    while killed.len() < spared.len() + kills {
+        for pid in server.worker_pids() {
+            if killed.insert(pid) {
+                signal_to(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+#[test]
+fn when_all_workers_die_young_the_next_serves_within_half_a_second() {
+    for workers in ["1", "2"] {
+        let server = Server::start(&["--workers", workers]);
+        kill_as_they_appear(
+            &server,
+            7 * workers.parse::<usize>().expect("a number"),
+            &[],
+        );
+        let deaf = Instant::now();
+        eventually("a worker answers", || server.connect().try_get("/").is_ok());
+        assert!(deaf.elapsed() < UNSERVED_MAX, "{:?}", deaf.elapsed());
+    }
+}
+
+#[test]
+fn a_reuseport_listener_is_served_again_within_half_a_second() {
+    let server = Server::start(&["--workers", "2", "--accept", "reuseport"]);
+    let spared = server.connect().worker();
+    kill_as_they_appear(&server, 7, &[spared]);
+    let deaf = Instant::now();
+    // So many that the kernel gives some of them to each listener. One that the last victim had
+    // taken in is lost.
+    let answers = (0..32).map(|_| server.connect().try_get("/"));
+    assert!(answers.filter(Result::is_ok).count() >= 31);
+    assert!(deaf.elapsed() < UNSERVED_MAX, "{:?}", deaf.elapsed());
 }
 
 #[test]

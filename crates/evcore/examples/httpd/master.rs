@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use evcore::balancer::Peers;
+use evcore::balancer::{Peers, Policy};
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Worker};
 
 use crate::{
@@ -53,6 +53,7 @@ pub fn with_processes(
     let options = &shared.options;
     let workers = options.workers;
     let mut supervisor = Supervisor::new(workers)
+        .slots_serve_alone(has_own_listeners(options))
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start(|_index, _pid| {
@@ -96,6 +97,7 @@ pub fn with_threads(
     let options = &shared.options;
     let workers = options.workers;
     let mut threads = Threads::new(workers)
+        .slots_serve_alone(has_own_listeners(options))
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start(|_index| {
             pid_file.iter_mut().for_each(PidFile::show);
@@ -119,6 +121,11 @@ pub fn with_threads(
         work(worker, shared, is_first)
     })?;
     Ok(status(outcome))
+}
+
+/// Whether each worker has listeners that no other accepts from.
+fn has_own_listeners(options: &Options) -> bool {
+    options.policy == Policy::ReusePort
 }
 
 /// Frees what a dead worker held in shared memory.
