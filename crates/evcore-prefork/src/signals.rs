@@ -5,6 +5,8 @@
 //! to reset the notes, with the signals blocked, before it goes on. Nothing is installed in the
 //! child, so nothing can fail there, and there is no gap in which a signal would find no handler.
 //!
+//! A child that is to become a new binary has them until exec: it gives those of the stops up before.
+//!
 //! TERM, INT, QUIT and USR1 are for master and worker. HUP, USR2, WINCH and CHLD are for a master;
 //! a worker ignores them. IO comes to a worker when its leash moves.
 
@@ -200,6 +202,17 @@ fn ring(fd: Option<RawFd>) {
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
     }
+}
+
+/// In a forked child that is about to become another program, with the signals still blocked: from
+/// here on a stop ends it, as it ends any program that has just been started. One that has come
+/// since the fork ends it now.
+pub(crate) fn leave_stops_to_exec() {
+    for (signal, _) in STOPS {
+        // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    unblock();
 }
 
 /// Holds back the signals that this module handles.

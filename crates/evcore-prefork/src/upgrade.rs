@@ -27,7 +27,7 @@ use rustix::{
     process::{getpid, getppid},
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, Stop, signals};
 
 /// The environment variable that tells a new binary what it inherits: `5,6,9`, in the order in
 /// which the old one [named them](crate::Supervisor::inherit).
@@ -60,7 +60,7 @@ pub enum Upgrade {
     Begins,
     /// It runs, under this process id, beside this master, which goes on until it is told to stop.
     Started(NonZeroU32),
-    /// It could not be started.
+    /// It could not be started, or this master was told to stop at once before it was.
     Failed(io::Error),
     /// It has ended before this master did, which goes on. If it rests, its workers come back.
     Ended(ExitStatus),
@@ -187,7 +187,7 @@ impl Binary {
             return;
         }
         tell(&Upgrade::Begins);
-        match self.command().spawn() {
+        match self.spawn() {
             Ok(child) => {
                 let pid = NonZeroU32::new(child.id()).expect("a process has a number");
                 self.child = Some(child);
@@ -213,6 +213,21 @@ impl Binary {
         self.inherited.clear();
     }
 
+    /// Starts it, unless this master is to stop at once: a TERM or INT for the whole process group
+    /// may have come before there was a child that it could have ended.
+    fn spawn(&self) -> io::Result<Child> {
+        // The child inherits the mask. So what comes for it waits until it has other handlers: those
+        // of this process would note it in memory that exec throws away.
+        signals::block();
+        let child = match Stop::of(signals::here().severity()) {
+            Some(Stop::Fast) => Err(io::Error::other("this server was told to stop")),
+            _ => self.command().spawn(),
+        };
+        signals::unblock();
+        child
+    }
+
+    /// To be spawned with the signals blocked.
     fn command(&self) -> Command {
         let numbers: Vec<RawFd> = self.inherited.iter().map(AsRawFd::as_raw_fd).collect();
         let list: Vec<String> = numbers.iter().map(RawFd::to_string).collect();
@@ -220,8 +235,14 @@ impl Binary {
         command.args(&self.arguments);
         command.env(INHERITED, list.join(","));
         command.env(PREDECESSOR, getpid().as_raw_nonzero().to_string());
-        // SAFETY: fcntl may be called between fork and exec, and nothing is allocated.
-        unsafe { command.pre_exec(move || numbers.iter().try_for_each(|&fd| pass_on(fd))) };
+        let prepare = move || {
+            numbers.iter().try_for_each(|&fd| pass_on(fd))?;
+            signals::leave_stops_to_exec();
+            Ok(())
+        };
+        // SAFETY: it makes system calls that are allowed between fork and exec, and allocates
+        // nothing.
+        unsafe { command.pre_exec(prepare) };
         command
     }
 }

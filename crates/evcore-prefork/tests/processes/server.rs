@@ -129,6 +129,26 @@ impl Server {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Waits until the master has another child than this one.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn wait_for_child_beside(&self, known: Pid) -> Pid {
+        let master = self.pid().as_raw_pid();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let path = format!("/proc/{master}/task/{master}/children");
+            let children = std::fs::read_to_string(path).unwrap();
+            let pids = children.split_whitespace().map(|pid| pid.parse().unwrap());
+            if let Some(pid) = pids.filter_map(Pid::from_raw).find(|pid| *pid != known) {
+                return pid;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "no other child: {:#?}",
+                self.seen
+            );
+        }
+    }
+
     /// What the terminal does on Ctrl-C.
     pub(crate) fn signal_group(&self, signal: Signal) {
         kill_process_group(self.pid(), signal).unwrap();

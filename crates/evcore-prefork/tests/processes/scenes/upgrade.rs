@@ -2,20 +2,26 @@
 
 use std::net::TcpListener;
 
-use evcore_prefork::inherited;
+use evcore_prefork::{Upgrade, inherited};
+use rustix::process::{Signal, kill_current_process_group};
 
 use super::{run, serve, talkative};
 
 pub(super) fn play(scene: &str) -> bool {
     match scene {
-        "upgrade" => upgrade(),
+        "upgrade" => upgrade(1),
+        // What takes its time between fork and exec.
+        "upgrade of many descriptors" => upgrade(900),
+        "stop before an upgrade" => stop_before_an_upgrade(),
         "bad inheritance" => bad_inheritance(),
         _ => return false,
     }
     true
 }
 
-fn upgrade() {
+/// Passes its listener on, so many times.
+fn upgrade(copies: usize) {
+    // All but the first are closed here.
     let listener = match inherited().unwrap().into_iter().next() {
         Some(descriptor) => {
             println!("inherits");
@@ -24,11 +30,25 @@ fn upgrade() {
         None => TcpListener::bind("127.0.0.1:0").unwrap(),
     };
     println!("listens {}", listener.local_addr().unwrap());
-    let supervisor = talkative(1).inherit(&listener).unwrap();
+    let mut supervisor = talkative(1);
+    for _ in 0..copies {
+        supervisor = supervisor.inherit(&listener).unwrap();
+    }
     run(supervisor, move |worker| {
         let _listener = &listener;
         serve(worker)
     });
+}
+
+/// Ctrl-C comes when the new binary is about to be started.
+fn stop_before_an_upgrade() {
+    let supervisor = talkative(1).on_upgrade(|upgrade| {
+        println!("upgrade {upgrade}");
+        if matches!(upgrade, Upgrade::Begins) {
+            kill_current_process_group(Signal::INT).unwrap();
+        }
+    });
+    run(supervisor, serve);
 }
 
 /// The variable is set by the test.

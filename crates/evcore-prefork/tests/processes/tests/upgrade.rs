@@ -11,6 +11,8 @@ use std::{
 use evcore_prefork::INHERITED;
 use rustix::process::{Pid, Signal, kill_process};
 
+#[cfg(target_os = "linux")]
+use super::ROUNDS;
 use super::{assert_last, count, tests};
 use crate::server::{SCENE_FLAG, Server};
 
@@ -21,6 +23,8 @@ tests! {
     a_new_binary_that_fails_leaves_the_old_as_it_was
     workers_that_were_sent_away_come_back_when_the_new_binary_ends
     an_inheritance_that_is_none_is_refused_with_a_reason
+    a_stop_before_the_fork_starts_no_new_binary
+    #[cfg(target_os = "linux")] a_signal_between_fork_and_exec_ends_the_new_binary
 }
 
 fn address(server: &mut Server) -> SocketAddr {
@@ -130,6 +134,53 @@ fn an_inheritance_that_is_none_is_refused_with_a_reason() {
         let said = String::from_utf8(said.unwrap().stdout).unwrap();
         assert_eq!(said, format!("error {INHERITED} is {text:?}: {why}\n"));
     }
+}
+
+fn a_stop_before_the_fork_starts_no_new_binary() {
+    let mut server = Server::play("stop before an upgrade");
+    server.expect("ready 0");
+    server.signal_master(Signal::USR2);
+    let lines = server.expect_end();
+    assert_eq!(
+        count(lines, "upgrade the new binary is process"),
+        0,
+        "{lines:#?}"
+    );
+    assert_last(lines, "outcome Stopped(Fast)");
+}
+
+/// Ctrl-C reaches the child that is about to become the new binary, as it reaches the master.
+#[cfg(target_os = "linux")]
+fn a_signal_between_fork_and_exec_ends_the_new_binary() {
+    for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
+        let was_in_time = (0..ROUNDS).any(|_| signal_between_fork_and_exec(signal));
+        assert!(was_in_time, "no child was stopped between fork and exec");
+    }
+}
+
+/// Stops the child, sends the signal to the group, and waits until all of it is gone. Returns
+/// whether the child was stopped in time.
+#[cfg(target_os = "linux")]
+fn signal_between_fork_and_exec(signal: Signal) -> bool {
+    let mut server = Server::play("upgrade of many descriptors");
+    let worker = server.expect_pid("ready 0 ");
+    server.signal_master(Signal::USR2);
+    let child = server.wait_for_child_beside(worker);
+    kill_process(child, Signal::STOP).unwrap();
+    let about = |file: &str| fs::read(format!("/proc/{}/{file}", child.as_raw_pid())).unwrap();
+    // The command's name ends with the last parenthesis.
+    let is_stopped = || String::from_utf8_lossy(&about("stat")).contains(") T ");
+    while !is_stopped() {
+        std::thread::yield_now();
+    }
+    // What it is to find there, it has from exec.
+    let environment = about("environ");
+    let mut variables = environment.split(|byte| *byte == 0);
+    let is_new = variables.any(|variable| variable.starts_with(INHERITED.as_bytes()));
+    server.signal_group(signal);
+    kill_process(child, Signal::CONT).unwrap();
+    server.expect_end();
+    !is_new
 }
 
 /// A copy of this program, in a directory of its own that goes with it.
