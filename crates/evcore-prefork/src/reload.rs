@@ -1,14 +1,15 @@
 //! How a change of workers goes, as the application hears of it.
 
+use std::fmt;
+
 /// What becomes of a reload, as [`on_reload`](crate::Supervisor::on_reload) is told of it.
 ///
 /// ```
 /// use evcore_prefork::{Reload, Supervisor};
 ///
 /// let supervisor = Supervisor::new(4).on_reload(|reload| match reload {
-///     Reload::Begins => eprintln!("new workers are being started"),
-///     Reload::Done => eprintln!("the new workers serve, the old ones finish"),
-///     _ => eprintln!("the new workers refused: the old ones go on"),
+///     Reload::Begins => { /* read the configuration again */ }
+///     _ => eprintln!("{reload}"),
 /// });
 /// # drop(supervisor);
 /// ```
@@ -23,4 +24,25 @@ pub enum Reload {
     Done,
     /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART): the old ones go on.
     Refused,
+    /// No new workers are started: those of three earlier sets were killed in vain a second ago or
+    /// earlier, and there is no [room](crate::Supervisor::seats) for more. The present ones go on.
+    ///
+    /// It happens to [`Threads`](crate::Threads), since a thread cannot be killed, and to processes
+    /// that the kernel does not let go. A further HUP may succeed when some of them have ended.
+    Stuck,
+}
+
+/// `the new workers serve, the old ones finish`, for a log.
+impl fmt::Display for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begins => "new workers are being started",
+            Self::Done => "the new workers serve, the old ones finish",
+            Self::Refused => "the new workers refuse, the old ones go on",
+            Self::Stuck => {
+                "no new workers: those of three earlier reloads do not stop, the present ones go on; \
+                 restart the server"
+            }
+        })
+    }
 }

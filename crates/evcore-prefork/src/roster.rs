@@ -207,16 +207,33 @@ impl Roster {
         }
     }
 
-    /// Adds the set that was asked for, as soon as there is a bank for it.
+    /// Adds the set that was asked for, as soon as there is a bank for it, or gives it up.
     fn begin_reload(&mut self, now: Instant) -> Option<Reload> {
         if !self.reload || self.stop.is_some() {
             return None;
         }
         let is_free = |bank: &usize| self.sets.iter().all(|set| set.bank != *bank);
-        let bank = (0..SETS_MAX).find(is_free)?;
+        let Some(bank) = (0..SETS_MAX).find(is_free) else {
+            return self.give_reload_up();
+        };
         self.reload = false;
         self.sets.push(Set::new(bank, self.workers, now));
         Some(Reload::Begins)
+    }
+
+    /// Gives a reload up if no bank can be expected to become free: one set serves, and the workers
+    /// of all others do not end.
+    fn give_reload_up(&mut self) -> Option<Reload> {
+        let serving = self.serving().count();
+        let leaving = self.sets.iter().filter_map(|set| set.leaving.as_ref());
+        let stuck = leaving.filter(|leaving| leaving.is_stuck()).count();
+        // Of several sets that serve, the newest takes over from the others.
+        if serving > 1 || serving + stuck < SETS_MAX {
+            return None;
+        }
+        self.reload = false;
+        self.resting = serving == 0;
+        Some(Reload::Stuck)
     }
 
     /// Drops a set of which nobody is left or wanted, if another serves.

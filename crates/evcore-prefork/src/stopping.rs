@@ -9,6 +9,10 @@ use crate::Stop;
 /// Workers that TERM has not ended after this are killed.
 const KILL_AFTER: Duration = Duration::from_secs(1);
 
+/// Workers that KILL has not ended after this may never end: a thread, or a process that the kernel
+/// does not let go.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
 /// A stop that is under way. It only ever gets harder.
 #[derive(Debug)]
 pub(crate) struct Stopping {
@@ -33,6 +37,7 @@ enum Rung {
     Quit,
     Term,
     Kill,
+    Stuck,
 }
 
 impl Stopping {
@@ -59,25 +64,32 @@ impl Stopping {
             return Press::Wait(self.climb_at);
         }
         self.told = true;
-        Press::Signal(match self.rung {
-            Rung::Quit => Signal::QUIT,
-            Rung::Term => Signal::TERM,
-            Rung::Kill => Signal::KILL,
-        })
+        match self.rung {
+            Rung::Quit => Press::Signal(Signal::QUIT),
+            Rung::Term => Press::Signal(Signal::TERM),
+            Rung::Kill => Press::Signal(Signal::KILL),
+            Rung::Stuck => Press::Wait(None),
+        }
+    }
+
+    /// Whether those that are left may never end.
+    pub(crate) fn is_stuck(&self) -> bool {
+        matches!(self.rung, Rung::Stuck)
     }
 
     /// Which stop it has become.
     pub(crate) fn how(&self) -> Stop {
         match self.rung {
             Rung::Quit => Stop::Graceful,
-            Rung::Term | Rung::Kill => Stop::Fast,
+            Rung::Term | Rung::Kill | Rung::Stuck => Stop::Fast,
         }
     }
 
     fn harder(&self, now: Instant) -> Self {
         match self.rung {
             Rung::Quit => Self::fast(now),
-            Rung::Term | Rung::Kill => Self::at(Rung::Kill, None),
+            Rung::Term => Self::at(Rung::Kill, Some(now + STUCK_AFTER)),
+            Rung::Kill | Rung::Stuck => Self::at(Rung::Stuck, None),
         }
     }
 
@@ -108,7 +120,21 @@ mod tests {
         let kill_at = start + Duration::from_secs(1);
         assert_eq!(stopping.next(start), Press::Wait(Some(kill_at)));
         assert_eq!(stopping.next(kill_at), Press::Signal(Signal::KILL));
-        assert_eq!(stopping.next(kill_at), Press::Wait(None));
+        assert_eq!(stopping.how(), Stop::Fast);
+    }
+
+    #[test]
+    fn workers_that_are_killed_in_vain_are_stuck_a_second_later() {
+        let start = Instant::now();
+        let mut stopping = Stopping::new(Stop::Fast, STOP_TIMEOUT, start);
+        assert_eq!(stopping.next(start), Press::Signal(Signal::TERM));
+        let kill_at = start + KILL_AFTER;
+        assert_eq!(stopping.next(kill_at), Press::Signal(Signal::KILL));
+        let stuck_at = kill_at + Duration::from_secs(1);
+        assert_eq!(stopping.next(kill_at), Press::Wait(Some(stuck_at)));
+        assert!(!stopping.is_stuck());
+        assert_eq!(stopping.next(stuck_at), Press::Wait(None));
+        assert!(stopping.is_stuck());
         assert_eq!(stopping.how(), Stop::Fast);
     }
 

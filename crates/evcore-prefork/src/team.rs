@@ -26,6 +26,7 @@ use crate::{
 pub(crate) struct Hooks<'a> {
     pub(crate) on_start: Box<dyn FnMut(usize) + 'a>,
     pub(crate) on_exit: Box<dyn FnMut(&ThreadExit) + 'a>,
+    pub(crate) on_stuck: Box<dyn FnMut(usize) + 'a>,
     pub(crate) on_start_error: StartErrorHook<'a>,
     pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
     pub(crate) on_reopen: Box<dyn FnMut() + 'a>,
@@ -177,11 +178,17 @@ impl<'a, F: Fn(Worker) -> i32 + Send + Sync + 'static> Team<'a, F> {
 
     /// Tells the workers of a bank what a process would be told by this signal.
     fn press(&mut self, bank: usize, signal: Signal) {
-        for (_, hand) in self.hands.iter_mut().filter(|(seat, _)| seat.bank == bank) {
+        let is_end = self.work.is_none();
+        for (seat, hand) in self.hands.iter_mut().filter(|(seat, _)| seat.bank == bank) {
             match signal {
                 Signal::QUIT => hand.letterbox.tell_stop(Stop::Graceful),
                 Signal::TERM => hand.letterbox.tell_stop(Stop::Fast),
-                _ => hand.is_lost = true,
+                _ => {
+                    hand.is_lost = true;
+                    if !is_end {
+                        (self.hooks.on_stuck)(seat.index);
+                    }
+                }
             }
         }
         self.leave_the_lost();

@@ -115,6 +115,7 @@ impl<'a> Threads<'a> {
             hooks: Hooks {
                 on_start: Box::new(|_| {}),
                 on_exit: Box::new(|_| {}),
+                on_stuck: Box::new(|_| {}),
                 on_start_error: Box::new(|_, _| {}),
                 on_reload: Box::new(|_| {}),
                 on_reopen: Box::new(|| {}),
@@ -164,6 +165,14 @@ impl<'a> Threads<'a> {
         self
     }
 
+    /// Called with the index of each worker that did not stop within a second of
+    /// [`Stop::Fast`](crate::Stop::Fast) in a reload or after WINCH: it keeps its seat until it
+    /// ends, of which [`on_exit`](Self::on_exit) is told as always.
+    pub fn on_stuck(mut self, hook: impl FnMut(usize) + 'a) -> Self {
+        self.hooks.on_stuck = Box::new(hook);
+        self
+    }
+
     /// Called with the index and the error when a thread could not be started. The next try comes
     /// after a pause, as for a worker that ended young.
     pub fn on_start_error(mut self, hook: impl FnMut(usize, &io::Error) + 'a) -> Self {
@@ -192,7 +201,8 @@ impl<'a> Threads<'a> {
     ///
     /// A worker that does not stop within a second of [`Stop::Fast`](crate::Stop::Fast) cannot be
     /// killed. When all is to stop it is left behind ([`ThreadEnd::LeftBehind`]), and ends with the
-    /// process; in a reload it keeps its seat.
+    /// process. In a reload it is [reported](Self::on_stuck) and keeps its seat; when the workers of
+    /// three sets have not stopped, further reloads are [refused](crate::Reload::Stuck).
     ///
     /// The process may have other threads. Its signals are taken as by a supervisor, and are
     /// blocked in the workers, so that this thread gets them.

@@ -439,6 +439,74 @@ fn a_reload_without_a_free_bank_waits_for_one() {
     assert!(matches!(play.next(), Action::Wait(Some(_))));
 }
 
+/// A set serves, and those of all other banks have been killed in vain.
+fn stuck() -> Play {
+    let mut play = Play::serving(1);
+    for bank in 1..SETS_MAX {
+        play.roster.reload();
+        assert_eq!(play.next(), Action::Tell(Reload::Begins));
+        play.starts(bank, 1);
+        play.ready(bank, 1);
+        assert_eq!(play.next(), Action::Tell(Reload::Done));
+        assert_eq!(play.next(), Action::Signal(bank - 1, Signal::QUIT));
+    }
+    for signal in [Signal::TERM, Signal::KILL] {
+        let Action::Wait(Some(until)) = play.next() else {
+            panic!("they have time");
+        };
+        play.now = until;
+        for bank in 0..SETS_MAX - 1 {
+            assert_eq!(play.next(), Action::Signal(bank, signal));
+        }
+    }
+    play
+}
+
+#[test]
+fn a_reload_is_refused_when_the_workers_of_all_other_banks_do_not_stop() {
+    let mut play = stuck();
+    // They may end of the KILL: a reload waits for a second.
+    play.roster.reload();
+    play.waits_for(Duration::from_secs(1));
+    assert_eq!(play.next(), Action::Tell(Reload::Stuck));
+    assert_eq!(play.next(), Action::Wait(None));
+    // It is over, and does not begin later by itself.
+    play.ended(1, 0);
+    assert_eq!(play.next(), Action::Wait(None));
+    play.roster.reload();
+    assert_eq!(play.next(), Action::Tell(Reload::Begins));
+    play.starts(1, 1);
+}
+
+#[test]
+fn a_reload_that_waits_begins_when_a_killed_worker_ends_in_time() {
+    let mut play = stuck();
+    play.roster.reload();
+    assert!(matches!(play.next(), Action::Wait(Some(_))));
+    play.ended(2, 0);
+    assert_eq!(play.next(), Action::Tell(Reload::Begins));
+}
+
+#[test]
+fn a_reload_after_a_rest_is_refused_when_no_worker_stops() {
+    let mut play = stuck();
+    play.rest();
+    assert_eq!(play.next(), Action::Signal(3, Signal::QUIT));
+    play.roster.reload();
+    play.waits_for(Duration::from_secs(1));
+    play.waits_for(PATIENCE.stop - Duration::from_secs(1));
+    assert_eq!(play.next(), Action::Signal(3, Signal::TERM));
+    play.waits_for(Duration::from_secs(1));
+    assert_eq!(play.next(), Action::Signal(3, Signal::KILL));
+    play.waits_for(Duration::from_secs(1));
+    assert_eq!(play.next(), Action::Tell(Reload::Stuck));
+    assert!(
+        play.roster.is_resting(),
+        "a further reload may bring workers back"
+    );
+    assert_eq!(play.next(), Action::Wait(None));
+}
+
 #[test]
 fn each_old_set_has_its_own_time_to_finish() {
     let mut play = Play::reloading(1);
@@ -456,7 +524,8 @@ fn each_old_set_has_its_own_time_to_finish() {
     assert_eq!(play.next(), Action::Signal(0, Signal::TERM));
     play.waits_for(Duration::from_secs(1));
     assert_eq!(play.next(), Action::Signal(0, Signal::KILL));
-    play.waits_for(Duration::from_secs(9));
+    play.waits_for(Duration::from_secs(1));
+    play.waits_for(Duration::from_secs(8));
     assert_eq!(play.next(), Action::Signal(1, Signal::TERM));
 }
 

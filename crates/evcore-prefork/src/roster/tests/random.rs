@@ -140,6 +140,7 @@ impl Watcher {
                     let newest = self.roster.sets.last().unwrap().bank;
                     self.serving = BTreeSet::from([newest]);
                 }
+                Action::Tell(Reload::Stuck) => self.check_stuck(),
                 Action::Tell(_) => {}
                 Action::Wait(until) => {
                     assert!(until > Some(self.now) || until.is_none(), "it would spin");
@@ -154,6 +155,19 @@ impl Watcher {
             }
         }
         panic!("it does not come to rest");
+    }
+
+    /// No bank is free, and all that are to leave were told so in vain.
+    fn check_stuck(&mut self) {
+        for bank in 0..SETS_MAX {
+            let is_killed = self.told.get(&bank) == Some(&Signal::KILL);
+            assert!(
+                is_killed || self.serving.contains(&bank),
+                "bank {bank} is not stuck"
+            );
+        }
+        assert!(self.serving.len() < 2);
+        self.wants_nobody = self.serving.is_empty();
     }
 
     /// No slot whose clients are served by no worker waits for longer than half a second after the

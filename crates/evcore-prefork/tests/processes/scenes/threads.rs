@@ -20,6 +20,14 @@ pub(super) fn play(scene: &str) -> bool {
             talkative(1).stop_timeout(Duration::from_millis(50)),
             never_end,
         ),
+        "threads that wait for a byte" => run(
+            talkative(1).stop_timeout(Duration::from_millis(50)),
+            |worker| {
+                linger(worker);
+                wait_for_a_byte();
+                0
+            },
+        ),
         "threads that refuse" => run(talkative(2), |_| DO_NOT_RESTART),
         "an old thread that lingers" => lingers_at_first(),
         _ => return false,
@@ -32,6 +40,7 @@ pub(super) fn talkative<'a>(workers: usize) -> Threads<'a> {
     Threads::new(workers)
         .on_start(|index| println!("started {index}"))
         .on_exit(|dead| println!("ended {} {}", dead.index, dead.end))
+        .on_stuck(|index| println!("stuck {index}"))
         .on_reload(|reload| println!("reload {reload:?}"))
         .on_reopen(|| println!("reopened in the master"))
 }

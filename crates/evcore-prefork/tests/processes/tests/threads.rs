@@ -10,6 +10,7 @@ tests! {
     a_thread_that_panics_is_told_of_and_replaced
     term_makes_a_graceful_stop_of_threads_fast
     a_deaf_thread_is_left_behind
+    a_reload_is_refused_when_the_threads_of_three_others_do_not_stop
     threads_that_refuse_are_not_replaced
     hup_replaces_threads_and_the_old_finish
     winch_and_hup_send_threads_away_and_bring_them_back
@@ -71,6 +72,29 @@ fn a_deaf_thread_is_left_behind() {
     server.expect("ended 0 did not stop, and is left behind");
     // The process ends all the same.
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+fn a_reload_is_refused_when_the_threads_of_three_others_do_not_stop() {
+    let mut server = Server::play("threads that wait for a byte");
+    server.expect("ready 0");
+    for _ in 0..3 {
+        server.signal_master(Signal::HUP);
+        server.expect("ready 0");
+        server.expect("reload Done");
+    }
+    server.signal_master(Signal::HUP);
+    server.expect("reload Stuck");
+    assert_eq!(count(server.seen(), "stuck 0"), 3);
+    // One of them ends after all.
+    server.give_byte();
+    server.expect("ended 0 returned 0");
+    server.signal_master(Signal::HUP);
+    server.expect("ready 0");
+    server.expect("reload Done");
+    server.signal_master(Signal::QUIT);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "ended 0 did not stop"), 4);
+    assert_last(lines, "outcome Stopped(Fast)");
 }
 
 fn threads_that_refuse_are_not_replaced() {
