@@ -273,6 +273,29 @@ impl Drop for KilledOnDrop {
 }
 
 #[test]
+fn threads_that_never_stop_are_logged_and_reloads_end_refused() {
+    let options = ["--threads", "1", "--shutdown-timeout", "20"];
+    let server = Server::start(&options);
+    let is_refused = || server.log().contains("reload: Stuck: no new workers");
+    let mut blocked = Vec::new();
+    // The fourth is refused, or a later one: a request may come too late to hold its thread up.
+    for reloads in 1.. {
+        let mut client = server.connect();
+        assert_eq!(client.get("/").status, 200);
+        client.send("GET /block/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
+        blocked.push(client);
+        server.signal(Signal::HUP);
+        eventually("it reloads or refuses to", || {
+            is_refused() || server.log().matches("reload: Done").count() == reloads
+        });
+        if is_refused() {
+            break;
+        }
+    }
+    assert_eq!(server.log().matches("worker 0 does not stop").count(), 3);
+}
+
+#[test]
 fn threads_serve_reload_and_stop_as_processes_do() {
     for accept in ["least-loaded", "mutex", "reuseport", "off"] {
         let options = ["--threads", "2", "--accept", accept, "--accept-delay", "20"];

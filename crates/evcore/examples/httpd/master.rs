@@ -9,7 +9,7 @@ use std::{
 };
 
 use evcore::balancer::{Peers, Policy};
-use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, ThreadEnd, Threads, Worker};
+use evcore_prefork::{DO_NOT_RESTART, Outcome, Reload, Supervisor, ThreadEnd, Threads, Worker};
 
 use crate::{
     listeners,
@@ -68,7 +68,7 @@ pub fn with_processes(
             }
         })
         .on_fork_error(not_started)
-        .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")))
+        .on_reload(reloads)
         .on_upgrade(|upgrade| {
             log(format_args!("httpd: {upgrade}"));
             let mut pid_file = pid_file.borrow_mut();
@@ -110,7 +110,8 @@ pub fn with_threads(
             }
         })
         .on_start_error(not_started)
-        .on_reload(|reload| log(format_args!("httpd: reload: {reload:?}")));
+        .on_stuck(does_not_stop)
+        .on_reload(reloads);
     if let Some(affinity) = options.affinity.clone() {
         threads = threads.affinity(affinity);
     }
@@ -145,6 +146,17 @@ fn not_started(index: usize, error: &io::Error) {
     log(format_args!(
         "httpd: worker {index} cannot be started, which is tried again: {error}"
     ));
+}
+
+fn does_not_stop(index: usize) {
+    log(format_args!(
+        "httpd: worker {index} does not stop; it goes on beside its replacement until it does, or \
+         until the server ends"
+    ));
+}
+
+fn reloads(reload: Reload) {
+    log(format_args!("httpd: reload: {reload:?}: {reload}"));
 }
 
 fn status(outcome: Outcome) -> ExitCode {
