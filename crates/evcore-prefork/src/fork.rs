@@ -55,8 +55,24 @@ pub(crate) fn require_one_thread() -> Result<()> {
 /// How many threads there are, where the system tells: on Linux, with /proc mounted.
 fn threads() -> Option<usize> {
     if cfg!(any(target_os = "linux", target_os = "android")) {
-        Some(fs::read_dir("/proc/self/task").ok()?.count())
+        Some(count(fs::read_dir("/proc/self/task").ok()?))
     } else {
         None
+    }
+}
+
+/// The entries that can be read: an error is no thread.
+fn count<T>(entries: impl Iterator<Item = io::Result<T>>) -> usize {
+    entries.filter(Result::is_ok).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_cannot_be_read_is_not_counted_as_a_thread() {
+        let entries = [Ok("4711"), Err(io::Error::other("getdents64 failed"))];
+        assert_eq!(count(entries.into_iter()), 1);
     }
 }
