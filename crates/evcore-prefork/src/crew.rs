@@ -16,9 +16,10 @@ use rustix::{
 };
 
 use crate::{
-    DO_NOT_RESTART, WorkerExit,
+    DO_NOT_RESTART, Stop, WorkerExit,
     leash::{Held, News},
     roster::{Roster, Seat},
+    signals,
 };
 
 /// The roster, and the processes that it speaks of.
@@ -104,12 +105,16 @@ impl Crew {
         let (seat, status) = self.hands.iter().find_map(dead)?;
         let hand = self.hands.remove(&seat)?;
         let refused = status.and_then(|status| status.code()) == Some(DO_NOT_RESTART);
+        // Ctrl-C comes to the worker and to this process, and may not be on the roster yet.
+        let here = Stop::of(signals::here().severity());
+        let stop = self.roster.asked(seat.bank).max(here);
         self.roster.ended(seat, refused, now);
         Some(WorkerExit {
             index: seat.index,
             seat: seat.number(self.workers),
             pid: hand.pid.as_raw_nonzero().unsigned_abs(),
             status,
+            stop,
         })
     }
 

@@ -36,12 +36,21 @@ pub struct WorkerExit {
     ///
     /// None if other code in the master's process waited for it first, and so took the answer.
     pub status: Option<ExitStatus>,
+    /// The stop that its master had asked it for, or was told itself. None: the worker ended
+    /// unasked, and its status alone says why. One that was signalled by others, an operator
+    /// perhaps, ended unasked too.
+    pub stop: Option<Stop>,
 }
 
-/// `worker 3 (process 4711) ended: signal: 9 (SIGKILL)`, for a log.
+/// `worker 3 (process 4711) ended unasked: signal: 9 (SIGKILL)`, for a log.
 impl fmt::Display for WorkerExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worker {} (process {}) ended: ", self.index, self.pid)?;
+        let unasked = if self.stop.is_none() { " unasked" } else { "" };
+        write!(
+            f,
+            "worker {} (process {}) ended{unasked}: ",
+            self.index, self.pid
+        )?;
         match self.status {
             Some(status) => status.fmt(f),
             None => f.write_str("nobody knows how"),
@@ -81,11 +90,13 @@ mod tests {
             seat: 3,
             pid: NonZeroU32::new(4711).unwrap(),
             status: Some(ExitStatus::from_raw(7 << 8)),
+            stop: None,
         };
         assert_eq!(
             dead.to_string(),
-            "worker 3 (process 4711) ended: exit status: 7"
+            "worker 3 (process 4711) ended unasked: exit status: 7"
         );
+        dead.stop = Some(Stop::Fast);
         dead.status = None;
         assert_eq!(
             dead.to_string(),

@@ -152,6 +152,12 @@ impl Roster {
         self.set(seat.bank).ended(seat.index, refused, now);
     }
 
+    /// The stop that the workers of a bank were asked for.
+    pub(crate) fn asked(&self, bank: usize) -> Option<Stop> {
+        let set = self.sets.iter().find(|set| set.bank == bank)?;
+        set.leaving.as_ref().map(Stopping::how)
+    }
+
     /// A stop was asked for. It can be made faster, never slower.
     pub(crate) fn stop(&mut self, stop: Stop, now: Instant) {
         self.stop = self.stop.max(Some(stop));

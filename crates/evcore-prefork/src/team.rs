@@ -201,8 +201,9 @@ impl<'a, F: Fn(Worker) -> i32 + Send + Sync + 'static> Team<'a, F> {
             // Who was left behind has been told of.
             if let Some(hand) = self.hands.remove(&seat) {
                 // The last that a worker does is to say that it has ended.
+                let stop = Stop::of(hand.letterbox.severity());
                 let _ = hand.thread.join();
-                self.ended(seat, end);
+                self.ended(seat, end, stop);
             }
         }
         self.reopen();
@@ -223,13 +224,14 @@ impl<'a, F: Fn(Worker) -> i32 + Send + Sync + 'static> Team<'a, F> {
         }
     }
 
-    fn ended(&mut self, seat: Seat, end: ThreadEnd) {
+    fn ended(&mut self, seat: Seat, end: ThreadEnd, stop: Option<Stop>) {
         let refused = end == ThreadEnd::Returned(DO_NOT_RESTART);
         self.roster.ended(seat, refused, Instant::now());
         (self.hooks.on_exit)(&ThreadExit {
             index: seat.index,
             seat: seat.number(self.plan.workers),
             end,
+            stop,
         });
     }
 
@@ -262,7 +264,7 @@ impl<'a, F: Fn(Worker) -> i32 + Send + Sync + 'static> Team<'a, F> {
         let seats: Vec<Seat> = lost.map(|(&seat, _)| seat).collect();
         for seat in seats {
             self.hands.remove(&seat);
-            self.ended(seat, ThreadEnd::LeftBehind);
+            self.ended(seat, ThreadEnd::LeftBehind, Some(Stop::Fast));
         }
     }
 }

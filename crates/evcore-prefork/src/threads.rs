@@ -3,7 +3,7 @@
 use std::{any::Any, fmt, io, time::Duration};
 
 use crate::{
-    Affinity, Outcome, Reload, Result, Worker,
+    Affinity, Outcome, Reload, Result, Stop, Worker,
     roster::{Patience, SETS_MAX},
     supervisor::require_sane,
     team::{Hooks, Plan, Team},
@@ -43,7 +43,7 @@ pub struct Threads<'a> {
 /// use evcore_prefork::{DO_NOT_RESTART, Threads};
 ///
 /// Threads::new(1)
-///     .on_exit(|dead| assert_eq!(dead.to_string(), "worker 0 (seat 0) returned 2"))
+///     .on_exit(|dead| assert_eq!(dead.to_string(), "worker 0 (seat 0), unasked, returned 2"))
 ///     .run(|_worker| DO_NOT_RESTART)?;
 /// # Ok::<(), evcore_prefork::Error>(())
 /// ```
@@ -56,6 +56,8 @@ pub struct ThreadExit {
     pub seat: usize,
     /// How it ended.
     pub end: ThreadEnd,
+    /// The stop that it was asked for. None: it ended unasked.
+    pub stop: Option<Stop>,
 }
 
 /// How a worker that was a thread ended.
@@ -97,10 +99,19 @@ impl fmt::Display for ThreadEnd {
     }
 }
 
-/// `worker 3 (seat 3) panicked: no more`, for a log.
+/// `worker 3 (seat 3), unasked, panicked: no more`, for a log.
 impl fmt::Display for ThreadExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worker {} (seat {}) {}", self.index, self.seat, self.end)
+        let unasked = if self.stop.is_none() {
+            ", unasked,"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "worker {} (seat {}){unasked} {}",
+            self.index, self.seat, self.end
+        )
     }
 }
 

@@ -42,6 +42,10 @@ pub(crate) fn play(scene: &str) {
         }),
         "all refuse" => run(talkative(2), |_| DO_NOT_RESTART),
         "told at birth" => told_at_birth(),
+        "who asked" => run(
+            Supervisor::new(2).on_exit(|dead| println!("ended {:?} {dead}", dead.stop)),
+            serve,
+        ),
         "panicking hook" => panicking_hook(),
         "bystander" => bystander(),
         "exit with 7" => std::process::exit(7),

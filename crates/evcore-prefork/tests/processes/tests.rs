@@ -44,6 +44,8 @@ tests! {
     quit_lets_a_worker_finish
     term_makes_a_graceful_stop_fast
     a_worker_that_does_not_listen_is_told_twice_and_then_killed
+    an_end_that_nobody_asked_a_worker_for_is_told_apart
+    an_end_by_ctrl_c_was_asked_for
     workers_that_die_young_are_replaced_whatever_their_end
     exit_code_two_is_not_replaced
     when_all_have_refused_the_supervisor_returns
@@ -161,6 +163,30 @@ fn a_worker_that_does_not_listen_is_told_twice_and_then_killed() {
     let told = server.expect("ended 0 ").join(" ");
     assert!(told.ends_with("signal: 9 (SIGKILL)"), "{told}");
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+fn an_end_that_nobody_asked_a_worker_for_is_told_apart() {
+    let mut server = Server::play("who asked");
+    let victim = server.expect_pid("ready 0 ");
+    kill_process(victim, Signal::QUIT).unwrap();
+    let told = server.expect("ended None").join(" ");
+    assert!(told.ends_with("exit status: 0"), "{told}");
+    server.expect("ready 0");
+    server.signal_master(Signal::HUP);
+    server.expect("ended Some(Graceful)");
+    server.expect("ended Some(Graceful)");
+    server.signal_master(Signal::TERM);
+    assert_eq!(count(server.expect_end(), "ended Some(Fast)"), 2);
+}
+
+fn an_end_by_ctrl_c_was_asked_for() {
+    for _ in 0..ROUNDS {
+        let mut server = Server::play("who asked");
+        server.expect("ready");
+        server.expect("ready");
+        server.signal_group(Signal::INT);
+        assert_eq!(count(server.expect_end(), "ended Some(Fast)"), 2);
+    }
 }
 
 fn workers_that_die_young_are_replaced_whatever_their_end() {

@@ -14,6 +14,13 @@ use super::{linger, serve, wait_for_a_byte};
 pub(super) fn play(scene: &str) -> bool {
     match scene {
         "threads" => run(talkative(3), serve),
+        "who asked a thread" => run(
+            Threads::new(2).on_exit(|dead| println!("ended {:?} {dead}", dead.stop)),
+            |worker| match worker.seat() {
+                0 => 0,
+                _ => serve(worker),
+            },
+        ),
         "threads that linger" => run(talkative(1), linger),
         "a thread that panics" => panics_at_first(),
         "a deaf thread" => run(

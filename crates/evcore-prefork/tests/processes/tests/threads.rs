@@ -11,6 +11,7 @@ tests! {
     term_makes_a_graceful_stop_of_threads_fast
     a_deaf_thread_is_left_behind
     a_reload_is_refused_when_the_threads_of_three_others_do_not_stop
+    an_end_that_nobody_asked_a_thread_for_is_told_apart
     threads_that_refuse_are_not_replaced
     hup_replaces_threads_and_the_old_finish
     winch_and_hup_send_threads_away_and_bring_them_back
@@ -95,6 +96,19 @@ fn a_reload_is_refused_when_the_threads_of_three_others_do_not_stop() {
     let lines = server.expect_end();
     assert_eq!(count(lines, "ended 0 did not stop"), 4);
     assert_last(lines, "outcome Stopped(Fast)");
+}
+
+fn an_end_that_nobody_asked_a_thread_for_is_told_apart() {
+    let mut server = Server::play("who asked a thread");
+    server.expect("ended None worker 0 (seat 0), unasked, returned 0");
+    server.expect_in_all("ready 1", 1);
+    server.signal_master(Signal::QUIT);
+    let lines = server.expect_end();
+    assert_eq!(
+        count(lines, "ended Some(Graceful) worker 1"),
+        1,
+        "{lines:#?}"
+    );
 }
 
 fn threads_that_refuse_are_not_replaced() {
