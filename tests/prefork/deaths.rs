@@ -93,6 +93,21 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
     }
 }
 
+#[test]
+fn a_worker_that_ends_unasked_is_logged_whatever_its_status() {
+    let mut server = start("auto");
+    signal_to(server.connect().worker(), Signal::QUIT);
+    eventually("the master says so", || {
+        server.log().contains("ended unasked: exit status: 0")
+    });
+    // Those that are asked to end are not logged.
+    server.signal(Signal::HUP);
+    eventually("it reloads", || server.log().contains("reload: Done"));
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert_eq!(server.log().matches("ended").count(), 1, "{}", server.log());
+}
+
 /// The pause before a replacement while nobody serves, and a slice for a busy machine: together
 /// about half of the pause that seven young deaths lead to while another worker serves.
 const UNSERVED_MAX: Duration = Duration::from_millis(500 + 3000);

@@ -63,7 +63,8 @@ pub fn with_processes(
         })
         .on_exit(move |dead| {
             after_death(dead.seat);
-            if !dead.status.is_some_and(|status| status.success()) {
+            let is_well = dead.status.is_some_and(|status| status.success());
+            if !is_well || dead.stop.is_none() {
                 log(format_args!("httpd: {dead}"));
             }
         })
@@ -105,7 +106,7 @@ pub fn with_threads(
         })
         .on_exit(move |dead| {
             after_death(dead.seat);
-            if dead.end != ThreadEnd::Returned(0) {
+            if dead.end != ThreadEnd::Returned(0) || dead.stop.is_none() {
                 log(format_args!("httpd: {dead}"));
             }
         })
