@@ -270,11 +270,17 @@ impl Client {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64 * 1024];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => {
-                self.received.extend_from_slice(&bytes[..n]);
-                Ok(())
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    self.received.extend_from_slice(&bytes[..n]);
+                    return Ok(());
+                }
+                // A socket with a timeout is not read again by itself after this process was
+                // stopped or frozen.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }
