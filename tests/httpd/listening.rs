@@ -17,6 +17,8 @@ use std::{
 use evcore_tests::{Client, Scratch, Server, eventually, httpd};
 use rustix::process::Signal;
 
+use crate::options::assert_refusal;
+
 fn socket(dir: &Scratch) -> PathBuf {
     dir.path().join("httpd.sock")
 }
@@ -162,16 +164,27 @@ fn a_start_that_fails_leaves_no_file() {
 
 /// A server that inherits this listener, as a new binary does, and is to listen at `asked`.
 fn inheriting(listener: TcpListener, asked: &str) -> Server {
-    inheriting_from(Command::new(httpd()), listener.into(), asked)
+    inheriting_from(Command::new("sh"), listener.into(), asked)
 }
 
 fn inheriting_from(mut command: Command, listener: OwnedFd, asked: &str) -> Server {
+    // A shell gives it a number that is known, in the process that becomes the server.
+    command.args(["-c", "exec \"$0\" \"$@\" 7>&1 >/dev/null"]);
+    command.arg(httpd());
     command.args(["--workers", "1", "--listen", asked]);
-    // As standard output, which it does not write to: so its number is known.
     command
         .stdout(Stdio::from(listener))
-        .env("EVCORE_INHERITED", "1");
+        .env("EVCORE_INHERITED", "7");
     Server::from_command(command, 1)
+}
+
+#[test]
+fn descriptors_of_standard_streams_are_no_listeners_and_refused_in_one_line() {
+    let mut command = Command::new(httpd());
+    command.env("EVCORE_INHERITED", "0,1,2");
+    let output = command.args(["--listen", "127.0.0.1:0"]).output();
+    let named = ["EVCORE_INHERITED is \"0,1,2\"", "standard input"];
+    assert_refusal(&output.expect("it runs"), &[], 1, &named);
 }
 
 #[test]
@@ -206,7 +219,7 @@ fn an_inherited_unix_socket_that_nobody_asks_for_goes_with_the_server() {
     let dir = Scratch::new("unasked");
     let path = socket(&dir);
     let old = UnixListener::bind(&path).expect("a free path");
-    let mut server = inheriting_from(Command::new(httpd()), old.into(), "127.0.0.1:0");
+    let mut server = inheriting_from(Command::new("sh"), old.into(), "127.0.0.1:0");
     let said = format!("no longer listening on {}", unix(&path));
     assert!(server.log().contains(&said), "{}", server.log());
     server.signal(Signal::QUIT);
@@ -219,7 +232,7 @@ fn a_unix_socket_of_an_old_binary_that_lives_is_left_to_it() {
     let dir = Scratch::new("unasked-lives");
     let path = socket(&dir);
     let old = UnixListener::bind(&path).expect("a free path");
-    let mut command = Command::new(httpd());
+    let mut command = Command::new("sh");
     // The test is the old binary.
     command.env("EVCORE_PREDECESSOR", std::process::id().to_string());
     let passed_on = old.try_clone().expect("a descriptor").into();

@@ -38,6 +38,10 @@ pub const INHERITED: &str = "EVCORE_INHERITED";
 /// The environment variable by which a new binary knows the process that started it.
 const PREDECESSOR: &str = "EVCORE_PREDECESSOR";
 
+/// The least number that may be inherited. Taking a standard stream would close it, and nobody
+/// would see why the program fails.
+const FIRST_INHERITED: RawFd = 3;
+
 /// What becomes of a new binary, as [`on_upgrade`](crate::Supervisor::on_upgrade) is told of it.
 ///
 /// ```
@@ -88,7 +92,7 @@ impl fmt::Display for Upgrade {
 /// # Errors
 ///
 /// [`Error::BadInheritance`] if the variable [`INHERITED`] holds anything but numbers of open
-/// descriptors, or was asked for before.
+/// descriptors from 3 up, or was asked for before.
 ///
 /// ```
 /// let mut inherited = evcore_prefork::inherited()?.into_iter();
@@ -149,6 +153,12 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
             Ok(number) if number >= 0 => number,
             _ => return Err(format!("{word:?} is no descriptor's number")),
         };
+        if number < FIRST_INHERITED {
+            return Err(format!(
+                "descriptors 0, 1 and 2 are standard input, output and error; what is inherited \
+                 has numbers from {FIRST_INHERITED} up"
+            ));
+        }
         if numbers.contains(&number) {
             return Err(format!("descriptor {number} is named twice"));
         }
@@ -271,6 +281,8 @@ mod tests {
             let refusal = numbers(OsStr::new(text)).unwrap_err();
             assert_eq!(refusal, format!("{word:?} is no descriptor's number"));
         }
+        let refusal = numbers(OsStr::new("5,2")).unwrap_err();
+        assert!(refusal.starts_with("descriptors 0, 1 and 2 are standard input"));
         let refusal = numbers(OsStr::new("5,6,5")).unwrap_err();
         assert_eq!(refusal, "descriptor 5 is named twice");
     }

@@ -119,11 +119,17 @@ fn workers_that_were_sent_away_come_back_when_the_new_binary_ends() {
     assert_last(server.expect_end(), "outcome Stopped(Graceful)");
 }
 
+/// What is said of descriptors 0, 1 and 2.
+const STANDARD: &str = "descriptors 0, 1 and 2 are standard input, output and error; what is \
+                        inherited has numbers from 3 up";
+
 fn an_inheritance_that_is_none_is_refused_with_a_reason() {
     for (text, why) in [
-        ("1,x", "\"x\" is no descriptor's number"),
-        ("1,1", "descriptor 1 is named twice"),
-        ("1,999", "descriptor 999 is not open"),
+        ("5,x", "\"x\" is no descriptor's number"),
+        ("5,5", "descriptor 5 is named twice"),
+        ("999", "descriptor 999 is not open"),
+        ("0,1,2", STANDARD),
+        ("999,2", STANDARD),
     ] {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([SCENE_FLAG, "bad inheritance"]);
