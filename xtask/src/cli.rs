@@ -35,6 +35,12 @@ xflags::xflags! {
         /// The example server's figures: system calls and CPU a request, beside nginx.
         cmd measure {}
 
+        /// The example server under wrk and ab while it is reloaded: what they lose, by policy.
+        cmd reloads {
+            /// How many reloads for each tool and policy: 1000 if not given.
+            optional --count count: u32
+        }
+
         /// The parts beside their peers, in one run, into `docs/`. No names: all that there are.
         cmd bench {
             /// `timers`, `clock`, `pollers`, `posted`, `budgets`, `accept`, `kills`, `shortage`.

@@ -23,6 +23,7 @@ mod layers;
 mod loom;
 mod measure;
 mod mutants;
+mod reloads;
 mod targets;
 mod test;
 mod tidy;
@@ -60,6 +61,7 @@ fn run(task: &XtaskCmd) -> Result {
         }
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Measure(_) => measure::run(&workspace),
+        XtaskCmd::Reloads(reloads) => reloads::run(&workspace, reloads.count),
         XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part, bench.full),
     }
 }
