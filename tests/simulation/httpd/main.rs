@@ -43,6 +43,7 @@ mod status_json;
 
 mod answers;
 mod browser;
+mod busy;
 
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ use evcore::{
 use evcore_sim::{App, Faults, Process, SimListener, SimMutex, SimStream, Workers, World, check};
 
 use browser::Browser;
+use busy::Account;
 use counts::Counts;
 use figures::FigureSheet;
 use options::Options;
@@ -159,6 +161,38 @@ fn where_nothing_goes_wrong_every_request_is_answered() {
             assert!(browser.is_content(), "{browser:?}");
         }
     });
+}
+
+/// As a reload does it: some workers stop, and others serve on.
+#[test]
+fn a_busy_client_loses_no_request_when_its_worker_stops() {
+    const REQUESTS: u32 = 20;
+    let name = "a_busy_client_loses_no_request_when_its_worker_stops";
+    let mut moved = 0;
+    check(name, 0..100, |world| {
+        let mut rng = world.rng();
+        let board = Board::shared(3).expect("a page");
+        let mut server = serve(world, 3, 1000, &board);
+        let clients = 3 + rng.below(10);
+        let clients: Vec<_> = (0..clients)
+            .map(|_| Account::of_a_client(world, REQUESTS))
+            .collect();
+        for index in [0, 1] {
+            server.run_for(rng.time(&(Duration::ZERO..=Duration::from_secs(4))));
+            let worker = server.app_mut(index).expect("nothing goes wrong");
+            worker.0.stop();
+        }
+        server.run_for(Duration::from_secs(60));
+        for client in &clients {
+            assert_eq!((client.answered(), client.lost()), (REQUESTS, 0));
+            moved += u32::from(client.connections() > 1);
+        }
+        let stopped = |index: usize| server.app(index).is_some_and(App::is_done);
+        assert!(stopped(0) && stopped(1));
+        stop(&mut server, 3);
+    });
+    // Else it would have shown nothing.
+    assert!(moved > 100, "only {moved} clients went to another worker");
 }
 
 #[test]

@@ -17,8 +17,9 @@ const VISIT_BUDGET: u32 = 16;
 /// would destroy the refusal on its way (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// For a first request, when the worker stops: a client that has connected is about to send one.
-const LAST_CALL: Duration = Duration::from_secs(1);
+/// When the worker stops: how long ago a client may have connected or been answered to be expected
+/// to send another request, which may be on its way; and how long it then has to do so.
+const LAST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
 /// A client.
 #[derive(Debug)]
@@ -50,6 +51,9 @@ pub struct Connection<S> {
     /// The write timer watches over sending.
     pub(crate) send_timed: bool,
     pub(crate) read_timer: ReadTimer,
+    /// Since when it waits for a request, in milliseconds of the loop's clock: of meaning only
+    /// while it is idle.
+    idle_since_ms: u64,
     /// A request was answered since the read timer was armed.
     pub(crate) fresh: bool,
     /// As `/status` counts it.
@@ -87,7 +91,8 @@ pub enum ReadTimer {
     KeepAlive,
     Body,
     Linger,
-    LastCall,
+    /// The worker stops, and the client may send one more request.
+    LastRequest,
 }
 
 /// What a visit leaves behind.
@@ -132,6 +137,7 @@ impl<S: Wire> Connection<S> {
             lingers: false,
             send_timed: false,
             read_timer: ReadTimer::Header,
+            idle_since_ms: visit.ev.clock().monotonic_ms(),
             fresh: false,
             doing: Doing::Waiting,
         }
@@ -167,6 +173,9 @@ impl<S: Wire> Connection<S> {
             (Side::Read, _, ReadTimer::Header | ReadTimer::Body) => {
                 self.refuse(Status::RequestTimeout, visit);
             }
+            (Side::Read, _, ReadTimer::LastRequest) => {
+                return self.look_once_more(visit).unwrap_or(Fate::Ends);
+            }
             // It does not take what it asked for, has nothing to ask, or lingers too long.
             _ => return Fate::Ends,
         }
@@ -174,21 +183,32 @@ impl<S: Wire> Connection<S> {
     }
 
     /// It is idle, and its place is wanted, or the worker stops: it ends, unless a request has just
-    /// come. Who was accepted and has not asked yet, when the worker stops, has a moment left: it
-    /// came before, and would take an end without an answer for a failure.
+    /// come. When the worker stops, a client that has connected or been answered a moment ago may
+    /// send one more request: it could not know better, and would lose that request.
     pub fn closing(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
-        self.readable = true;
-        let fate = self.go_on(visit);
-        // Called idle again, it has answered something.
-        if fate == Fate::Ends || !self.is_idle() || visit.ev.is_idle(visit.token) {
+        if let Some(fate) = self.look_once_more(visit) {
             return fate;
         }
-        if !visit.site.stopping || self.read_timer != ReadTimer::Header {
+        if !visit.site.stopping || !self.was_idle_for_a_moment_only(visit) {
             return Fate::Ends;
         }
-        self.read_timer = ReadTimer::LastCall;
+        self.read_timer = ReadTimer::LastRequest;
         self.arm_read_timer(visit);
         Fate::Stays
+    }
+
+    /// Serves what has come since the loop looked; `None`: nothing has.
+    fn look_once_more(&mut self, visit: &mut Visit<'_, impl Listen>) -> Option<Fate> {
+        self.readable = true;
+        let fate = self.go_on(visit);
+        // One that the loop counts as idle again has answered something.
+        let has_come = !self.is_idle() || visit.ev.is_idle(visit.token);
+        (fate == Fate::Ends || has_come).then_some(fate)
+    }
+
+    fn was_idle_for_a_moment_only(&self, visit: &Visit<'_, impl Listen>) -> bool {
+        let idle_ms = visit.ev.clock().monotonic_ms() - self.idle_since_ms;
+        u128::from(idle_ms) <= LAST_REQUEST_GRACE.as_millis()
     }
 
     /// The end: its place in the counts is free.
@@ -262,8 +282,8 @@ impl<S: Wire> Connection<S> {
             State::Head if self.read_timer == ReadTimer::Header && !self.fresh => {
                 (Doing::Waiting, ReadTimer::Header)
             }
-            State::Head if self.read_timer == ReadTimer::LastCall && !self.fresh => {
-                (Doing::Waiting, ReadTimer::LastCall)
+            State::Head if self.read_timer == ReadTimer::LastRequest && !self.fresh => {
+                (Doing::Waiting, ReadTimer::LastRequest)
             }
             State::Head => (Doing::Waiting, ReadTimer::KeepAlive),
         };
@@ -272,6 +292,7 @@ impl<S: Wire> Connection<S> {
         if timer != self.read_timer || self.fresh || timer == ReadTimer::Body {
             self.read_timer = timer;
             self.arm_read_timer(visit);
+            self.idle_since_ms = visit.ev.clock().monotonic_ms();
         }
         self.fresh = false;
     }
@@ -295,7 +316,7 @@ impl<S: Wire> Connection<S> {
             ReadTimer::Header | ReadTimer::Body => limits.header,
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
-            ReadTimer::LastCall => LAST_CALL,
+            ReadTimer::LastRequest => LAST_REQUEST_GRACE,
         };
         visit.ev.arm(visit.token, Side::Read, time);
     }

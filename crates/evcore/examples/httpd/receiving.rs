@@ -229,6 +229,8 @@ impl<S: Wire> Connection<S> {
         self.log_answer(visit);
         self.state = State::Head;
         self.last = !visit.site.keeps(request);
+        // A client that would have gone on may have sent more before it reads that this is the end.
+        self.lingers |= self.last && request.keep_alive;
         self.fresh = true;
     }
 

@@ -5,9 +5,14 @@ use std::{
     io::{self, ErrorKind},
     num::NonZeroU32,
     os::unix::net::UnixDatagram,
+    time::Duration,
 };
 
-use evcore::{Address, EventLoop, Interest, Mode, Ready, Side, Token, Wire, balancer::Board};
+use evcore::{
+    Address, EventLoop, Interest, Mode, Ready, Side, Step, Token, Wire,
+    balancer::Board,
+    clock::{Clock, ManualSource},
+};
 use proptest::prelude::*;
 
 use crate::{
@@ -75,6 +80,7 @@ struct Stage {
     site: Site,
     board: Board,
     token: Token,
+    time: ManualSource,
     /// `None` once it has ended.
     connection: Option<Connection<Scripted>>,
     _socket: UnixDatagram,
@@ -82,7 +88,9 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let mut ev = EventLoop::builder().build().expect("a poller");
+        let time = ManualSource::new();
+        let clock = Clock::with_source(time.clone());
+        let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
         let token = Token::new(0, NonZeroU32::MIN);
         // Never readable: the tests say what is. But watched, for only then it can be idle.
         let socket = UnixDatagram::unbound().expect("a descriptor");
@@ -102,6 +110,7 @@ impl Stage {
             site,
             board,
             token,
+            time,
             connection,
             _socket: socket,
         }
@@ -143,6 +152,19 @@ impl Stage {
         // As the loop does when it names one.
         if self.ev.set_busy(self.token) {
             self.visit(Connection::closing);
+        }
+    }
+
+    /// Time passes, and the timers fire that are due then.
+    fn passes(&mut self, time: Duration) {
+        self.time.advance(time);
+        self.ev
+            .collect(Some(Duration::ZERO))
+            .expect("the poller waits");
+        while let Some(step) = self.ev.next_step() {
+            if let Step::Expired(_, side) = step {
+                self.visit(|connection, visit| connection.expired(side, visit));
+            }
         }
     }
 
@@ -190,25 +212,20 @@ impl Stage {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
-        // Who has its last call is not to be asked again.
+        // The loop is not to name it again while it may send its last request.
         let connection = self.connection.as_ref();
-        let last_call = connection.is_some_and(|it| it.read_timer == ReadTimer::LastCall);
-        let idle = counts.waiting == 1 && !last_call;
+        let last_request = connection.is_some_and(|it| it.read_timer == ReadTimer::LastRequest);
+        let idle = counts.waiting == 1 && !last_request;
         assert_eq!(self.ev.is_idle(self.token), idle);
         let Some(connection) = &self.connection else {
             return;
         };
-        let watched = [Side::Read, Side::Write].map(|side| {
-            let armed = self.ev.disarm(self.token, side);
-            // To ask is to disarm; how long is not what is tested here.
-            armed && self.ev.arm(self.token, side, self.site.limits.header)
-        });
         assert!(
-            watched.contains(&true),
+            self.ev.timers_armed() > 0,
             "it may live for ever: {connection:?}"
         );
         let script = connection.stream.0.borrow();
-        let blocked = script.room == 0 && watched[1];
+        let blocked = script.room == 0 && connection.send_timed;
         let sleeps = matches!(connection.state, State::Sleeping { .. });
         assert!(
             blocked || sleeps || script.sent.is_empty(),
@@ -264,6 +281,9 @@ fn the_answer_to_a_request_that_came_just_before_the_stop_is_the_last() {
         wire.sent.extend_from_slice(get("/").as_bytes());
     }
     stage.closes(true);
+    let wire = stage.wire().expect("the client may have sent more");
+    assert!(wire.taken.ends_with(b"Hello, World!"));
+    stage.ends();
     assert!(stage.connection.is_none());
 }
 
@@ -273,11 +293,63 @@ fn who_has_not_asked_when_the_worker_stops_may_do_so_once() {
     stage.takes(usize::MAX / 2);
     stage.closes(true);
     stage.sends(&get("/"));
-    assert!(stage.connection.is_none(), "it was answered, and was told");
+    let wire = stage.wire().expect("the client may have sent more");
+    assert!(wire.taken.ends_with(b"Hello, World!"));
+    // Sent before the client has read that the answer was the last one. Closing would reset it.
+    stage.sends(&get("/"));
+    let wire = stage.wire().expect("nobody has ended");
+    assert_eq!(
+        String::from_utf8_lossy(&wire.taken).matches("200").count(),
+        1
+    );
+    stage.ends();
+    assert!(stage.connection.is_none());
     let mut silent = Stage::new();
     silent.closes(true);
     assert!(silent.expires(Side::Read));
     assert!(silent.connection.is_none(), "it is not told anything");
+}
+
+#[test]
+fn a_client_answered_just_before_the_stop_may_send_one_more_request() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    stage.sends(&get("/"));
+    stage.passes(Duration::from_millis(200));
+    stage.closes(true);
+    // It was on its way.
+    stage.sends(&get("/"));
+    let wire = stage.wire().expect("the client may have sent more");
+    let taken = String::from_utf8_lossy(&wire.taken);
+    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
+    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    stage.ends();
+    assert!(stage.connection.is_none());
+}
+
+#[test]
+fn a_client_that_is_silent_after_the_stop_has_a_second() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    stage.sends(&get("/"));
+    stage.passes(Duration::from_millis(900));
+    stage.closes(true);
+    stage.passes(Duration::from_millis(999));
+    assert!(stage.connection.is_some());
+    stage.passes(Duration::from_millis(2));
+    assert!(stage.connection.is_none());
+}
+
+#[test]
+fn a_client_idle_for_more_than_a_second_is_closed_at_once() {
+    for request in ["", &get("/")] {
+        let mut stage = Stage::new();
+        stage.takes(usize::MAX / 2);
+        stage.sends(request);
+        stage.passes(Duration::from_millis(1001));
+        stage.closes(true);
+        assert!(stage.connection.is_none(), "{request:?}");
+    }
 }
 
 #[derive(Clone, Debug)]
