@@ -1,6 +1,12 @@
 //! HUP, USR2 and WINCH: new workers for old, and no client notices.
 
-use std::{net::SocketAddr, os::unix::net::UnixStream, path::Path, thread};
+use std::{
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use evcore_tests::{Client, Scratch, Server, eventually, signal_to};
 use rustix::process::Signal;
@@ -49,6 +55,67 @@ fn reloads_refuse_and_reset_nobody(reloads: usize, options: &[&str]) {
             assert!(client.join().expect("no client failed") > 0);
         }
     });
+}
+
+/// A client that keeps a connection busy until the end, and goes on with another one when the
+/// server announces the end of the first. How many connections it had.
+fn keep_busy(address: SocketAddr, stop: &Stop) -> u32 {
+    let connect = || Client::try_connect(address).expect("nobody is refused");
+    let (mut client, mut connections) = (connect(), 1);
+    let mut answered = Instant::now();
+    while !stop.is_raised() {
+        client.send_in_vain("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        let pause = answered.elapsed();
+        match client.try_response() {
+            Ok(response) => {
+                assert_eq!(response.status, 200);
+                answered = Instant::now();
+                if !response.closes() {
+                    continue;
+                }
+            }
+            // A server that stops waits for a second: this client had no processor meanwhile.
+            Err(_) if pause > Duration::from_millis(500) => {}
+            Err(error) => panic!("a request was lost {pause:?} after an answer: {error}"),
+        }
+        client = connect();
+        connections += 1;
+    }
+    connections
+}
+
+#[test]
+fn reloads_lose_no_request_of_a_busy_client() {
+    const RELOADS: usize = 20;
+    const CLIENTS: usize = 8;
+    for accept in ["off", "mutex", "exclusive", "least-loaded", "reuseport"] {
+        for workers in ["--workers", "--threads"] {
+            let mut server = Server::start(&[workers, "2", "--accept", accept]);
+            let stop = Stop::default();
+            thread::scope(|scope| {
+                let raised_at_the_end = RaiseOnDrop(&stop);
+                let client = |_| scope.spawn(|| keep_busy(server.address(), &stop));
+                let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+                for done in 1..=RELOADS {
+                    server.signal(Signal::HUP);
+                    eventually("the reload is done", || {
+                        let lost = clients.iter().any(|client| client.is_finished());
+                        lost || server.log().matches("reload: Done").count() == done
+                    });
+                }
+                drop(raised_at_the_end);
+                let connections = clients.into_iter().map(|client| client.join());
+                let connections: u32 = connections
+                    .map(|client| client.expect("no client failed"))
+                    .sum();
+                // Else it would have shown nothing.
+                let least = u32::try_from(2 * CLIENTS).expect("few");
+                assert!(connections >= least, "{accept}: {connections} connections");
+            });
+            server.signal(Signal::TERM);
+            assert!(server.wait().success());
+        }
+    }
 }
 
 #[test]

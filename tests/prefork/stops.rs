@@ -1,6 +1,8 @@
 //! TERM and INT stop at once; QUIT lets what is under way finish.
 
-use evcore_tests::{Client, Server};
+use std::time::{Duration, Instant};
+
+use evcore_tests::{Client, Server, eventually};
 use rustix::process::Signal;
 
 const SETUPS: [&[&str]; 3] = [
@@ -14,6 +16,35 @@ fn idle(server: &Server) -> Client {
     let mut client = server.connect();
     assert_eq!(client.get("/").status, 200);
     client
+}
+
+/// Waits until each worker, and the master, has heeded QUIT.
+fn stops_listening(server: &Server) {
+    eventually("connecting is refused", || {
+        Client::try_connect(server.address()).is_err()
+    });
+}
+
+/// Makes attempts until one takes less than the second that a server which stops waits for a last
+/// request: only then it shows something. An attempt returns how long it took.
+fn in_time(attempt: impl Fn() -> (Duration, Result<(), String>)) {
+    eventually("an attempt in time", || {
+        let (took, result) = attempt();
+        let is_in_time = took < Duration::from_millis(800);
+        if is_in_time {
+            result.unwrap_or_else(|failure| panic!("{failure}"));
+        }
+        is_in_time
+    });
+}
+
+/// What a last request comes to: an answer that says so.
+fn last_answer(client: &mut Client) -> Result<(), String> {
+    match client.try_get("/") {
+        Ok(answer) if answer.status == 200 && answer.closes() => Ok(()),
+        Ok(answer) => Err(format!("{answer:?}")),
+        Err(error) => Err(format!("no answer: {error}")),
+    }
 }
 
 fn sleeper(server: &Server, ms: u32) -> Client {
@@ -41,31 +72,47 @@ fn quit_finishes_what_is_under_way() {
 }
 
 #[test]
-fn quit_closes_idle_connections_at_once() {
+fn quit_closes_at_once_who_has_been_idle_for_more_than_a_second() {
     for setup in SETUPS {
-        let server = Server::start(setup);
-        let mut served = idle(&server);
-        let _sleeper = sleeper(&server, 3_600_000);
-        server.signal(Signal::QUIT);
-        // The sleeper is not waited for: it will be under way for an hour.
-        assert!(served.is_ended());
+        in_time(|| {
+            let mut server = Server::start(setup);
+            let mut long_idle: Vec<_> = (0..50).map(|_| idle(&server)).collect();
+            let mut silent: Vec<_> = (0..10).map(|_| server.connect()).collect();
+            let mut recent = server.connect();
+            assert_eq!(recent.get("/sleep/1500").status, 200);
+            let answered = Instant::now();
+            server.signal(Signal::QUIT);
+            assert!(long_idle.iter_mut().all(Client::is_ended));
+            assert!(silent.iter_mut().all(Client::is_ended));
+            // So they had no second each, or its own would be over.
+            stops_listening(&server);
+            let last = last_answer(&mut recent);
+            let took = answered.elapsed();
+            drop(recent);
+            assert!(server.wait().success());
+            (took, last)
+        });
     }
 }
 
 #[test]
-fn quit_leaves_those_who_have_not_asked_yet_a_moment_to_do_so() {
+fn quit_leaves_those_who_came_or_were_answered_just_now_a_moment_to_ask() {
     for setup in SETUPS {
-        let server = Server::start(setup);
-        let (mut served, mut asks, mut silent) =
-            (idle(&server), server.connect(), server.connect());
-        server.wait_for_status("the new ones are known", |status| status.active == 4);
-        server.signal(Signal::QUIT);
-        assert!(served.is_ended(), "a worker has been told");
-        let response = asks.get("/");
-        assert_eq!(response.status, 200);
-        // Of another worker, perhaps, that is told a moment later, and then finds it idle.
-        assert!(response.closes() || asks.is_ended());
-        assert!(silent.is_ended());
+        in_time(|| {
+            let mut server = Server::start(setup);
+            let begun = Instant::now();
+            let mut silent = server.connect();
+            let (mut served, mut asks) = (idle(&server), server.connect());
+            server.wait_for_status("the new ones are known", |status| status.active == 4);
+            server.signal(Signal::QUIT);
+            stops_listening(&server);
+            let last = last_answer(&mut served).and_then(|()| last_answer(&mut asks));
+            let took = begun.elapsed();
+            assert!(silent.is_ended());
+            drop((served, asks));
+            assert!(server.wait().success());
+            (took, last)
+        });
     }
 }
 
