@@ -1,6 +1,7 @@
 //! The example server's contract, over real sockets, on every poller that this system has.
 
 mod access_log;
+mod bodies;
 mod descriptors;
 mod listening;
 mod options;

@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use crate::PATIENCE;
 
 /// One connection.
@@ -97,6 +99,15 @@ impl Client {
             stream,
             received: Vec::new(),
         })
+    }
+
+    /// Lets the kernel keep about so many bytes that the server has not read.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel refuses.
+    pub fn set_send_buffer(&self, bytes: usize) {
+        set_socket_send_buffer_size(&self.stream, bytes).expect("a buffer of that size");
     }
 
     /// Sends these bytes.

@@ -9,6 +9,8 @@
 
 #[path = "../../crates/evcore/examples/httpd/access_log.rs"]
 mod access_log;
+#[path = "../../crates/evcore/examples/httpd/bodies.rs"]
+mod bodies;
 #[path = "../../crates/evcore/examples/httpd/body.rs"]
 mod body;
 #[path = "../../crates/evcore/examples/httpd/connection.rs"]

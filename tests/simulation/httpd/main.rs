@@ -12,6 +12,8 @@
 
 #[path = "../../../crates/evcore/examples/httpd/access_log.rs"]
 mod access_log;
+#[path = "../../../crates/evcore/examples/httpd/bodies.rs"]
+mod bodies;
 #[path = "../../../crates/evcore/examples/httpd/body.rs"]
 mod body;
 #[path = "../../../crates/evcore/examples/httpd/connection.rs"]
@@ -44,6 +46,7 @@ mod status_json;
 mod answers;
 mod browser;
 mod busy;
+mod uploads;
 
 use std::time::Duration;
 
@@ -87,19 +90,15 @@ impl App for Simulated {
     }
 }
 
-/// A server of so many workers, and places for so many connections in each.
-fn serve(world: &World, workers: usize, connections: u32, board: &Board) -> Workers<Simulated> {
+/// A server of so many workers, with these options.
+fn serve(world: &World, workers: usize, options: Options, board: &Board) -> Workers<Simulated> {
     let (mutex, shown) = (world.mutex(), board.clone());
     let figures = FigureSheet::shared(workers).expect("a page");
     let shown_figures = figures.clone();
     let begin = move |process: &Process, index| {
-        let options = Options {
-            connections,
-            ..Options::default()
-        };
-        let ev = event_loop(process, &mutex, connections);
+        let ev = event_loop(process, &mutex, options.connections);
         let counts = Counts::new(shown.clone(), shown_figures.clone(), index);
-        Simulated(Server::new(ev, index, counts, options))
+        Simulated(Server::new(ev, index, counts, options.clone()))
     };
     let mut server = Workers::new(world, workers, begin);
     let board = board.clone();
@@ -116,12 +115,20 @@ fn event_loop(process: &Process, mutex: &SimMutex, connections: u32) -> EventLoo
     builder.lock(mutex.lock(process)).build().expect("a loop")
 }
 
+/// Places for so many connections in each worker.
+fn places(connections: u32) -> Options {
+    Options {
+        connections,
+        ..Options::default()
+    }
+}
+
 /// Browsers come and go, and then the server does.
-fn live(world: &World, connections: u32) -> Vec<Browser> {
+fn live(world: &World, options: Options) -> Vec<Browser> {
     let mut rng = world.rng();
     let workers = 1 + rng.index(3);
     let board = Board::shared(workers).expect("a page");
-    let mut server = serve(world, workers, connections, &board);
+    let mut server = serve(world, workers, options, &board);
     let mut browsers = Vec::new();
     for _ in 0..5 + rng.below(20) {
         browsers.push(Browser::comes(world, &mut rng));
@@ -157,7 +164,7 @@ fn stop(server: &mut Workers<Simulated>, workers: usize) {
 fn where_nothing_goes_wrong_every_request_is_answered() {
     let name = "where_nothing_goes_wrong_every_request_is_answered";
     check(name, 0..100, |world| {
-        for browser in live(world, 1000) {
+        for browser in live(world, places(1000)) {
             assert!(browser.is_content(), "{browser:?}");
         }
     });
@@ -172,7 +179,7 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
     check(name, 0..100, |world| {
         let mut rng = world.rng();
         let board = Board::shared(3).expect("a page");
-        let mut server = serve(world, 3, 1000, &board);
+        let mut server = serve(world, 3, places(1000), &board);
         let clients = 3 + rng.below(10);
         let clients: Vec<_> = (0..clients)
             .map(|_| Account::of_a_client(world, REQUESTS))
@@ -196,12 +203,45 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
 }
 
 #[test]
+fn bodies_that_wait_for_room_are_all_answered() {
+    let name = "bodies_that_wait_for_room_are_all_answered";
+    check(name, 0..50, |world| {
+        let mut rng = world.rng();
+        let board = Board::shared(1).expect("a page");
+        let options = Options {
+            bodies: uploads::ROOM_FOR_ONE,
+            header_timeout: LONG,
+            ..places(1000)
+        };
+        let mut server = serve(world, 1, options, &board);
+        let clients = 2 + rng.below(20);
+        let clients: Vec<_> = (0..clients)
+            .map(|_| uploads::Upload::begins(world, &mut rng))
+            .collect();
+        let all_are_done = |_: &_| clients.iter().all(uploads::Upload::is_done);
+        assert!(server.run_until(LONG, all_are_done));
+        let one_by_one: Duration = clients.iter().map(uploads::Upload::takes_at_least).sum();
+        assert!(
+            world.now() >= one_by_one,
+            "there was room for more than one"
+        );
+        clients.iter().for_each(uploads::Upload::check);
+        stop(&mut server, 1);
+    });
+}
+
+#[test]
 fn whatever_goes_wrong_no_request_gets_a_wrong_answer_and_none_is_forgotten() {
     let name = "whatever_goes_wrong_no_request_gets_a_wrong_answer_and_none_is_forgotten";
     let (mut content, mut all) = (0, 0);
     check(name, 0..200, |world| {
         world.set_faults(Faults::all());
-        let browsers = live(world, 8);
+        let options = Options {
+            // Room for two bodies or three.
+            bodies: 5_000,
+            ..places(8)
+        };
+        let browsers = live(world, options);
         browsers.iter().for_each(Browser::check);
         content += browsers.iter().filter(|it| it.is_content()).count();
         all += browsers.len();

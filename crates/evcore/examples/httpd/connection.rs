@@ -8,7 +8,13 @@ use std::{io, mem, net::IpAddr, time::Duration};
 
 use evcore::{EventLoop, Listen, Listener, Ready, Side, Token, Wire};
 
-use crate::{body::BodyReader, counts::Doing, request::Request, response::Status, site::Site};
+use crate::{
+    body::BodyReader,
+    counts::Doing,
+    request::Request,
+    response::{CONTINUE, Status},
+    site::Site,
+};
 
 /// Reads, and pieces of filling, that one visit may make before others have their turn.
 const VISIT_BUDGET: u32 = 16;
@@ -44,6 +50,8 @@ pub struct Connection<S> {
     pub(crate) readable: bool,
     /// The client has said that it sends no more: so a short read is not the last one.
     pub(crate) ending: bool,
+    /// The room of the bodies that are being sent as answers.
+    pub(crate) room: usize,
     /// The answer that is being sent is the last one.
     pub(crate) last: bool,
     /// After the last answer, there are bytes that nobody will read.
@@ -65,6 +73,8 @@ pub struct Connection<S> {
 pub enum State {
     /// Before or within a head.
     Head,
+    /// The body of this request waits for room.
+    Queued(Request),
     Body(Box<(Request, BodyReader)>),
     /// The answer waits for the write timer; armed once what came before it is sent.
     Sleeping {
@@ -90,6 +100,8 @@ pub enum ReadTimer {
     Header,
     KeepAlive,
     Body,
+    /// The body waits for room.
+    Room,
     Linger,
     /// The worker stops, and the client may send one more request.
     LastRequest,
@@ -131,6 +143,7 @@ impl<S: Wire> Connection<S> {
             output: Vec::new(),
             sent: 0,
             filling: 0,
+            room: 0,
             readable: false,
             ending: false,
             last: false,
@@ -173,6 +186,7 @@ impl<S: Wire> Connection<S> {
             (Side::Read, _, ReadTimer::Header | ReadTimer::Body) => {
                 self.refuse(Status::RequestTimeout, visit);
             }
+            (Side::Read, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, visit),
             (Side::Read, _, ReadTimer::LastRequest) => {
                 return self.look_once_more(visit).unwrap_or(Fate::Ends);
             }
@@ -211,8 +225,31 @@ impl<S: Wire> Connection<S> {
         u128::from(idle_ms) <= LAST_REQUEST_GRACE.as_millis()
     }
 
-    /// The end: its place in the counts is free.
-    pub fn end(self, site: &mut Site) -> S {
+    /// There is room for its body, which waited for that; it is to be visited.
+    pub fn admitted(&mut self) {
+        if let State::Queued(request) = self.state {
+            if request.expects_continue && self.input.is_empty() {
+                self.output.extend_from_slice(CONTINUE);
+            }
+            self.state = State::body(request, BodyReader::keeping(request.framing));
+        }
+    }
+
+    /// Leaves the body that it is in, or waits for: what room that has is the answer's.
+    pub fn leave_body(&mut self, token: Token, site: &mut Site) -> State {
+        let left = mem::replace(&mut self.state, State::Head);
+        match &left {
+            State::Queued(_) => site.bodies.leave(token),
+            State::Body(body) => self.room += body.1.room(),
+            _ => {}
+        }
+        left
+    }
+
+    /// The end: its place in the counts is free, and so is the room of its bodies.
+    pub fn end(mut self, token: Token, site: &mut Site) -> S {
+        self.leave_body(token, site);
+        site.bodies.give_back(self.room);
         site.counts.connection_ends(self.doing);
         self.stream
     }
@@ -221,14 +258,12 @@ impl<S: Wire> Connection<S> {
     fn go_on(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
         let fate = self.work(visit);
         // The buffer is everybody's: what is in it must never reach the next connection.
-        match fate {
-            Fate::Stays => self.output.append(&mut visit.site.output),
-            Fate::Ends => visit.site.output.clear(),
+        if fate == Fate::Ends || self.keep_output(0, visit.site).is_err() {
+            visit.site.output.clear();
+            return Fate::Ends;
         }
-        if fate == Fate::Stays {
-            self.settle(visit);
-        }
-        fate
+        self.settle(visit);
+        Fate::Stays
     }
 
     fn work(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
@@ -259,6 +294,7 @@ impl<S: Wire> Connection<S> {
                 Ok(Progress::Waits)
             }
             State::Lingering { .. } => self.linger(visit),
+            State::Queued(_) => Ok(Progress::Waits),
             State::Head | State::Body(_) => {
                 if self.serve_kept(visit) {
                     Ok(Progress::More)
@@ -277,6 +313,7 @@ impl<S: Wire> Connection<S> {
             State::Sleeping { .. } => (Doing::Writing, ReadTimer::None),
             _ if self.has_output() => (Doing::Writing, ReadTimer::None),
             State::Body(_) => (Doing::Reading, ReadTimer::Body),
+            State::Queued(_) => (Doing::Reading, ReadTimer::Room),
             State::Head if !self.input.is_empty() => (Doing::Reading, ReadTimer::Header),
             // The first head's time begins when the connection does.
             State::Head if self.read_timer == ReadTimer::Header && !self.fresh => {
@@ -313,7 +350,7 @@ impl<S: Wire> Connection<S> {
                 visit.ev.disarm(visit.token, Side::Read);
                 return;
             }
-            ReadTimer::Header | ReadTimer::Body => limits.header,
+            ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
             ReadTimer::LastRequest => LAST_REQUEST_GRACE,
@@ -327,6 +364,12 @@ impl<S: Wire> Connection<S> {
 
     fn has_output(&self) -> bool {
         self.filling > 0 || !self.output.is_empty()
+    }
+}
+
+impl State {
+    pub fn body(request: Request, body: BodyReader) -> Self {
+        Self::Body(Box::new((request, body)))
     }
 }
 

@@ -12,7 +12,7 @@
 //! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
 //!   `sending` are its two halves;
 //! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
-//! - `site`: what all connections of a worker share;
+//! - `site`: what all connections of a worker share; `bodies`: the memory that their requests hold;
 //! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of
 //!   themselves;
 //!   `status_json`: the page that shows both;
@@ -24,6 +24,7 @@
 )]
 
 mod access_log;
+mod bodies;
 mod body;
 mod connection;
 mod counts;

@@ -6,6 +6,8 @@ use evcore::{accept::Address, balancer::Policy, poller::Kind};
 use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
+use crate::request::MOST_BODY_BYTES;
+
 pub const HELP: &str = "\
 An HTTP server on every part of evcore.
 
@@ -27,10 +29,13 @@ Usage: httpd [OPTIONS]
   --timers NAME            wheel, tree or heap                           [wheel]
   --timer-resolution MS    update the clock this often, not every turn   [every turn]
   --connections N          per worker                                    [10240]
-  --header-timeout MS      for a request's header, or between reads of a body [60000]
+  --header-timeout MS      for a request's header, between reads of a body, or
+                           for a body that waits for --bodies         [60000]
   --keepalive-timeout MS   for an idle connection                        [65000]
   --send-timeout MS        between two writes that the client takes      [60000]
   --shutdown-timeout MS    for what is under way at QUIT                 [30000]
+  --bodies BYTES           what the bodies of requests may hold of a worker's
+                           memory, all of them together: others wait  [67108864]
   --access-log PATH        a line for each answer, in the common log format;
                            -: to standard output                         [none]
   --pid FILE               to hold the master's process id               [none]
@@ -54,6 +59,9 @@ const MOST_CONNECTIONS: u32 = 1 << 20;
 
 /// The most workers that a supervisor takes.
 const MOST_WORKERS: usize = 1024;
+
+/// The most for `--bodies`: what can be counted.
+const MOST_BODIES: usize = usize::MAX;
 
 /// What to do.
 #[derive(Debug)]
@@ -84,6 +92,8 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     pub send_timeout: Duration,
     pub shutdown_timeout: Duration,
+    /// Bytes, per worker.
+    pub bodies: usize,
     /// `-`: standard output.
     pub access_log: Option<PathBuf>,
     /// Whether there are `/sleep` and `/block`.
@@ -151,6 +161,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
             "shutdown-timeout" => {
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
+            "bodies" => {
+                options.bodies = number(&name, &value(&mut parser)?, MOST_BODY_BYTES, MOST_BODIES)?;
+            }
             other if NOT_BUILT_YET.contains(&other) => {
                 return Err(BadOption(format!(
                     "--{other} is not built yet; leave it out"
@@ -197,6 +210,7 @@ impl Default for Options {
             keepalive_timeout: Duration::from_secs(65),
             send_timeout: Duration::from_secs(60),
             shutdown_timeout: Duration::from_secs(30),
+            bodies: 64 * 1024 * 1024,
             access_log: None,
             delay_endpoints: true,
             pid_file: None,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Answers to pipelined requests are sent when they have come to this.
-const MOST_OUTPUT_BYTES: usize = 64 * 1024;
+pub const MOST_OUTPUT_BYTES: usize = 64 * 1024;
 
 impl<S: Wire> Connection<S> {
     /// Serves what was kept from earlier reads; whether that led anywhere.
@@ -37,10 +37,12 @@ impl<S: Wire> Connection<S> {
         }
         let mut buffer = mem::take(&mut visit.site.input);
         let received = self.read(&mut buffer, visit);
-        if let Ok(Some(n)) = received {
-            self.take_in(&buffer[..n], visit);
-        }
+        let taken_in = match received {
+            Ok(Some(n)) => self.take_in(&buffer[..n], visit),
+            _ => Ok(()),
+        };
         visit.site.input = buffer;
+        taken_in?;
         Ok(match received? {
             None => Progress::Waits,
             Some(0) => Progress::Over,
@@ -77,15 +79,19 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Serves new bytes, straight from the shared buffer where nothing was kept before.
-    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Listen>) {
-        if self.input.is_empty() {
-            let used = self.serve(bytes, 0, visit);
-            self.input.extend_from_slice(&bytes[used..]);
+    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Listen>) -> io::Result<()> {
+        let known = self.input.len();
+        let used = if known == 0 {
+            self.serve(bytes, 0, visit)
         } else {
-            let known = self.input.len();
-            self.input.extend_from_slice(bytes);
+            0
+        };
+        self.input.try_reserve(bytes.len() - used)?;
+        self.input.extend_from_slice(&bytes[used..]);
+        if known > 0 {
             self.serve_input(known, visit);
         }
+        Ok(())
     }
 
     /// Serves what is in `input`, of which `known` bytes were looked at before.
@@ -165,16 +171,26 @@ impl<S: Wire> Connection<S> {
         if request.framing.is_empty() {
             return self.answer(&request, &[], visit);
         }
-        if request.expects_continue && !more_is_here {
-            if !matches!(request.ask, Ask::Route(_)) {
-                return self.refuse_body(request, visit);
-            }
-            visit.site.output.extend_from_slice(CONTINUE);
+        let waits_for_continue = request.expects_continue && !more_is_here;
+        if waits_for_continue && !matches!(request.ask, Ask::Route(_)) {
+            return self.refuse_body(request, visit);
         }
         // Only `/echo` wants its body; what others are sent has to be read all the same.
         let keeps = matches!(request.ask, Ask::Route(Route::Echo));
-        let body = BodyReader::new(request.framing, keeps);
-        self.state = State::Body(Box::new((request, body)));
+        let body = if keeps {
+            let room = request.framing.first_room();
+            if !visit.site.bodies.take_or_wait(visit.token, room) {
+                self.state = State::Queued(request);
+                return;
+            }
+            BodyReader::keeping(request.framing)
+        } else {
+            BodyReader::discarding(request.framing)
+        };
+        if waits_for_continue {
+            visit.site.output.extend_from_slice(CONTINUE);
+        }
+        self.state = State::body(request, body);
     }
 
     /// Answers a client that asks before it sends its body, and need not send it. It may do so all
@@ -193,9 +209,9 @@ impl<S: Wire> Connection<S> {
         let State::Body(body) = &mut self.state else {
             return 0;
         };
-        match body.1.feed(bytes) {
+        match body.1.feed(bytes, &mut visit.site.bodies) {
             Ok(used) if body.1.is_done() => {
-                if let State::Body(done) = mem::replace(&mut self.state, State::Head) {
+                if let State::Body(done) = self.leave_body(visit.token, visit.site) {
                     let (request, body) = *done;
                     self.answer(&request, &body.into_kept(), visit);
                 }
@@ -238,7 +254,7 @@ impl<S: Wire> Connection<S> {
     pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_, impl Listen>) {
         visit.site.refuse(status, visit.ev.clock());
         self.log_answer(visit);
-        self.state = State::Head;
+        self.leave_body(visit.token, visit.site);
         self.input = Vec::new();
         self.last = true;
         self.lingers = true;

@@ -15,7 +15,7 @@ pub const MOST_HEAD_BYTES: usize = 16 * 1024;
 const MOST_HEADERS: usize = 100;
 
 /// The most bytes of a body.
-pub const MOST_BODY_BYTES: u64 = 1024 * 1024;
+pub const MOST_BODY_BYTES: usize = 1024 * 1024;
 
 /// What a head asks for.
 #[derive(Clone, Copy, Debug)]
@@ -166,7 +166,7 @@ impl Headers {
             (true, Some(_)) => Err(Status::BadRequest),
             (true, None) if version == Version::Http10 => Err(Status::BadRequest),
             (true, None) => Ok(Framing::Chunked),
-            (false, Some(length)) if length > MOST_BODY_BYTES => Err(Status::BodyTooLarge),
+            (false, Some(length)) if length > MOST_BODY_BYTES as u64 => Err(Status::BodyTooLarge),
             (false, length) => Ok(Framing::Length(length.unwrap_or(0))),
         }
     }

@@ -15,6 +15,7 @@ pub enum Status {
     BodyTooLarge,
     HeadTooLarge,
     NotImplemented,
+    ServiceUnavailable,
     VersionNotSupported,
 }
 
@@ -34,6 +35,7 @@ impl Status {
             Self::BodyTooLarge => "413 Content Too Large",
             Self::HeadTooLarge => "431 Request Header Fields Too Large",
             Self::NotImplemented => "501 Not Implemented",
+            Self::ServiceUnavailable => "503 Service Unavailable",
             Self::VersionNotSupported => "505 HTTP Version Not Supported",
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     counts::Counts,
     figures::FigureSheet,
     options::Options,
+    request::MOST_BODY_BYTES,
     site::Site,
 };
 
@@ -74,6 +75,9 @@ impl Wire for Scripted {
     }
 }
 
+/// The room for bodies.
+const BODIES: usize = MOST_BODY_BYTES;
+
 /// A server of one connection.
 struct Stage {
     ev: EventLoop,
@@ -81,6 +85,8 @@ struct Stage {
     board: Board,
     token: Token,
     time: ManualSource,
+    /// The room that the bodies of other connections hold.
+    of_others: usize,
     /// `None` once it has ended.
     connection: Option<Connection<Scripted>>,
     _socket: UnixDatagram,
@@ -98,7 +104,11 @@ impl Stage {
             .expect("the first");
         let board = Board::shared(1).expect("a page");
         let sheet = FigureSheet::shared(1).expect("a page");
-        let mut site = Site::new(&Options::default(), 0, Counts::new(board.clone(), sheet, 0));
+        let options = Options {
+            bodies: BODIES,
+            ..Options::default()
+        };
+        let mut site = Site::new(&options, 0, Counts::new(board.clone(), sheet, 0));
         let mut visit = Visit {
             ev: &mut ev,
             site: &mut site,
@@ -111,6 +121,7 @@ impl Stage {
             board,
             token,
             time,
+            of_others: 0,
             connection,
             _socket: socket,
         }
@@ -155,6 +166,26 @@ impl Stage {
         }
     }
 
+    /// The bodies of other connections hold so much of the room, or as much of it as there is.
+    fn others_hold(&mut self, room: usize) {
+        self.site.bodies.give_back(self.of_others);
+        self.of_others = room.min(BODIES - self.site.bodies.held());
+        assert!(self.site.bodies.take(self.of_others));
+        // As the server does.
+        while let Some(token) = self.site.bodies.admit_next() {
+            let connection = self.connection.as_mut().expect("one that has ended waits");
+            connection.admitted();
+            self.ev.post(token, Ready::WRITABLE);
+        }
+        self.visit(|connection, visit| connection.ready(Ready::WRITABLE, visit));
+    }
+
+    /// What the client has received, as text.
+    fn taken(&mut self) -> String {
+        let wire = self.wire().expect("the connection has not ended");
+        String::from_utf8_lossy(&wire.taken).into_owned()
+    }
+
     /// Time passes, and the timers fire that are due then.
     fn passes(&mut self, time: Duration) {
         self.time.advance(time);
@@ -197,14 +228,26 @@ impl Stage {
         };
         if call(connection, &mut visit) == Fate::Ends {
             let connection = self.connection.take().expect("just called");
-            connection.end(&mut self.site);
+            connection.end(self.token, &mut self.site);
             self.ev.close(self.token);
+        }
+    }
+
+    /// How much room a connection holds, and whether it waits for some.
+    fn room_of(connection: &Connection<Scripted>) -> (usize, usize) {
+        match &connection.state {
+            State::Queued(_) => (connection.room, 1),
+            State::Body(body) => (connection.room + body.1.room(), 0),
+            _ => (connection.room, 0),
         }
     }
 
     /// What must hold between two visits, whatever the client did.
     fn verify(&mut self) {
         assert!(self.site.output.is_empty(), "the buffer is everybody's");
+        let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
+        assert_eq!(self.site.bodies.held(), self.of_others + held);
+        assert_eq!(self.site.bodies.waiting(), waiting);
         self.site.counts.publish(0);
         let counts = self.board.sum();
         assert_eq!(counts.active, u64::from(self.connection.is_some()));
@@ -226,9 +269,9 @@ impl Stage {
         );
         let script = connection.stream.0.borrow();
         let blocked = script.room == 0 && connection.send_timed;
-        let sleeps = matches!(connection.state, State::Sleeping { .. });
+        let waits = matches!(connection.state, State::Sleeping { .. } | State::Queued(_));
         assert!(
-            blocked || sleeps || script.sent.is_empty(),
+            blocked || waits || script.sent.is_empty(),
             "it has forgotten its client: {connection:?}"
         );
     }
@@ -352,6 +395,93 @@ fn a_client_idle_for_more_than_a_second_is_closed_at_once() {
     }
 }
 
+fn post(length: usize) -> String {
+    format!("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[test]
+fn a_body_waits_in_the_kernel_until_there_is_room() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    stage.others_hold(BODIES - 99_999);
+    stage.sends(&post(100_000));
+    for _ in 0..10 {
+        stage.sends(&"x".repeat(10_000));
+    }
+    let wire = stage.wire().expect("it waits");
+    assert_eq!(wire.sent.len(), 100_000, "nothing is read");
+    stage.others_hold(BODIES - 100_000);
+    assert!(stage.taken().ends_with("xxx"));
+    stage.sends(&get("/"));
+    assert!(stage.taken().ends_with("Hello, World!"));
+}
+
+#[test]
+fn a_body_that_waits_for_room_for_too_long_is_a_503() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    stage.others_hold(BODIES);
+    stage.sends(&post(100));
+    stage.passes(Duration::from_secs(40));
+    // Speaking buys no time.
+    stage.sends("x");
+    stage.passes(Duration::from_secs(19));
+    assert_eq!(stage.taken(), "");
+    stage.passes(Duration::from_secs(2));
+    assert!(stage.taken().starts_with("HTTP/1.1 503 "));
+    stage.others_hold(0);
+    assert!(!stage.taken().contains("200 OK"));
+}
+
+#[test]
+fn a_client_that_expects_it_is_told_to_continue_when_there_is_room() {
+    let mut stage = Stage::new();
+    stage.takes(usize::MAX / 2);
+    stage.others_hold(BODIES);
+    stage.sends(&post(3).replace("Host", "Expect: 100-continue\r\nHost"));
+    assert_eq!(stage.taken(), "");
+    stage.others_hold(0);
+    assert_eq!(stage.taken(), "HTTP/1.1 100 Continue\r\n\r\n");
+    stage.sends("abc");
+    assert!(stage.taken().ends_with("\r\n\r\nabc"));
+}
+
+#[test]
+fn the_room_of_a_body_is_held_until_its_answer_is_taken() {
+    let mut stage = Stage::new();
+    stage.sends(&(post(10_000) + &"x".repeat(10_000)));
+    assert_eq!(stage.site.bodies.held(), 10_000);
+    stage.takes(5_000);
+    assert_eq!(stage.site.bodies.held(), 10_000);
+    stage.takes(10_000);
+    assert_eq!(stage.site.bodies.held(), 0);
+}
+
+#[test]
+fn a_body_that_ends_in_whatever_way_gives_its_room_back() {
+    type End = fn(&mut Stage);
+    let ends: [End; 3] = [
+        Stage::ends,
+        |stage| assert!(stage.expires(Side::Read)),
+        |stage| stage.sends("no chunk"),
+    ];
+    for (others, end) in [0, BODIES].into_iter().zip([ends, ends]) {
+        for end in end {
+            let mut stage = Stage::new();
+            stage.takes(usize::MAX / 2);
+            stage.others_hold(others);
+            stage.sends(&post(3).replace("Content-Length: 3", "Transfer-Encoding: chunked"));
+            end(&mut stage);
+            // Lingering, if it was refused.
+            stage.expires(Side::Read);
+            stage.others_hold(0);
+            stage.ends();
+            assert!(stage.connection.is_none());
+            assert_eq!(stage.site.bodies.held(), 0);
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Act {
     Sends(String),
@@ -360,6 +490,8 @@ enum Act {
     Expires(Side),
     /// By the loop, which stops or not.
     Closes(bool),
+    /// Of the room for bodies.
+    OthersHold(usize),
 }
 
 fn request() -> impl Strategy<Value = String> {
@@ -416,6 +548,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => side.prop_map(Act::Expires),
         1 => Just(Act::Ends),
         1 => any::<bool>().prop_map(Act::Closes),
+        2 => (0..=BODIES).prop_map(Act::OthersHold),
+        1 => Just(Act::OthersHold(BODIES)),
     ];
     prop::collection::vec(act, 1..20)
 }
@@ -433,6 +567,7 @@ proptest! {
                     stage.expires(side);
                 }
                 Act::Closes(stopping) => stage.closes(stopping),
+                Act::OthersHold(room) => stage.others_hold(room),
             }
         }
     }

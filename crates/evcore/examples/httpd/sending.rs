@@ -9,7 +9,7 @@ use evcore::{Interest, Listen, Side, Wire};
 
 use crate::{
     connection::{Connection, Progress, State, Visit},
-    site::FILLING,
+    site::{FILLING, Site},
 };
 
 /// How much a connection that was refused may send before it is closed all the same.
@@ -22,7 +22,7 @@ impl<S: Wire> Connection<S> {
     pub fn send(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
         let sent = if !self.output.is_empty() {
             // In the order in which they were made.
-            self.output.append(&mut visit.site.output);
+            self.keep_output(0, visit.site)?;
             self.stream.send(&self.output[self.sent..])
         } else if !visit.site.output.is_empty() {
             self.stream.send(&visit.site.output)
@@ -34,7 +34,7 @@ impl<S: Wire> Connection<S> {
         };
         match sent {
             Ok(n) => {
-                self.advance(n, visit);
+                self.advance(n, visit)?;
                 Ok(Progress::More)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -46,7 +46,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// So many bytes were taken by the socket.
-    fn advance(&mut self, n: usize, visit: &mut Visit<'_, impl Listen>) {
+    fn advance(&mut self, n: usize, visit: &mut Visit<'_, impl Listen>) -> io::Result<()> {
         if !self.output.is_empty() {
             self.sent += n;
             if self.sent == self.output.len() {
@@ -54,14 +54,27 @@ impl<S: Wire> Connection<S> {
                 self.sent = 0;
             }
         } else if !visit.site.output.is_empty() {
-            self.output.extend_from_slice(&visit.site.output[n..]);
-            visit.site.output.clear();
+            self.keep_output(n, visit.site)?;
         } else {
             self.filling -= n as u64;
+        }
+        if self.output.is_empty() {
+            visit.site.bodies.give_back(mem::take(&mut self.room));
         }
         if mem::take(&mut self.send_timed) {
             visit.ev.disarm(visit.token, Side::Write);
         }
+        Ok(())
+    }
+
+    /// Keeps what is in the buffer that all share, from `sent` on, and leaves that empty.
+    pub fn keep_output(&mut self, sent: usize, site: &mut Site) -> io::Result<()> {
+        let rest = &site.output[sent..];
+        // The client has decided how much it is: the system may not have it.
+        self.output.try_reserve_exact(rest.len())?;
+        self.output.extend_from_slice(rest);
+        site.output.clear();
+        Ok(())
     }
 
     /// The socket is full: the client has until the write timer expires to take something.

@@ -3,7 +3,8 @@
 use std::{io, num::NonZeroU32, time::Duration};
 
 use evcore::{
-    Accepted, EventLoop, Interest, Listen, Listener, Mode, Side, Stats, Step, Table, Token, Wire,
+    Accepted, EventLoop, Interest, Listen, Listener, Mode, Ready, Side, Stats, Step, Table, Token,
+    Wire,
 };
 
 use crate::{
@@ -157,11 +158,23 @@ impl<L: Listen<Stream: Wire>> Server<L> {
         if call(connection, &mut visit) == Fate::Ends {
             self.end(token);
         }
+        self.admit_bodies();
+    }
+
+    /// Bodies that wait for room have it as soon as there is some.
+    fn admit_bodies(&mut self) {
+        while let Some(token) = self.site.bodies.admit_next() {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.admitted();
+                self.ev.post(token, Ready::WRITABLE);
+            }
+        }
     }
 
     fn end(&mut self, token: Token) {
         if let Some(connection) = self.connections.remove(token) {
-            self.ev.close_fd(token, connection.end(&mut self.site));
+            self.ev
+                .close_fd(token, connection.end(token, &mut self.site));
         }
     }
 

@@ -6,15 +6,21 @@ use evcore::clock::Clock;
 
 use crate::{
     access_log::{AccessLog, Entry},
+    bodies::Bodies,
     counts::{Counts, Doing},
     options::Options,
-    request::{Ask, Request, Version},
+    receiving::MOST_OUTPUT_BYTES,
+    request::{Ask, MOST_BODY_BYTES, Request, Version},
     response::{Head, Status, refusal},
     route::Route,
 };
 
 /// What is read at once. A read that brings less has emptied the socket.
 const INPUT_BYTES: usize = 32 * 1024;
+
+/// What is made of answers at most before they are sent, the largest body and its head among them:
+/// so no client decides what memory it takes to answer. The system gives it as it is used.
+const OUTPUT_BYTES: usize = MOST_OUTPUT_BYTES + MOST_BODY_BYTES + 4096;
 
 /// Up to here, a body of `/bytes` goes into the buffer with its head.
 const MOST_INLINE: usize = 16 * 1024;
@@ -25,6 +31,7 @@ const MOST_INLINE: usize = 16 * 1024;
 pub struct Site {
     pub limits: Limits,
     pub counts: Counts,
+    pub bodies: Bodies,
     /// What was just read.
     pub input: Vec<u8>,
     /// Answers that are about to be sent.
@@ -65,8 +72,9 @@ impl Site {
                 send: options.send_timeout,
             },
             counts,
+            bodies: Bodies::new(options.bodies, options.connections),
             input: vec![0; INPUT_BYTES],
-            output: Vec::with_capacity(INPUT_BYTES),
+            output: Vec::with_capacity(OUTPUT_BYTES),
             stopping: false,
             log: None,
             answered: (Status::Ok, 0),

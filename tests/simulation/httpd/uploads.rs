@@ -1,0 +1,89 @@
+//! A client that sends a large body: at once, or when it has been told to continue.
+
+use std::time::Duration;
+
+use evcore_sim::{Ending, Rng, Script, Scripted, World};
+
+use crate::{
+    ADDRESS,
+    answers::{self, Answer},
+};
+
+/// Room for one of these bodies, and not for two, chunked ones among them.
+pub const ROOM_FOR_ONE: usize = 8_000;
+
+/// What is sent at a time, and the pause after it.
+const PIECE: usize = 500;
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A client, and what it sends.
+#[derive(Debug)]
+pub struct Upload {
+    client: Scripted,
+    body: Vec<u8>,
+    waits_for_continue: bool,
+}
+
+impl Upload {
+    pub fn begins(world: &World, rng: &mut Rng) -> Self {
+        let is_chunked = rng.below(4) == 0;
+        let waits_for_continue = rng.below(2) == 0;
+        let length = if is_chunked { 0 } else { 4_100 } + rng.index(3_900);
+        let body = vec![b'a' + rng.index(26) as u8; length];
+        let (framing, sent) = if is_chunked {
+            ("Transfer-Encoding: chunked".to_owned(), chunked(&body))
+        } else {
+            (format!("Content-Length: {length}"), body.clone())
+        };
+        let mut head = format!("POST /echo HTTP/1.1\r\nHost: sim\r\n{framing}\r\n");
+        let mut script = Script::new();
+        if waits_for_continue {
+            head += "Expect: 100-continue\r\n\r\n";
+            script = script.send(head).hear_until(CONTINUE);
+        } else {
+            script = script.send(head + "\r\n");
+        }
+        let script = script.send_slowly(sent, PIECE, EVERY);
+        let client = world.client(
+            ADDRESS.into(),
+            script.hear_until(body.clone()).shutdown_write().hear_end(),
+        );
+        Self {
+            client,
+            body,
+            waits_for_continue,
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.client.is_done()
+    }
+
+    /// How long nobody else has room. (What was sent unasked may all be there by then.)
+    pub fn takes_at_least(&self) -> Duration {
+        let pieces = self.body.len() / PIECE;
+        if self.waits_for_continue {
+            EVERY * u32::try_from(pieces.saturating_sub(1)).expect("few")
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// It has its body back.
+    pub fn check(&self) {
+        assert_eq!(self.client.ending(), Some(Ending::Done), "{self:?}");
+        let heard = self.client.heard();
+        let heard = heard.strip_prefix(CONTINUE).unwrap_or(&heard);
+        let expected = Answer::new(200, self.body.clone());
+        assert_eq!(answers::complete(heard), [expected]);
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+fn chunked(body: &[u8]) -> Vec<u8> {
+    let chunk =
+        |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    let chunks: Vec<u8> = body.chunks(1000).flat_map(chunk).collect();
+    [&chunks[..], b"0\r\n\r\n"].concat()
+}
