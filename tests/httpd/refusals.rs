@@ -46,6 +46,78 @@ fn what_is_no_request_is_a_400() {
     }
 }
 
+/// `uri-host [ ":" port ]` (RFC 9110, section 7.2).
+#[test]
+fn a_host_that_is_none_is_a_400() {
+    let server = server();
+    for host in [
+        "a b",
+        "a/b",
+        "a, b",
+        "user@host",
+        "host:x",
+        "[::1",
+        "http://a",
+    ] {
+        assert_refused(
+            &server,
+            format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"),
+            400,
+        );
+    }
+    let mut client = server.connect();
+    for host in [
+        "",
+        "a",
+        "a.b:80",
+        "127.0.0.1:8080",
+        "[::1]:8080",
+        "%41",
+        "a,b",
+    ] {
+        client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(client.response().status, 200, "{host:?}");
+    }
+}
+
+/// Nothing else says where the body ends (RFC 9112, section 6.3).
+#[test]
+fn a_transfer_encoding_that_does_not_end_in_chunked_is_a_400() {
+    let server = server();
+    for bad in [
+        "gzip",
+        "identity",
+        "chunked, gzip",
+        "chunked;a=b",
+        "chunked, chunked",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "chunked\r\nTransfer-Encoding: gzip",
+        "",
+    ] {
+        let head = format!("POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {bad}\r\n\r\n");
+        assert_refused(&server, head, 400);
+    }
+}
+
+#[test]
+fn a_target_of_more_than_8_kib_is_a_414() {
+    let server = server();
+    let target = |length: usize| "/".repeat(length);
+    for (length, rest) in [
+        (8193, " HTTP/1.1\r\nHost: t\r\n\r\n".to_owned()),
+        // The head is too large as well, or not even the target has an end.
+        (
+            8193,
+            format!(" HTTP/1.1\r\nHost: t\r\nX: {}", "x".repeat(16 * 1024)),
+        ),
+        (16 * 1024, String::new()),
+    ] {
+        assert_refused(&server, format!("GET {}{rest}", target(length)), 414);
+    }
+    let mut client = server.connect();
+    assert_eq!(client.get(&target(8192)).status, 404);
+}
+
 #[test]
 fn a_bad_line_is_refused_before_the_head_is_whole() {
     assert_refused(&server(), "GARBAGE\r\n", 400);
@@ -55,11 +127,10 @@ fn a_bad_line_is_refused_before_the_head_is_whole() {
 fn other_versions_and_encodings_are_refused_by_name() {
     let server = server();
     assert_refused(&server, "GET / HTTP/2.0\r\nHost: t\r\n\r\n", 505);
-    assert_refused(
-        &server,
-        "GET / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: gzip\r\n\r\n",
-        501,
-    );
+    for encoding in ["gzip, chunked", "gzip\r\nTransfer-Encoding: chunked"] {
+        let head = format!("GET / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {encoding}\r\n\r\n");
+        assert_refused(&server, head, 501);
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ mod connection;
 mod counts;
 #[path = "../../../crates/evcore/examples/httpd/figures.rs"]
 mod figures;
+#[path = "../../../crates/evcore/examples/httpd/host.rs"]
+mod host;
 #[path = "../../../crates/evcore/examples/httpd/log.rs"]
 mod log;
 #[path = "../../../crates/evcore/examples/httpd/options.rs"]

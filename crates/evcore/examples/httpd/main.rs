@@ -11,7 +11,7 @@
 //! - `server`: what it serves: the loop, and the table of connections;
 //! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
 //!   `sending` are its two halves;
-//! - `request`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
+//! - `request`, `host`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
 //! - `site`: what all connections of a worker share; `bodies`: the memory that their requests hold;
 //! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of
 //!   themselves;
@@ -30,6 +30,7 @@ mod connection;
 mod counts;
 mod descriptors;
 mod figures;
+mod host;
 mod listeners;
 mod log;
 mod master;

@@ -1,15 +1,19 @@
 //! A request's head, from bytes.
 
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 
 use crate::{
     body::Framing,
+    host::is_host,
     response::Status,
     route::{Route, route},
 };
 
 /// The most bytes of a head: request line, headers and the empty line.
 pub const MOST_HEAD_BYTES: usize = 16 * 1024;
+
+/// The most bytes of a request's target.
+const MOST_TARGET_BYTES: usize = 8 * 1024;
 
 /// The most header lines.
 const MOST_HEADERS: usize = 100;
@@ -66,17 +70,29 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         &mut headers,
     );
     match parsed {
+        Ok(httparse::Status::Partial) if bytes.len() < MOST_HEAD_BYTES => Parsed::Partial,
+        Ok(_) if target_is_too_long(&head, bytes) => Parsed::Refused(Status::TargetTooLong),
         Ok(httparse::Status::Complete(length)) if length <= MOST_HEAD_BYTES => {
             match understand(&head) {
                 Ok(request) => Parsed::Complete(request, length),
                 Err(status) => Parsed::Refused(status),
             }
         }
-        Ok(httparse::Status::Partial) if bytes.len() < MOST_HEAD_BYTES => Parsed::Partial,
         Ok(_) | Err(httparse::Error::TooManyHeaders) => Parsed::Refused(Status::HeadTooLarge),
         Err(httparse::Error::Version) => Parsed::Refused(Status::VersionNotSupported),
         Err(_) => Parsed::Refused(Status::BadRequest),
     }
+}
+
+/// Of a head that is complete, or has become too large.
+fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
+    let length = match (head.path, head.method) {
+        (Some(target), _) => target.len(),
+        // It has no end yet.
+        (None, Some(method)) => bytes.len() - method.len() - 1,
+        (None, None) => 0,
+    };
+    length > MOST_TARGET_BYTES
 }
 
 fn understand(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
@@ -115,7 +131,43 @@ struct Headers {
     keep_alive: bool,
     expects_continue: bool,
     length: Option<u64>,
-    chunked: bool,
+    codings: Codings,
+}
+
+/// The transfer codings of all `Transfer-Encoding` lines, which are one list.
+#[derive(Default)]
+struct Codings {
+    are_there: bool,
+    ends_in_chunked: bool,
+    /// Chunked, before the last.
+    has_chunked_within: bool,
+    has_others: bool,
+}
+
+impl Codings {
+    fn take(&mut self, value: &[u8]) {
+        self.are_there = true;
+        for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            if coding.is_empty() {
+                continue;
+            }
+            self.has_chunked_within |= self.ends_in_chunked;
+            self.ends_in_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.has_others |= !self.ends_in_chunked;
+        }
+    }
+
+    /// Whether the body is in chunks (RFC 9112, section 6.3).
+    fn are_chunked(&self) -> Result<bool, Status> {
+        if self.are_there && (!self.ends_in_chunked || self.has_chunked_within) {
+            // Nobody can know where the body ends.
+            Err(Status::BadRequest)
+        } else if self.has_others {
+            Err(Status::NotImplemented)
+        } else {
+            Ok(self.are_there)
+        }
+    }
 }
 
 impl Headers {
@@ -130,7 +182,12 @@ impl Headers {
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), Status> {
         // The length tells most headers apart before a letter is looked at.
         match name.len() {
-            4 if name.eq_ignore_ascii_case("host") => self.hosts += 1,
+            4 if name.eq_ignore_ascii_case("host") => {
+                self.hosts += 1;
+                if !is_host(value) {
+                    return Err(Status::BadRequest);
+                }
+            }
             6 if name.eq_ignore_ascii_case("expect") => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
             }
@@ -148,12 +205,7 @@ impl Headers {
                 }
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                if !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(Status::NotImplemented);
-                }
-                if mem::replace(&mut self.chunked, true) {
-                    return Err(Status::BadRequest);
-                }
+                self.codings.take(value);
             }
             _ => {}
         }
@@ -162,7 +214,7 @@ impl Headers {
 
     /// How the body is delimited (RFC 9112, section 6).
     fn framing(&self, version: Version) -> Result<Framing, Status> {
-        match (self.chunked, self.length) {
+        match (self.codings.are_chunked()?, self.length) {
             (true, Some(_)) => Err(Status::BadRequest),
             (true, None) if version == Version::Http10 => Err(Status::BadRequest),
             (true, None) => Ok(Framing::Chunked),

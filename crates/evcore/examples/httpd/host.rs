@@ -1,0 +1,137 @@
+//! Whether the value of `Host` is one: `uri-host [ ":" port ]` (RFC 9110, section 7.2).
+
+use std::net::Ipv6Addr;
+
+/// Whether it is a name, an address or nothing, and then perhaps a port (RFC 3986, section 3.2.2).
+pub fn is_host(value: &[u8]) -> bool {
+    let (host_is_valid, port) = match value.strip_prefix(b"[") {
+        Some(rest) => {
+            let end = position(rest, b']');
+            // Behind a bracket that is not closed there is not even an empty port.
+            let port = rest.get(end + 1..);
+            (port.is_some() && is_ip_literal(&rest[..end]), port)
+        }
+        None => {
+            let end = position(value, b':');
+            (is_name(&value[..end]), value.get(end..))
+        }
+    };
+    host_is_valid && port.is_some_and(is_port)
+}
+
+/// Where the byte is, or behind the last one.
+fn position(bytes: &[u8], wanted: u8) -> usize {
+    let found = bytes.iter().position(|byte| *byte == wanted);
+    found.unwrap_or(bytes.len())
+}
+
+/// Nothing, or digits behind a colon.
+fn is_port(bytes: &[u8]) -> bool {
+    match bytes.split_first() {
+        None => true,
+        Some((first, digits)) => *first == b':' && digits.iter().all(u8::is_ascii_digit),
+    }
+}
+
+/// What is in brackets: an address of IPv6, or of a version that is yet to come.
+fn is_ip_literal(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    text.parse::<Ipv6Addr>().is_ok() || text.strip_prefix(['v', 'V']).is_some_and(is_future_address)
+}
+
+fn is_future_address(text: &str) -> bool {
+    let Some((version, address)) = text.split_once('.') else {
+        return false;
+    };
+    let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut bytes = address.bytes();
+    is_version && !address.is_empty() && bytes.all(|byte| is_plain(byte) || byte == b':')
+}
+
+/// `reg-name`, of which an IPv4 address is one.
+fn is_name(mut bytes: &[u8]) -> bool {
+    loop {
+        bytes = match bytes {
+            [] => return true,
+            [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
+                rest
+            }
+            [byte, rest @ ..] if is_plain(*byte) => rest,
+            _ => return false,
+        }
+    }
+}
+
+/// Unreserved, or a delimiter of parts.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_are_hosts_with_or_without_a_port() {
+        for host in [
+            "",
+            "a",
+            "example.com",
+            "EXAMPLE.com.",
+            "a_b-c~d",
+            "a%20b",
+            "a,b",
+            "127.0.0.1",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "[v1.a:b]",
+        ] {
+            for port in ["", ":", ":80", ":99999"] {
+                let value = format!("{host}{port}");
+                assert!(is_host(value.as_bytes()), "{value:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_name_has_makes_it_no_host() {
+        for value in [
+            "a b",
+            "a/b",
+            "a, b",
+            "a\tb",
+            "a?b",
+            "a#b",
+            "a@b",
+            "a\\b",
+            "a\"b",
+            "<a>",
+            "a|b",
+            "a%2",
+            "a%zz",
+            "%",
+            "a:b",
+            "a:80:80",
+            "a:-1",
+            "::1",
+            "[::1",
+            "[",
+            "[]",
+            "[a]",
+            "::1]",
+            "[::1]a",
+            "[::1]80",
+            "[::1%eth0]",
+            "[v.a]",
+            "[v1.]",
+            "[1.a]",
+            "a[::1]",
+            "\u{e4}",
+        ] {
+            assert!(!is_host(value.as_bytes()), "{value:?}");
+        }
+        assert!(!is_host(b"\xff") && !is_host(b"[\xff]"));
+    }
+}
