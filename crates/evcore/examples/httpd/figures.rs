@@ -114,7 +114,9 @@ impl Keeper {
             (&mut self.figures.turn, histograms.turn_ns()),
         ] {
             spread.max_ns = histogram.max();
-            if look_through {
+            // The first values are not to wait for their second.
+            let has_first = spread.mean_ns == 0 && spread.max_ns > 0;
+            if look_through || has_first {
                 spread.look_through(histogram);
             }
         }
@@ -140,7 +142,8 @@ impl Spread {
             clippy::cast_sign_loss,
             reason = "a mean of nanoseconds, none of them negative"
         )]
-        let mean_ns = histogram.mean() as u64;
+        // Rounded up: it is 0 only where all values are.
+        let mean_ns = histogram.mean().ceil() as u64;
         self.mean_ns = mean_ns;
         self.p99_ns = histogram.quantile(0.99);
     }
@@ -148,12 +151,43 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
+    use evcore::clock::{Clock, ManualSource};
+
     use super::*;
 
     #[test]
     fn figures_are_read_as_they_were_written() {
         let words = std::array::from_fn(|at| at as u64 + 1);
         assert_eq!(Figures::from_words(words).to_words(), words);
+    }
+
+    #[test]
+    fn in_the_first_second_no_mean_is_0_beside_a_maximum() {
+        let time = ManualSource::new();
+        let clock = Clock::with_source(time.clone());
+        let mut ev = EventLoop::builder().clock(clock).build().expect("a loop");
+        let mut keeper = Keeper::new(0);
+        let Spread {
+            mean_ns, max_ns, ..
+        } = keeper.figures(&ev).turn;
+        assert_eq!((mean_ns, max_ns), (0, 0), "there was no turn");
+        let turn_of = |time_taken, ev: &mut EventLoop| {
+            // The second ends the first.
+            ev.collect(Some(Duration::ZERO)).expect("it waits");
+            time.advance(time_taken);
+            ev.collect(Some(Duration::ZERO)).expect("it waits");
+        };
+        turn_of(Duration::from_millis(5), &mut ev);
+        let first = keeper.figures(&ev).turn;
+        assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
+        // From then on, once a second is enough.
+        turn_of(Duration::from_millis(50), &mut ev);
+        let second = keeper.figures(&ev).turn;
+        assert_eq!(
+            (second.mean_ns, second.p99_ns),
+            (first.mean_ns, first.p99_ns)
+        );
+        assert!(second.max_ns > first.max_ns);
     }
 
     #[test]
