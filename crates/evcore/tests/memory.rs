@@ -226,11 +226,7 @@ fn numbers() -> impl Iterator<Item = u32> {
 }
 
 /// What each connection takes, rounded down.
-fn bytes_each(
-    mut ev: EventLoop,
-    connections: u32,
-    fd: impl Fn(u32) -> Number,
-) -> usize {
+fn bytes_each(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Number) -> usize {
     let before = bytes_in_use();
     let mut conns = Connections::new();
     fill(&mut ev, &mut conns, connections, fd);

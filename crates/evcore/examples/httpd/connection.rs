@@ -6,7 +6,7 @@
 
 use std::{io, mem, net::IpAddr, time::Duration};
 
-use evcore::{EventLoop, Listen, Listener, Ready, Side, Token, Wire};
+use evcore::{EventLoop, Listen, Listener, Ready, Timer, Token, Wire};
 
 use crate::{
     body::BodyReader,
@@ -131,7 +131,7 @@ impl<S: Wire> Connection<S> {
         visit.ev.set_idle(visit.token);
         visit
             .ev
-            .arm(visit.token, Side::Read, visit.site.limits.header);
+            .arm(visit.token, Timer::READ, visit.site.limits.header);
         visit.site.counts.connection_begins();
         Self {
             stream,
@@ -168,11 +168,11 @@ impl<S: Wire> Connection<S> {
     }
 
     /// A timer has expired.
-    pub fn expired(&mut self, side: Side, visit: &mut Visit<'_, impl Listen>) -> Fate {
-        match (side, &self.state, self.read_timer) {
+    pub fn expired(&mut self, timer: Timer, visit: &mut Visit<'_, impl Listen>) -> Fate {
+        match (timer, &self.state, self.read_timer) {
             // Only one that has begun: before, the same timer watches over what is sent first.
             (
-                Side::Write,
+                Timer::WRITE,
                 State::Sleeping {
                     request,
                     rest: Sleep::Begun,
@@ -183,11 +183,11 @@ impl<S: Wire> Connection<S> {
                 visit.site.answer_sleeper(&request, visit.ev.clock());
                 self.answered(&request, visit);
             }
-            (Side::Read, _, ReadTimer::Header | ReadTimer::Body) => {
+            (Timer::READ, _, ReadTimer::Header | ReadTimer::Body) => {
                 self.refuse(Status::RequestTimeout, visit);
             }
-            (Side::Read, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, visit),
-            (Side::Read, _, ReadTimer::LastRequest) => {
+            (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, visit),
+            (Timer::READ, _, ReadTimer::LastRequest) => {
                 return self.look_once_more(visit).unwrap_or(Fate::Ends);
             }
             // It does not take what it asked for, has nothing to ask, or lingers too long.
@@ -247,11 +247,10 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The end: its place in the counts is free, and so is the room of its bodies.
-    pub fn end(mut self, token: Token, site: &mut Site) -> S {
+    pub fn end(&mut self, token: Token, site: &mut Site) {
         self.leave_body(token, site);
         site.bodies.give_back(self.room);
         site.counts.connection_ends(self.doing);
-        self.stream
     }
 
     /// Sends, serves and reads for as long as there is something to do, and leaves all in order.
@@ -289,7 +288,7 @@ impl<S: Wire> Connection<S> {
         match &mut self.state {
             State::Sleeping { rest, .. } => {
                 if let Sleep::NotBegun(time) = mem::replace(rest, Sleep::Begun) {
-                    visit.ev.arm(visit.token, Side::Write, time);
+                    visit.ev.arm(visit.token, Timer::WRITE, time);
                 }
                 Ok(Progress::Waits)
             }
@@ -347,7 +346,7 @@ impl<S: Wire> Connection<S> {
         let limits = &visit.site.limits;
         let time = match self.read_timer {
             ReadTimer::None => {
-                visit.ev.disarm(visit.token, Side::Read);
+                visit.ev.disarm(visit.token, Timer::READ);
                 return;
             }
             ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
@@ -355,7 +354,7 @@ impl<S: Wire> Connection<S> {
             ReadTimer::Linger => LINGER,
             ReadTimer::LastRequest => LAST_REQUEST_GRACE,
         };
-        visit.ev.arm(visit.token, Side::Read, time);
+        visit.ev.arm(visit.token, Timer::READ, time);
     }
 
     fn is_idle(&self) -> bool {

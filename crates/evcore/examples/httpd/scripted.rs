@@ -3,13 +3,12 @@
 use std::{
     cell::RefCell,
     io::{self, ErrorKind},
-    num::NonZeroU32,
     os::unix::net::UnixDatagram,
     time::Duration,
 };
 
 use evcore::{
-    Address, EventLoop, Interest, Mode, Ready, Side, Step, Token, Wire,
+    Address, EventLoop, Interest, Mode, Ready, Step, Timer, Token, Wire,
     balancer::Board,
     clock::{Clock, ManualSource},
 };
@@ -24,7 +23,7 @@ use crate::{
     site::Site,
 };
 
-/// The client's side.
+/// The client's timer.
 #[derive(Debug, Default)]
 struct Script {
     /// Sent, and not yet read by the server.
@@ -35,7 +34,7 @@ struct Script {
     taken: Vec<u8>,
 }
 
-/// The stream that the client's side is behind.
+/// The stream that the client's timer is behind.
 #[derive(Debug, Default)]
 struct Scripted(RefCell<Script>);
 
@@ -97,11 +96,10 @@ impl Stage {
         let time = ManualSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
-        let token = Token::new(0, NonZeroU32::MIN);
         // Never readable: the tests say what is. But watched, for only then it can be idle.
         let socket = UnixDatagram::unbound().expect("a descriptor");
-        ev.add(token, &socket, Interest::READ, Mode::Edge)
-            .expect("the first");
+        let added = ev.add(&socket, Interest::READ, Mode::Edge);
+        let token = added.expect("the first");
         let board = Board::shared(1).expect("a page");
         let sheet = FigureSheet::shared(1).expect("a page");
         let options = Options {
@@ -148,7 +146,7 @@ impl Stage {
         }
     }
 
-    /// The client ends its side.
+    /// The client ends its timer.
     fn ends(&mut self) {
         if let Some(wire) = self.wire() {
             wire.has_ended = true;
@@ -193,17 +191,17 @@ impl Stage {
             .collect(Some(Duration::ZERO))
             .expect("the poller waits");
         while let Some(step) = self.ev.next_step() {
-            if let Step::Expired(_, side) = step {
-                self.visit(|connection, visit| connection.expired(side, visit));
+            if let Step::Expired(_, timer) = step {
+                self.visit(|connection, visit| connection.expired(timer, visit));
             }
         }
     }
 
     /// The time of a timer comes, if it is armed.
-    fn expires(&mut self, side: Side) -> bool {
-        let armed = self.ev.disarm(self.token, side);
+    fn expires(&mut self, timer: Timer) -> bool {
+        let armed = self.ev.disarm(self.token, timer);
         if armed {
-            self.visit(|connection, visit| connection.expired(side, visit));
+            self.visit(|connection, visit| connection.expired(timer, visit));
         }
         armed
     }
@@ -227,7 +225,7 @@ impl Stage {
             token: self.token,
         };
         if call(connection, &mut visit) == Fate::Ends {
-            let connection = self.connection.take().expect("just called");
+            let mut connection = self.connection.take().expect("just called");
             connection.end(self.token, &mut self.site);
             self.ev.close(self.token);
         }
@@ -287,7 +285,7 @@ fn a_client_that_takes_nothing_is_left_although_it_asked_for_a_sleep() {
     let mut stage = Stage::new();
     stage.takes(1);
     stage.sends(&(get("/") + &get("/sleep/1000")));
-    assert!(stage.expires(Side::Write));
+    assert!(stage.expires(Timer::WRITE));
     assert!(stage.connection.is_none());
 }
 
@@ -296,8 +294,8 @@ fn a_sleep_begins_when_what_came_before_it_is_sent() {
     let mut stage = Stage::new();
     stage.sends(&(get("/") + &get("/sleep/1000")));
     stage.takes(usize::MAX / 2);
-    assert!(!stage.expires(Side::Read), "a sleeper is not idle");
-    assert!(stage.expires(Side::Write));
+    assert!(!stage.expires(Timer::READ), "a sleeper is not idle");
+    assert!(stage.expires(Timer::WRITE));
     let wire = stage.wire().expect("kept alive");
     assert!(wire.taken.ends_with(b"slept\n"));
 }
@@ -349,7 +347,7 @@ fn who_has_not_asked_when_the_worker_stops_may_do_so_once() {
     assert!(stage.connection.is_none());
     let mut silent = Stage::new();
     silent.closes(true);
-    assert!(silent.expires(Side::Read));
+    assert!(silent.expires(Timer::READ));
     assert!(silent.connection.is_none(), "it is not told anything");
 }
 
@@ -462,7 +460,7 @@ fn a_body_that_ends_in_whatever_way_gives_its_room_back() {
     type End = fn(&mut Stage);
     let ends: [End; 3] = [
         Stage::ends,
-        |stage| assert!(stage.expires(Side::Read)),
+        |stage| assert!(stage.expires(Timer::READ)),
         |stage| stage.sends("no chunk"),
     ];
     for (others, end) in [0, BODIES].into_iter().zip([ends, ends]) {
@@ -473,7 +471,7 @@ fn a_body_that_ends_in_whatever_way_gives_its_room_back() {
             stage.sends(&post(3).replace("Content-Length: 3", "Transfer-Encoding: chunked"));
             end(&mut stage);
             // Lingering, if it was refused.
-            stage.expires(Side::Read);
+            stage.expires(Timer::READ);
             stage.others_hold(0);
             stage.ends();
             assert!(stage.connection.is_none());
@@ -487,7 +485,7 @@ enum Act {
     Sends(String),
     Takes(usize),
     Ends,
-    Expires(Side),
+    Expires(Timer),
     /// By the loop, which stops or not.
     Closes(bool),
     /// Of the room for bodies.
@@ -540,12 +538,12 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         text.truncate(cut);
         Act::Sends(text)
     });
-    let side = prop_oneof![Just(Side::Read), Just(Side::Write)];
+    let timer = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
     let act = prop_oneof![
         8 => sends,
         4 => (0..300_000usize).prop_map(Act::Takes),
         2 => Just(Act::Takes(100_000_000)),
-        3 => side.prop_map(Act::Expires),
+        3 => timer.prop_map(Act::Expires),
         1 => Just(Act::Ends),
         1 => any::<bool>().prop_map(Act::Closes),
         2 => (0..=BODIES).prop_map(Act::OthersHold),
@@ -563,8 +561,8 @@ proptest! {
                 Act::Sends(text) => stage.sends(&text),
                 Act::Takes(n) => stage.takes(n),
                 Act::Ends => stage.ends(),
-                Act::Expires(side) => {
-                    stage.expires(side);
+                Act::Expires(timer) => {
+                    stage.expires(timer);
                 }
                 Act::Closes(stopping) => stage.closes(stopping),
                 Act::OthersHold(room) => stage.others_hold(room),

@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use evcore::{Interest, Listen, Side, Wire};
+use evcore::{Interest, Listen, Timer, Wire};
 
 use crate::{
     connection::{Connection, Progress, State, Visit},
@@ -62,7 +62,7 @@ impl<S: Wire> Connection<S> {
             visit.site.bodies.give_back(mem::take(&mut self.room));
         }
         if mem::take(&mut self.send_timed) {
-            visit.ev.disarm(visit.token, Side::Write);
+            visit.ev.disarm(visit.token, Timer::WRITE);
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ impl<S: Wire> Connection<S> {
             self.send_timed = true;
             visit
                 .ev
-                .arm(visit.token, Side::Write, visit.site.limits.send);
+                .arm(visit.token, Timer::WRITE, visit.site.limits.send);
         }
     }
 

@@ -1,10 +1,10 @@
 //! What a worker serves: the loop, and the table of connections.
 
-use std::{io, num::NonZeroU32, time::Duration};
+use std::{io, time::Duration};
 
 use evcore::{
-    Accepted, EventLoop, Interest, Listen, Listener, Mode, Ready, Side, Stats, Step, Table, Token,
-    Wire,
+    Accepted, Connections, EventLoop, Interest, Listen, Listener, Mode, Ready, Stats, Step, Timer,
+    Token, Wire,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Server<L: Listen<Stream: Wire> = Listener> {
     pub ev: EventLoop<L>,
-    connections: Table<Connection<L::Stream>>,
+    connections: Connections<Connection<L::Stream>>,
     site: Site,
     options: Options,
     figures: Keeper,
@@ -46,7 +46,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     /// Over a loop, as the worker of this index.
     pub fn new(ev: EventLoop<L>, index: usize, counts: Counts, options: Options) -> Self {
         let mut server = Self {
-            connections: Table::bounded(options.connections),
+            connections: Connections::new(),
             site: Site::new(&options, index, counts),
             figures: Keeper::new(index),
             flush: None,
@@ -61,9 +61,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
 
     /// With a log of what is answered.
     pub fn with_access_log(mut self, log: AccessLog) -> evcore::Result<Self> {
-        // Behind those that the table gives out.
-        let token = Token::new(self.options.connections, NonZeroU32::MIN);
-        self.ev.begin(token)?;
+        let token = self.ev.add_unwatched()?;
         // Who stops flushes in any case.
         self.ev.set_cancelable(token);
         self.flush = Some(Flush {
@@ -103,8 +101,8 @@ impl<L: Listen<Stream: Wire>> Server<L> {
             }
             Step::Accepted(new) => self.welcome(new),
             Step::Expired(token, _) if self.is_flush(token) => self.flush_now(),
-            Step::Expired(token, side) => {
-                self.visit(token, |connection, visit| connection.expired(side, visit));
+            Step::Expired(token, timer) => {
+                self.visit(token, |connection, visit| connection.expired(timer, visit));
             }
             // A signal, which is looked at before every turn.
             Step::Woken => {}
@@ -125,7 +123,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
             return;
         };
         if log.is_waiting() && !flush.is_armed {
-            flush.is_armed = self.ev.arm(flush.token, Side::Write, FLUSH_AFTER);
+            flush.is_armed = self.ev.arm(flush.token, Timer::WRITE, FLUSH_AFTER);
         }
     }
 
@@ -172,28 +170,24 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     }
 
     fn end(&mut self, token: Token) {
-        if let Some(connection) = self.connections.remove(token) {
-            self.ev
-                .close_fd(token, connection.end(token, &mut self.site));
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.end(token, &mut self.site);
+            self.connections.close(&mut self.ev, token);
         }
     }
 
     fn welcome(&mut self, new: Accepted<L::Stream>) {
-        // The loop accepts no more than there are places for.
-        let Some(place) = self.connections.vacant_entry() else {
-            return self.site.counts.connection_refused();
-        };
-        let token = place.token();
         // One registration for life: both sides, told of changes only.
-        match self.ev.add(token, &new.stream, Interest::BOTH, Mode::Edge) {
-            Ok(()) => {
+        match self.ev.add(&new.stream, Interest::BOTH, Mode::Edge) {
+            Ok(token) => {
                 let mut visit = Visit {
                     ev: &mut self.ev,
                     site: &mut self.site,
                     token,
                 };
                 let peer = new.peer.tcp().map(|peer| peer.ip());
-                place.insert(Connection::new(new.stream, peer, &mut visit));
+                let connection = Connection::new(new.stream, peer, &mut visit);
+                self.connections.insert(token, connection);
             }
             Err(error) => {
                 self.site.counts.connection_refused();

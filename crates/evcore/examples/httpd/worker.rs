@@ -134,8 +134,8 @@ fn configured(options: &Options) -> Builder {
     builder = match options.timers {
         // Over a wheel: what the loop does by itself.
         Timers::Wheel => builder,
-        Timers::Tree => builder.timers(NeverEarly::new(TimerTree::new())),
-        Timers::Heap => builder.timers(NeverEarly::new(TimerHeap::new())),
+        Timers::Tree => builder.timer_queue(NeverEarly::new(TimerTree::new())),
+        Timers::Heap => builder.timer_queue(NeverEarly::new(TimerHeap::new())),
     };
     if let Some(kind) = options.poller {
         builder = builder.poller(kind);

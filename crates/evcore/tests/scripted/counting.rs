@@ -134,11 +134,11 @@ fn a_wait_without_a_timeout_that_brings_nothing_is_counted() {
     stage.turn();
     stage.script.interrupt();
     stage.turn();
-    stage.arm_ms(token, Side::Read, 5);
+    stage.arm_ms(token, Timer::READ, 5);
     stage.turn();
     assert_eq!(stage.ev.stats().empty_waits, 0);
 
-    assert!(stage.ev.disarm(token, Side::Read));
+    assert!(stage.ev.disarm(token, Timer::READ));
     stage.turn();
     assert_eq!(stage.ev.stats().empty_waits, 1);
     assert_eq!(stage.script.timeouts().last(), Some(&None));
