@@ -3,3 +3,4 @@
 mod deaths;
 mod reloads;
 mod stops;
+mod upgrades;

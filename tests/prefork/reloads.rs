@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::deaths::{RaiseOnDrop, Stop};
 
 /// A client after another, until the end: each is served, or the test fails.
-fn visit(address: SocketAddr, stop: &Stop) -> u32 {
+pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
     while !stop.is_raised() {
         let mut client = Client::try_connect(address).expect("nobody is refused");
@@ -256,7 +256,7 @@ fn upgrade(server: &Server, pid_file: &Path) -> KilledOnDrop {
     KilledOnDrop(new.expect("just found"))
 }
 
-fn pid_in(file: &Path) -> Option<u32> {
+pub(crate) fn pid_in(file: &Path) -> Option<u32> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
@@ -329,7 +329,7 @@ fn a_server_that_ends_leaves_a_pid_file_that_is_not_its_own() {
 }
 
 /// A process that nobody else would end if the test failed; 0: it has ended.
-struct KilledOnDrop(u32);
+pub(crate) struct KilledOnDrop(pub(crate) u32);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {

@@ -1,0 +1,68 @@
+//! USR2 and QUIT: a new binary for the old one, while clients come without a pause.
+//!
+//! A connection a request: what a QUIT means for one that is kept alive is another matter, and none
+//! of a new binary's.
+
+use std::thread;
+
+use evcore_tests::{Client, Scratch, Server, eventually, signal_to};
+use rustix::process::Signal;
+
+use crate::{
+    deaths::{RaiseOnDrop, Stop},
+    reloads::{KilledOnDrop, pid_in, visit},
+};
+
+const UPGRADES: usize = 5;
+
+const POLICIES: [&str; 5] = ["least-loaded", "mutex", "exclusive", "off", "reuseport"];
+
+#[test]
+fn upgrades_refuse_and_reset_nobody() {
+    for policy in POLICIES {
+        upgrades_under(policy);
+    }
+}
+
+fn upgrades_under(policy: &str) {
+    let directory = Scratch::new(&format!("upgrades-{policy}"));
+    let pid_file = directory.path().join("pid");
+    let path = pid_file.to_str().expect("a text");
+    let options = ["--workers", "2", "--accept", policy, "--pid", path];
+    let server = Server::start(&options);
+    let address = server.address();
+    let stop = Stop::default();
+    let mut master = KilledOnDrop(server.pid());
+    thread::scope(|scope| {
+        let raised_at_the_end = RaiseOnDrop(&stop);
+        let visitor = || scope.spawn(|| visit(address, &stop));
+        let clients = [visitor(), visitor(), visitor()];
+        for _ in 0..UPGRADES {
+            let old = master.0;
+            signal_to(old, Signal::USR2);
+            eventually("the new binary has written its id", || {
+                master.0 = pid_in(&pid_file).filter(|pid| *pid != old).unwrap_or(old);
+                master.0 != old
+            });
+            signal_to(old, Signal::QUIT);
+            // While it lives there is no other upgrade.
+            eventually("the old one has ended", || has_ended(old));
+            assert!(!clients.iter().any(|client| client.is_finished()));
+        }
+        drop(raised_at_the_end);
+        for client in clients {
+            assert!(client.join().expect("no client failed") > 0, "{policy}");
+        }
+    });
+    signal_to(master.0, Signal::QUIT);
+    eventually("the last one has ended", || {
+        Client::try_connect(address).is_err() && !pid_file.exists()
+    });
+    master.0 = 0;
+}
+
+/// Whether a process is no more, or nobody has asked yet how it ended.
+fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
