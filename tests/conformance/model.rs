@@ -6,7 +6,10 @@
 //! So `Level` and `Oneshot` are predicted to the
 //! bit, on every backend; of `Edge` the model says what must be reported and what may be.
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    mem,
+};
 
 use evcore_poller::{Interest, Kind, Mode, Ready};
 use proptest::prelude::*;
@@ -26,6 +29,9 @@ enum Step {
     Remove(u64),
     /// Removes by `forget`, closes both ends and opens a new pair, often under the same number.
     Replace(u64),
+    /// As `Replace`, but a duplicate stays open, so that epoll goes on to report it (where sockets
+    /// have duplicates).
+    LeaveBehind(u64),
     /// Drains until `WouldBlock` and rearms reading.
     RearmRead(u64),
     /// Fills until `WouldBlock` and rearms writing.
@@ -37,6 +43,8 @@ enum Step {
     PeerShutsDown(u64),
     /// One byte is read, if there is one.
     Read(u64),
+    /// The poller is woken.
+    Wake,
     Wait,
 }
 
@@ -56,12 +64,14 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (id.clone(), interest()).prop_map(|(id, i)| Step::Modify(id, i)),
         1 => id.clone().prop_map(Step::Remove),
         1 => id.clone().prop_map(Step::Replace),
+        1 => id.clone().prop_map(Step::LeaveBehind),
         2 => id.clone().prop_map(Step::RearmRead),
         2 => id.clone().prop_map(Step::RearmWrite),
         3 => id.clone().prop_map(Step::PeerWrites),
         2 => id.clone().prop_map(Step::PeerReads),
         1 => id.clone().prop_map(Step::PeerShutsDown),
         2 => id.prop_map(Step::Read),
+        2 => Just(Step::Wake),
         6 => Just(Step::Wait),
     ]
 }
@@ -85,6 +95,10 @@ struct Course {
     pairs: Vec<(Socket, Socket)>,
     asked: Vec<Option<Asked>>,
     generation: u64,
+    /// Duplicates of sockets that were replaced.
+    left_behind: Vec<Socket>,
+    /// The poller was woken since the last wait.
+    is_woken: bool,
 }
 
 /// A registration's place in the tables.
@@ -99,6 +113,8 @@ impl Course {
             stage,
             asked: (0..IDS).map(|_| None).collect(),
             generation: 0,
+            left_behind: Vec::new(),
+            is_woken: false,
         }
     }
 
@@ -111,11 +127,10 @@ impl Course {
                     self.stage.remove(asked.key);
                 }
             }
-            Step::Replace(id) => {
-                if let Some(asked) = self.asked[at(id)].take() {
-                    self.stage.poller.forget(asked.key).expect("registered");
-                }
-                self.pairs[at(id)] = self.stage.pair();
+            Step::Replace(id) => self.replace(id),
+            Step::LeaveBehind(id) => {
+                self.left_behind.extend(self.pairs[at(id)].0.duplicate());
+                self.replace(id);
             }
             Step::RearmRead(id) => {
                 if drain(&self.pairs[at(id)].0).1 == Drained::Empty {
@@ -138,6 +153,10 @@ impl Course {
             }
             Step::Read(id) => {
                 let _ = (&self.pairs[at(id)].0).read(&mut [0]);
+            }
+            Step::Wake => {
+                self.stage.poller.waker().wake();
+                self.is_woken = true;
             }
             Step::Wait => self.wait(),
         }
@@ -163,6 +182,13 @@ impl Course {
         });
     }
 
+    fn replace(&mut self, id: u64) {
+        if let Some(asked) = self.asked[at(id)].take() {
+            self.stage.poller.forget(asked.key).expect("registered");
+        }
+        self.pairs[at(id)] = self.stage.pair();
+    }
+
     fn modify(&mut self, id: u64, interest: Interest) {
         if let Some(asked) = &mut self.asked[at(id)] {
             self.stage.modify(asked.key, interest);
@@ -180,6 +206,9 @@ impl Course {
 
     fn wait(&mut self) {
         let trace = self.stage.now();
+        let is_woken = mem::take(&mut self.is_woken);
+        let name = &self.stage.name;
+        assert_eq!(self.stage.events.woken(), is_woken, "{name}: woken");
         let mut unexplained = trace.clone();
         for (asked, (near, _)) in self.asked.iter_mut().zip(&self.pairs) {
             let Some(asked) = asked else { continue };

@@ -18,6 +18,8 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
             "the_others_are_heard_after_the_silence",
             "a_one_shot_that_reported_is_silent_after_the_silence",
             "what_was_forgotten_and_lives_on_under_its_number_is_added_again",
+            "a_wake_that_was_seen_is_not_seen_again_after_the_silence",
+            "no_wake_is_lost_while_the_forgotten_are_silenced",
         ],
     ),
     (

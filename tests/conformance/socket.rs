@@ -26,6 +26,14 @@ impl Socket {
             Self::Simulated(stream) => stream.shutdown_write(),
         }
     }
+
+    /// Another descriptor of the same socket, where there is such a thing.
+    pub(crate) fn duplicate(&self) -> Option<Self> {
+        match self {
+            Self::Real(stream) => Some(Self::Real(stream.try_clone().expect("a duplicate"))),
+            Self::Simulated(_) => None,
+        }
+    }
 }
 
 impl Pollable for Socket {

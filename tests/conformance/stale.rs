@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     os::{fd::OwnedFd, unix::net::UnixStream},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -10,7 +11,7 @@ use evcore_poller::{Error, Interest, Mode};
 
 use crate::{
     kernel,
-    stage::{READABLE, Stage, WRITABLE},
+    stage::{PATIENCE, READABLE, Stage, WRITABLE},
 };
 
 crate::scenarios! {
@@ -23,6 +24,8 @@ crate::scenarios! {
     the_others_are_heard_after_the_silence,
     a_one_shot_that_reported_is_silent_after_the_silence,
     what_was_forgotten_and_lives_on_under_its_number_is_added_again,
+    a_wake_that_was_seen_is_not_seen_again_after_the_silence,
+    no_wake_is_lost_while_the_forgotten_are_silenced,
 }
 
 fn a_number_that_came_back_is_refused_until_its_old_key_is_gone(stage: &mut Stage) {
@@ -133,6 +136,49 @@ fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
     stage.modify(2, Interest::READ);
     stage.expect(&[(2, READABLE)]);
     stage.expect_nothing();
+}
+
+/// The counter of epoll's eventfd must not make a new set report a wake again.
+fn a_wake_that_was_seen_is_not_seen_again_after_the_silence(stage: &mut Stage) {
+    for _ in 0..3 {
+        stage.poller.waker().wake();
+        stage.now();
+        assert!(stage.events.woken(), "{}", stage.name);
+        let (far, _alive) = readable(stage);
+        stage.poller.forget(1).expect("registered");
+        drop(far);
+        let timeout = Duration::from_millis(5);
+        let start = stage.ground.time();
+        assert_eq!(stage.wait(Some(timeout)), [], "{}", stage.name);
+        assert!(!stage.events.woken(), "{}: nobody woke it", stage.name);
+        let waited = stage.ground.time() - start;
+        assert!(waited >= timeout, "{}: only {waited:?}", stage.name);
+    }
+}
+
+/// A thread notes and wakes, while each wait has something to be rid of.
+fn no_wake_is_lost_while_the_forgotten_are_silenced(stage: &mut Stage) {
+    const WAKES: u32 = 20_000;
+    let (noted, waker) = (AtomicU32::new(0), stage.poller.waker());
+    let (mut near, far) = kernel::pair();
+    near.write_all(b"a").expect("write");
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..WAKES {
+                // Relaxed: that it is seen after the wait is up to the waker.
+                noted.fetch_add(1, Ordering::Relaxed);
+                waker.wake();
+            }
+        });
+        while noted.load(Ordering::Relaxed) < WAKES {
+            let duplicate = far.try_clone().expect("a duplicate");
+            stage.add(&duplicate, 1, Interest::READ, Mode::Level);
+            stage.poller.forget(1).expect("registered");
+            drop(duplicate);
+            assert_eq!(stage.wait(Some(PATIENCE)), [], "{}", stage.name);
+            assert!(stage.events.woken(), "{}: a wake was lost", stage.name);
+        }
+    });
 }
 
 /// Closed, and opened again as a duplicate of itself: number and file are those of before.

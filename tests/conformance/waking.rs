@@ -13,6 +13,8 @@ crate::scenarios! {
     a_wake_and_events_come_together,
     a_buffer_of_one_starves_neither_wakes_nor_events,
     a_wake_that_is_seen_is_over,
+    a_wake_comes_with_the_first_wait_among_hundreds_of_events,
+    a_wake_comes_with_the_first_wait_beside_closed_descriptors,
     a_waker_outlives_its_poller;
     of kernels alone:
     eight_bytes_written_by_hand_wake_too,
@@ -80,6 +82,48 @@ fn a_wake_that_is_seen_is_over(stage: &mut Stage) {
         assert!(stage.events.woken(), "{}", stage.name);
         stage.now();
         assert!(!stage.events.woken(), "{}", stage.name);
+    }
+}
+
+/// A kernel that lists the waker behind all that is ready would come to it only after 100 waits.
+fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(stage: &mut Stage) {
+    let count = if stage.is_select() { 200 } else { 400 };
+    let crowd = stage.ground.crowd(count);
+    for (member, key) in crowd.members().into_iter().zip(0..) {
+        stage.add(member, key, Interest::WRITE, Mode::Level);
+    }
+    stage.events = Events::with_capacity(4);
+    let waker = stage.poller.waker();
+    for _ in 0..3 {
+        waker.wake();
+        stage.now();
+        assert!(stage.events.woken(), "{}: it comes late", stage.name);
+        // As many waits as it takes the kernel to go through the whole list.
+        for wait in 0..count / 4 + 2 {
+            assert_eq!(stage.now().len(), 4, "{}: all are ready", stage.name);
+            let again = stage.events.woken();
+            assert!(!again, "{}: seen again, wait {wait}", stage.name);
+        }
+    }
+}
+
+/// Each is reported once, as an error, or is silent; in either case the wake is not held up.
+fn a_wake_comes_with_the_first_wait_beside_closed_descriptors(stage: &mut Stage) {
+    let numbers = 10..14;
+    let lost: Vec<_> = numbers
+        .map(|nth| stage.ground.with_a_number_of_its_own(stage.pair().0, nth))
+        .collect();
+    for (lost, key) in lost.iter().zip(0..) {
+        stage.add(lost, key, Interest::READ, Mode::Level);
+    }
+    drop(lost);
+    stage.events = Events::with_capacity(1);
+    stage.poller.waker().wake();
+    stage.now();
+    assert!(stage.events.woken(), "{}: it comes late", stage.name);
+    for _ in 0..6 {
+        stage.now();
+        assert!(!stage.events.woken(), "{}: seen again", stage.name);
     }
 }
 

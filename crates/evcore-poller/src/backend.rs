@@ -165,6 +165,11 @@ pub trait Backend: fmt::Debug + Send {
         Ok(false)
     }
 
-    /// A handle that ends a wait from elsewhere, and is seen as [`Events::woken`].
+    /// A handle that ends a wait from elsewhere, which sets [`Events::woken`]. Asked for once.
+    ///
+    /// If it is a [`WakeChannel`](crate::WakeChannel)'s, the front drains that too: after a wait
+    /// that has not come to the waker, because more was ready than fits. An event of the channel
+    /// that a kernel had queued by then has nothing left to
+    /// [drain](crate::WakeChannel::drain), and is no wake.
     fn waker(&self) -> Waker;
 }

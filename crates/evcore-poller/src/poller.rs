@@ -50,6 +50,8 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 #[derive(Debug)]
 pub struct Poller {
     backend: Box<dyn Backend>,
+    /// The backend's own.
+    waker: Waker,
     registry: Registry,
     /// Keys of the changes that the kernel refused and that no wait has reported yet.
     // Invariant: each is registered.
@@ -94,6 +96,7 @@ impl Poller {
     pub fn from_backend(backend: Box<dyn Backend>) -> Self {
         let registry = Registry::new(backend.abilities());
         Self {
+            waker: backend.waker(),
             backend,
             registry,
             refused: Vec::new(),
@@ -241,10 +244,10 @@ impl Poller {
     /// Waits until something is ready, a [`Waker`] wakes, or `timeout` has passed (`None`: never),
     /// and fills `events`, which is emptied first. Returns how many there are.
     ///
-    /// One system call, plus one for each registration that was changed. A signal does not end it
-    /// (see [`see_signals`](Self::see_signals)). It never ends before its timeout (but where
-    /// something [forgotten](Self::forget) lives on, and there is no descriptor left to be rid of
-    /// it), and nothing that does not fit into `events` is lost.
+    /// One system call, plus one for each registration that was changed, and one if a waker woke it.
+    /// A signal does not end it (see [`see_signals`](Self::see_signals)). It never ends before its
+    /// timeout (but where something [forgotten](Self::forget) lives on, and there is no descriptor
+    /// left to be rid of it), and nothing that does not fit into `events` is lost.
     ///
     /// # Errors
     ///
@@ -267,6 +270,7 @@ impl Poller {
             // There is news already, so nothing is waited for. An error that would throw the news
             // away, and that lasts, is met again by the next wait.
             let _ = self.backend.wait(events, Some(Duration::ZERO));
+            self.note_wake(events);
             self.complete(events, refused);
         }
         Ok(events.len())
@@ -309,7 +313,7 @@ impl Poller {
     /// A handle that ends a wait from another thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
-        self.backend.waker()
+        self.waker.clone()
     }
 
     /// The backend's name: `epoll`.
@@ -401,11 +405,21 @@ impl Poller {
     #[inline]
     fn wait_once(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         self.backend.wait(events, timeout)?;
+        self.note_wake(events);
         let ghosts = self.complete(events, 0);
         if ghosts == 0 || !events.is_empty() || events.woken() {
             return Ok(());
         }
         self.end_haunting(events)
+    }
+
+    /// Notes a wake that the backend has not come to: a kernel reports what is ready in turn, so
+    /// where more is ready than fits into `events`, the waker may be behind all of it.
+    #[inline]
+    fn note_wake(&self, events: &mut Events) {
+        if !events.woken() && self.waker.take_pending() {
+            events.set_woken();
+        }
     }
 
     fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {

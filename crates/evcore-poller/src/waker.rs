@@ -1,6 +1,7 @@
 //! Ending a wait from another thread, or from a signal handler.
 //!
-//! A flag in front of the descriptor makes any number of wakes between two waits cost one write.
+//! A flag in front of the descriptor makes any number of wakes between two waits cost one write. The
+//! wait that reports them costs one read, and one that reports none a look at the flag.
 //! There is no message: what is to be done is told elsewhere, before the wake.
 
 use std::{
@@ -18,9 +19,10 @@ use crate::{
 
 /// Ends the wait of the [`Poller`](crate::Poller) it came from. Cheap to clone, fit for any thread.
 ///
-/// A wake that comes while nobody waits is kept for the next wait. Many wakes may be seen as one.
-/// What a thread did before it woke is visible after the wait that it ended. A waker may outlive
-/// its poller; it then wakes nobody.
+/// A wake that comes while nobody waits is kept for the next wait, which reports it whatever else
+/// is ready. Many wakes may be seen as one, and one is never seen twice. What a thread did before it
+/// woke is visible after the wait that it ended. A waker may outlive its poller; it then wakes
+/// nobody.
 ///
 /// ```
 /// # use evcore_poller::{Events, Poller};
@@ -69,10 +71,24 @@ impl Waker {
             By::Call(wake) => wake(),
         }
     }
+
+    /// Takes the wakes that no wait has reported yet, and returns whether there were any: those of
+    /// a descriptor alone. One relaxed load where there are none.
+    #[inline]
+    pub(crate) fn take_pending(&self) -> bool {
+        match &self.by {
+            By::Alarm(alarm) => alarm.is_raised() && alarm.take(),
+            // What it calls is the backend's own, and so is what it leaves there.
+            By::Call(_) => false,
+        }
+    }
 }
 
 /// The descriptor itself: eight bytes written to it, the number 1 in native order, wake the poller
 /// too, for code that can write and no more.
+///
+/// Such a wake ends the wait as any other does. But a wait that ends for other events may bring it
+/// late: where more is ready than fits into the buffer, the kernel reports the descriptor in turn.
 ///
 /// # Panics
 ///
@@ -114,8 +130,9 @@ impl fmt::Debug for By {
 ///
 /// let channel = WakeChannel::new()?;
 /// channel.waker().wake();
-/// // A backend now finds the channel readable, tells its caller, and says so:
-/// channel.drain();
+/// // A backend finds the channel readable. It drains it, and sets the wake of the wait's events:
+/// assert!(channel.drain());
+/// assert!(!channel.drain(), "a wake is reported once");
 /// # Ok::<(), evcore_poller::Error>(())
 /// ```
 #[derive(Debug)]
@@ -144,20 +161,22 @@ impl WakeChannel {
         }
     }
 
-    /// Takes what was written, so that a level-triggered watch falls silent; then lets the next
-    /// wake write again.
-    pub fn drain(&self) {
-        self.alarm.drain();
-    }
-
-    /// Lets the next wake write again. Enough where the watch is edge-triggered: an eventfd tells
-    /// of each write, whether the one before was read or not.
-    pub fn acknowledge(&self) {
-        self.alarm.acknowledge();
+    /// Takes what was written, so that the channel is not readable any more, and lets the next wake
+    /// write again. Returns whether anything was written: if not, there is no wake to report. The
+    /// [`Poller`](crate::Poller) may have found it before the kernel reported it.
+    ///
+    /// Costs one `read`.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "where the kernel has just looked, there is one"
+    )]
+    pub fn drain(&self) -> bool {
+        self.alarm.take()
     }
 }
 
-/// What to watch for readability.
+/// What to watch for readability. [`drain`](WakeChannel::drain) alone may read from it: whoever else
+/// does takes a wake from the poller, and all wakes after it.
 impl AsFd for WakeChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.alarm.bell().reading_end()
@@ -210,21 +229,20 @@ impl Descriptor {
 
 impl Bell for Descriptor {
     fn ring(&self) {
-        loop {
-            match rustix::io::write(&self.write, &1u64.to_ne_bytes()) {
-                Err(Errno::INTR) => {}
-                // The counter is full, which an edge-triggered watch that never reads it comes to
-                // after 2^64 - 2 wakes. (A full socket needs nothing more: it is readable.)
-                Err(Errno::AGAIN) if self.read.is_none() => self.silence(),
-                _ => return,
-            }
-        }
+        // A full counter, or a full socket, needs nothing more: it is readable.
+        while rustix::io::write(&self.write, &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 
-    fn silence(&self) {
+    fn silence(&self) -> bool {
         // An eventfd gives its eight bytes at once; a socket may hold more than the array does.
-        let mut bytes = [0; 64];
-        while rustix::io::read(self.reading_end(), &mut bytes).is_ok_and(|n| n == bytes.len()) {}
+        let (mut bytes, mut rung) = ([0; 64], false);
+        while let Ok(n) = rustix::io::read(self.reading_end(), &mut bytes) {
+            rung |= n > 0;
+            if n < bytes.len() {
+                break;
+            }
+        }
+        rung
     }
 }
 
@@ -250,20 +268,34 @@ mod tests {
             channel.waker().wake();
             channel.waker().wake();
             assert!(is_readable(&channel));
-            channel.drain();
+            assert!(channel.drain());
+            assert!(!channel.drain(), "once");
         }
     }
 
     #[test]
-    fn a_wake_before_the_acknowledgement_writes_nothing() {
+    fn wakes_before_a_drain_write_once() {
         let channel = WakeChannel::new().expect("a channel");
         channel.waker().wake();
+        // As if a wait had read it, and not lowered the flag yet.
         channel.alarm.bell().silence();
         channel.waker().wake();
         assert!(!is_readable(&channel), "the first wake is still pending");
-        channel.acknowledge();
+        channel.alarm.acknowledge();
         channel.waker().wake();
         assert!(is_readable(&channel));
+    }
+
+    #[test]
+    fn a_wake_that_has_not_written_yet_is_left_alone() {
+        let channel = WakeChannel::new().expect("a channel");
+        let waker = channel.waker();
+        waker.wake();
+        channel.alarm.bell().silence(); // as if its write were still to come
+        assert!(!waker.take_pending());
+        channel.alarm.bell().ring();
+        assert!(waker.take_pending());
+        assert!(!waker.take_pending(), "once");
     }
 
     #[test]
@@ -271,7 +303,7 @@ mod tests {
         let channel = WakeChannel::new().expect("a channel");
         rustix::io::write(channel.waker(), &1u64.to_ne_bytes()).expect("write");
         assert!(is_readable(&channel));
-        channel.drain();
+        assert!(channel.drain());
         assert!(!is_readable(&channel));
     }
 
@@ -281,9 +313,9 @@ mod tests {
         let channel = WakeChannel::new().expect("a channel");
         rustix::io::write(channel.waker(), &(u64::MAX - 1).to_ne_bytes()).expect("write");
         channel.waker().wake();
-        let mut count = [0; 8];
-        rustix::io::read(&channel, &mut count).expect("read");
-        assert_eq!(u64::from_ne_bytes(count), 1, "read, then written again");
+        assert!(is_readable(&channel) && channel.drain());
+        channel.waker().wake();
+        assert!(channel.drain(), "the next one is not lost either");
     }
 
     #[test]

@@ -24,67 +24,112 @@ use loom::{
     thread,
 };
 
-/// A descriptor: rung until a wait has seen it (edge-triggered), or until silenced (level).
+/// A descriptor, and the kernel's watch of it.
 #[derive(Default)]
 struct Descriptor {
-    rung: Mutex<bool>,
+    state: Mutex<State>,
     changed: Condvar,
     /// How often it was written to. The standard library's, so that it orders nothing else.
     writes: std::sync::atomic::AtomicUsize,
 }
 
+#[derive(Default)]
+struct State {
+    /// It is readable.
+    rung: bool,
+    /// A one-shot watch has an event that was not delivered yet, whether it is still true or not.
+    queued: bool,
+}
+
 impl Bell for Descriptor {
     fn ring(&self) {
         self.writes.fetch_add(1, Relaxed);
-        *self.rung.lock().unwrap() = true;
+        let mut state = self.state.lock().unwrap();
+        (state.rung, state.queued) = (true, true);
         self.changed.notify_one();
     }
 
-    fn silence(&self) {
-        *self.rung.lock().unwrap() = false;
+    fn silence(&self) -> bool {
+        std::mem::take(&mut self.state.lock().unwrap().rung)
     }
 }
 
 impl Descriptor {
-    fn wait(&self, triggered: Triggered) {
-        let mut rung = self.rung.lock().unwrap();
-        while !*rung {
-            rung = self.changed.wait(rung).unwrap();
+    fn wait(&self, watch: Watch) {
+        let mut state = self.state.lock().unwrap();
+        while !state.reports(watch) {
+            state = self.changed.wait(state).unwrap();
         }
-        if triggered == Triggered::Edge {
-            *rung = false;
+        state.queued = false;
+    }
+
+    /// Watches anew, which a one-shot watch needs after each event.
+    fn watch_again(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.queued = state.rung;
+    }
+}
+
+impl State {
+    fn reports(&self, watch: Watch) -> bool {
+        match watch {
+            Watch::Level => self.rung,
+            Watch::OneShot => self.queued,
         }
     }
 }
 
-/// What a watch reports: each write, or that something is there to be read.
+/// What a wait reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Triggered {
-    Edge,
+enum Watch {
+    /// That there is something to be read: epoll, kqueue, poll and select.
     Level,
+    /// That there was when the event was queued: event ports.
+    OneShot,
 }
 
-/// What a poller does when a wait has brought a wake-up.
-type Answer<W> = fn(&Alarm<W, Descriptor>);
+/// What a poller does to take a wake. Returns whether it has taken one.
+type Take<W> = fn(&Alarm<W, Descriptor>) -> bool;
 
-/// As epoll, which sees each write once.
-fn acknowledge<W: Word>(alarm: &Alarm<W, Descriptor>) {
-    alarm.acknowledge();
+/// What ships.
+fn take<W: Word>(alarm: &Alarm<W, Descriptor>) -> bool {
+    alarm.take()
 }
 
-/// As poll, which sees what is written until it is read.
-fn drain<W: Word>(alarm: &Alarm<W, Descriptor>) {
-    alarm.drain();
+/// What ships, for a wait that other events have ended: it looks at the flag first.
+fn take_early<W: Word>(alarm: &Alarm<W, Descriptor>) -> bool {
+    alarm.is_raised() && alarm.take()
 }
+
+/// What a poller does after waits that the waker has ended, and after those that it has not.
+struct Poller<W> {
+    watch: Watch,
+    woken: Take<W>,
+    not_woken: Take<W>,
+}
+
+impl<W: Word> Poller<W> {
+    fn with(watch: Watch) -> Self {
+        Self {
+            watch,
+            woken: take,
+            not_woken: take_early,
+        }
+    }
+}
+
+/// All interleavings, where that takes seconds; else those with so many preemptions.
+type Bound = Option<usize>;
 
 /// `threads` note and wake, `wakes` times each, and a poller waits until it has seen all.
-fn no_wake_up_is_lost<W>(threads: usize, wakes: usize, triggered: Triggered, answer: Answer<W>)
+fn no_wake_up_is_lost<W>(threads: usize, wakes: usize, preemptions: Bound, poller: Poller<W>)
 where
     W: Word + From<AtomicBool> + Send + Sync + 'static,
 {
     let mut model = loom::model::Builder::new();
-    // All interleavings where that takes seconds, else those with few enough preemptions.
-    model.preemption_bound = (threads * wakes > 3).then_some(3);
+    model.preemption_bound = preemptions;
+    let Poller { watch, .. } = poller;
+    let (woken, not_woken) = (poller.woken, poller.not_woken);
     model.check(move || {
         let word = W::from(AtomicBool::new(false));
         let alarm = Arc::new(Alarm::new(word, Descriptor::default()));
@@ -103,41 +148,65 @@ where
             })
             .collect();
 
-        let mut acknowledged = 0;
-        while notes.iter().any(|note| note.load(Relaxed) < wakes) {
-            alarm.bell().wait(triggered);
+        let mut taken = 0;
+        let mut take_by = |take: Take<W>| {
             let writes = alarm.bell().writes.load(Relaxed);
-            assert!(
-                writes <= acknowledged + 1,
-                "at most one write between two acknowledgements"
-            );
-            answer(&alarm);
-            acknowledged += 1;
+            assert!(writes <= taken + 1, "at most one write between two takes");
+            taken += usize::from(take(&alarm));
+            let writes = alarm.bell().writes.load(Relaxed);
+            assert!(taken <= writes, "a wake is taken once");
+        };
+        let is_missing = || notes.iter().any(|note| note.load(Relaxed) < wakes);
+        while is_missing() {
+            // A wait that other events end, and one that nothing but the waker ends.
+            take_by(not_woken);
+            if is_missing() {
+                alarm.bell().wait(watch);
+                take_by(woken);
+                if watch == Watch::OneShot {
+                    alarm.bell().watch_again();
+                }
+            }
         }
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
+
+        take_by(woken);
+        assert!(!alarm.is_raised(), "the next wake rings");
     });
 }
 
 #[test]
-fn a_thread_wakes_an_edge_triggered_poller() {
-    no_wake_up_is_lost::<Sound>(1, 3, Triggered::Edge, acknowledge);
-}
-
-#[test]
 fn a_thread_wakes_a_level_triggered_poller() {
-    no_wake_up_is_lost::<Sound>(1, 3, Triggered::Level, drain);
+    no_wake_up_is_lost::<Sound>(1, 2, None, Poller::with(Watch::Level));
+    no_wake_up_is_lost::<Sound>(1, 3, Some(4), Poller::with(Watch::Level));
 }
 
 #[test]
-fn two_threads_wake_an_edge_triggered_poller() {
-    no_wake_up_is_lost::<Sound>(2, 1, Triggered::Edge, acknowledge);
-    no_wake_up_is_lost::<Sound>(2, 2, Triggered::Edge, acknowledge);
+fn a_thread_wakes_a_poller_with_one_shot_events() {
+    no_wake_up_is_lost::<Sound>(1, 2, None, Poller::with(Watch::OneShot));
+    no_wake_up_is_lost::<Sound>(1, 3, Some(4), Poller::with(Watch::OneShot));
 }
 
 #[test]
 fn two_threads_wake_a_level_triggered_poller() {
-    no_wake_up_is_lost::<Sound>(2, 1, Triggered::Level, drain);
-    no_wake_up_is_lost::<Sound>(2, 2, Triggered::Level, drain);
+    no_wake_up_is_lost::<Sound>(2, 1, Some(4), Poller::with(Watch::Level));
+    no_wake_up_is_lost::<Sound>(2, 2, Some(3), Poller::with(Watch::Level));
+}
+
+#[test]
+fn two_threads_wake_a_poller_with_one_shot_events() {
+    no_wake_up_is_lost::<Sound>(2, 1, Some(4), Poller::with(Watch::OneShot));
+    no_wake_up_is_lost::<Sound>(2, 2, Some(3), Poller::with(Watch::OneShot));
+}
+
+/// Without a look at the flag, all interleavings can be had.
+#[test]
+fn two_threads_wake_a_poller_that_relies_on_its_kernel() {
+    let poller = Poller {
+        not_woken: |_| false,
+        ..Poller::with(Watch::Level)
+    };
+    no_wake_up_is_lost::<Sound>(2, 1, None, poller);
 }
 
 /// loom's flag, with the fault that `M` makes.
@@ -153,6 +222,10 @@ impl<M> From<AtomicBool> for Flag<M> {
 }
 
 impl<M: Fault> Word for Flag<M> {
+    fn load(&self, order: Ordering) -> bool {
+        self.0.load(order)
+    }
+
     fn swap(&self, raised: bool, order: Ordering) -> bool {
         M::swap(&self.0, raised, order)
     }
@@ -224,48 +297,91 @@ impl Fault for WakeAlwaysRings {
     }
 }
 
+/// Two threads wake once each, by a flag with a fault.
+fn two_threads_wake_by<M: Fault + Send + Sync + 'static>() {
+    no_wake_up_is_lost::<Flag<M>>(2, 1, Some(3), Poller::with(Watch::Level));
+}
+
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_wake_must_release() {
-    no_wake_up_is_lost::<Flag<WakeReleasesNothing>>(2, 1, Triggered::Edge, acknowledge);
+    two_threads_wake_by::<WakeReleasesNothing>();
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn an_acknowledgement_must_acquire() {
-    let mutant = no_wake_up_is_lost::<Flag<AcknowledgementAcquiresNothing>>;
-    mutant(2, 1, Triggered::Edge, acknowledge);
+    two_threads_wake_by::<AcknowledgementAcquiresNothing>();
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn an_acknowledgement_must_read_what_it_overwrites() {
-    no_wake_up_is_lost::<Flag<AcknowledgementStores>>(2, 1, Triggered::Edge, acknowledge);
+    two_threads_wake_by::<AcknowledgementStores>();
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_wake_must_look_and_raise_in_one_step() {
-    no_wake_up_is_lost::<Flag<WakeInTwoSteps>>(2, 1, Triggered::Edge, acknowledge);
+    two_threads_wake_by::<WakeInTwoSteps>();
 }
 
 #[test]
 #[should_panic(expected = "at most one write")]
 fn a_wake_must_look() {
-    no_wake_up_is_lost::<Flag<WakeAlwaysRings>>(2, 1, Triggered::Edge, acknowledge);
+    two_threads_wake_by::<WakeAlwaysRings>();
+}
+
+/// A thread wakes, a poller takes each wake in a wrong way.
+fn a_thread_wakes_one_that_takes_by(take: Take<Sound>) {
+    let poller = Poller {
+        woken: take,
+        ..Poller::with(Watch::Level)
+    };
+    no_wake_up_is_lost::<Sound>(1, 3, Some(3), poller);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn silencing_must_come_before_the_acknowledgement() {
-    no_wake_up_is_lost::<Sound>(1, 3, Triggered::Level, |alarm| {
+    a_thread_wakes_one_that_takes_by(|alarm| {
         alarm.acknowledge();
-        alarm.bell().silence();
+        alarm.bell().silence()
     });
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn what_was_silenced_must_be_acknowledged() {
-    no_wake_up_is_lost::<Sound>(1, 2, Triggered::Level, |alarm| alarm.bell().silence());
+    a_thread_wakes_one_that_takes_by(|alarm| alarm.bell().silence());
+}
+
+#[test]
+#[should_panic(expected = "a wake is taken once")]
+fn a_raised_flag_alone_must_not_be_taken_for_a_wake() {
+    let poller = Poller {
+        not_woken: |alarm: &Alarm<Sound, _>| {
+            let is_raised = alarm.is_raised();
+            if is_raised {
+                alarm.bell().silence();
+                alarm.acknowledge();
+            }
+            is_raised
+        },
+        ..Poller::with(Watch::Level)
+    };
+    no_wake_up_is_lost(1, 2, Some(3), poller);
+}
+
+#[test]
+#[should_panic(expected = "a wake is taken once")]
+fn a_queued_event_alone_must_not_be_taken_for_a_wake() {
+    let poller = Poller {
+        woken: |alarm: &Alarm<Sound, _>| {
+            alarm.take();
+            true
+        },
+        ..Poller::with(Watch::OneShot)
+    };
+    no_wake_up_is_lost(1, 2, Some(3), poller);
 }

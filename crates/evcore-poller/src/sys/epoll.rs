@@ -193,7 +193,7 @@ impl Backend for Epoll {
         // All of them together: the waker's are bits that no id has.
         if events.note_from(held) & ID_BITS > u64::from(MAX_ID) {
             events.retain_from(held, |event| event.key != WAKE_KEY);
-            self.wake.acknowledge();
+            self.wake.drain();
             events.set_woken();
         }
         Ok(())
@@ -202,7 +202,8 @@ impl Backend for Epoll {
     /// A registration belongs to a file, and can be removed by the number of its descriptor alone:
     /// where that was closed and a duplicate is open, nothing else helps.
     fn begin_anew(&mut self) -> Result<bool> {
-        // Since the eventfd is never read, this may be seen as a wake that nobody made.
+        // The eventfd of each wake that was reported has been read: so the new set reports it only
+        // if there is one that was not.
         self.fd = set_with(&self.wake)?;
         Ok(true)
     }
@@ -224,14 +225,10 @@ impl fmt::Debug for Epoll {
 /// A new set that watches the waker, and nothing else.
 fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
     let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
-    // Edge-triggered, an eventfd need not be read: each write is a new edge.
-    epoll::add(
-        &fd,
-        wake,
-        EventData::new_u64(WAKE_KEY),
-        EventFlags::IN | EventFlags::ET,
-    )
-    .map_err(Error::os("epoll_ctl(ADD)"))?;
+    // Level-triggered, and read: an edge would save the read, but a counter that nobody reads is an
+    // edge again in each new set, and would not show whether a wake is there to be taken.
+    epoll::add(&fd, wake, EventData::new_u64(WAKE_KEY), EventFlags::IN)
+        .map_err(Error::os("epoll_ctl(ADD)"))?;
     Ok(fd)
 }
 

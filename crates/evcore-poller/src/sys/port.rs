@@ -177,9 +177,11 @@ impl<K: Kernel> EventPorts<K> {
             };
             if fd == self.wake_fd() {
                 self.wake_is_spent = true;
-                self.wake.drain();
-                events.set_woken();
-                news = true;
+                // Queued before the front found the wake by its flag, it is no other wake.
+                if self.wake.drain() {
+                    events.set_woken();
+                    news = true;
+                }
             } else if let Some(key) = self.watches.spend(fd) {
                 events.push(key, readiness(event.events));
                 news = true;
@@ -227,7 +229,6 @@ impl<K: Kernel> Backend for EventPorts<K> {
     }
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        self.watch_waker()?;
         self.watch_again();
         let before = events.len();
         self.report_lost(events);
@@ -238,6 +239,11 @@ impl<K: Kernel> Backend for EventPorts<K> {
             timeout
         };
         while events.room() > 0 {
+            // Each time: its event may have been no news, and without it the wait is deaf.
+            match self.watch_waker() {
+                Err(_) if has_news => break,
+                told => told?,
+            }
             match self.take(events.room(), timeout) {
                 Ok(0) => break,
                 Ok(taken) => {

@@ -172,15 +172,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether anybody has woken the poller since the last wait.
-    fn is_woken(&self) -> bool {
-        let woken = rustix::io::read(&self.waker, &mut [0; 8]).is_ok();
-        self.waker.drain();
-        woken
-    }
-
     fn wait(&mut self, events: &mut Events) -> Result<()> {
-        if self.is_woken() {
+        if self.waker.drain() {
             events.set_woken();
         }
         match self.outcomes.pop_front() {

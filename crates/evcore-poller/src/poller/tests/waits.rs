@@ -65,3 +65,29 @@ fn a_buffer_of_no_capacity_is_refused_and_nothing_is_told() {
     stage.idle();
     assert_eq!(stage.calls(), [Modify(3, Interest::WRITE), Wait(None)]);
 }
+
+/// As where more is ready than fits, and the kernel comes to the waker last.
+#[test]
+fn a_wake_comes_with_the_first_wait_whatever_the_backend_reports() {
+    let mut stage = Stage::new(ALL);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    let event = [(3, Ready::READABLE)];
+    for _ in 0..3 {
+        stage.poller.waker().wake();
+        for woken in [true, false, false] {
+            assert_eq!(stage.wait(reports(event)), event);
+            assert_eq!(stage.events.woken(), woken);
+        }
+    }
+}
+
+#[test]
+fn a_wait_that_fails_leaves_the_wake_to_the_next() {
+    let mut stage = Stage::new(ALL);
+    stage.poller.waker().wake();
+    stage.script().answers.push_back(Answer::Broken);
+    assert!(stage.poller.wait(&mut stage.events, None).is_err());
+    assert!(!stage.events.woken());
+    stage.idle();
+    assert!(stage.events.woken());
+}

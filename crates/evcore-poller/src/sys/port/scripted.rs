@@ -195,6 +195,11 @@ impl Port {
         if (*count as usize) > list.len() {
             return Err(Errno::INVAL);
         }
+        let has_waker = self.associations.range(..FIRST).next().is_some();
+        assert!(
+            has_waker || timeout == Some(Duration::ZERO),
+            "this wait is deaf to wakes"
+        );
         self.look_at_real_files();
         match self.ends.pop_front() {
             Some(End::Interrupted) => return Err(Errno::INTR),
