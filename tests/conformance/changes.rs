@@ -5,6 +5,7 @@ use std::{io::Write, os::unix::net::UnixStream};
 use evcore_poller::{Error, Events, Interest, MAX_ID, Mode};
 
 use crate::{
+    descriptors::Number,
     kernel,
     stage::{ERROR, READABLE, Stage, WRITABLE},
 };
@@ -19,6 +20,8 @@ crate::scenarios! {
     what_is_removed_inside_a_batch_is_not_reported_again,
     a_descriptor_reused_inside_a_batch_reports_under_its_new_key,
     a_change_that_the_kernel_refuses_is_an_error_event,
+    refused_changes_do_not_starve_what_is_ready,
+    closed_descriptors_do_not_starve_what_is_ready,
     a_buffer_of_no_capacity_is_refused;
     of kernels alone:
     two_keys_watch_one_file_through_a_duplicate,
@@ -173,6 +176,68 @@ fn a_change_that_the_kernel_refuses_is_an_error_event(stage: &mut Stage) {
     );
     stage.expect(&[(2, WRITABLE)]);
     stage.remove(1);
+}
+
+/// Each turn, as many changes are refused as the buffer holds, and what was refused is asked again.
+fn refused_changes_do_not_starve_what_is_ready(stage: &mut Stage) {
+    for capacity in 1..4 {
+        let (_near, good) = stage.pair();
+        stage.add(&good, 0, Interest::WRITE, Mode::Level);
+        for key in 1..=capacity {
+            let number = Number(i32::MAX - i32::try_from(key).expect("a few"));
+            stage.add(&number, key, Interest::NONE, Mode::Level);
+        }
+        let ask = |stage: &mut Stage| {
+            (1..=capacity).for_each(|key| stage.modify(key, Interest::READ));
+        };
+        expect_neither_to_starve(stage, capacity, ask);
+        (0..=capacity).for_each(|key| stage.remove(key));
+    }
+}
+
+/// As above. Here backends differ: some refuse such a change, others find out in the wait.
+fn closed_descriptors_do_not_starve_what_is_ready(stage: &mut Stage) {
+    for capacity in 1..4 {
+        let (_near, good) = stage.pair();
+        stage.add(&good, 0, Interest::WRITE, Mode::Level);
+        let lost: Vec<_> = (2..5)
+            .zip(1..=capacity)
+            .map(|(nth, key)| {
+                let lost = stage.ground.with_a_number_of_its_own(stage.pair().0, nth);
+                stage.add(&lost, key, Interest::READ, Mode::Level);
+                lost
+            })
+            .collect();
+        drop(lost);
+        let mut interests = [Interest::BOTH, Interest::READ].into_iter().cycle();
+        let ask = |stage: &mut Stage| {
+            let interest = interests.next().expect("for ever");
+            (1..=capacity).for_each(|key| stage.modify(key, interest));
+        };
+        expect_neither_to_starve(stage, capacity, ask);
+        // Whether it is an error to remove what is closed is up to the backend.
+        (0..=capacity).for_each(|key| drop(stage.poller.remove(key)));
+    }
+}
+
+/// Waits many times with a small buffer, after an `ask` each time: of any two waits one reports
+/// what is ready, which is key 0, and of as many as there are keys, one reports each of the others.
+fn expect_neither_to_starve(stage: &mut Stage, capacity: u64, mut ask: impl FnMut(&mut Stage)) {
+    stage.events = Events::with_capacity(usize::try_from(capacity).expect("a few"));
+    let mut waits_without = vec![0; usize::try_from(capacity).expect("a few") + 1];
+    for _ in 0..100 {
+        ask(stage);
+        let trace = stage.now();
+        for (key, waits) in (0..).zip(&mut waits_without) {
+            let reported = trace.iter().find(|event| event.0 == key);
+            *waits = if reported.is_some() { 0 } else { *waits + 1 };
+            let limit = if key == 0 { 2 } else { 2 * (capacity + 1) };
+            assert!(*waits < limit, "{}: {key} starves", stage.name);
+            if let Some((_, ready)) = reported {
+                assert_eq!(ready.is_error(), key != 0, "{}: {trace:?}", stage.name);
+            }
+        }
+    }
 }
 
 fn a_buffer_of_no_capacity_is_refused(stage: &mut Stage) {

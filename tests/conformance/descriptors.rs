@@ -99,7 +99,7 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(stage: &mut Stage) {
 }
 
 /// A mere number.
-struct Number(RawFd);
+pub(crate) struct Number(pub(crate) RawFd);
 
 impl Pollable for Number {
     fn raw_fd(&self) -> RawFd {

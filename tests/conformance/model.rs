@@ -5,19 +5,23 @@
 //! it.
 //! So `Level` and `Oneshot` are predicted to the
 //! bit, on every backend; of `Edge` the model says what must be reported and what may be.
+//!
+//! A second model has a buffer that is too small, and changes that are refused in each turn: no wake
+//! comes late, and nothing that is ready waits for long.
 
 use std::{
     io::{Read, Write},
     mem,
 };
 
-use evcore_poller::{Interest, Kind, Mode, Ready};
+use evcore_poller::{Events, Interest, Kind, Mode, Ready};
 use proptest::prelude::*;
 
 use crate::{
+    descriptors::Number,
     simulated::Shape,
     socket::{Drained, Socket, drain, fill},
-    stage::{READABLE, Stage, WRITABLE},
+    stage::{ERROR, READABLE, Stage, WRITABLE},
 };
 
 const IDS: u64 = 4;
@@ -253,6 +257,134 @@ impl Asked {
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Scarcity {
+    /// The peer writes a byte, and what it wrote stays there.
+    Ready(usize),
+    Drained(usize),
+    /// A change is refused from here on, in each turn.
+    Refused(usize),
+    /// It is asked for no more.
+    Dropped(usize),
+    Wake,
+    Wait,
+}
+
+/// How many can be ready, and how many changes refused.
+const CROWD: usize = 5;
+
+fn scarcity() -> impl Strategy<Value = Scarcity> {
+    let member = 0..CROWD;
+    prop_oneof![
+        4 => member.clone().prop_map(Scarcity::Ready),
+        1 => member.clone().prop_map(Scarcity::Drained),
+        2 => member.clone().prop_map(Scarcity::Refused),
+        1 => member.prop_map(Scarcity::Dropped),
+        2 => Just(Scarcity::Wake),
+        10 => Just(Scarcity::Wait),
+    ]
+}
+
+/// The keys below `CROWD` are sockets; those from there on are numbers that no file has.
+struct Scarce {
+    stage: Stage,
+    pairs: Vec<(Socket, Socket)>,
+    is_ready: [bool; CROWD],
+    is_refused: [bool; CROWD],
+    is_woken: bool,
+    /// How many waits in a row have not reported it, though it was ready.
+    waits_without: [usize; CROWD],
+    capacity: usize,
+}
+
+impl Scarce {
+    fn new(mut stage: Stage, capacity: usize) -> Self {
+        let pairs: Vec<_> = (0..CROWD).map(|_| stage.pair()).collect();
+        for ((near, _), key) in pairs.iter().zip(0..) {
+            stage.add(near, key, Interest::READ, Mode::Level);
+        }
+        for nth in 0..CROWD {
+            let number = Number(i32::MAX - i32::try_from(nth).expect("a few"));
+            stage.add(&number, refused_key(nth), Interest::NONE, Mode::Level);
+        }
+        stage.events = Events::with_capacity(capacity);
+        Self {
+            stage,
+            pairs,
+            is_ready: [false; CROWD],
+            is_refused: [false; CROWD],
+            is_woken: false,
+            waits_without: [0; CROWD],
+            capacity,
+        }
+    }
+
+    fn take(&mut self, step: Scarcity) {
+        match step {
+            Scarcity::Ready(nth) => {
+                (&self.pairs[nth].1).write_all(b"a").expect("room");
+                self.is_ready[nth] = true;
+            }
+            Scarcity::Drained(nth) => {
+                drain(&self.pairs[nth].0);
+                self.is_ready[nth] = false;
+                self.waits_without[nth] = 0;
+            }
+            Scarcity::Refused(nth) => self.is_refused[nth] = true,
+            Scarcity::Dropped(nth) => {
+                self.is_refused[nth] = false;
+                self.stage.modify(refused_key(nth), Interest::NONE);
+            }
+            Scarcity::Wake => {
+                self.stage.poller.waker().wake();
+                self.is_woken = true;
+            }
+            Scarcity::Wait => self.wait(),
+        }
+    }
+
+    fn wait(&mut self) {
+        for nth in (0..CROWD).filter(|nth| self.is_refused[*nth]) {
+            self.stage.modify(refused_key(nth), Interest::READ);
+        }
+        let trace = self.stage.now();
+        let name = &self.stage.name;
+        let is_woken = mem::take(&mut self.is_woken);
+        // A world's waker is its backend's own, which a wait full of refusals does not ask.
+        if matches!(self.pairs[0].0, Socket::Real(_)) {
+            assert_eq!(self.stage.events.woken(), is_woken, "{name}: woken");
+        }
+        for nth in 0..CROWD {
+            let key = u64::try_from(nth).expect("a few");
+            let is_reported = trace.contains(&(key, READABLE));
+            assert!(self.is_ready[nth] || !is_reported, "{name}: {trace:?}");
+            let waits = &mut self.waits_without[nth];
+            *waits = match (is_reported, self.is_ready[nth]) {
+                (false, true) if !is_woken => *waits + 1,
+                // The wake may have taken its place, in the one wait of two that was for it.
+                (false, true) => waits.saturating_sub(1),
+                _ => 0,
+            };
+            // Of any two waits, one serves what is ready before what is refused.
+            let limit = 2 * CROWD.div_ceil(self.capacity);
+            assert!(
+                *waits <= limit,
+                "{name}: {key} waits for its turn: {trace:?}"
+            );
+            let refused = (refused_key(nth), READABLE | ERROR);
+            assert!(
+                self.is_refused[nth] || !trace.contains(&refused),
+                "{name}: {trace:?}"
+            );
+        }
+    }
+}
+
+/// The key of the number that stands for the `nth` refused change.
+fn refused_key(nth: usize) -> u64 {
+    u64::try_from(CROWD + nth).expect("a few")
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -268,6 +400,23 @@ proptest! {
                 course.take(*step);
             }
             course.wait();
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_delays_no_wake_and_starves_nobody(
+        steps in prop::collection::vec(scarcity(), 1..120),
+        capacity in 1..CROWD,
+    ) {
+        let kernels = Kind::available().iter();
+        let worlds = Shape::ALL.iter();
+        let kernels = kernels.map(|kind| Stage::of_kernel(*kind, "a small buffer"));
+        let worlds = worlds.map(|shape| Stage::of_world(*shape, "a small buffer"));
+        for stage in kernels.chain(worlds) {
+            let mut scarce = Scarce::new(stage, capacity);
+            for step in &steps {
+                scarce.take(*step);
+            }
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Poller {
     /// Keys of the changes that the kernel refused and that no wait has reported yet.
     // Invariant: each is registered.
     refused: Vec<u64>,
+    /// Whether the next wait with refusals to report has them behind what is ready.
+    ready_first: bool,
     sees_signals: bool,
     sees_gone: bool,
     made_in: Birthplace,
@@ -100,6 +102,7 @@ impl Poller {
             backend,
             registry,
             refused: Vec::new(),
+            ready_first: false,
             sees_signals: false,
             sees_gone: false,
             made_in: Birthplace::here(),
@@ -260,18 +263,10 @@ impl Poller {
             return Err(Error::NoRoom);
         }
         self.tell_changes();
-        if !self.refused.is_empty() {
-            self.report_refused(events);
-        }
-        let refused = events.len();
-        if refused == 0 {
+        if self.refused.is_empty() {
             self.wait_for_news(events, timeout)?;
-        } else if events.room() > 0 {
-            // There is news already, so nothing is waited for. An error that would throw the news
-            // away, and that lasts, is met again by the next wait.
-            let _ = self.backend.wait(events, Some(Duration::ZERO));
-            self.note_wake(events);
-            self.complete(events, refused);
+        } else {
+            self.look_beside_refusals(events);
         }
         Ok(events.len())
     }
@@ -363,6 +358,16 @@ impl Poller {
                 self.refuse(registration.key);
             }
         }
+        if !self.refused.is_empty() {
+            self.drop_void_refusals();
+        }
+    }
+
+    /// Where nothing is asked any more, there is nothing to report either.
+    #[cold]
+    fn drop_void_refusals(&mut self) {
+        let registry = &mut self.registry;
+        self.refused.retain(|key| registry.refusal(*key).is_some());
     }
 
     fn refuse(&mut self, key: u64) {
@@ -379,6 +384,34 @@ impl Poller {
                 events.push(key, ready);
             }
         }
+    }
+
+    /// A wait with refusals to report, which are news: so nothing is waited for.
+    ///
+    /// In turn, refusals or what is ready go first. Otherwise, if as many changes are refused each
+    /// time as there is room for, nothing else would ever be reported.
+    #[cold]
+    fn look_beside_refusals(&mut self, events: &mut Events) {
+        let ready_first = self.ready_first;
+        self.ready_first = !ready_first;
+        if ready_first {
+            self.look(events);
+            self.report_refused(events);
+        } else {
+            self.report_refused(events);
+            self.look(events);
+        }
+    }
+
+    /// Adds what is ready now, if there is room.
+    fn look(&mut self, events: &mut Events) {
+        let before = events.len();
+        if events.room() > 0 {
+            // An error that would throw the news away, and that lasts, is met by the next wait.
+            let _ = self.backend.wait(events, Some(Duration::ZERO));
+        }
+        self.note_wake(events);
+        self.complete(events, before);
     }
 
     fn wait_for_news(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {

@@ -107,7 +107,12 @@ impl Poll {
                 slot += 1;
             }
         }
-        self.scan_from = slot;
+        // Past the end are the places of those that are registered next: they come last.
+        self.scan_from = if slot < self.fds.len() {
+            slot
+        } else {
+            WAKE + 1
+        };
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Select {
     rows: Vec<Row>,
     /// Where the next report begins, so that a small event buffer starves nobody.
     report_from: usize,
+    /// Whether the next wait that finds closed descriptors reports them behind what is ready.
+    ready_first: bool,
 }
 
 /// A descriptor, by its number.
@@ -63,6 +65,7 @@ impl Select {
             asked,
             rows: vec![VACANT; wake_fd + 1],
             report_from: 0,
+            ready_first: false,
         })
     }
 
@@ -124,19 +127,52 @@ impl Select {
         }
     }
 
+    /// Reports what was closed, and what is ready beside it: there is news, so nothing is waited for.
+    ///
+    /// In turn, one or the other goes first. Otherwise, if as many are closed each time as there is
+    /// room for, nothing else would ever be reported.
+    fn report_beside_closed(&mut self, events: &mut Events) {
+        let ready_first = self.ready_first;
+        self.ready_first = !ready_first;
+        if ready_first {
+            let asked = self.asked.clone();
+            for place in 0..self.rows.len() {
+                if self.is_closed(place) {
+                    self.asked.ask(number_of(place), Interest::NONE);
+                }
+            }
+            self.report_ready(events);
+            self.asked = asked;
+            self.report_closed(events);
+        } else {
+            self.report_closed(events);
+            self.report_ready(events);
+        }
+    }
+
+    /// Reports what is ready now. What fails will fail again in the next wait, if it lasts.
+    fn report_ready(&mut self, events: &mut Events) {
+        if self.ask(events, Some(Duration::ZERO)).is_ok() {
+            self.report(events);
+        }
+    }
+
+    /// Whether this place is taken by a descriptor that was closed.
+    fn is_closed(&self, place: usize) -> bool {
+        self.rows[place] != VACANT && number::is_open(number_of(place)) == Err(Errno::BADF)
+    }
+
     /// Reports, once, what was closed without being removed, and lets go of it (nginx: repair).
     ///
     /// One such descriptor fails every call for all, and the kernel does not say which it is.
     fn report_closed(&mut self, events: &mut Events) {
         for place in 0..self.rows.len() {
-            let Some(row) = self.rows.get(place).filter(|row| **row != VACANT) else {
-                continue;
-            };
             if events.room() == 0 {
                 return;
             }
-            if number::is_open(number_of(place)) == Err(Errno::BADF) {
-                events.push(row.key, Ready::ERROR);
+            // Taking out the last row shortens the table.
+            if place < self.rows.len() && self.is_closed(place) {
+                events.push(self.rows[place].key, Ready::ERROR);
                 self.take_out(place);
             }
         }
@@ -191,15 +227,11 @@ impl Backend for Select {
             Ok(()) => self.report(events),
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
-                self.report_closed(events);
-                if events.is_empty() {
+                self.report_beside_closed(events);
+                if events.is_empty() && !events.woken() {
                     // It was closed when the kernel looked, and is open now that we do: another
                     // thread closes what is registered here.
                     return Err(Error::os("select")(Errno::BADF));
-                }
-                // There is news, so nothing is waited for; what fails again will do so next time.
-                if self.ask(events, Some(Duration::ZERO)).is_ok() {
-                    self.report(events);
                 }
             }
             Err(errno) => return Err(Error::os("select")(errno)),

@@ -129,3 +129,51 @@ fn a_refusal_is_not_told_to_who_asks_for_nothing_any_more() {
     stage.modify(key, Interest::NONE);
     assert_eq!(stage.idle(), []);
 }
+
+#[test]
+fn a_wake_comes_with_a_refusal() {
+    let mut stage = Stage::new(ALL);
+    stage.events = Events::with_capacity(1);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    stage.script().refuses.push(3);
+    stage.modify(3, Interest::WRITE);
+    stage.poller.waker().wake();
+    assert_eq!(stage.idle(), [(3, Ready::ERROR | Ready::WRITABLE)]);
+    assert!(stage.events.woken());
+}
+
+/// Each turn as many changes are refused as there is room for.
+#[test]
+fn refusals_and_what_is_ready_take_turns() {
+    for capacity in [1, 2] {
+        let mut stage = Stage::new(ALL);
+        stage.events = Events::with_capacity(capacity);
+        stage.add(9, Interest::READ, Mode::Level).expect("add");
+        let keys = 0..u64::try_from(capacity).expect("a few");
+        for key in keys.clone() {
+            stage.add(key, Interest::READ, Mode::Level).expect("add");
+            stage.script().refuses.push(key);
+        }
+        for turn in 0..10 {
+            for key in keys.clone() {
+                stage.modify(key, Interest::BOTH);
+            }
+            stage.script().answers.clear();
+            let found = stage.wait(reports([(9, Ready::READABLE)]));
+            let good = found.contains(&(9, Ready::READABLE));
+            assert_eq!(found.len(), capacity);
+            assert_eq!(good, turn % 2 == 1, "turn {turn}: {found:?}");
+        }
+    }
+}
+
+/// There is no news, although a refusal was not told.
+#[test]
+fn a_refusal_that_nobody_asks_for_any_more_does_not_end_the_wait() {
+    let (mut stage, key) = with_a_refusal_to_come();
+    stage.modify(key, Interest::NONE);
+    assert!(!stage.poller.flush().expect("not forked"));
+    stage.calls();
+    assert_eq!(stage.idle(), []);
+    assert_eq!(stage.calls(), [Wait(None)]);
+}

@@ -179,3 +179,20 @@ fn a_refused_change_is_an_error_event() {
     assert_eq!(stage.wait(), [(1, Ready::ERROR | Ready::WRITABLE)]);
     assert_eq!(stage.wait(), []);
 }
+
+#[test]
+fn refused_changes_do_not_starve_what_is_ready() {
+    let mut stage = Stage::with_room(1);
+    for (fd, key) in [(A, 1), (B, 2)] {
+        stage.add(fd, key, Interest::READ, Mode::Level);
+    }
+    stage.set(B, IN);
+    stage.kernel.port().refuses.push(A);
+    for _ in 0..10 {
+        let keys = [(); 2].map(|()| {
+            stage.modify(1, Interest::WRITE);
+            stage.wait()[0].0
+        });
+        assert_eq!(keys, [1, 2]);
+    }
+}
