@@ -158,6 +158,9 @@ fn truth(fd: &UnixStream, interest: Interest) -> Ready {
     if interest.contains(Interest::WRITE) {
         flags |= PollFlags::OUT;
     }
+    if interest.contains(Interest::PRIORITY) {
+        flags |= PollFlags::PRI;
+    }
     let mut fds = [PollFd::new(fd, flags)];
     let now = Timespec {
         tv_sec: 0,
@@ -170,6 +173,7 @@ fn truth(fd: &UnixStream, interest: Interest) -> Ready {
     for (flag, bit) in [
         (PollFlags::IN, READABLE),
         (PollFlags::OUT, WRITABLE),
+        (PollFlags::PRI, Ready::PRIORITY),
         (HALF_CLOSED, READ_CLOSED),
         (PollFlags::HUP, WRITE_CLOSED),
         (PollFlags::ERR, ERROR),

@@ -9,8 +9,9 @@ use evcore_poller::{Error, Interest, Mode, Ready};
 use rustix::net::{SendFlags, send};
 
 use crate::{
-    socket::{drain, fill},
-    stage::{PATIENCE, READABLE, Stage, WRITABLE},
+    descriptors::Number,
+    socket::{Socket, drain, fill},
+    stage::{ERROR, PATIENCE, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
 
 crate::scenarios! {
@@ -18,6 +19,8 @@ crate::scenarios! {
     writing_is_reported_while_there_is_room,
     both_sides_are_reported_in_one_event,
     only_what_is_asked_is_reported,
+    a_hang_up_is_no_priority_data,
+    a_refused_change_is_no_priority_data,
     events_carry_all_of_the_key;
     of kernels alone:
     priority_data_is_told_apart,
@@ -95,6 +98,63 @@ fn priority_data_is_told_apart(stage: &mut Stage) {
         "{}",
         stage.name
     );
+}
+
+/// Here backends differ: select has nothing to say of a hang-up to who asks for neither side.
+fn a_hang_up_is_no_priority_data(stage: &mut Stage) {
+    let everything = Interest::BOTH | Interest::PRIORITY;
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        for (interest, expected) in [
+            (Interest::PRIORITY, WRITE_CLOSED),
+            (everything, READABLE | READ_CLOSED | WRITABLE | WRITE_CLOSED),
+        ] {
+            let (near, far) = stage.pair();
+            drop(near);
+            if !can_watch_for_priority(stage, &far, 1, interest, mode) {
+                return;
+            }
+            let told = stage.told(expected);
+            let trace = if told.is_empty() {
+                vec![]
+            } else {
+                vec![(1, told)]
+            };
+            assert_eq!(stage.now(), trace, "{}: {mode:?}", stage.name);
+            let again = if mode == Mode::Level { trace } else { vec![] };
+            assert_eq!(stage.now(), again, "{}: {mode:?}", stage.name);
+            stage.remove(1);
+        }
+    }
+}
+
+fn a_refused_change_is_no_priority_data(stage: &mut Stage) {
+    let number = Number(i32::MAX);
+    for (interest, expected) in [
+        (Interest::PRIORITY, ERROR),
+        (Interest::READ | Interest::PRIORITY, ERROR | READABLE),
+    ] {
+        stage.add(&number, 1, Interest::NONE, Mode::Level);
+        stage.modify(1, interest);
+        assert_eq!(stage.wait(None), [(1, expected)], "{}", stage.name);
+        stage.remove(1);
+    }
+}
+
+/// Adds, unless this is a kqueue, which refuses such an interest.
+fn can_watch_for_priority(
+    stage: &mut Stage,
+    fd: &Socket,
+    key: u64,
+    interest: Interest,
+    mode: Mode,
+) -> bool {
+    match stage.poller.add(fd, key, interest, mode) {
+        Err(Error::NoPriority { .. }) => false,
+        added => {
+            added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", stage.name));
+            true
+        }
+    }
 }
 
 fn events_carry_all_of_the_key(stage: &mut Stage) {

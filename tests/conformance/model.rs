@@ -45,6 +45,9 @@ enum Step {
     /// The peer reads all.
     PeerReads(u64),
     PeerShutsDown(u64),
+    /// The peer reads all, and the own side is shut: with the peer's, that is a hang-up. (select does
+    /// not report that of a socket that is full.)
+    ShutsDown(u64),
     /// One byte is read, if there is one.
     Read(u64),
     /// The poller is woken.
@@ -60,6 +63,8 @@ fn step() -> impl Strategy<Value = Step> {
             Interest::READ,
             Interest::WRITE,
             Interest::BOTH,
+            Interest::PRIORITY,
+            Interest::BOTH | Interest::PRIORITY,
         ])
     };
     let mode = prop::sample::select(vec![Mode::Level, Mode::Edge, Mode::Oneshot]);
@@ -74,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => id.clone().prop_map(Step::PeerWrites),
         2 => id.clone().prop_map(Step::PeerReads),
         1 => id.clone().prop_map(Step::PeerShutsDown),
+        1 => id.clone().prop_map(Step::ShutsDown),
         2 => id.prop_map(Step::Read),
         2 => Just(Step::Wake),
         6 => Just(Step::Wait),
@@ -98,6 +104,8 @@ struct Course {
     stage: Stage,
     pairs: Vec<(Socket, Socket)>,
     asked: Vec<Option<Asked>>,
+    /// Nothing can be written any more.
+    is_shut: Vec<bool>,
     generation: u64,
     /// Duplicates of sockets that were replaced.
     left_behind: Vec<Socket>,
@@ -116,6 +124,7 @@ impl Course {
             pairs: (0..IDS).map(|_| stage.pair()).collect(),
             stage,
             asked: (0..IDS).map(|_| None).collect(),
+            is_shut: vec![false; at(IDS)],
             generation: 0,
             left_behind: Vec::new(),
             is_woken: false,
@@ -142,8 +151,10 @@ impl Course {
                 }
             }
             Step::RearmWrite(id) => {
-                fill(&self.pairs[at(id)].0);
-                self.rearm(id, Interest::WRITE);
+                if !self.is_shut[at(id)] {
+                    fill(&self.pairs[at(id)].0);
+                    self.rearm(id, Interest::WRITE);
+                }
             }
             Step::PeerWrites(id) => {
                 // It may have shut its side, or be full.
@@ -154,6 +165,11 @@ impl Course {
             }
             Step::PeerShutsDown(id) => {
                 let _ = self.pairs[at(id)].1.shutdown_write();
+            }
+            Step::ShutsDown(id) => {
+                drain(&self.pairs[at(id)].1);
+                let _ = self.pairs[at(id)].0.shutdown_write();
+                self.is_shut[at(id)] = true;
             }
             Step::Read(id) => {
                 let _ = (&self.pairs[at(id)].0).read(&mut [0]);
@@ -166,7 +182,16 @@ impl Course {
         }
     }
 
+    /// An interest that this backend can watch.
+    fn watchable(&self, interest: Interest) -> Interest {
+        match self.stage.poller.name() {
+            "kqueue" => interest - Interest::PRIORITY,
+            _ => interest,
+        }
+    }
+
     fn add(&mut self, id: u64, interest: Interest, mode: Mode) {
+        let interest = self.watchable(interest);
         self.generation += 1;
         let key = (self.generation << 32) | id;
         if self.asked[at(id)].is_some() {
@@ -191,9 +216,11 @@ impl Course {
             self.stage.poller.forget(asked.key).expect("registered");
         }
         self.pairs[at(id)] = self.stage.pair();
+        self.is_shut[at(id)] = false;
     }
 
     fn modify(&mut self, id: u64, interest: Interest) {
+        let interest = self.watchable(interest);
         if let Some(asked) = &mut self.asked[at(id)] {
             self.stage.modify(asked.key, interest);
             asked.wanted = interest;

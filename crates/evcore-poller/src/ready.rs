@@ -28,7 +28,7 @@ impl Ready {
     pub const NONE: Self = Self(0);
     /// A read, or an accept, will not block.
     pub const READABLE: Self = Self(0x0001);
-    /// Priority data is there.
+    /// Priority data is there. (An error or a hang-up alone does not set it.)
     pub const PRIORITY: Self = Self(0x0002);
     /// A write will not block.
     pub const WRITABLE: Self = Self(0x0004);
@@ -98,10 +98,11 @@ impl Ready {
         self.0 & (Self::ERROR.0 | Self::WRITE_CLOSED.0) != 0
     }
 
-    /// The readiness that answers all of `interest`.
+    /// The readiness of the sides of `interest`, reading and writing, by which a caller meets an
+    /// error or a hang-up. Priority data is no side: it is there, or it is not.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
-        Self(interest.bits() as u16)
+        Self((interest.bits() & Interest::BOTH.bits()) as u16)
     }
 
     /// The interest that this answers.
@@ -176,7 +177,8 @@ mod tests {
     fn what_is_asked_is_what_is_said() {
         assert_eq!(Ready::answering(Interest::READ), Ready::READABLE);
         assert_eq!(Ready::answering(Interest::WRITE), Ready::WRITABLE);
-        assert_eq!(Ready::answering(Interest::PRIORITY), Ready::PRIORITY);
+        assert_eq!(Ready::answering(Interest::PRIORITY), Ready::NONE);
+        assert_eq!(Ready::PRIORITY.answered(), Interest::PRIORITY);
         let all = Ready::READABLE | Ready::ERROR | Ready::READ_CLOSED;
         assert_eq!(all.answered(), Interest::READ);
     }

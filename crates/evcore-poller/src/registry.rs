@@ -266,6 +266,9 @@ impl Registry {
             row.disarmed |= native.defers && event.ready.is_error();
         }
         let reported = match row.mode {
+            // With an exception all that is asked has reported, priority data too, of which nothing
+            // was said: a kernel asked for that alone would report the exception again.
+            Mode::Edge if !native.edge && event.ready.is_exceptional() => row.wanted,
             Mode::Edge if !native.edge => event.ready.answered(),
             Mode::Oneshot => row.wanted,
             _ => return true,

@@ -121,6 +121,8 @@ fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
             (Interest::READ, Ready::READABLE),
             (Interest::WRITE, Ready::WRITABLE),
             (Interest::BOTH, Ready::READABLE | Ready::WRITABLE),
+            (Interest::READ | Interest::PRIORITY, Ready::READABLE),
+            (Interest::PRIORITY, Ready::NONE),
         ] {
             for bit in [Ready::ERROR, Ready::WRITE_CLOSED] {
                 let mut stage = Stage::new(abilities);
@@ -132,11 +134,14 @@ fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
 }
 
 #[test]
-fn an_error_masks_every_side_that_was_told_of_it() {
-    let mut stage = Stage::new(NOTHING);
-    stage.add(3, Interest::BOTH, Mode::Edge).expect("add");
-    stage.wait(reports([(3, Ready::ERROR)]));
-    stage.calls();
-    stage.idle();
-    assert_eq!(stage.calls(), [Remove(3, Interest::BOTH), Wait(None)]);
+fn an_error_masks_all_that_was_asked() {
+    let everything = Interest::BOTH | Interest::PRIORITY;
+    for interest in [Interest::BOTH, Interest::PRIORITY, everything] {
+        let mut stage = Stage::new(NOTHING);
+        stage.add(3, interest, Mode::Edge).expect("add");
+        stage.wait(reports([(3, Ready::ERROR)]));
+        stage.calls();
+        stage.idle();
+        assert_eq!(stage.calls(), [Remove(3, interest), Wait(None)]);
+    }
 }

@@ -92,6 +92,7 @@ fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
         for (interest, sides) in [
             (Interest::READ, Ready::READABLE),
             (Interest::WRITE, Ready::WRITABLE),
+            (Interest::PRIORITY, Ready::NONE),
         ] {
             let mut stage = Stage::new();
             stage.add(A, 1, interest, Mode::Level);
