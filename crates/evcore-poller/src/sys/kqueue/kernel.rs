@@ -57,10 +57,33 @@ pub(super) fn filters(interest: Interest) -> impl Iterator<Item = Filter> {
         .filter(move |filter| interest.contains(filter.side()))
 }
 
+/// What the kernel knows a descriptor by: a `uintptr_t`, so a negative number (which no file has) is
+/// extended by its sign.
+///
+/// The kernel refuses such a number like any other that is not open, and returns the identifier as
+/// it was. So the refusal belongs to the registration only if the number comes back whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sys) struct Ident(pub(super) usize);
+
+impl Ident {
+    pub(super) fn new(fd: RawFd) -> Self {
+        Self(fd as usize)
+    }
+
+    /// The descriptor that the identifier was made of.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "what is cut off is the extended sign"
+    )]
+    pub(super) fn fd(self) -> RawFd {
+        self.0 as RawFd
+    }
+}
+
 /// One entry of the list of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Change {
-    pub(super) fd: RawFd,
+    pub(super) ident: Ident,
     pub(super) filter: Filter,
     pub(super) flags: u16,
     /// What the knote's events carry. (Not the key: where a pointer has 32 bits, so has this.)
@@ -70,7 +93,8 @@ pub(in crate::sys) struct Change {
 /// One entry of the list of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Event {
-    pub(super) fd: RawFd,
+    /// As the change had it.
+    pub(super) ident: Ident,
     pub(super) filter: Filter,
     pub(super) flags: u16,
     /// With [`flag::EOF`]: the socket's error, or 0.

@@ -4,7 +4,8 @@
 //!
 //! - A knote belongs to a descriptor and a filter. Adding one that is there changes what its events
 //!   carry, keeps its mode, and looks at the descriptor again. Dropping what is not there is
-//!   `ENOENT`, and a closed descriptor `EBADF`. Closing drops.
+//!   `ENOENT`, and an identifier that is no open descriptor `EBADF`. Closing drops. Events and
+//!   receipts have the identifier as the change had it.
 //! - What becomes true of a descriptor activates its knotes; whether it still is true is looked at
 //!   when they are collected. A collected knote goes to the end of the queue (level), is no longer
 //!   active (`EV_CLEAR`), or is gone (`EV_ONESHOT`).
@@ -32,7 +33,7 @@ use rustix::{
 
 use super::{
     WAKE,
-    kernel::{Change, Event, Filter, Kernel, flag},
+    kernel::{Change, Event, Filter, Ident, Kernel, flag},
 };
 
 /// The kernel that a backend is given, and its test keeps a clone of.
@@ -225,23 +226,21 @@ impl Model {
 
     fn register(&mut self, change: &Change) -> Result<(), Errno> {
         if change.id == WAKE {
-            self.waker = Some(change.fd);
+            self.waker = Some(change.ident.fd());
         }
-        if !self.is_open(change.fd) {
-            return Err(Errno::BADF);
-        }
+        let fd = self.descriptor(change.ident).ok_or(Errno::BADF)?;
         let adds = change.flags & flag::ADD != 0;
         let refusal = self
             .refuses
             .iter()
-            .find(|it| adds && (it.fd, it.filter) == (change.fd, change.filter))
+            .find(|it| adds && (it.fd, it.filter) == (fd, change.filter))
             .copied();
         if let Some(refusal) = refusal.filter(|refusal| !refusal.made) {
             return Err(refusal.errno);
         }
-        match self.find(change.fd, change.filter) {
+        match self.find(fd, change.filter) {
             None if adds => self.knotes.push(Knote {
-                fd: change.fd,
+                fd,
                 filter: change.filter,
                 flags: change.flags & (flag::CLEAR | flag::ONESHOT),
                 id: change.id,
@@ -253,7 +252,7 @@ impl Model {
             }
             Some(at) => self.knotes[at].id = change.id,
         }
-        self.activate(change.fd, change.filter);
+        self.activate(fd, change.filter);
         refusal.map_or(Ok(()), |refusal| Err(refusal.errno))
     }
 
@@ -300,8 +299,10 @@ impl Model {
         knotes.position(|knote| (knote.fd, knote.filter) == (fd, filter))
     }
 
-    fn is_open(&self, fd: RawFd) -> bool {
-        self.files.contains_key(&fd) || self.waker == Some(fd)
+    /// The open descriptor that an identifier names, if it names one.
+    fn descriptor(&self, ident: Ident) -> Option<RawFd> {
+        let fd = RawFd::try_from(ident.0).ok()?;
+        (self.files.contains_key(&fd) || self.waker == Some(fd)).then_some(fd)
     }
 
     /// What there is to report, if anything.
@@ -324,7 +325,7 @@ impl Model {
 
 fn event(fd: RawFd, filter: Filter, data: i64) -> Event {
     Event {
-        fd,
+        ident: Ident::new(fd),
         filter,
         flags: 0,
         fflags: 0,
@@ -337,8 +338,9 @@ fn receipt(change: &Change, result: Result<(), Errno>) -> Event {
     let errno = result.map_or_else(Errno::raw_os_error, |()| 0);
     Event {
         flags: flag::ERROR,
+        ident: change.ident,
         id: change.id,
-        ..event(change.fd, change.filter, errno.into())
+        ..event(0, change.filter, errno.into())
     }
 }
 

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "kevent is called through libc")]
 
 use std::{
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd},
     ptr,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use rustix::{
     io::{Errno, FdFlags, fcntl_setfd},
 };
 
-use super::kernel::{Change, Event, Filter, Kernel, flag};
+use super::kernel::{Change, Event, Filter, Ident, Kernel, flag};
 use crate::{Error, Result};
 
 #[cfg(target_os = "netbsd")]
@@ -90,8 +90,7 @@ impl std::fmt::Debug for System {
 
 fn encode(change: &Change) -> libc::kevent {
     let mut entry = blank();
-    // The kernel has refused a descriptor below 0 as no descriptor, which this number is neither.
-    entry.ident = usize::try_from(change.fd).unwrap_or(usize::MAX);
+    entry.ident = change.ident.0;
     entry.filter = match change.filter {
         Filter::Read => libc::EVFILT_READ,
         Filter::Write => libc::EVFILT_WRITE,
@@ -108,7 +107,7 @@ fn encode(change: &Change) -> libc::kevent {
 )]
 fn decode(entry: &libc::kevent) -> Event {
     Event {
-        fd: entry.ident as RawFd,
+        ident: Ident(entry.ident),
         filter: if entry.filter == libc::EVFILT_READ {
             Filter::Read
         } else {

@@ -6,7 +6,7 @@
 
 use std::os::fd::RawFd;
 
-use super::kernel::{Change, Event, Filter, filters, flag};
+use super::kernel::{Change, Event, Filter, Ident, filters, flag};
 use crate::{Events, Interest, Mode, Ready, Registration};
 
 #[derive(Debug, Default)]
@@ -151,10 +151,11 @@ impl Table {
     fn gather_readiness(&mut self, event: &Event) {
         let side = event.filter.side();
         let row = self.rows.get_mut(event.id as usize);
-        let Some(row) = row.filter(|row| row.fd == event.fd && row.known.contains(side)) else {
+        let Some(row) = row.filter(|row| row.fd == event.ident.fd() && row.known.contains(side))
+        else {
             // Its registration was forgotten, and the descriptor not closed after all.
             self.strays.push(Change {
-                fd: event.fd,
+                ident: event.ident,
                 filter: event.filter,
                 flags: flag::DELETE,
                 id: event.id,
@@ -180,7 +181,8 @@ impl Table {
     fn gather_refusal(&mut self, event: &Event) {
         let side = event.filter.side();
         let row = self.rows.get_mut(event.id as usize);
-        let Some(row) = row.filter(|row| row.fd == event.fd && row.known.contains(side)) else {
+        let Some(row) = row.filter(|row| row.fd == event.ident.fd() && row.known.contains(side))
+        else {
             return;
         };
         row.known = row.known - side;
@@ -257,7 +259,7 @@ pub(super) fn makes(
         Mode::Oneshot => flag::ONESHOT,
     };
     filters(interest).map(move |filter| Change {
-        fd,
+        ident: Ident::new(fd),
         filter,
         flags: flag::ADD | how,
         id,
@@ -267,7 +269,7 @@ pub(super) fn makes(
 /// The changes that drop knotes.
 pub(super) fn drops(fd: RawFd, id: u32, interest: Interest) -> impl Iterator<Item = Change> {
     filters(interest).map(move |filter| Change {
-        fd,
+        ident: Ident::new(fd),
         filter,
         flags: flag::DELETE,
         id,

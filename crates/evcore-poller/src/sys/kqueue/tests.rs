@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    kernel::{Event as KernelEvent, Filter},
+    kernel::{Event as KernelEvent, Filter, Ident},
     scripted::{Call, Model, Refusal, Scripted},
     *,
 };

@@ -79,7 +79,7 @@ fn a_stray_that_could_not_be_dropped_is_nobodys_refusal() {
         exclusive: false,
     });
     table.gather(&KernelEvent {
-        fd: A,
+        ident: Ident::new(A),
         filter: Filter::Read,
         flags: flag::ERROR,
         fflags: 0,
@@ -117,4 +117,22 @@ fn a_closed_descriptor_is_not_added() {
     let mut stage = Stage::new();
     assert!(stage.add(9999, 1, Interest::READ, Mode::Level).is_err());
     assert_eq!(stage.wait(), []);
+}
+
+#[test]
+fn a_negative_number_is_refused_and_the_refusal_ends_the_wait() {
+    for number in [-100, RawFd::MIN, -2] {
+        let mut stage = Stage::new();
+        let refused = stage.add(number, 1, Interest::READ, Mode::Level);
+        assert!(matches!(refused, Err(Error::NotOpen { fd }) if fd == number));
+        stage
+            .add(number, 1, Interest::NONE, Mode::Level)
+            .expect("nothing is asked yet");
+        stage.modify(1, Interest::READ);
+        let mut events = Events::with_capacity(4);
+        stage.poller.wait(&mut events, None).expect("a wait");
+        let found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
+        assert_eq!(found, [(1, Ready::ERROR | Ready::READABLE)], "{number}");
+        stage.poller.remove(1).expect("registered");
+    }
 }
