@@ -21,6 +21,8 @@
 //!   duplicate is open. A number that is given to another file begins anew.
 //! - Adding what is there takes it over without a word, whatever it was for. The front lets no
 //!   descriptor have two keys.
+//! - A knote that nobody wants any more is a stray: its descriptor was forgotten and not closed. It
+//!   is dropped when it reports. A wait that it alone has ended is an interruption.
 //!
 //! What differs from epoll: `WRITE_CLOSED` is told only where writing is asked for, and an error of
 //! a socket that goes on receiving (UDP) only as readiness. A regular file is readable while it is
@@ -210,7 +212,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
     }
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        let mut woken = false;
+        let (mut woken, mut left) = (false, timeout);
         loop {
             let room = events.room().saturating_sub(self.table.news());
             if room == 0 {
@@ -218,20 +220,24 @@ impl<K: Kernel> Backend for Kqueue<K> {
             }
             let has_news = self.table.news() > 0;
             let at_once = has_news.then_some(Duration::ZERO);
-            match self.make_and_wait(room, at_once.or(timeout)) {
+            match self.make_and_wait(room, at_once.or(left)) {
                 Ok(told) => {
                     woken |= told.woken;
-                    // After receipts, the kernel did not look for events; and what a stray says is
-                    // no news.
-                    if !told.receipts && !self.table.has_strays() {
+                    if self.table.has_strays() {
+                        // What a stray says is no news, and the call may have waited for it until
+                        // the timeout. So the next one drops it and takes what is there.
+                        left = left.map(|_| Duration::ZERO);
+                    } else if !told.receipts {
                         break;
                     }
+                    // After receipts alone, the kernel has neither waited nor looked for events.
                 }
                 // It is met again by the next wait, if it lasts.
                 Err(_) if has_news => break,
                 Err(error) => return Err(error),
             }
         }
+        let is_cut_short = left != timeout && self.table.news() == 0;
         self.table.report(events);
         #[cfg(test)]
         self.table.verify();
@@ -239,6 +245,9 @@ impl<K: Kernel> Backend for Kqueue<K> {
             // Not before: until here, it ended each further call at once.
             self.wake.drain();
             events.set_woken();
+        } else if is_cut_short {
+            // The caller's clock tells how much is left.
+            return Err(Error::Interrupted);
         }
         Ok(())
     }

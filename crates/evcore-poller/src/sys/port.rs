@@ -233,25 +233,29 @@ impl<K: Kernel> Backend for EventPorts<K> {
         let before = events.len();
         self.report_lost(events);
         let has_news = events.len() > before;
-        let timeout = if has_news {
+        let mut left = if has_news {
             Some(Duration::ZERO)
         } else {
             timeout
         };
+        let mut is_cut_short = false;
         while events.room() > 0 {
             // Each time: its event may have been no news, and without it the wait is deaf.
             match self.watch_waker() {
                 Err(_) if has_news => break,
                 told => told?,
             }
-            match self.take(events.room(), timeout) {
+            match self.take(events.room(), left) {
                 Ok(0) => break,
                 Ok(taken) => {
                     if self.report(taken, events) {
+                        is_cut_short = false;
                         break;
                     }
-                    // Strays alone: forgotten, but not closed. Each comes once, so this ends; and
-                    // the whole timeout again is late, but never early.
+                    // Strays alone: forgotten, but not closed. Each comes once, so this ends. They
+                    // may have taken all of the timeout, so only what is there is taken now.
+                    is_cut_short |= left.is_some_and(|left| !left.is_zero());
+                    left = left.map(|_| Duration::ZERO);
                 }
                 // It is met again by the next wait, if it lasts.
                 Err(_) if has_news => break,
@@ -261,6 +265,10 @@ impl<K: Kernel> Backend for EventPorts<K> {
         }
         #[cfg(test)]
         self.verify();
+        if is_cut_short {
+            // The caller's clock tells how much is left.
+            return Err(Error::Interrupted);
+        }
         Ok(())
     }
 

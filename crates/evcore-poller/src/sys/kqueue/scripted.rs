@@ -14,7 +14,8 @@
 //!   the call ends there, with the refusal.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
-//! Time passes only in waits. Of one descriptor, the waker's, the real kernel is asked. Not here:
+//! Time passes only in waits, and is counted and not spent, unless something
+//! [arrives in a wait](Model::arrive_in_wait). Of one descriptor, the waker's, the real kernel is asked. Not here:
 //! flags and filters that the backend does not use, and threads.
 
 #![allow(unsafe_code, reason = "the waker's descriptor is known by number")]
@@ -81,6 +82,8 @@ pub(super) struct Model {
     pub(super) signals: usize,
     /// How long was waited in vain.
     pub(super) waited: Duration,
+    /// What the next call that waits will wait for, and for how long.
+    arrival: Option<(Duration, RawFd)>,
     waker: Option<RawFd>,
 }
 
@@ -136,6 +139,12 @@ impl Model {
     pub(super) fn arrive(&mut self, fd: RawFd, bytes: i64) {
         self.file(fd).incoming += bytes;
         self.activate(fd, Filter::Read);
+    }
+
+    /// A byte arrives when the next call that waits has waited for `after`: real time, which is what
+    /// the front measures by.
+    pub(super) fn arrive_in_wait(&mut self, after: Duration, fd: RawFd) {
+        self.arrival = Some((after, fd));
     }
 
     pub(super) fn drain(&mut self, fd: RawFd) {
@@ -220,6 +229,7 @@ impl Model {
         }
         if events.is_empty() {
             self.wait(timeout)?;
+            self.collect(limit, events);
         }
         Ok(())
     }
@@ -288,6 +298,13 @@ impl Model {
         if timeout != Some(Duration::ZERO) && self.signals > 0 {
             self.signals -= 1;
             return Err(Errno::INTR);
+        }
+        if timeout != Some(Duration::ZERO) {
+            if let Some((after, fd)) = self.arrival.take() {
+                std::thread::sleep(after);
+                self.arrive(fd, 1);
+                return Ok(());
+            }
         }
         let timeout = timeout.expect("something that ends this wait");
         self.waited = self.waited.saturating_add(timeout);

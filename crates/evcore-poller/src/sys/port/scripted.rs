@@ -18,7 +18,8 @@
 //!
 //! Numbers from [`FIRST`] on are files of the model. Those below are real ones, asked by a real
 //! poll whenever the model is asked anything: so a real waker works. There is no time: a wait for
-//! nothing ends at once, and is written down.
+//! nothing ends at once, and is written down, unless something becomes ready
+//! [in a wait](Port::set_in_wait).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -75,6 +76,8 @@ pub(super) struct Port {
     pub(super) ends: VecDeque<End>,
     /// Numbers that cannot be associated, for want of memory.
     pub(super) refuses: Vec<RawFd>,
+    /// What becomes ready in the next call that waits, and after which time.
+    change: Option<(Duration, RawFd, c_int)>,
     /// On ETIME the count is set to 0, and not left alone.
     pub(super) counts_none: bool,
     calls: Vec<Call>,
@@ -96,6 +99,12 @@ impl Port {
     pub(super) fn set(&mut self, fd: RawFd, ready: c_int) {
         *self.files.get_mut(&fd).expect("it is open") = ready;
         self.look(fd);
+    }
+
+    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`: real time,
+    /// which is what the front measures by.
+    pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_int) {
+        self.change = Some((after, fd, ready));
     }
 
     /// The calls since the last look, but for those that are about real files.
@@ -209,6 +218,12 @@ impl Port {
                 return Err(errno);
             }
             None => {}
+        }
+        if self.queue.len() < *count as usize && timeout != Some(Duration::ZERO) {
+            if let Some((after, fd, ready)) = self.change.take() {
+                std::thread::sleep(after);
+                self.set(fd, ready);
+            }
         }
         if self.queue.len() < *count as usize {
             assert!(timeout.is_some(), "this wait would never end");

@@ -116,3 +116,68 @@ fn a_wake_that_comes_with_a_stray_ends_the_wait() {
     stage.poller.wait(&mut events, None).expect("a wait");
     assert!(events.woken() && events.is_empty());
 }
+
+/// How much of it is left when a stray ends a call.
+const REST: Duration = Duration::from_millis(10);
+const BEFORE_REST: Duration = Duration::from_millis(30);
+
+/// The knote of a descriptor that was forgotten and not closed will end the next call.
+fn with_a_stray() -> Stage {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
+    stage.poller.forget(1).expect("forget");
+    stage.kernel().arrive_in_wait(BEFORE_REST, A);
+    stage.calls();
+    stage
+}
+
+#[test]
+fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
+    let mut stage = with_a_stray();
+    let mut events = Events::with_capacity(4);
+    let waited = stage.poller.wait(&mut events, Some(BEFORE_REST + REST));
+    assert_eq!(waited.expect("a wait"), 0);
+    let timeouts: Vec<_> = stage.calls().iter().map(|call| call.timeout).collect();
+    assert_eq!(
+        timeouts[..2],
+        [Some(BEFORE_REST + REST), Some(Duration::ZERO)],
+        "dropped, and nothing else is there"
+    );
+    assert!(
+        timeouts.len() == 3 && timeouts[2] <= Some(REST),
+        "{timeouts:?}"
+    );
+}
+
+#[test]
+fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
+    let mut stage = with_a_stray();
+    stage.poller.see_signals(true);
+    let mut events = Events::with_capacity(4);
+    let waited = stage.poller.wait(&mut events, Some(BEFORE_REST + REST));
+    assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
+    assert_eq!(stage.kernel().knotes(), [], "it comes once");
+}
+
+#[test]
+fn what_is_ready_beside_a_stray_is_reported_at_once() {
+    let mut stage = with_a_stray();
+    stage.add(B, 2, Interest::READ, Mode::Level).expect("add");
+    stage.kernel().arrive(A, 1);
+    stage.kernel().arrive(B, 1);
+    let mut events = Events::with_capacity(1);
+    let waited = stage.poller.wait(&mut events, Some(SECOND));
+    assert_eq!(waited.expect("a wait"), 1);
+    assert_eq!(stage.kernel().waited, Duration::ZERO);
+}
+
+#[test]
+fn a_wait_without_a_timeout_goes_on_after_a_stray() {
+    let mut stage = with_a_stray();
+    stage.poller.see_signals(true);
+    stage.kernel().arrive(A, 1);
+    stage.add(B, 2, Interest::READ, Mode::Level).expect("add");
+    stage.kernel().arrive_in_wait(Duration::ZERO, B);
+    let mut events = Events::with_capacity(4);
+    assert_eq!(stage.poller.wait(&mut events, None).expect("a wait"), 1);
+}

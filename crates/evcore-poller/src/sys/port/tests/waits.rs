@@ -184,3 +184,60 @@ fn a_wake_is_reported_once_and_its_event_ends_no_other_wait() {
     stage.try_wait(None).expect("a wait");
     assert!(stage.events.woken());
 }
+
+/// How much of it is left when a stray ends a call.
+const REST: Duration = Duration::from_millis(10);
+const BEFORE_REST: Duration = Duration::from_millis(30);
+
+/// The association of a descriptor that was forgotten and not closed will end the next call.
+fn with_a_stray() -> Stage {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Level);
+    stage.poller.forget(1).expect("registered");
+    stage.kernel.port().set_in_wait(BEFORE_REST, A, IN);
+    stage.calls();
+    stage
+}
+
+#[test]
+fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
+    let mut stage = with_a_stray();
+    let timeout = BEFORE_REST + REST;
+    assert_eq!(stage.try_wait(Some(timeout)).expect("a wait"), []);
+    let calls = stage.calls();
+    assert_eq!(calls[..2], [Getn(8, Some(timeout)), Getn(8, NOW)]);
+    assert!(
+        matches!(calls[2..], [Getn(8, Some(rest))] if rest <= REST),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
+    let mut stage = with_a_stray();
+    stage.poller.see_signals(true);
+    let waited = stage.try_wait(Some(BEFORE_REST + REST));
+    assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
+}
+
+#[test]
+fn what_is_ready_beside_a_stray_is_reported_at_once() {
+    let mut stage = with_a_stray();
+    stage.events = Events::with_capacity(1);
+    stage.set(A, IN);
+    stage.add(B, 2, Interest::READ, Mode::Level);
+    stage.set(B, IN);
+    let told = stage.try_wait(Some(SECOND)).expect("a wait");
+    assert_eq!(told, [(2, Ready::READABLE)]);
+}
+
+#[test]
+fn a_wait_without_a_timeout_goes_on_after_a_stray() {
+    let mut stage = with_a_stray();
+    stage.poller.see_signals(true);
+    stage.set(A, IN);
+    stage.add(B, 2, Interest::READ, Mode::Level);
+    stage.kernel.port().set_in_wait(Duration::ZERO, B, IN);
+    let told = stage.try_wait(None).expect("a wait");
+    assert_eq!(told, [(2, Ready::READABLE)]);
+}
