@@ -12,11 +12,23 @@
 //! - A call in which a change was refused returns without looking for events. It is then made
 //!   again, with no changes, so that a bad registration hides no good one.
 //! - `add` and `remove` act at once and ask for a receipt of each change, so that a refusal is
-//!   told where it happens, and one filter is taken back where the other is refused.
+//!   told where it happens, and one filter is taken back where the other is refused. Receipts fill
+//!   the list of events first, and this one is as long as the list of changes, so no event is taken
+//!   from a wait.
 //! - `EV_CLEAR` is `Edge`. Adding what is there looks at the descriptor afresh, as a change of
 //!   interest is to do.
-//! - `EV_ONESHOT` is `Oneshot`, but for one filter: the other one's knote, if it did not report in
-//!   the same call, is dropped by the next wait, before that looks for events.
+//! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
+//!   reported, or arms them again, before it looks for events. `EV_ONESHOT` is not used: it ends one
+//!   filter alone, and FreeBSD, NetBSD and OpenBSD report it without looking again, so that data
+//!   that was drained before the wait would be reported, and would spend the registration.
+//! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is no
+//!   hang-up. Where no error explains the end, `getpeername` tells the two apart: one call more for
+//!   each such event.
+//! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
+//!   FreeBSD drops a knote whose pipe has lost its reader when it has reported. Either is reported
+//!   as the end that it is. `Level` asks again in each wait, which costs a second call; should the
+//!   number be another file's by then, that is watched by mistake. NetBSD answers `EBADF`, as for a
+//!   closed descriptor, and so it is refused there.
 //! - Knotes belong to a descriptor's number, and go when that is closed, whether or not a
 //!   duplicate is open. A number that is given to another file begins anew.
 //! - Adding what is there takes it over without a word, whatever it was for. The front lets no
@@ -104,16 +116,25 @@ impl<K: Kernel> Kqueue<K> {
         Ok(kqueue)
     }
 
-    /// Makes changes now: each is made or refused for itself, and the first refusal is returned.
-    fn make(&mut self, changes: impl Iterator<Item = Change>) -> Result<(), Errno> {
+    /// Makes changes now: each is made or refused for itself, and the first refusal is returned. That
+    /// of a broken pipe is none.
+    fn make(&mut self, changes: impl Iterator<Item = Change>) -> Result<Made, Errno> {
         self.changes.extend(changes.map(with_receipt));
         let count = self.changes.len();
         let told = self
             .kernel
             .kevent(&self.changes, count, Some(Duration::ZERO));
         self.changes.clear();
-        let receipts = (0..told?).filter_map(|index| self.kernel.event(index).receipt());
-        receipts.fold(Ok(()), Result::and)
+        let mut made = Made::default();
+        for index in 0..told? {
+            let event = self.kernel.event(index);
+            if event.is_broken_pipe() {
+                made.is_broken_pipe = true;
+            } else if let Some(Err(errno)) = event.receipt() {
+                return Err(errno);
+            }
+        }
+        Ok(made)
     }
 
     /// Makes the changes and, where none was refused, waits for events and takes them in.
@@ -150,8 +171,12 @@ impl<K: Kernel> Kqueue<K> {
         })?;
         let mut told = Told::default();
         for index in 0..count {
-            let event = self.kernel.event(index);
+            let mut event = self.kernel.event(index);
             told.receipts |= event.receipt().is_some();
+            if event.is_unexplained_end() && self.kernel.is_connected(event.ident.fd()) {
+                // One's own shutdown.
+                event.flags &= !flag::EOF;
+            }
             if event.id == WAKE {
                 told.woken = true;
             } else {
@@ -176,15 +201,21 @@ impl<K: Kernel> Backend for Kqueue<K> {
 
     fn add(&mut self, new: &Registration) -> Result<()> {
         refuse_priority(new)?;
-        let made = self.make(makes(new.fd, id_of(new), new.interest, new.mode));
-        if let Err(errno) = made {
-            // The other filter may have been taken. (And macOS keeps the knote of a pipe without a
-            // reader, although it says EPIPE.)
-            let _ = self.make(drops(new.fd, id_of(new), new.interest));
-            return Err(Error::os("kevent(EV_ADD)")(errno));
+        match self.make(makes(new.fd, id_of(new), new.interest, new.mode)) {
+            Ok(made) => {
+                self.table.enter(new);
+                if made.is_broken_pipe {
+                    // Should there be a knote all the same, the next wait takes it over.
+                    self.table.lack_writing(new);
+                }
+                Ok(())
+            }
+            Err(errno) => {
+                // The other filter may have been taken.
+                let _ = self.make(drops(new.fd, id_of(new), new.interest));
+                Err(Error::os("kevent(EV_ADD)")(errno))
+            }
         }
-        self.table.enter(new);
-        Ok(())
     }
 
     /// Makes no call: what is different then goes with the wait.
@@ -203,6 +234,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
             return Ok(());
         }
         self.make(drops(old.fd, id_of(old), known))
+            .map(drop)
             .map_err(Error::os("kevent(EV_DELETE)"))
     }
 
@@ -263,6 +295,13 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
             .field("kernel", &self.kernel)
             .finish_non_exhaustive()
     }
+}
+
+/// What became of changes, none of which was refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    /// But this one: there is no knote for writing, and what it would report is known.
+    is_broken_pipe: bool,
 }
 
 /// What a call brought, beside what is in the table.

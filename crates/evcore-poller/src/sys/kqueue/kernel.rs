@@ -29,6 +29,9 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
 
     /// The event at `index` of those that the last call brought.
     fn event(&self, index: usize) -> Event;
+
+    /// `getpeername`: whether `fd` is a socket that has a peer.
+    fn is_connected(&self, fd: RawFd) -> bool;
 }
 
 /// What is watched for: with a descriptor, it names a knote (the kernel's word for a registration).
@@ -116,6 +119,18 @@ impl Event {
             Err(_) => Err(Errno::INVAL),
         })
     }
+
+    /// Whether it is the refusal to watch the writing end of a pipe that has no reader.
+    pub(super) fn is_broken_pipe(&self) -> bool {
+        self.filter == Filter::Write && self.receipt() == Some(Err(Errno::PIPE))
+    }
+
+    /// Whether the writing side is at its end, without an error that says why: the peer is gone, or
+    /// one's own side was shut.
+    pub(super) fn is_unexplained_end(&self) -> bool {
+        let is_end = self.filter == Filter::Write && self.flags & flag::EOF != 0;
+        is_end && self.fflags == 0 && self.receipt().is_none()
+    }
 }
 
 /// The flags of changes and events. Every system that has `kevent` gives them these values, which
@@ -125,7 +140,7 @@ pub(in crate::sys) mod flag {
     pub(in crate::sys) const ADD: u16 = 0x01;
     /// Drops a knote.
     pub(in crate::sys) const DELETE: u16 = 0x02;
-    /// The knote is dropped when it has reported.
+    /// On an event: its knote is gone. (It is asked of no change: see `kqueue.rs`.)
     pub(in crate::sys) const ONESHOT: u16 = 0x10;
     /// The knote reports changes only: edge-triggered.
     pub(in crate::sys) const CLEAR: u16 = 0x20;

@@ -7,11 +7,18 @@
 //!   `ENOENT`, and an identifier that is no open descriptor `EBADF`. Closing drops. Events and
 //!   receipts have the identifier as the change had it.
 //! - What becomes true of a descriptor activates its knotes; whether it still is true is looked at
-//!   when they are collected. A collected knote goes to the end of the queue (level), is no longer
-//!   active (`EV_CLEAR`), or is gone (`EV_ONESHOT`).
+//!   when they are collected. A collected knote goes to the end of the queue (level), or is no
+//!   longer active (`EV_CLEAR`).
+//! - A knote with `EV_ONESHOT` is not looked at again: it reports what was true when it became
+//!   active, and is gone.
 //! - Changes are made in their order, before anything is collected. One that is refused, or asks
 //!   for a receipt, becomes an event where there is a place, and then nothing is collected; else
-//!   the call ends there, with the refusal.
+//!   the call ends there, with the refusal. (libkqueue collects into the places that are left.)
+//! - The writing side of a socket is at its end when its peer is gone, and also when its own side
+//!   was shut.
+//! - Writing to a pipe that has no reader cannot be watched: `EPIPE`. Where it was watched before,
+//!   its end is reported once, whatever the mode, and its knote is gone: the close of the reader
+//!   makes it a one-shot.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
 //! Time passes only in waits, and is counted and not spent, unless something
@@ -66,6 +73,12 @@ impl Kernel for Scripted {
     fn event(&self, index: usize) -> Event {
         self.events[index]
     }
+
+    fn is_connected(&self, fd: RawFd) -> bool {
+        let model = self.model.lock().expect("no test goes on after a panic");
+        let file = model.files.get(&fd);
+        file.is_some_and(|file| !file.is_pipe && !file.hung_up)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +91,8 @@ pub(super) struct Model {
     pub(super) refuses: Vec<Refusal>,
     /// How the next calls fail, if they do, before they do anything.
     pub(super) failures: VecDeque<Option<Errno>>,
+    /// Events are collected behind receipts, as far as there is room.
+    pub(super) collects_behind_receipts: bool,
     /// How many waits a signal will end.
     pub(super) signals: usize,
     /// How long was waited in vain.
@@ -99,18 +114,21 @@ pub(super) struct Refusal {
     pub(super) fd: RawFd,
     pub(super) filter: Filter,
     pub(super) errno: Errno,
-    /// The knote is made all the same, as macOS does for a pipe without a reader.
+    /// The knote is made all the same, as macOS was seen to do for a pipe without a reader.
     pub(super) made: bool,
 }
 
-/// Something like a socket.
+/// Something like a socket, or the writing end of a pipe.
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
+    is_pipe: bool,
     incoming: i64,
     ended: bool,
     room: i64,
     hung_up: bool,
     error: u32,
+    /// Its own side was shut for writing.
+    is_shut: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +138,8 @@ struct Knote {
     /// The mode.
     flags: u16,
     id: u32,
-    active: bool,
+    /// What it will report, as it was when it was last looked at; `None`: it is not active.
+    active: Option<Event>,
 }
 
 /// The files, as the test moves them.
@@ -129,6 +148,12 @@ impl Model {
     pub(super) fn open(&mut self, fd: RawFd) {
         let before = self.files.insert(fd, File::default());
         assert!(before.is_none(), "{fd} is open");
+    }
+
+    /// The writing end of a pipe that has a reader and no room. It is never readable.
+    pub(super) fn open_pipe(&mut self, fd: RawFd) {
+        self.open(fd);
+        self.file(fd).is_pipe = true;
     }
 
     pub(super) fn close(&mut self, fd: RawFd) {
@@ -166,11 +191,28 @@ impl Model {
         self.file(fd).room = 0;
     }
 
-    /// The peer is gone, with an error or with none.
+    /// The peer is gone, with an error or with none; or the reader of a pipe, which has no errors.
     pub(super) fn hang_up(&mut self, fd: RawFd, error: u32) {
         let file = self.file(fd);
-        (file.ended, file.hung_up, file.error) = (true, true, error);
+        let is_pipe = file.is_pipe;
+        (file.ended, file.hung_up) = (true, true);
+        file.error = if is_pipe { 0 } else { error };
         self.activate(fd, Filter::Read);
+        self.activate(fd, Filter::Write);
+        if let Some(at) = self.find(fd, Filter::Write).filter(|_| is_pipe) {
+            self.knotes[at].flags |= flag::ONESHOT;
+        }
+    }
+
+    /// The pipe has a reader again, as a FIFO may.
+    pub(super) fn open_reader(&mut self, fd: RawFd) {
+        let file = self.file(fd);
+        (file.ended, file.hung_up) = (false, false);
+    }
+
+    /// The socket's own side is shut for writing.
+    pub(super) fn shut(&mut self, fd: RawFd) {
+        self.file(fd).is_shut = true;
         self.activate(fd, Filter::Write);
     }
 
@@ -192,9 +234,10 @@ impl Model {
     }
 
     fn activate(&mut self, fd: RawFd, filter: Filter) {
-        let holds = self.look(fd, filter).is_some();
+        let found = self.look(fd, filter);
         if let Some(at) = self.find(fd, filter) {
-            self.knotes[at].active |= holds;
+            let knote = &mut self.knotes[at];
+            knote.active = found.or(knote.active);
         }
     }
 }
@@ -219,12 +262,14 @@ impl Model {
             let result = self.register(change);
             if result.is_err() || change.flags & flag::RECEIPT != 0 {
                 if events.len() == limit {
+                    // What it has written is not counted.
+                    events.clear();
                     return result;
                 }
                 events.push(receipt(change, result));
             }
         }
-        if events.is_empty() {
+        if events.is_empty() || self.collects_behind_receipts {
             self.collect(limit, events);
         }
         if events.is_empty() {
@@ -240,13 +285,19 @@ impl Model {
         }
         let fd = self.descriptor(change.ident).ok_or(Errno::BADF)?;
         let adds = change.flags & flag::ADD != 0;
+        let is_new = adds && self.find(fd, change.filter).is_none();
         let refusal = self
             .refuses
             .iter()
             .find(|it| adds && (it.fd, it.filter) == (fd, change.filter))
+            .filter(|it| is_new || !it.made)
             .copied();
         if let Some(refusal) = refusal.filter(|refusal| !refusal.made) {
             return Err(refusal.errno);
+        }
+        let is_broken = |file: &File| file.is_pipe && file.hung_up;
+        if is_new && change.filter == Filter::Write && self.files.get(&fd).is_some_and(is_broken) {
+            return Err(Errno::PIPE);
         }
         match self.find(fd, change.filter) {
             None if adds => self.knotes.push(Knote {
@@ -254,7 +305,7 @@ impl Model {
                 filter: change.filter,
                 flags: change.flags & (flag::CLEAR | flag::ONESHOT),
                 id: change.id,
-                active: false,
+                active: None,
             }),
             None => return Err(Errno::NOENT),
             Some(at) if change.flags & flag::DELETE != 0 => {
@@ -273,19 +324,25 @@ impl Model {
         let mut collected = Vec::new();
         let mut knotes = std::mem::take(&mut self.knotes);
         knotes.retain_mut(|knote| {
-            if !knote.active || events.len() == limit {
+            if knote.active.is_none() || events.len() == limit {
                 return true;
             }
-            let Some(found) = self.look(knote.fd, knote.filter) else {
-                knote.active = false;
+            let is_once = knote.flags & flag::ONESHOT != 0;
+            if !is_once {
+                knote.active = self.look(knote.fd, knote.filter);
+            }
+            let Some(found) = knote.active else {
                 return true;
             };
             events.push(Event {
                 id: knote.id,
+                flags: found.flags | knote.flags,
                 ..found
             });
-            knote.active = knote.flags & flag::CLEAR == 0;
-            if knote.flags & flag::ONESHOT == 0 {
+            if knote.flags & flag::CLEAR != 0 {
+                knote.active = None;
+            }
+            if !is_once {
                 collected.push(*knote);
             }
             false
@@ -329,8 +386,9 @@ impl Model {
         }
         let file = self.files.get(&fd)?;
         let (data, is_over) = match filter {
+            Filter::Read if file.is_pipe => return None,
             Filter::Read => (file.incoming, file.ended),
-            Filter::Write => (file.room, file.hung_up),
+            Filter::Write => (file.room, file.hung_up || file.is_shut),
         };
         let mut found = event(fd, filter, data);
         if is_over {

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "kevent is called through libc")]
 
 use std::{
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     ptr,
     time::Duration,
 };
@@ -22,6 +22,10 @@ use crate::{Error, Result};
 type Count = libc::size_t;
 #[cfg(not(target_os = "netbsd"))]
 type Count = libc::c_int;
+
+/// How much of a peer's address there is room for; nobody reads it.
+#[expect(clippy::cast_possible_truncation, reason = "a hundred bytes")]
+const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 pub(in crate::sys) struct System {
     fd: OwnedFd,
@@ -77,6 +81,16 @@ impl Kernel for System {
 
     fn event(&self, index: usize) -> Event {
         decode(&self.events[index])
+    }
+
+    fn is_connected(&self, fd: RawFd) -> bool {
+        // SAFETY: numbers and addresses alone, of which any bits are valid.
+        let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut length = ADDRESS_LENGTH;
+        // SAFETY: the kernel writes at most `length` bytes, which is what `address` holds. A number
+        // that is no socket's is an error.
+        let found = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) };
+        found == 0
     }
 }
 

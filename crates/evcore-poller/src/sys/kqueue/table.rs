@@ -35,6 +35,8 @@ struct Row {
     known: Interest,
     mode: Mode,
     dirty: bool,
+    /// A `Oneshot` that has reported. Its knotes are there until the next change of the row.
+    spent: bool,
     /// What the kernel said since the last report.
     found: Ready,
     available: Option<u32>,
@@ -115,6 +117,7 @@ impl Table {
         for id in self.dirty.drain(..) {
             let row = &mut self.rows[id as usize];
             row.dirty = false;
+            row.spent = false;
             row.known = row.wanted;
         }
     }
@@ -123,9 +126,19 @@ impl Table {
     pub(super) fn gather(&mut self, event: &Event) {
         match event.receipt() {
             None => self.gather_readiness(event),
+            Some(Err(_)) if event.is_broken_pipe() => self.gather_broken_pipe(event),
             Some(Err(_)) => self.gather_refusal(event),
             Some(Ok(())) => {}
         }
+    }
+
+    /// Takes in that the kernel has no knote for writing, although that is wanted: the next wait
+    /// asks again.
+    pub(super) fn lack_writing(&mut self, registration: &Registration) {
+        let id = id_of(registration);
+        let row = &mut self.rows[id as usize];
+        row.known = row.known - Interest::WRITE;
+        self.touch(id);
     }
 
     /// Whether a knote reported that nobody wants.
@@ -145,14 +158,18 @@ impl Table {
             let row = &mut self.rows[id as usize];
             let ready = std::mem::replace(&mut row.found, Ready::NONE);
             events.push_with_available(row.key, ready, row.available.take());
+            // The knote of a broken pipe: what holds is to be reported by the next wait too.
+            if row.mode == Mode::Level && row.known != row.wanted && !row.dirty {
+                row.dirty = true;
+                self.dirty.push(id);
+            }
         }
     }
 
     fn gather_readiness(&mut self, event: &Event) {
         let side = event.filter.side();
-        let row = self.rows.get_mut(event.id as usize);
-        let Some(row) = row.filter(|row| row.fd == event.ident.fd() && row.known.contains(side))
-        else {
+        // There may be a knote although the kernel has said that there is none.
+        let Some(row) = self.row_of(event, |row| row.known | row.wanted) else {
             // Its registration was forgotten, and the descriptor not closed after all.
             self.strays.push(Change {
                 ident: event.ident,
@@ -166,13 +183,34 @@ impl Table {
             // Ready without a byte is an end or an error, which a read is to find: no hint.
             row.available = u32::try_from(event.data).ok().filter(|bytes| *bytes > 0);
         }
-        if row.mode == Mode::Oneshot {
-            // The kernel has dropped this knote. The other filter's is to report no more either.
-            row.known = row.known - side;
-            row.wanted = Interest::NONE;
-            self.touch(event.id);
-        }
+        row.known = if event.flags & flag::ONESHOT == 0 {
+            row.known | side
+        } else {
+            row.known - side
+        };
+        self.spend(event.id);
         self.tell(event.id, readiness(event));
+    }
+
+    /// There is no knote, so this is what it would have reported.
+    fn gather_broken_pipe(&mut self, event: &Event) {
+        let side = event.filter.side();
+        let Some(row) = self.row_of(event, |row| row.known) else {
+            return;
+        };
+        row.known = row.known - side;
+        self.spend(event.id);
+        self.tell(event.id, Ready::WRITABLE | Ready::WRITE_CLOSED);
+    }
+
+    /// A `Oneshot` has reported: neither of its filters is to report again.
+    fn spend(&mut self, id: u32) {
+        let row = &mut self.rows[id as usize];
+        if row.mode == Mode::Oneshot {
+            row.wanted = Interest::NONE;
+            row.spent = true;
+            self.touch(id);
+        }
     }
 
     /// What is refused to one filter ends its registration: it falls silent after the news.
@@ -180,15 +218,20 @@ impl Table {
     /// A knote that could not be dropped is not there, which is all that was asked.
     fn gather_refusal(&mut self, event: &Event) {
         let side = event.filter.side();
-        let row = self.rows.get_mut(event.id as usize);
-        let Some(row) = row.filter(|row| row.fd == event.ident.fd() && row.known.contains(side))
-        else {
+        let Some(row) = self.row_of(event, |row| row.known) else {
             return;
         };
         row.known = row.known - side;
         row.wanted = Interest::NONE;
         self.touch(event.id);
         self.tell(event.id, Ready::ERROR);
+    }
+
+    /// The row that an event is about, if the event's side is among `sides` of the row.
+    fn row_of(&mut self, event: &Event, sides: impl Fn(&Row) -> Interest) -> Option<&mut Row> {
+        let row = self.rows.get_mut(event.id as usize)?;
+        let is_its = row.fd == event.ident.fd() && sides(row).contains(event.filter.side());
+        is_its.then_some(row)
     }
 
     fn tell(&mut self, id: u32, ready: Ready) {
@@ -228,17 +271,20 @@ impl Row {
         known: Interest::NONE,
         mode: Mode::Level,
         dirty: false,
+        spent: false,
         found: Ready::NONE,
         available: None,
     };
 
     fn changes(&self, id: u32, changes: &mut Vec<Change>) {
-        if self.wanted == self.known {
+        if self.wanted == self.known && !self.spent {
             return;
         }
         let missing = match self.mode {
             // A change of interest looks at everything afresh, as on epoll.
             Mode::Edge => self.wanted,
+            // So does arming again what has reported.
+            Mode::Oneshot if self.spent => self.wanted,
             Mode::Level | Mode::Oneshot => self.wanted - self.known,
         };
         changes.extend(drops(self.fd, id, self.known - self.wanted));
@@ -255,8 +301,7 @@ pub(super) fn makes(
 ) -> impl Iterator<Item = Change> {
     let how = match mode {
         Mode::Level => 0,
-        Mode::Edge => flag::CLEAR,
-        Mode::Oneshot => flag::ONESHOT,
+        Mode::Edge | Mode::Oneshot => flag::CLEAR,
     };
     filters(interest).map(move |filter| Change {
         ident: Ident::new(fd),

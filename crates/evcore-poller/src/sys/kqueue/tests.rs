@@ -17,6 +17,7 @@ use crate::{Event, Poller, Ready};
 mod against_a_model;
 mod changes;
 mod descriptors;
+mod ends;
 mod modes;
 mod refusals;
 mod waits;

@@ -15,14 +15,17 @@ enum Step {
     Modify(usize, Interest),
     Rearm(usize, Interest),
     Remove(usize),
-    /// Closes and opens again: with `forget` before, or with nothing.
-    Reopen(usize, bool),
+    /// Closes and opens again, a socket or the writing end of a pipe: with `forget` before, or with
+    /// nothing.
+    Reopen(usize, bool, bool),
     Arrive(usize),
     Drain(usize),
     End(usize),
     MakeRoom(usize),
     Fill(usize),
     HangUp(usize, u32),
+    /// Its own side is shut for writing.
+    Shut(usize),
     Wait(usize),
 }
 
@@ -40,13 +43,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (file.clone(), interest.clone()).prop_map(|(i, interest)| Step::Modify(i, interest)),
         1 => (file.clone(), interest).prop_map(|(i, interest)| Step::Rearm(i, interest)),
         1 => file.clone().prop_map(Step::Remove),
-        1 => (file.clone(), any::<bool>()).prop_map(|(i, forget)| Step::Reopen(i, forget)),
+        2 => (file.clone(), any::<bool>(), any::<bool>()).prop_map(|(i, forget, is_pipe)| Step::Reopen(i, forget, is_pipe)),
         3 => file.clone().prop_map(Step::Arrive),
         2 => file.clone().prop_map(Step::Drain),
         1 => file.clone().prop_map(Step::End),
         3 => file.clone().prop_map(Step::MakeRoom),
         2 => file.clone().prop_map(Step::Fill),
-        1 => (file, prop::sample::select(vec![0, 54])).prop_map(|(i, error)| Step::HangUp(i, error)),
+        1 => (file.clone(), prop::sample::select(vec![0, 54])).prop_map(|(i, error)| Step::HangUp(i, error)),
+        1 => file.prop_map(Step::Shut),
         6 => prop::sample::select(vec![1, 2, 3, ROOMY]).prop_map(Step::Wait),
     ];
     prop::collection::vec(step, 0..80)
@@ -55,10 +59,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// What is known of a file and of its registration.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
+    is_pipe: bool,
     incoming: bool,
     ended: bool,
     room: bool,
     hung_up: bool,
+    is_shut: bool,
     watch: Option<Watch>,
 }
 
@@ -76,12 +82,16 @@ struct Watch {
 }
 
 impl Known {
+    fn is_broken(&self) -> bool {
+        self.is_pipe && self.hung_up
+    }
+
     fn holds(&self) -> Interest {
         let mut sides = Interest::NONE;
-        if self.incoming || self.ended {
+        if !self.is_pipe && (self.incoming || self.ended) {
             sides |= Interest::READ;
         }
-        if self.room || self.hung_up {
+        if self.room || self.hung_up || self.is_shut {
             sides |= Interest::WRITE;
         }
         sides
@@ -150,8 +160,9 @@ fn common(one: Interest, other: Interest) -> Interest {
 struct Run {
     stage: Stage,
     files: [Known; FILES.len()],
-    /// A stale registration's changes may be refused, which takes another call.
-    was_stale: bool,
+    /// A stale registration's changes may be refused, and so may those of a pipe: that takes another
+    /// call.
+    was_refused: bool,
 }
 
 impl Run {
@@ -169,7 +180,7 @@ impl Run {
                 let may_fail = watch.is_none_or(|watch| watch.stale);
                 assert!(removed.is_ok() || may_fail, "{removed:?}");
             }
-            Step::Reopen(i, forget) => self.reopen(i, forget),
+            Step::Reopen(i, forget, is_pipe) => self.reopen(i, forget, is_pipe),
             Step::Wait(capacity) => self.wait(capacity),
             _ => self.stir(step),
         }
@@ -201,9 +212,10 @@ impl Run {
         self.stage.modify(key(i), interest);
     }
 
-    fn reopen(&mut self, i: usize, forget: bool) {
+    fn reopen(&mut self, i: usize, forget: bool, is_pipe: bool) {
         let file = &mut self.files[i];
-        if !forget && file.watch.is_some_and(|watch| watch.was_modified) {
+        let is_asked_again = file.is_broken() || file.watch.is_some_and(|it| it.was_modified);
+        if !forget && is_asked_again {
             return; // Likewise.
         }
         if forget && file.watch.take().is_some() {
@@ -213,18 +225,27 @@ impl Run {
             stale: true,
             ..watch
         });
-        self.was_stale |= watch.is_some();
+        self.was_refused |= watch.is_some() || is_pipe;
         *file = Known {
+            is_pipe,
             watch,
             ..Known::default()
         };
-        self.stage.kernel().close(FILES[i]);
-        self.stage.kernel().open(FILES[i]);
+        let mut kernel = self.stage.kernel.model();
+        kernel.close(FILES[i]);
+        if is_pipe {
+            kernel.open_pipe(FILES[i]);
+        } else {
+            kernel.open(FILES[i]);
+        }
     }
 
     fn stir(&mut self, step: Step) {
         let mut kernel = self.stage.kernel.model();
         match step {
+            // A pipe has no sides to shut, and once it is broken nothing comes of it any more.
+            Step::Shut(i) if self.files[i].is_pipe => {}
+            Step::MakeRoom(i) | Step::HangUp(i, _) if self.files[i].is_broken() => {}
             Step::Arrive(i) => {
                 kernel.drain(FILES[i]);
                 kernel.arrive(FILES[i], 1);
@@ -254,6 +275,11 @@ impl Run {
                 (self.files[i].ended, self.files[i].hung_up) = (true, true);
                 self.files[i].news(Interest::BOTH);
             }
+            Step::Shut(i) => {
+                kernel.shut(FILES[i]);
+                self.files[i].is_shut = true;
+                self.files[i].news(Interest::WRITE);
+            }
             other => unreachable!("{other:?} is the poller's"),
         }
     }
@@ -277,7 +303,7 @@ impl Run {
         }
         if capacity == ROOMY {
             assert_eq!(told.map(Interest::is_empty), due.map(Interest::is_empty));
-            assert!(calls == 1 || self.was_stale, "{calls} calls");
+            assert!(calls == 1 || self.was_refused, "{calls} calls");
         }
         let is_due = due.iter().any(|sides| !sides.is_empty());
         assert_eq!(is_due, !found.is_empty(), "no wait is in vain");
@@ -318,12 +344,16 @@ fn key(i: usize) -> u64 {
 
 proptest! {
     #[test]
-    fn every_program_is_told_what_the_contract_says(steps in steps()) {
+    fn every_program_is_told_what_the_contract_says(
+        steps in steps(),
+        collects_behind_receipts in any::<bool>(),
+    ) {
         let mut run = Run {
             stage: Stage::new(),
             files: [Known::default(); FILES.len()],
-            was_stale: false,
+            was_refused: false,
         };
+        run.stage.kernel().collects_behind_receipts = collects_behind_receipts;
         for step in steps {
             run.step(step);
         }

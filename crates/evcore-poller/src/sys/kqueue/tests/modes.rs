@@ -71,6 +71,29 @@ fn a_one_shot_reports_once_for_both_filters_together() {
 }
 
 #[test]
+fn a_one_shot_that_was_drained_before_the_wait_is_neither_reported_nor_spent() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::READ, Mode::Oneshot).expect("add");
+    stage.kernel().arrive(A, 3);
+    stage.kernel().drain(A);
+    assert_eq!(stage.wait(), []);
+    stage.kernel().arrive(A, 1);
+    assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
+}
+
+#[test]
+fn a_one_shot_that_was_drained_and_armed_before_the_wait_is_silent() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::READ, Mode::Oneshot).expect("add");
+    stage.kernel().arrive(A, 3);
+    assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
+    stage.kernel().arrive(A, 3);
+    stage.kernel().drain(A);
+    stage.modify(7, Interest::READ);
+    assert_eq!(stage.wait(), []);
+}
+
+#[test]
 fn a_one_shot_that_is_cut_in_two_by_a_small_buffer_reports_one_half() {
     let mut stage = Stage::new();
     stage.add(A, 7, Interest::BOTH, Mode::Oneshot).expect("add");
@@ -89,7 +112,7 @@ fn a_one_shot_is_armed_by_modify_with_the_wait_itself() {
     stage.calls();
     stage.modify(7, Interest::BOTH);
     assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
-    assert_eq!(stage.changes(), [1], "the writing knote had not gone yet");
+    assert_eq!(stage.changes(), [2], "both look afresh");
     stage.modify(7, Interest::WRITE);
     stage.kernel().make_room(A, 1);
     assert_eq!(stage.wait(), [(7, Ready::WRITABLE)]);
@@ -97,14 +120,26 @@ fn a_one_shot_is_armed_by_modify_with_the_wait_itself() {
 }
 
 #[test]
-fn a_one_shot_that_has_reported_costs_no_call_to_remove() {
+fn a_one_shot_that_has_reported_goes_with_the_next_wait() {
     let mut stage = Stage::new();
     stage.add(A, 7, Interest::READ, Mode::Oneshot).expect("add");
     stage.kernel().arrive(A, 3);
     stage.wait();
     stage.calls();
+    assert_eq!(stage.wait(), []);
+    assert_eq!(stage.changes(), [1], "dropped by the call that waits");
     stage.poller.remove(7).expect("remove");
     assert_eq!(stage.calls(), []);
+}
+
+#[test]
+fn a_one_shot_that_has_just_reported_is_removed_by_a_call() {
+    let mut stage = Stage::new();
+    stage.add(A, 7, Interest::BOTH, Mode::Oneshot).expect("add");
+    stage.kernel().arrive(A, 3);
+    stage.wait();
+    stage.poller.remove(7).expect("remove");
+    assert_eq!(stage.kernel().knotes(), []);
 }
 
 #[test]
