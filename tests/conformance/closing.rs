@@ -1,8 +1,11 @@
 //! The ends of streams: half-closed, closed, broken; with data still to be read and without.
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    time::Duration,
+};
 
-use evcore_poller::{Interest, Mode};
+use evcore_poller::{Interest, Mode, Ready};
 use rustix::{io::ioctl_fionbio, pipe::pipe};
 
 use crate::{
@@ -20,8 +23,12 @@ crate::scenarios! {
     a_closed_peer_is_told_to_whoever_writes,
     exactly_a_buffer_full_and_then_the_end,
     all_that_fits_and_then_the_end,
-    nothing_asked_is_nothing_told_of_the_end;
+    nothing_asked_is_nothing_told_of_the_end,
+    edge_reports_a_half_close_behind_an_unanswered_report_once,
+    edge_reports_a_hang_up_behind_an_unanswered_report_once,
+    edge_reports_a_hang_up_behind_a_half_close;
     of kernels alone:
+    edge_reports_an_error_behind_an_unanswered_report_once,
     a_hang_up_alone_is_told_to_the_reader,
     an_error_alone_is_told_to_the_writer,
     edge_tells_of_an_error_once,
@@ -174,4 +181,60 @@ fn nothing_asked_is_nothing_told_of_the_end(stage: &mut Stage) {
     stage.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
     stage.modify(1, Interest::NONE);
     stage.expect_nothing();
+}
+
+/// A wait that would end early, or bring something, if the end were reported again.
+fn expect_silence(stage: &mut Stage) {
+    let timeout = Duration::from_millis(5);
+    for _ in 0..3 {
+        let start = stage.ground.time();
+        assert_eq!(stage.wait(Some(timeout)), [], "{}", stage.name);
+        assert!(stage.ground.time() - start >= timeout, "{}", stage.name);
+    }
+}
+
+/// A registration for both sides, both of which have reported, and neither of which was rearmed.
+fn unanswered(stage: &mut Stage) -> (Socket, Socket) {
+    let (mut near, far) = stage.pair();
+    near.write_all(b"a").expect("write");
+    stage.add(&far, 1, Interest::BOTH, Mode::Edge);
+    stage.expect(&[(1, READABLE | WRITABLE)]);
+    expect_silence(stage);
+    (near, far)
+}
+
+fn edge_reports_a_half_close_behind_an_unanswered_report_once(stage: &mut Stage) {
+    let (near, far) = unanswered(stage);
+    near.shutdown_write().expect("shutdown");
+    stage.expect_end(1, READABLE | READ_CLOSED, WRITABLE);
+    expect_silence(stage);
+    assert_eq!(drain(&far), (1, Drained::AtEnd));
+}
+
+fn edge_reports_a_hang_up_behind_an_unanswered_report_once(stage: &mut Stage) {
+    let (near, far) = unanswered(stage);
+    drop(near);
+    let end = READABLE | WRITABLE | READ_CLOSED | WRITE_CLOSED;
+    stage.expect_end(1, end, Ready::NONE);
+    expect_silence(stage);
+    assert_eq!(drain(&far), (1, Drained::AtEnd));
+}
+
+fn edge_reports_a_hang_up_behind_a_half_close(stage: &mut Stage) {
+    let (near, _far) = unanswered(stage);
+    near.shutdown_write().expect("shutdown");
+    stage.expect_end(1, READABLE | READ_CLOSED, WRITABLE);
+    drop(near);
+    stage.expect_end(1, READABLE | WRITABLE | WRITE_CLOSED, READ_CLOSED);
+    expect_silence(stage);
+}
+
+fn edge_reports_an_error_behind_an_unanswered_report_once(stage: &mut Stage) {
+    let (reader, writer) = pipe().expect("a pipe");
+    stage.add(&writer, 1, Interest::WRITE, Mode::Edge);
+    stage.expect(&[(1, WRITABLE)]);
+    expect_silence(stage);
+    drop(reader);
+    stage.expect_end(1, WRITABLE | ERROR, Ready::NONE);
+    expect_silence(stage);
 }

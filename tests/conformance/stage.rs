@@ -138,6 +138,26 @@ impl Stage {
         assert_eq!(self.now(), told, "{}", self.name);
     }
 
+    /// Waits without waiting for the end of what has reported before and was not rearmed. Where the
+    /// backend can see it at all, what is due is `end`, and `perhaps` with it.
+    #[track_caller]
+    pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
+        let trace = self.now();
+        if self.poller.name() == "select" {
+            assert_eq!(trace, [], "{}", self.name);
+            return;
+        }
+        let said = trace.first().map_or(Ready::NONE, |event| event.1);
+        assert!(
+            trace.len() == 1
+                && trace[0].0 == key
+                && said & end == end
+                && said & (end | perhaps) == said,
+            "{}: {trace:?}",
+            self.name
+        );
+    }
+
     /// What this backend tells of what holds. Here, and nowhere else, is what a backend cannot say.
     pub(crate) fn told(&self, holds: Ready) -> Ready {
         match self.poller.name() {

@@ -4,9 +4,11 @@
 //! of interest, keeps `Edge` and `Oneshot` where the kernel has neither, and puts interrupted
 //! waits on again. What is left to a backend is to pass registrations on and to wait:
 //!
-//! - it is never given a descriptor that has another key already, nor (unless it
-//!   [defers](Abilities::defers)) an empty interest: a registration whose interest becomes empty is
-//!   removed, and added again when it asks for something;
+//! - it is never given a descriptor that has another key already; and a registration that asks for
+//!   nothing is removed, and added again when it asks for something (unless the backend
+//!   [defers](Abilities::defers));
+//! - where it has no `Edge`, a registration whose sides have all reported has an empty interest, and
+//!   asks for its [ends](Registration::ends) alone;
 //! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
 //! - a wait reports at most as many events as there is room, each key at most once, and what did
 //!   not fit in a later wait, so that none starves;
@@ -16,7 +18,7 @@
 
 use std::{fmt, os::fd::RawFd, time::Duration};
 
-use crate::{Events, Interest, Mode, Result, Waker};
+use crate::{Events, Interest, Mode, Ready, Result, Waker};
 
 /// What a backend is told of one registration.
 ///
@@ -28,12 +30,22 @@ pub struct Registration {
     pub fd: RawFd,
     /// What events carry.
     pub key: u64,
-    /// What is asked for: never empty.
+    /// The readiness that is asked for.
+    ///
+    /// Empty where `ends` alone are asked for; and where nothing is, which only a backend that
+    /// [defers](Abilities::defers) is told.
     pub interest: Interest,
+    /// The ends that are asked for: [`READ_CLOSED`](Ready::READ_CLOSED) with reading, and
+    /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with anything, which is as
+    /// most kernels report them unasked.
+    ///
+    /// An [`Edge`](Mode::Edge) that is kept by masking asks for them when its sides have reported,
+    /// until each was reported.
+    pub ends: Ready,
     /// How often. Where [`Abilities`] says no, the front keeps it, and `Level` is enough.
     pub mode: Mode,
-    /// Of all pollers that watch the same file so, one is woken and not each. Never set where
-    /// [`Abilities`] says no.
+    /// Of all pollers that watch the same file so, one is woken and not each; `READ_CLOSED` is then
+    /// not reported. Never set where [`Abilities`] says no.
     pub exclusive: bool,
 }
 

@@ -116,11 +116,21 @@ impl fmt::Debug for Interest {
 pub enum Mode {
     /// In every wait for as long as it holds.
     Level,
-    /// Once a side, until the caller has met `WouldBlock` there (or, reading a stream that is not
-    /// at its end, a short read) and said so with [`Poller::rearm`](crate::Poller::rearm).
+    /// Once a side, until the caller answers with [`Poller::rearm`](crate::Poller::rearm): after
+    /// `WouldBlock` there (or, reading a stream that is not at its end, a short read), and after a
+    /// `connect` that is in progress.
     ///
-    /// More may be said before that: where new data arrives, a kernel that keeps `Edge` itself
-    /// says again all that holds.
+    /// The end of a stream is reported once more behind a report that nobody has answered: the end
+    /// of what the peer sends, where reading is asked for, and a hang-up or an error, as far as the
+    /// backend reports these by bits of their own ([the table](crate#what-each-backend-does); select
+    /// has none of them). A side that it concerns is reported with it. After a hang-up or an error,
+    /// nothing more is reported until `rearm`.
+    ///
+    /// Backends differ in one thing: in what else is reported before the answer. A kernel that keeps
+    /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat all that holds
+    /// with it. Where `Edge` is kept by masking (poll, select, event ports), these are silent until
+    /// `rearm`. A program that does not rearm therefore works on epoll and waits for ever on poll:
+    /// test it with [`Kind::Poll`](crate::Kind::Poll).
     Edge,
     /// Once, whatever it is, and then nothing until [`Poller::modify`](crate::Poller::modify).
     Oneshot,

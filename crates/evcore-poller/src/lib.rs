@@ -15,6 +15,7 @@ mod ready;
 
 mod error;
 
+mod asked;
 mod backend;
 mod descriptors;
 mod entry;

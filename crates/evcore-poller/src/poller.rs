@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     Abilities, Backend, Error, Events, Interest, Kind, Mode, Pollable, Registration, Result, Waker,
+    asked::Asked,
     registry::{Change, Registry},
     sys::{self, Birthplace},
 };
@@ -131,6 +132,7 @@ impl Poller {
             fd: fd.raw_fd(),
             key,
             interest,
+            ends: Asked::by(interest).ends(),
             mode,
             exclusive: false,
         })
@@ -170,6 +172,7 @@ impl Poller {
             fd: fd.raw_fd(),
             key,
             interest,
+            ends: Asked::by(interest).ends(),
             mode,
             exclusive: true,
         })
@@ -190,8 +193,12 @@ impl Poller {
         self.registry.modify(key, interest)
     }
 
-    /// Says that `interest` has met `WouldBlock` on an `Edge` registration, so that readiness from
-    /// here on is reported again.
+    /// Answers the report of an `Edge` registration: `interest` has met `WouldBlock`, so that
+    /// readiness from here on is reported again.
+    ///
+    /// `EINPROGRESS` from `connect` is answered so too, for both sides. The kernel may have reported
+    /// a socket that was registered before `connect` (Linux calls it hung up), and its connection is
+    /// silent until then.
     ///
     /// Costs no system call; where the kernel keeps `Edge` itself, it only checks the key. In the
     /// other modes it does nothing.
@@ -319,7 +326,8 @@ impl Poller {
 
     /// What the kernel does by itself. What it does not is kept for it, with two differences for
     /// you: without `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without
-    /// `edge` a side that was reported stays silent until [`rearm`](Self::rearm).
+    /// `edge` a side that was reported stays silent until [`rearm`](Self::rearm), but for its
+    /// [end](Mode::Edge).
     #[must_use]
     pub fn abilities(&self) -> Abilities {
         self.registry.native()

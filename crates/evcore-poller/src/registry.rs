@@ -2,12 +2,13 @@
 //!
 //! Changes are only noted here; [`Registry::next_change`] says what is left of them when a wait
 //! begins. Where the kernel has no `Edge` or `Oneshot`, what was reported is masked, and the
-//! backend is asked for the rest. No system call is made from this file.
+//! backend is asked for the rest: of a masked `Edge`, for its ends. No system call is made from this
+//! file.
 
 use std::{mem, os::fd::RawFd};
 
 use crate::{
-    Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result,
+    Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result, asked::Asked,
     descriptors::Descriptors,
 };
 
@@ -61,12 +62,12 @@ struct Row {
     /// What the caller asked when the backend was last told.
     settled: Interest,
     /// What the backend was told; nothing where nobody is registered.
-    // Invariant: `settled - masked` as it was when the backend was last told, or nothing, where
-    // the backend refused.
-    known: Interest,
+    // Invariant: what there is to report to `settled`, less what was masked when the backend was
+    // last told; or nothing, where the backend refused.
+    known: Asked,
     /// What was reported and is not to be reported again yet.
     // Invariant: empty where the kernel keeps the mode, but for a `Oneshot` that has reported.
-    masked: Interest,
+    masked: Asked,
     mode: Mode,
     dirty: bool,
     /// The backend is to be told again, whether the interest has changed or not: its one-shot has
@@ -153,7 +154,7 @@ impl Registry {
             tag,
             wanted: registration.interest,
             settled: registration.interest,
-            known: registration.interest,
+            known: Asked::by(registration.interest),
             mode: registration.mode,
             exclusive: registration.exclusive,
             // An id may still be in the list of the registration before.
@@ -165,11 +166,11 @@ impl Registry {
     /// Ends a registration. Returns what the backend knows of it, if anything.
     pub(crate) fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
         let row = self.row(key)?;
-        let known = mem::take(&mut row.known);
-        let known = row.registration(key, known);
+        let asked = mem::take(&mut row.known);
+        let known = row.registration(key, asked);
         row.fd = VACANT;
         self.descriptors.remove(known.fd);
-        Ok((!known.interest.is_empty()).then_some(known))
+        Ok((!asked.is_empty()).then_some(known))
     }
 
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) -> Result<()> {
@@ -177,7 +178,7 @@ impl Registry {
         row.wanted = interest;
         if row.mode == Mode::Oneshot {
             row.disarmed |= !row.masked.is_empty();
-            row.masked = Interest::NONE;
+            row.masked = Asked::NOTHING;
         }
         self.touch(key);
         Ok(())
@@ -188,8 +189,11 @@ impl Registry {
         let kept_here = !self.native.edge;
         let row = self.row(key)?;
         if kept_here && row.mode == Mode::Edge {
-            row.masked = row.masked - interest;
-            self.touch(key);
+            let answered = Asked::by(interest - (interest - row.wanted));
+            if !answered.is_empty() {
+                row.masked = row.masked - answered;
+                self.touch(key);
+            }
         }
         Ok(())
     }
@@ -213,7 +217,7 @@ impl Registry {
     /// The backend refused: it knows nothing of the registration now.
     pub(crate) fn forget_known(&mut self, key: u64) {
         if let Ok(row) = self.row(key) {
-            row.known = Interest::NONE;
+            row.known = Asked::NOTHING;
         }
     }
 
@@ -232,8 +236,7 @@ impl Registry {
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {
                 row.known = row.known - row.masked;
-                let known = row.registration(row.key(id), row.known);
-                (!known.interest.is_empty()).then_some(known)
+                (!row.known.is_empty()).then(|| row.registration(row.key(id), row.known))
             })
             .collect()
     }
@@ -266,11 +269,15 @@ impl Registry {
             row.disarmed |= native.defers && event.ready.is_error();
         }
         let reported = match row.mode {
-            // With an exception all that is asked has reported, priority data too, of which nothing
-            // was said: a kernel asked for that alone would report the exception again.
-            Mode::Edge if !native.edge && event.ready.is_exceptional() => row.wanted,
-            Mode::Edge if !native.edge => event.ready.answered(),
-            Mode::Oneshot => row.wanted,
+            Mode::Edge if !native.edge => {
+                if event.ready.is_read_closed() {
+                    // Behind an unanswered report it comes alone. Where a kernel has edges, it is
+                    // one of reading: a read will not block.
+                    event.ready |= Ready::READABLE;
+                }
+                Asked::reported(event.ready, row.wanted)
+            }
+            Mode::Oneshot => Asked::by(row.wanted),
             _ => return true,
         };
         row.masked |= reported;
@@ -312,7 +319,8 @@ impl Registry {
                 assert!(row.known.is_empty(), "id {id}: {row:?}");
                 continue;
             }
-            assert!(row.settled.contains(row.known), "id {id}: {row:?}");
+            let all = Asked::by(row.settled);
+            assert!(all.contains(row.known), "id {id}: {row:?}");
             let kept_here = match row.mode {
                 Mode::Level => false,
                 Mode::Edge => !self.native.edge,
@@ -330,8 +338,8 @@ impl Row {
         tag: 0,
         wanted: Interest::NONE,
         settled: Interest::NONE,
-        known: Interest::NONE,
-        masked: Interest::NONE,
+        known: Asked::NOTHING,
+        masked: Asked::NOTHING,
         mode: Mode::Level,
         dirty: false,
         disarmed: false,
@@ -346,10 +354,10 @@ impl Row {
     fn settle(&mut self, id: u32, native: Abilities) -> Option<Change> {
         if self.wanted != self.settled {
             // As where the kernel keeps the mode: a change of interest looks at everything afresh.
-            self.masked = Interest::NONE;
+            self.masked = Asked::NOTHING;
         }
         let arm_again = mem::take(&mut self.disarmed) && (native.oneshot || native.defers);
-        let before = mem::replace(&mut self.known, self.wanted - self.masked);
+        let before = mem::replace(&mut self.known, Asked::by(self.wanted) - self.masked);
         self.settled = self.wanted;
 
         let key = self.key(id);
@@ -368,11 +376,12 @@ impl Row {
         (u64::from(self.tag) << 32) | u64::from(id)
     }
 
-    fn registration(&self, key: u64, interest: Interest) -> Registration {
+    fn registration(&self, key: u64, asked: Asked) -> Registration {
         Registration {
             fd: self.fd,
             key,
-            interest,
+            interest: asked.interest(),
+            ends: asked.ends(),
             mode: self.mode,
             exclusive: self.exclusive,
         }

@@ -44,6 +44,7 @@ struct Watch {
     fd: i32,
     object: Object,
     interest: Interest,
+    ends: Ready,
     mode: Mode,
     exclusive: bool,
     /// A one-shot that has not fired.
@@ -105,6 +106,7 @@ impl Instance {
             fd: new.fd,
             object,
             interest: new.interest,
+            ends: new.ends,
             mode,
             exclusive: new.exclusive,
             armed: true,
@@ -118,7 +120,7 @@ impl Instance {
         let Some(watch) = self.watch_mut(new.id()) else {
             return false;
         };
-        watch.interest = new.interest;
+        (watch.interest, watch.ends) = (new.interest, new.ends);
         watch.armed = true;
         true
     }
@@ -242,11 +244,12 @@ impl Watch {
         if !self.armed {
             return Ready::NONE;
         }
-        let mut asked = answering(self.interest) | Ready::ERROR | Ready::WRITE_CLOSED;
-        if self.interest.contains(Interest::READ) && !self.exclusive {
-            asked |= Ready::READ_CLOSED;
-        }
-        (holds(self.object) & asked) | self.untrue
+        let ends = if self.exclusive {
+            self.ends & (Ready::ERROR | Ready::WRITE_CLOSED)
+        } else {
+            self.ends
+        };
+        (holds(self.object) & (answering(self.interest) | ends)) | self.untrue
     }
 }
 

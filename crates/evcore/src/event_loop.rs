@@ -180,6 +180,8 @@ impl<L: Listen> EventLoop<L> {
     /// step of this token has carried [`Ready::READ_CLOSED`] yet: data and end may come in one
     /// step, and the end is then not reported a second time. See
     /// [`Stream::recv`](crate::Stream::recv#when-is-it-drained).
+    ///
+    /// After a `connect` that has answered `EINPROGRESS`, call it for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         self.slots.watches(token) && self.poller.rearm(self.naming.key(token), interest).is_ok()

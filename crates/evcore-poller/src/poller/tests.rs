@@ -47,12 +47,14 @@ struct Script {
 enum Call {
     Add(u64, Interest),
     Modify(u64, Interest),
+    /// Modified, to ask for ends alone.
+    AskEnds(u64, Ready),
     Remove(u64, Interest),
     Forget(u64),
     BeginAnew,
     Wait(Option<Duration>),
 }
-use Call::{Add, BeginAnew, Forget, Modify, Remove, Wait};
+use Call::{Add, AskEnds, BeginAnew, Forget, Modify, Remove, Wait};
 
 #[derive(Debug)]
 enum Answer {
@@ -101,17 +103,20 @@ impl Backend for Scripted {
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
-        assert!(!new.interest.is_empty());
+        assert!(!new.ends.is_empty(), "it asks for nothing");
         self.tell(new.key, Add(new.key, new.interest))
     }
 
     fn modify(&mut self, new: &Registration) -> Result<()> {
-        assert!(!new.interest.is_empty());
+        assert!(!new.ends.is_empty(), "it asks for nothing");
+        if new.interest.is_empty() {
+            return self.tell(new.key, AskEnds(new.key, new.ends));
+        }
         self.tell(new.key, Modify(new.key, new.interest))
     }
 
     fn remove(&mut self, old: &Registration) -> Result<()> {
-        assert!(!old.interest.is_empty());
+        assert!(!old.ends.is_empty(), "nothing is known of it");
         self.tell(old.key, Remove(old.key, old.interest))
     }
 
@@ -177,6 +182,7 @@ impl Stage {
             fd: RawFd::try_from(key & 0xffff_ffff).expect("a small id"),
             key,
             interest,
+            ends: Asked::by(interest).ends(),
             mode,
             exclusive: false,
         });

@@ -1,5 +1,9 @@
 //! poll: every Unix. Level-triggered; the front keeps `Edge` and `Oneshot` by masking.
 //!
+//! `POLLHUP` and `POLLERR` cannot be masked. What has an entry in the array is asked for them, also
+//! where it asks for no readiness; when one of them was reported, the front removes the entry until
+//! something is asked for again.
+//!
 //! A dense array for the kernel, and an index by id into it: adding and removing (swap-remove) are
 //! O(1), a wait is O(registered), as poll itself is.
 
@@ -63,8 +67,7 @@ impl Poll {
             self.slots.resize(id + 1, ABSENT);
         }
         self.slots[id] = u32::try_from(self.fds.len()).expect("ids end far below 2^32");
-        self.fds
-            .push(poll_fd(registration.fd, flags(registration.interest)));
+        self.fds.push(poll_fd(registration.fd, flags(registration)));
         self.keys.push(registration.key);
     }
 
@@ -141,7 +144,7 @@ impl Backend for Poll {
     fn modify(&mut self, registration: &Registration) -> Result<()> {
         match self.slot(registration) {
             Some(slot) => {
-                self.fds[slot] = poll_fd(registration.fd, flags(registration.interest));
+                self.fds[slot] = poll_fd(registration.fd, flags(registration));
             }
             // Dropped as closed; if it still is, the next wait says so again.
             None => self.push(registration),
@@ -190,22 +193,25 @@ fn id_of(key: u64) -> usize {
     (key & 0xffff_ffff) as usize
 }
 
-/// What a closing peer looks like differs: Linux tells of a half-close by a flag of its own.
+/// Linux reports a half-close by a flag of its own; elsewhere a read of 0 bytes tells it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const READ_FLAGS: PollFlags = PollFlags::IN.union(PollFlags::RDHUP);
+const HALF_CLOSE: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const READ_FLAGS: PollFlags = PollFlags::IN;
+const HALF_CLOSE: PollFlags = PollFlags::empty();
 
-fn flags(interest: Interest) -> PollFlags {
+fn flags(registration: &Registration) -> PollFlags {
     let mut flags = PollFlags::empty();
-    if interest.contains(Interest::READ) {
-        flags |= READ_FLAGS;
+    for (side, flag) in [
+        (Interest::READ, PollFlags::IN),
+        (Interest::WRITE, PollFlags::OUT),
+        (Interest::PRIORITY, PollFlags::PRI),
+    ] {
+        if registration.interest.contains(side) {
+            flags |= flag;
+        }
     }
-    if interest.contains(Interest::WRITE) {
-        flags |= PollFlags::OUT;
-    }
-    if interest.contains(Interest::PRIORITY) {
-        flags |= PollFlags::PRI;
+    if registration.ends.is_read_closed() {
+        flags |= HALF_CLOSE;
     }
     flags
 }
@@ -241,7 +247,7 @@ mod tests {
     use super::*;
     use crate::Mode;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
     impl Poll {
         /// Panics where an invariant does not hold.
@@ -262,6 +268,7 @@ mod tests {
             fd: fd.as_fd().as_raw_fd(),
             key,
             interest: Interest::WRITE,
+            ends: Ready::WRITE_CLOSED | Ready::ERROR,
             mode: Mode::Level,
             exclusive: false,
         }
@@ -358,5 +365,23 @@ mod tests {
         };
         assert!(matches!(poll.add(&closed), Err(Error::Os { .. })));
         assert_eq!(wait(&mut poll, 6), []);
+    }
+
+    #[test]
+    fn what_asks_for_ends_alone_reports_those_and_nothing_else() {
+        let mut poll = Poll::new().expect("poll");
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let masked = Registration {
+            interest: Interest::NONE,
+            ..registration(&near, 1)
+        };
+        poll.add(&masked).expect("add");
+        assert_eq!(wait(&mut poll, 4), [], "there is room, and nobody asks");
+        drop(far);
+        for _ in 0..2 {
+            assert_eq!(wait(&mut poll, 4), [(1, Ready::WRITE_CLOSED)]);
+        }
+        poll.remove(&masked).expect("remove");
+        assert_eq!(wait(&mut poll, 4), []);
     }
 }

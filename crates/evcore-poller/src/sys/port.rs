@@ -5,7 +5,9 @@
 //! reported is associated again, just before the next wait. A kernel that finds it ready then
 //! queues it at once, which is what level-triggered means; and one that is removed, or changed, in
 //! between costs no call, or the one that the change itself costs. The front keeps `Edge` and
-//! `Oneshot` by masking: what is masked whole is not associated again.
+//! `Oneshot` by masking: a `Oneshot` is not associated again before it is armed, and an `Edge` whose
+//! sides have all reported is associated for its ends alone, of which a hang-up is one that a port
+//! tells. (illumos' sockets represent their errors as readiness, so those are silent until then.)
 //!
 //! What is relied upon, by the manual pages and illumos' sources:
 //!

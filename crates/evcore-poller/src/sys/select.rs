@@ -4,7 +4,8 @@
 //! It watches descriptors below 1024 alone, and a wait costs with the highest of them. It says that
 //! a read or a write will not block, and no more: what else there is to tell (the end of the
 //! stream, a hang-up, an error) the read or the write itself tells. `SO_ERROR` is not asked, since
-//! whoever asks it takes the error away from the one whom it concerns.
+//! whoever asks it takes the error away from the one whom it concerns. So it cannot be asked for ends
+//! alone either: a registration that asks for no readiness is not in the sets.
 
 mod sets;
 
@@ -77,6 +78,9 @@ impl Select {
         }
         self.rows[place].key = registration.key;
         self.asked.ask(fd, registration.interest);
+        if registration.interest.is_empty() {
+            self.take_out(place);
+        }
         Ok(())
     }
 

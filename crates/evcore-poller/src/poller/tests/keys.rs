@@ -113,6 +113,7 @@ fn a_descriptor_is_registered_once() {
         fd: 3,
         key: 4,
         interest: Interest::READ,
+        ends: Asked::by(Interest::READ).ends(),
         mode: Mode::Level,
         exclusive: false,
     };

@@ -2,6 +2,12 @@
 
 use super::*;
 
+const HALF_CLOSE: Ready = Ready::READ_CLOSED;
+
+fn hang_up() -> Ready {
+    Ready::WRITE_CLOSED | Ready::ERROR
+}
+
 #[test]
 fn a_one_shot_that_has_not_reported_needs_no_arming() {
     for abilities in [ALL, NOTHING] {
@@ -85,10 +91,13 @@ fn an_edge_stays_masked_when_modify_is_taken_back_and_starts_afresh_when_not() {
     stage.modify(3, Interest::NONE);
     stage.modify(3, Interest::READ);
     stage.idle();
-    assert_eq!(stage.calls(), [Remove(3, Interest::READ), Wait(None)]);
+    assert_eq!(
+        stage.calls(),
+        [AskEnds(3, hang_up() | HALF_CLOSE), Wait(None)]
+    );
     stage.modify(3, Interest::BOTH);
     stage.idle();
-    assert_eq!(stage.calls(), [Add(3, Interest::BOTH), Wait(None)]);
+    assert_eq!(stage.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
 }
 
 #[test]
@@ -144,4 +153,109 @@ fn an_error_masks_all_that_was_asked() {
         stage.idle();
         assert_eq!(stage.calls(), [Remove(3, interest), Wait(None)]);
     }
+}
+
+#[test]
+fn a_masked_edge_asks_for_its_ends_until_each_was_reported() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::READ, Mode::Edge).expect("add");
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.calls();
+
+    let half_closed = [(3, Ready::READABLE | Ready::READ_CLOSED)];
+    assert_eq!(stage.wait(reports([(3, HALF_CLOSE)])), half_closed);
+    assert_eq!(
+        stage.calls(),
+        [AskEnds(3, hang_up() | HALF_CLOSE), Wait(None)]
+    );
+
+    let hung_up = [(3, Ready::READABLE | Ready::WRITE_CLOSED)];
+    assert_eq!(stage.wait(reports([(3, Ready::WRITE_CLOSED)])), hung_up);
+    assert_eq!(stage.calls(), [AskEnds(3, hang_up()), Wait(None)]);
+
+    for expected in [
+        vec![Remove(3, Interest::NONE), Wait(None)],
+        vec![Wait(None)],
+    ] {
+        stage.idle();
+        assert_eq!(stage.calls(), expected, "a hang-up lasts");
+    }
+}
+
+#[test]
+fn the_end_of_a_masked_side_is_reported_beside_an_open_one() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::BOTH, Mode::Edge).expect("add");
+    stage.wait(reports([(3, Ready::READABLE)]));
+    let half_closed = [(3, Ready::READABLE | Ready::READ_CLOSED)];
+    assert_eq!(stage.wait(reports([(3, HALF_CLOSE)])), half_closed);
+    stage.calls();
+    let writable = [(3, Ready::WRITABLE)];
+    assert_eq!(stage.wait(reports([(3, Ready::WRITABLE)])), writable);
+    stage.idle();
+    let expected = [
+        Modify(3, Interest::WRITE),
+        Wait(None),
+        AskEnds(3, hang_up()),
+        Wait(None),
+    ];
+    assert_eq!(stage.calls(), expected);
+}
+
+#[test]
+fn rearming_a_side_asks_for_its_end_again_and_for_that_of_no_other() {
+    for (side, ends) in [
+        (Interest::READ, hang_up() | HALF_CLOSE),
+        (Interest::WRITE, hang_up()),
+    ] {
+        let mut stage = Stage::new(NOTHING);
+        stage.add(3, Interest::BOTH, Mode::Edge).expect("add");
+        let all = Ready::READABLE | Ready::WRITABLE | HALF_CLOSE | hang_up();
+        stage.wait(reports([(3, all)]));
+        stage.idle();
+        stage.calls();
+        stage.poller.rearm(3, side).expect("registered");
+        stage.idle();
+        assert_eq!(stage.calls(), [Add(3, side), Wait(None)]);
+        stage.wait(reports([(3, Ready::answering(side))]));
+        stage.calls();
+        stage.idle();
+        assert_eq!(stage.calls(), [AskEnds(3, ends), Wait(None)]);
+    }
+}
+
+#[test]
+fn rearming_a_side_that_nobody_wants_asks_for_nothing() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::READ, Mode::Edge).expect("add");
+    stage.wait(reports([(3, Ready::WRITE_CLOSED)]));
+    stage.idle();
+    stage.calls();
+    stage.poller.rearm(3, Interest::WRITE).expect("registered");
+    stage.idle();
+    assert_eq!(stage.calls(), [Wait(None)]);
+}
+
+#[test]
+fn a_masked_edge_is_removed_and_forgotten_as_what_it_is() {
+    let mut stage = Stage::new(NOTHING);
+    for key in [3, 4] {
+        stage.add(key, Interest::READ, Mode::Edge).expect("add");
+    }
+    stage.wait(reports([(3, Ready::READABLE), (4, Ready::READABLE)]));
+    stage.idle();
+    stage.calls();
+    stage.poller.remove(3).expect("registered");
+    stage.poller.forget(4).expect("registered");
+    assert_eq!(stage.calls(), [Remove(3, Interest::NONE), Forget(4)]);
+}
+
+#[test]
+fn a_masked_oneshot_asks_for_nothing() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::READ, Mode::Oneshot).expect("add");
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.calls();
+    stage.idle();
+    assert_eq!(stage.calls(), [Remove(3, Interest::READ), Wait(None)]);
 }

@@ -16,8 +16,9 @@ use crate::{Interest, Ready};
 
 /// One port, and its calls for descriptors.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
-    /// `port_associate`: queues one event when one of `asked` holds, or an error or a hang-up; at
-    /// once, where it does already. Replaces an association that there is.
+    /// `port_associate`: queues one event when one of `asked` holds, or an error or a hang-up, for
+    /// which nothing need be asked; at once, where it does already. Replaces an association that
+    /// there is.
     ///
     /// [`Errno::BADFD`]: no file is open under `fd`.
     fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno>;

@@ -24,6 +24,7 @@ fn registration(fd: RawFd, key: u64) -> Registration {
         fd,
         key,
         interest: Interest::WRITE,
+        ends: Ready::WRITE_CLOSED | Ready::ERROR,
         mode: Mode::Level,
         exclusive: false,
     }
@@ -144,4 +145,25 @@ fn the_table_is_as_long_as_the_highest_descriptor() {
     select.forget(&registration(lower, 2));
     select.verify();
     assert_eq!(select.rows.len(), alone);
+}
+
+#[test]
+fn what_asks_for_ends_alone_is_in_no_set_and_comes_back() {
+    let mut select = Select::new().expect("select");
+    let (near, _far) = UnixStream::pair().expect("a pair");
+    let asks = registration(near.as_raw_fd(), 1);
+    let masked = Registration {
+        interest: Interest::NONE,
+        ..asks
+    };
+    select.add(&asks).expect("add");
+    for _ in 0..2 {
+        assert_eq!(wait(&mut select, 4), [(1, Ready::WRITABLE)]);
+        select.modify(&masked).expect("modify");
+        assert_eq!(wait(&mut select, 4), []);
+        select.modify(&asks).expect("modify");
+    }
+    select.modify(&masked).expect("modify");
+    select.remove(&masked).expect("remove");
+    select.verify();
 }

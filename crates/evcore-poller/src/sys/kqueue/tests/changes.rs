@@ -16,6 +16,7 @@ fn registration(interest: Interest, mode: Mode) -> Registration {
         fd: A,
         key: 7,
         interest,
+        ends: Ready::WRITE_CLOSED | Ready::ERROR,
         mode,
         exclusive: false,
     }

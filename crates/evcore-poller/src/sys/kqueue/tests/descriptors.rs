@@ -77,6 +77,7 @@ fn a_stray_that_could_not_be_dropped_is_nobodys_refusal() {
         fd: B,
         key: 1,
         interest: Interest::READ,
+        ends: Ready::WRITE_CLOSED | Ready::ERROR,
         mode: Mode::Level,
         exclusive: false,
     });

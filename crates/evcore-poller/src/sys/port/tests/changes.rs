@@ -60,16 +60,27 @@ fn what_has_just_reported_is_removed_without_a_call() {
 }
 
 #[test]
-fn what_is_masked_after_its_report_costs_no_call() {
-    for mode in [Mode::Edge, Mode::Oneshot] {
-        let mut stage = Stage::new();
-        stage.add(A, 1, Interest::READ, mode);
-        stage.set(A, IN);
-        stage.wait();
-        stage.calls();
-        stage.wait();
-        assert_eq!(stage.calls(), [Getn(8, NOW)], "{mode:?}");
-    }
+fn a_one_shot_that_has_reported_costs_no_call() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Oneshot);
+    stage.set(A, IN);
+    stage.wait();
+    stage.calls();
+    stage.wait();
+    assert_eq!(stage.calls(), [Getn(8, NOW)]);
+}
+
+#[test]
+fn an_edge_that_nobody_answers_costs_one_call_for_its_ends() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::READ, Mode::Edge);
+    stage.set(A, IN);
+    stage.wait();
+    stage.calls();
+    stage.wait();
+    assert_eq!(stage.calls(), [Associate(A, 0), Getn(8, NOW)]);
+    stage.wait();
+    assert_eq!(stage.calls(), [Getn(8, NOW)]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Random programs over the model of a port, against what level-triggered and one-shot mean.
+//! Random programs over the model of a port, against what the modes mean, `Edge` as it is kept by
+//! masking.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ const FILES: RawFd = 5;
 enum Step {
     Add(RawFd, Interest, Mode),
     Modify(u64, Interest),
+    Rearm(u64, Interest),
     Remove(u64),
     /// Forgotten, and closed.
     Close(u64),
@@ -27,6 +29,12 @@ struct Row {
     fd: RawFd,
     interest: Interest,
     mode: Mode,
+    /// What was asked for when the last wait began.
+    settled: Interest,
+    /// Of an `Edge`: the sides that have reported and were not rearmed.
+    masked: Interest,
+    /// Of an `Edge`: a hang-up or an error has been reported, and no side was rearmed since.
+    is_over: bool,
     /// Not a `Oneshot` that has reported.
     armed: bool,
     /// Its file was closed under it.
@@ -37,7 +45,36 @@ struct Row {
 
 impl Row {
     fn asked(&self) -> c_int {
-        super::super::asking(self.interest) | ERR | HUP
+        let open = self.interest - self.masked;
+        if open.is_empty() && self.is_over {
+            return 0;
+        }
+        super::super::asking(open) | ERR | HUP
+    }
+
+    /// A wait begins.
+    fn settle(&mut self) {
+        if self.interest != self.settled {
+            self.settled = self.interest;
+            (self.masked, self.is_over) = (Interest::NONE, false);
+        }
+    }
+
+    fn rearm(&mut self, interest: Interest) {
+        let answered = interest - (interest - self.interest);
+        if self.mode == Mode::Edge && !answered.is_empty() {
+            self.masked = self.masked - answered;
+            self.is_over = false;
+            // One that was refused is asked for again.
+            self.armed = true;
+        }
+    }
+
+    fn mask(&mut self, ready: Ready) {
+        if self.mode == Mode::Edge {
+            self.masked |= ready.answered();
+            self.is_over |= ready.is_exceptional();
+        }
     }
 
     fn may_report(&self) -> bool {
@@ -54,8 +91,9 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// Who has to be told, sooner or later, if nothing changes.
-    fn owed(&self) -> Vec<u64> {
+    /// Who has to be told by a wait that begins now, or sooner or later, if nothing changes.
+    fn owed(&mut self) -> Vec<u64> {
+        self.rows.values_mut().for_each(Row::settle);
         let owed = self.rows.iter().filter(|(_, row)| {
             let ready = self.files.get(&row.fd).copied().unwrap_or(0);
             row.armed && !row.lost && !row.interest.is_empty() && ready & row.asked() != 0
@@ -78,6 +116,7 @@ impl Oracle {
         let row = self.rows.get_mut(&key).expect("it is registered");
         assert!(row.may_report(), "{key}: {ready:?}, {row:?}");
         row.armed = row.mode != Mode::Oneshot;
+        row.mask(ready);
         row.seen = files.get(&row.fd).copied().unwrap_or(0);
         // A lost one is told once, and may not be again.
         row.armed &= !row.lost;
@@ -95,11 +134,12 @@ fn interest() -> impl Strategy<Value = Interest> {
 
 fn step() -> impl Strategy<Value = Step> {
     let file = || (0..FILES).prop_map(|file| FIRST + file);
-    let mode = prop::sample::select(vec![Mode::Level, Mode::Oneshot]);
+    let mode = prop::sample::select(vec![Mode::Level, Mode::Edge, Mode::Oneshot]);
     let flags = prop::sample::select(vec![0, 0, IN, OUT, IN | OUT, IN | HUP, HUP, ERR]);
     prop_oneof![
         3 => (file(), interest(), mode).prop_map(|(fd, interest, mode)| Step::Add(fd, interest, mode)),
         3 => (any::<u64>(), interest()).prop_map(|(place, interest)| Step::Modify(place, interest)),
+        3 => (any::<u64>(), interest()).prop_map(|(place, interest)| Step::Rearm(place, interest)),
         1 => any::<u64>().prop_map(Step::Remove),
         1 => any::<u64>().prop_map(Step::Close),
         1 => file().prop_map(Step::Lose),
@@ -128,6 +168,14 @@ impl Run {
         match *step {
             Step::Add(fd, interest, mode) => self.add(fd, interest, mode),
             Step::Modify(place, interest) => self.modify(place, interest),
+            Step::Rearm(place, interest) => {
+                let Some(key) = self.oracle.key_at(place) else {
+                    return;
+                };
+                self.stage.poller.rearm(key, interest).expect("registered");
+                let row = self.oracle.rows.get_mut(&key).expect("it is there");
+                row.rearm(interest);
+            }
             Step::Remove(place) => {
                 let Some(key) = self.oracle.key_at(place) else {
                     return;
@@ -176,6 +224,9 @@ impl Run {
         let row = Row {
             fd,
             interest,
+            settled: interest,
+            masked: Interest::NONE,
+            is_over: false,
             mode,
             armed: true,
             lost: false,

@@ -52,6 +52,57 @@ fn an_edge_is_told_once_a_side_until_rearmed() {
 }
 
 #[test]
+fn a_hang_up_or_an_error_behind_an_unanswered_report_is_told_once() {
+    for (flag, bit) in [(HUP, Ready::WRITE_CLOSED), (ERR, Ready::ERROR)] {
+        let mut stage = Stage::new();
+        stage.add(A, 1, Interest::READ, Mode::Edge);
+        stage.set(A, IN);
+        assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+        assert_eq!(stage.wait(), []);
+        stage.set(A, IN | flag);
+        assert_eq!(stage.wait(), [(1, Ready::READABLE | bit)]);
+        stage.calls();
+        for _ in 0..3 {
+            assert_eq!(stage.wait(), []);
+        }
+        assert_eq!(stage.calls(), [Getn(8, NOW); 3], "it is watched no more");
+        stage.poller.rearm(1, Interest::READ).expect("registered");
+        assert_eq!(stage.wait(), [(1, Ready::READABLE | bit)]);
+    }
+}
+
+#[test]
+fn new_data_behind_an_unanswered_report_is_silent() {
+    let mut stage = Stage::new();
+    stage.add(A, 1, Interest::BOTH, Mode::Edge);
+    stage.set(A, IN);
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    stage.set(A, 0);
+    stage.set(A, IN);
+    assert_eq!(stage.wait(), []);
+    stage.poller.rearm(1, Interest::READ).expect("registered");
+    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+}
+
+#[test]
+fn a_connection_is_told_once_what_was_told_before_it_was_rearmed() {
+    // illumos tells nothing of a socket that is not connected; Linux' poll a hang-up and room.
+    for before in [0, HUP, HUP | OUT] {
+        let mut stage = Stage::new();
+        stage.set(A, before);
+        stage.add(A, 1, Interest::BOTH, Mode::Edge);
+        assert_eq!(stage.wait().len(), usize::from(before != 0));
+        stage.set(A, 0); // `connect`: EINPROGRESS
+        stage.poller.rearm(1, Interest::BOTH).expect("registered");
+        assert_eq!(stage.wait(), []);
+        stage.set(A, OUT);
+        assert_eq!(stage.wait(), [(1, Ready::WRITABLE)]);
+        stage.set(A, IN | OUT);
+        assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    }
+}
+
+#[test]
 fn a_one_shot_is_told_once_until_modified() {
     let mut stage = Stage::new();
     stage.set(A, IN);

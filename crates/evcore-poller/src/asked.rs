@@ -1,0 +1,116 @@
+//! What a backend is asked of one registration: readiness, and the ends behind it.
+//!
+//! Where a kernel has no edges, what was reported is masked, each side and each end for itself: so a
+//! hang-up is still reported behind data that nobody has read.
+
+use std::ops::{BitOrAssign, Sub};
+
+use crate::{Interest, Ready};
+
+/// A set of what is to be reported, or what was: sides of interest in the low three bits, as
+/// [`Interest`] has them, and the ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked(u8);
+
+impl Asked {
+    pub(crate) const NOTHING: Self = Self(0);
+    /// The peer sends no more: [`Ready::READ_CLOSED`].
+    const HALF_CLOSE: Self = Self(0b0_1000);
+    /// [`Ready::WRITE_CLOSED`] or [`Ready::ERROR`], which kernels report unasked: of one that is
+    /// watched, they cannot be masked.
+    const HANG_UP: Self = Self(0b1_0000);
+
+    /// All that there is to report to `interest`.
+    #[inline]
+    pub(crate) const fn by(interest: Interest) -> Self {
+        let ends = match (interest.is_empty(), interest.contains(Interest::READ)) {
+            (true, _) => 0,
+            (false, false) => Self::HANG_UP.0,
+            (false, true) => Self::HANG_UP.0 | Self::HALF_CLOSE.0,
+        };
+        Self(interest.bits() | ends)
+    }
+
+    /// What `ready` has reported to `interest`. A hang-up or an error is all that there is to
+    /// report: a kernel that keeps levels goes on to report it.
+    #[inline]
+    pub(crate) const fn reported(ready: Ready, interest: Interest) -> Self {
+        if ready.is_exceptional() {
+            return Self::by(interest);
+        }
+        let end = if ready.is_read_closed() {
+            Self::HALF_CLOSE.0
+        } else {
+            0
+        };
+        Self(ready.answered().bits() | end)
+    }
+
+    /// The sides.
+    #[inline]
+    pub(crate) const fn interest(self) -> Interest {
+        Interest::from_ready_bits(self.0 as u16)
+    }
+
+    /// The ends.
+    #[inline]
+    pub(crate) fn ends(self) -> Ready {
+        let mut ends = Ready::NONE;
+        if self.0 & Self::HALF_CLOSE.0 != 0 {
+            ends |= Ready::READ_CLOSED;
+        }
+        if self.0 & Self::HANG_UP.0 != 0 {
+            ends |= Ready::WRITE_CLOSED | Ready::ERROR;
+        }
+        ends
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOrAssign for Asked {
+    #[inline]
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// What is in the first and not in the second.
+impl Sub for Asked {
+    type Output = Self;
+
+    #[inline]
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_come_with_a_side_and_are_asked_for_until_they_are_reported() {
+        let hang_up = Ready::WRITE_CLOSED | Ready::ERROR;
+        assert_eq!(Asked::by(Interest::NONE), Asked::NOTHING);
+        assert_eq!(Asked::by(Interest::WRITE).ends(), hang_up);
+
+        let all = Asked::by(Interest::READ);
+        assert_eq!(all.ends(), hang_up | Ready::READ_CLOSED);
+        let left = all - Asked::reported(Ready::READABLE, Interest::READ);
+        assert_eq!((left.interest(), left.ends()), (Interest::NONE, all.ends()));
+        let left = left - Asked::reported(Ready::READ_CLOSED, Interest::READ);
+        assert_eq!(left.ends(), hang_up);
+        for end in [Ready::WRITE_CLOSED, Ready::ERROR] {
+            assert!((left - Asked::reported(end, Interest::READ)).is_empty());
+        }
+    }
+}
