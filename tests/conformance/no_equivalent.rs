@@ -23,13 +23,13 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "files that are no stream sockets: there are no pipes, and no regular files",
+        "files that are no stream sockets: there are no pipes, regular files or devices",
         &[
             "a_hang_up_alone_is_told_to_the_reader",
             "an_error_alone_is_told_to_the_writer",
             "edge_tells_of_an_error_once",
             "edge_reports_an_error_behind_an_unanswered_report_once",
-            "a_regular_file_is_refused_or_always_ready",
+            "a_file_without_readiness_is_refused_or_always_ready",
         ],
     ),
     (

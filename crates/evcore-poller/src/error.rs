@@ -75,10 +75,11 @@ pub enum Error {
         /// What was asked for.
         kind: Kind,
     },
-    /// The kernel cannot tell readiness of this kind of file: a regular file on epoll.
+    /// The kernel has no readiness to report of this kind of file. On epoll: of a regular file, a
+    /// directory, and a device without readiness of its own, as `/dev/null`.
     #[error(
-        "{kind} cannot watch descriptor {fd}: it is a regular file or a directory, \
-         which is always ready; read it without asking"
+        "{kind} cannot watch descriptor {fd}: a file of its kind (such as a regular file, \
+         a directory or /dev/null) is always ready; read or write it without waiting"
     )]
     NotPollable {
         /// The descriptor that was offered.
