@@ -113,8 +113,12 @@ impl Poller {
     /// Begins to watch `fd` for `interest`, under `key`.
     ///
     /// The low 32 bits of the key are its id, at most [`MAX_ID`]; events carry all 64. Both the id
-    /// and the descriptor are unique among what is registered. One system call; none where the
-    /// interest is empty: what the kernel has to say is then said when something is asked for.
+    /// and the descriptor are unique among what is registered.
+    ///
+    /// One system call; none where the interest is empty: errors are then reported when something is
+    /// asked for. (poll and select get to know a descriptor in the wait. There the call, an
+    /// `fcntl(F_GETFD)`, only checks that it is open, so that one which is not is an error here on
+    /// every backend.)
     ///
     /// # Errors
     ///

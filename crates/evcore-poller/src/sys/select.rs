@@ -193,8 +193,8 @@ impl Backend for Select {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        // select itself would find a closed descriptor only in the wait, too late to tell the
-        // caller. One that is out of range is refused first: nothing is asked of it.
+        // Checked as on poll, and for the same reason. A number that is out of range is refused first:
+        // nothing is asked of it.
         let place = place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
         if place == self.wake_fd {
             // The sets hold a number once: the waker would be deaf.
