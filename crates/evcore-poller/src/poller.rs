@@ -261,7 +261,9 @@ impl Poller {
     /// One system call, plus one for each registration that was changed, and one if a waker woke it.
     /// A signal does not end it (see [`see_signals`](Self::see_signals)). It never ends before its
     /// timeout (but where something [forgotten](Self::forget) lives on, and there is no descriptor
-    /// left to be rid of it), and nothing that does not fit into `events` is lost.
+    /// left to be rid of it), and nothing that does not fit into `events` is lost. Changes that were
+    /// refused and descriptors that are ready take turns there: of two waits, each is served first
+    /// in one.
     ///
     /// # Errors
     ///
@@ -282,12 +284,16 @@ impl Poller {
         Ok(events.len())
     }
 
-    /// Tells the kernel at once what the next wait would tell it first, and returns whether that
-    /// wait has news already: of a change that was refused.
+    /// Makes the changes now that the next [`wait`](Self::wait) would make first. Returns whether that
+    /// wait has something to report already: a change that was refused.
     ///
-    /// For who sleeps elsewhere, until the kernel says that this poller has something; a
-    /// [`wait`](Self::wait) needs no help. A backend that [defers](Abilities::defers) says nothing
-    /// to its kernel before the wait, so there this is not enough.
+    /// A `wait` needs no help. This is for a [`Backend`] of your own that drives several pollers from
+    /// one thread, as a simulator does: it must know what is asked of each before it lets time pass.
+    /// A poller over a kernel can be waited for by its own `wait` alone, since it lends no descriptor
+    /// that another loop could watch.
+    ///
+    /// One system call for each registration that was changed. A backend that
+    /// [defers](Abilities::defers) makes its changes in the wait all the same.
     ///
     /// # Errors
     ///
