@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    num::NonZeroU32,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::process::ExitStatusExt,
@@ -81,13 +82,14 @@ impl Crew {
         awaited.filter_map(|hand| Some(hand.leash.as_ref()?.as_fd()))
     }
 
-    /// Hears who serves.
-    pub(crate) fn hear(&mut self) {
+    /// Hears who serves, and reports the index and process id of each worker that newly does.
+    pub(crate) fn hear(&mut self, mut report: impl FnMut(usize, NonZeroU32)) {
         for (&seat, hand) in self.hands.iter_mut().filter(|(_, hand)| !hand.is_ready) {
             match hand.leash.as_mut().map(Held::news) {
                 Some(News::Ready) => {
                     hand.is_ready = true;
                     self.roster.ready(seat);
+                    report(seat.index, hand.pid.as_raw_nonzero().unsigned_abs());
                 }
                 Some(News::Ended) => hand.leash = None,
                 Some(News::Nothing) | None => {}

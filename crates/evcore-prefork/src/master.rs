@@ -29,6 +29,7 @@ const PANICKED: i32 = 101;
 /// What the application wants to hear of.
 pub(crate) struct Hooks<'a> {
     pub(crate) on_start: Box<dyn FnMut(usize, NonZeroU32) + 'a>,
+    pub(crate) on_ready: Box<dyn FnMut(usize, NonZeroU32) + 'a>,
     pub(crate) on_exit: Box<dyn FnMut(&WorkerExit) + 'a>,
     pub(crate) on_fork_error: ForkErrorHook<'a>,
     pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
@@ -129,7 +130,7 @@ impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
     /// In this order: Ctrl-C goes to the workers as well, and whoever is seen dead of it was
     /// signalled no sooner than the master. So the stop is seen too, before anyone is replaced.
     fn look(&mut self) {
-        self.crew.hear();
+        self.crew.hear(&mut self.hooks.on_ready);
         while let Some(dead) = self.crew.reap(Instant::now()) {
             (self.hooks.on_exit)(&dead);
         }

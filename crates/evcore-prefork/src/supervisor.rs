@@ -55,6 +55,7 @@ impl<'a> Supervisor<'a> {
             inherited: Vec::new(),
             hooks: Hooks {
                 on_start: Box::new(|_, _| {}),
+                on_ready: Box::new(|_, _| {}),
                 on_exit: Box::new(|_| {}),
                 on_fork_error: Box::new(|_, _| {}),
                 on_reload: Box::new(|_| {}),
@@ -140,6 +141,24 @@ impl<'a> Supervisor<'a> {
     /// The worker runs by then, and may even be dead.
     pub fn on_start(mut self, hook: impl FnMut(usize, NonZeroU32) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
+        self
+    }
+
+    /// Called with the index and process id of each worker that has said that it is
+    /// [ready](Worker::ready): at the first call, the server serves. One that dies right after it
+    /// has said so may be left out.
+    ///
+    /// ```
+    /// use evcore_prefork::Supervisor;
+    ///
+    /// let mut announcement = Some("listening on 127.0.0.1:8080");
+    /// let supervisor = Supervisor::new(4).on_ready(move |_index, _pid| {
+    ///     announcement.take().into_iter().for_each(|line| eprintln!("{line}"));
+    /// });
+    /// # drop(supervisor);
+    /// ```
+    pub fn on_ready(mut self, hook: impl FnMut(usize, NonZeroU32) + 'a) -> Self {
+        self.hooks.on_ready = Box::new(hook);
         self
     }
 

@@ -25,6 +25,7 @@ use crate::{
 /// What the application wants to hear of.
 pub(crate) struct Hooks<'a> {
     pub(crate) on_start: Box<dyn FnMut(usize) + 'a>,
+    pub(crate) on_ready: Box<dyn FnMut(usize) + 'a>,
     pub(crate) on_exit: Box<dyn FnMut(&ThreadExit) + 'a>,
     pub(crate) on_stuck: Box<dyn FnMut(usize) + 'a>,
     pub(crate) on_start_error: StartErrorHook<'a>,
@@ -220,6 +221,7 @@ impl<'a, F: Fn(Worker) -> i32 + Send + Sync + 'static> Team<'a, F> {
             if hand.letterbox.is_ready() {
                 hand.is_ready = true;
                 self.roster.ready(seat);
+                (self.hooks.on_ready)(seat.index);
             }
         }
     }

@@ -125,6 +125,7 @@ impl<'a> Threads<'a> {
             affinity: None,
             hooks: Hooks {
                 on_start: Box::new(|_| {}),
+                on_ready: Box::new(|_| {}),
                 on_exit: Box::new(|_| {}),
                 on_stuck: Box::new(|_| {}),
                 on_start_error: Box::new(|_, _| {}),
@@ -167,6 +168,12 @@ impl<'a> Threads<'a> {
     /// Called with the index of each worker that was started.
     pub fn on_start(mut self, hook: impl FnMut(usize) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
+        self
+    }
+
+    /// As [`Supervisor::on_ready`](crate::Supervisor::on_ready), with the index alone.
+    pub fn on_ready(mut self, hook: impl FnMut(usize) + 'a) -> Self {
+        self.hooks.on_ready = Box::new(hook);
         self
     }
 

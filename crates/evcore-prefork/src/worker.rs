@@ -176,7 +176,8 @@ impl Worker {
 
     /// Tells the master that this worker serves: during a reload, the old workers are asked to
     /// finish once all new ones have said so (or have lived for the
-    /// [timeout](crate::Supervisor::ready_timeout)).
+    /// [timeout](crate::Supervisor::ready_timeout)). The master's
+    /// [hook](crate::Supervisor::on_ready) is called.
     ///
     /// Once is enough. Without a master it does nothing.
     pub fn ready(&self) {

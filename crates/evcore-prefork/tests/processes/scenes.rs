@@ -92,6 +92,7 @@ pub(crate) fn play(scene: &str) {
 fn talkative<'a>(workers: usize) -> Supervisor<'a> {
     Supervisor::new(workers)
         .on_start(|index, pid| println!("started {index} {pid}"))
+        .on_ready(|index, pid| println!("serves {index} {pid}"))
         .on_exit(|dead| {
             let status = dead.status.unwrap();
             println!("ended {} {} {status}", dead.index, dead.pid);

@@ -46,6 +46,7 @@ pub(super) fn play(scene: &str) -> bool {
 pub(super) fn talkative<'a>(workers: usize) -> Threads<'a> {
     Threads::new(workers)
         .on_start(|index| println!("started {index}"))
+        .on_ready(|index| println!("serves {index}"))
         .on_exit(|dead| println!("ended {} {}", dead.index, dead.end))
         .on_stuck(|index| println!("stuck {index}"))
         .on_reload(|reload| println!("reload {reload:?}"))

@@ -8,6 +8,7 @@ use crate::server::Server;
 tests! {
     hup_replaces_all_workers
     the_old_are_told_only_when_all_the_new_serve
+    each_worker_that_says_that_it_is_ready_is_reported_once
     new_workers_that_say_nothing_relieve_the_old_after_a_while
     a_new_worker_that_dies_during_a_reload_is_replaced_and_the_old_stay
     an_old_worker_that_dies_during_a_reload_is_replaced
@@ -70,6 +71,19 @@ fn waiting_for_the_new() -> Server {
     server
 }
 
+fn each_worker_that_says_that_it_is_ready_is_reported_once() {
+    let mut server = waiting_for_the_new();
+    server.expect_in_all("serves", 2);
+    server.give_byte();
+    let first = server.expect("ready").join(" ");
+    server.expect_in_all(&format!("serves {first}"), 1);
+    assert_eq!(count(server.seen(), "serves"), 3, "the other still waits");
+    server.give_byte();
+    server.expect_in_all("serves", 4);
+    ends_in_order(&mut server);
+    assert_eq!(count(server.expect_end(), "serves"), 4);
+}
+
 fn new_workers_that_say_nothing_relieve_the_old_after_a_while() {
     let mut server = Server::play("silent");
     server.expect("ready 0");
@@ -78,6 +92,7 @@ fn new_workers_that_say_nothing_relieve_the_old_after_a_while() {
     server.expect("told 0 Some(Graceful)");
     server.expect("ended 0");
     ends_in_order(&mut server);
+    assert_eq!(count(server.expect_end(), "serves"), 0);
 }
 
 fn a_new_worker_that_dies_during_a_reload_is_replaced_and_the_old_stay() {

@@ -14,6 +14,7 @@ tests! {
     an_end_that_nobody_asked_a_thread_for_is_told_apart
     threads_that_refuse_are_not_replaced
     hup_replaces_threads_and_the_old_finish
+    each_thread_that_says_that_it_is_ready_is_reported_once
     winch_and_hup_send_threads_away_and_bring_them_back
     usr1_reaches_every_thread_and_usr2_does_nothing
 }
@@ -132,6 +133,16 @@ fn hup_replaces_threads_and_the_old_finish() {
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 2);
     assert_last(lines, "outcome Stopped(Graceful)");
+}
+
+fn each_thread_that_says_that_it_is_ready_is_reported_once() {
+    let mut server = serving();
+    server.expect_in_all("serves", 3);
+    server.signal_master(Signal::TERM);
+    let lines = server.expect_end();
+    for index in 0..3 {
+        assert_eq!(count(lines, &format!("serves {index}")), 1, "{lines:#?}");
+    }
 }
 
 fn winch_and_hup_send_threads_away_and_bring_them_back() {
