@@ -1,7 +1,6 @@
 //! Kernels (here: sandboxes) that refuse a call: Linux, by a filter on one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
-#![allow(unsafe_code, reason = "a seccomp filter is installed")]
 
 use std::{
     io::Write,
@@ -9,55 +8,9 @@ use std::{
 };
 
 use evcore_poller::{Error, Events, Interest, Kind, Mode, Poller};
+use evcore_tests::without;
 
 use crate::kernel::pair;
-
-/// Runs `claim` in a thread for which the kernel answers `call` by `errno`.
-fn without(call: libc::c_long, errno: libc::c_int, claim: impl FnOnce() + Send) {
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            install_filter(call, errno);
-            claim();
-        });
-    });
-}
-
-fn install_filter(call: libc::c_long, errno: libc::c_int) {
-    let step = |code: u32, k: u32, jump_if_not: u8| libc::sock_filter {
-        code: u16::try_from(code).expect("an instruction"),
-        jt: 0,
-        jf: jump_if_not,
-        k,
-    };
-    let call = u32::try_from(call).expect("a call");
-    let errno = u32::try_from(errno).expect("an error");
-    let mut filter = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0), // the call's number
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call, 1),
-        step(
-            libc::BPF_RET | libc::BPF_K,
-            libc::SECCOMP_RET_ERRNO | errno,
-            0,
-        ),
-        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
-    ];
-    let program = libc::sock_fprog {
-        len: 4,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: it concerns this thread alone, and takes nothing from it but privileges to come.
-    let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    assert_eq!(result, 0, "prctl(PR_SET_NO_NEW_PRIVS)");
-    // SAFETY: `program` names the four steps, and outlives the call.
-    let result = unsafe {
-        libc::prctl(
-            libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
-            &raw const program,
-        )
-    };
-    assert_eq!(result, 0, "prctl(PR_SET_SECCOMP)");
-}
 
 #[test]
 fn a_backend_that_the_kernel_refuses_is_passed_over() {

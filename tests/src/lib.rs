@@ -6,6 +6,8 @@
 
 mod client;
 mod example;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod refusing;
 mod server;
 mod status;
 mod strace;
@@ -13,6 +15,8 @@ mod strace;
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually};
 pub use example::{echo, httpd};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use refusing::without;
 pub use server::{Server, signal_to};
 pub use status::Status;
 pub use strace::Strace;
