@@ -7,6 +7,7 @@ mod listening;
 mod options;
 mod places;
 mod refusals;
+mod refused;
 mod requests;
 mod segments;
 mod sharing;

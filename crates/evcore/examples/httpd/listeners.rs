@@ -39,8 +39,8 @@ pub fn open(
     Ok(all)
 }
 
-/// Says where the server listens, the first time that it is called: when signals are heeded, since
-/// whoever waits for these lines may send one at once.
+/// Logs where the server listens, the first time that it is called: when a worker serves, and
+/// signals are heeded, since whoever waits for these lines may send one at once.
 pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
     let addresses = listeners.iter().map(Listener::local_addr);
     let mut addresses: Vec<_> = addresses.cloned().collect();

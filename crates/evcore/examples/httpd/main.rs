@@ -107,8 +107,10 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
 /// No master: this process serves.
 fn serve_here(shared: Shared, mut pid_file: Option<PidFile>) -> Result<ExitCode, Box<dyn Error>> {
     let worker = Worker::solo()?;
+    let mut announce = listeners::announcement(&shared.listeners[0]);
+    let server = worker::server(&worker, shared)?;
     pid_file.iter_mut().for_each(PidFile::show);
-    listeners::announcement(&shared.listeners[0])();
-    worker::run(worker::server(&worker, shared)?, &worker)?;
+    announce();
+    worker::run(server, &worker)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -56,8 +56,8 @@ pub fn with_processes(
         .slots_serve_alone(has_own_listeners(options))
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
-        .on_start(|_index, _pid| {
-            started.set(started.get() + 1);
+        .on_start(|_index, _pid| started.set(started.get() + 1))
+        .on_ready(|_index, _pid| {
             pid_file.borrow_mut().iter_mut().for_each(PidFile::show);
             announce();
         })
@@ -100,7 +100,7 @@ pub fn with_threads(
     let mut threads = Threads::new(workers)
         .slots_serve_alone(has_own_listeners(options))
         .stop_timeout(options.shutdown_timeout * 2)
-        .on_start(|_index| {
+        .on_ready(|_index| {
             pid_file.iter_mut().for_each(PidFile::show);
             announce();
         })

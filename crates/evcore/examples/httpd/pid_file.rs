@@ -21,7 +21,7 @@ pub struct PidFile {
 /// Where the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Beside its path, until signals are heeded.
+    /// Beside its path, until a worker serves.
     Ahead,
     AtPath,
     /// Beside its path, while a new binary has the path.
@@ -47,8 +47,8 @@ impl PidFile {
         Ok(file)
     }
 
-    /// Makes it appear, whole: when signals are heeded, since whoever finds it may send one at
-    /// once.
+    /// Makes it appear, whole: when a worker serves and signals are heeded, since whoever finds it
+    /// may send one at once.
     pub fn show(&mut self) {
         if self.place == Place::Ahead {
             self.move_to(Place::AtPath);

@@ -1,0 +1,25 @@
+//! Kernels (here: sandboxes) that refuse what a server needs at its start.
+
+#![cfg(target_os = "linux")]
+
+use std::process::Command;
+
+use evcore_tests::{Scratch, httpd, without};
+
+#[test]
+fn a_server_whose_workers_cannot_serve_announces_nothing() {
+    let scratch = Scratch::new("refused");
+    let pid_file = scratch.path().join("pid");
+    for workers in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
+        let mut command = Command::new(httpd());
+        command.args(["--listen", "127.0.0.1:0", "--poller", "epoll"]);
+        command.args(workers).arg("--pid").arg(&pid_file);
+        let output = without(libc::SYS_epoll_create1, libc::EMFILE, || command.output());
+        let output = output.expect("it runs");
+        let log = String::from_utf8(output.stderr).expect("a text");
+        assert_eq!(output.status.code(), Some(1), "{log}");
+        assert!(!log.contains("listening on"), "{workers:?}: {log}");
+        assert!(log.contains("epoll_create1"), "{workers:?}: {log}");
+        assert!(!pid_file.exists());
+    }
+}
