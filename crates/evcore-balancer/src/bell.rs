@@ -7,7 +7,10 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use crate::planted::{Bug, is_planted};
+use crate::{
+    planted::{Bug, is_planted},
+    refusal::refused,
+};
 
 /// A descriptor that is readable after [`ring`](Self::ring), until [`silence`](Self::silence).
 #[derive(Debug)]
@@ -16,7 +19,8 @@ pub(crate) struct Bell(imp::Bell);
 impl Bell {
     /// Closed on exec, and non-blocking on both sides.
     pub(crate) fn new() -> io::Result<Self> {
-        imp::Bell::new().map(Self)
+        let doing = format_args!("making {} that wakes a worker", imp::NAME);
+        imp::Bell::new().map(Self).map_err(refused(doing))
     }
 
     /// Wakes whoever watches the bell. Ringing twice rings once.
@@ -59,6 +63,8 @@ mod imp {
 
     use rustix::event::{EventfdFlags, eventfd};
 
+    pub(super) const NAME: &str = "an eventfd";
+
     #[derive(Debug)]
     pub(super) struct Bell(OwnedFd);
 
@@ -98,6 +104,8 @@ mod imp {
             unix::net::UnixStream,
         },
     };
+
+    pub(super) const NAME: &str = "a pair of sockets";
 
     #[derive(Debug)]
     pub(super) struct Bell {

@@ -15,6 +15,7 @@ mod slack;
 mod lock;
 mod raw;
 mod raw_peers;
+mod refusal;
 mod seat;
 
 // Memory and descriptors from the kernel are invisible to loom, and nothing that loom checks lives

@@ -8,11 +8,16 @@ use std::{
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::header::{HEADER_BYTES, Header, Kind, unfit};
+use crate::{
+    header::{HEADER_BYTES, Header, Kind, unfit},
+    refusal::refused,
+};
 
 /// A new file: the header, and zeros behind it. Its size cannot change any more.
 pub(crate) fn create(header: Header) -> io::Result<OwnedFd> {
-    imp::create(&header.to_bytes(), header.file_bytes() as u64)
+    let size = header.file_bytes() as u64;
+    let doing = format_args!("making a file of {size} bytes in memory (memfd_create)");
+    imp::create(&header.to_bytes(), size).map_err(refused(doing))
 }
 
 /// What the header of a file says, if the file is what is wanted.

@@ -10,13 +10,17 @@
 
 use std::{ffi::c_void, fmt, io, ops::Deref, os::fd::OwnedFd, ptr, ptr::NonNull, slice};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::{
+    io::Errno,
+    mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap},
+};
 
 use crate::{
     SeatWords,
     cells::Cells,
     header::{HEADER_BYTES, Header, Kind},
     memory_file,
+    refusal::refused,
     sheet::Words,
     sync::{AtomicU32, SharedU32},
 };
@@ -72,7 +76,8 @@ impl<T: SharedContent> Shared<T> {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
             )
-        }?;
+        };
+        let mapping = mapping.map_err(not_mapped(mapped_bytes))?;
         let mapping = NonNull::new(mapping).expect("mmap answers with an error, not with null");
         Ok(Self {
             mapping,
@@ -120,7 +125,8 @@ impl<T: SharedContent> Shared<T> {
                 &file,
                 0,
             )
-        }?;
+        };
+        let mapping = mapping.map_err(not_mapped(mapped_bytes))?;
         let mapping = NonNull::new(mapping).expect("mmap answers with an error, not with null");
         // SAFETY: the header is in the mapping, whose size is that of header and values.
         let start = unsafe { mapping.byte_add(HEADER_BYTES) };
@@ -132,6 +138,10 @@ impl<T: SharedContent> Shared<T> {
             file: Some(file),
         })
     }
+}
+
+fn not_mapped(bytes: usize) -> impl FnOnce(Errno) -> io::Error {
+    refused(format!("mapping {bytes} bytes of shared memory (mmap)"))
 }
 
 impl<T: SharedContent> Deref for Shared<T> {
@@ -191,5 +201,10 @@ mod tests {
     fn the_kernel_refuses_an_empty_mapping() {
         let error = Shared::<AtomicU32>::new(0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(
+            error
+                .to_string()
+                .starts_with("mapping 0 bytes of shared memory (mmap) failed: ")
+        );
     }
 }
