@@ -6,6 +6,8 @@ use std::process::Command;
 
 use evcore_tests::{Scratch, httpd, without};
 
+use crate::options::assert_refusal;
+
 #[test]
 fn a_server_whose_workers_cannot_serve_announces_nothing() {
     let scratch = Scratch::new("refused");
@@ -21,5 +23,32 @@ fn a_server_whose_workers_cannot_serve_announces_nothing() {
         assert!(!log.contains("listening on"), "{workers:?}: {log}");
         assert!(log.contains("epoll_create1"), "{workers:?}: {log}");
         assert!(!pid_file.exists());
+    }
+}
+
+#[test]
+fn what_the_kernel_refuses_at_the_start_is_named_with_what_to_do_about_it() {
+    let cases: [(_, _, &[&str]); 3] = [
+        (
+            libc::SYS_mmap,
+            libc::ENOMEM,
+            &["shared memory (mmap)", "Cannot allocate", "ulimit -v"],
+        ),
+        (
+            libc::SYS_eventfd2,
+            libc::EMFILE,
+            &["an eventfd", "Too many open files", "ulimit -n"],
+        ),
+        (
+            libc::SYS_socketpair,
+            libc::ENFILE,
+            &["self-pipe (socketpair)", "Too many open files", "file-max"],
+        ),
+    ];
+    for (call, errno, named) in cases {
+        let mut command = Command::new(httpd());
+        let options = ["--listen", "127.0.0.1:0", "--workers", "2"];
+        let output = without(call, errno, || command.args(options).output());
+        assert_refusal(&output.expect("it runs"), &options, 1, named);
     }
 }

@@ -29,8 +29,11 @@ pub(crate) struct Bell {
 impl Bell {
     /// Ties a bell to the handlers of this process. Also returns what threads may ring it by.
     pub(crate) fn hang() -> Result<(Self, UnixStream)> {
-        let (bell, rope) = Self::pair().map_err(Error::os("socketpair"))?;
-        let for_threads = rope.try_clone().map_err(Error::os("dup"))?;
+        let (bell, rope) =
+            Self::pair().map_err(Error::os("making the master's self-pipe (socketpair)"))?;
+        let for_threads = rope
+            .try_clone()
+            .map_err(Error::os("duplicating the master's self-pipe"))?;
         signals::wake_by(rope.into());
         Ok((bell, for_threads))
     }
@@ -65,7 +68,7 @@ impl Bell {
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) if may_pass(errno) => pause(),
-            Err(errno) => return Err(Error::os("poll")(errno)),
+            Err(errno) => return Err(Error::os("waiting for signals and workers (poll)")(errno)),
         }
         self.silence();
         Ok(())

@@ -25,14 +25,16 @@ const CPUS_MOST: usize = 1 << 16;
 
 /// The CPUs that this thread may use.
 pub(crate) fn allowed() -> Result<Cpus> {
-    grow_until_told(get).map_err(Error::os("sched_getaffinity"))
+    grow_until_told(get).map_err(Error::os(
+        "reading the CPUs that this process may use (sched_getaffinity)",
+    ))
 }
 
 /// Keeps this thread, and the threads that it starts, on these CPUs.
 pub(crate) fn stay(cpus: &Cpus) -> Result<()> {
-    set_of(cpus)
-        .and_then(|set| put(&set))
-        .map_err(Error::os("sched_setaffinity"))
+    set_of(cpus).and_then(|set| put(&set)).map_err(Error::os(
+        "tying this thread to its CPUs (sched_setaffinity)",
+    ))
 }
 
 /// Asks with longer and longer sets, until the kernel's fits.

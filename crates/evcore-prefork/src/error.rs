@@ -2,6 +2,8 @@
 
 use std::{io, os::fd::RawFd};
 
+use rustix::io::Errno;
+
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -50,22 +52,36 @@ pub enum Error {
     #[error("this system cannot tie workers to CPUs; leave the affinity out")]
     NoAffinity,
     /// The operating system refused a call.
-    #[error("{call} failed: {source}")]
+    #[error("{doing} failed: {source}{}", advice(source))]
     Os {
-        /// The call.
-        call: &'static str,
-        /// What it said.
+        /// What was being done, with the call in parentheses where it has another name.
+        doing: &'static str,
+        /// What the system answered.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// The error of a system call by its name.
-    pub(crate) fn os<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Self {
+    /// The system's error, with what was being done.
+    pub(crate) fn os<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::Os {
-            call,
+            doing,
             source: error.into(),
         }
+    }
+}
+
+/// What to do about an error of the system, where that is known.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE) => "; raise the limit on descriptors (ulimit -n)",
+        Some(Errno::NFILE) => "; the whole system is out of files: raise its limit (fs.file-max)",
+        Some(Errno::NOMEM) => "; free memory, or raise the limit on it (ulimit -v)",
+        // What fork and the start of a thread answer.
+        Some(Errno::AGAIN) => {
+            "; raise the limit on processes (ulimit -u, or pids.max of the control group)"
+        }
+        _ => "",
     }
 }
 
@@ -91,10 +107,24 @@ mod tests {
     #[test]
     fn the_systems_own_error_keeps_its_kind() {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
-        let error = Error::os("fork")(refused);
+        let error = Error::os("forking a worker")(refused);
         assert_eq!(
             io::Error::from(error).kind(),
             io::ErrorKind::PermissionDenied
+        );
+    }
+
+    #[test]
+    fn the_systems_own_error_is_named_once_with_what_to_do_about_it() {
+        let inner = Error::os("making a socket pair")(Errno::MFILE);
+        let outer = Error::os("forking a worker")(io::Error::from(inner));
+        assert_eq!(
+            outer.to_string(),
+            format!(
+                "forking a worker failed: making a socket pair failed: {}; raise the limit on \
+                 descriptors (ulimit -n)",
+                Errno::MFILE
+            )
         );
     }
 }

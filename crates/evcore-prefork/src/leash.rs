@@ -29,18 +29,25 @@ use rustix::{
     process::getpid,
 };
 
-use crate::told::NOWHERE;
+use crate::{Error, Result, told::NOWHERE};
 
 /// The worker's end in this process, or `NOWHERE`.
 // Invariant: once set, a socket that is never closed.
 static WORN: AtomicI32 = AtomicI32::new(NOWHERE);
 
 /// A new leash: the master's end and the worker's.
-pub(crate) fn leash() -> io::Result<(Held, Worn)> {
+pub(crate) fn leash() -> Result<(Held, Worn)> {
+    let (held, worn) = pair().map_err(Error::os(
+        "making the liveness pipe between master and worker (socketpair)",
+    ))?;
+    Ok((Held(held), Worn(worn)))
+}
+
+fn pair() -> io::Result<(UnixStream, UnixStream)> {
     let (held, worn) = UnixStream::pair()?;
     held.set_nonblocking(true)?;
     worn.set_nonblocking(true)?;
-    Ok((Held(held), Worn(worn)))
+    Ok((held, worn))
 }
 
 /// The master's end. To drop it is to let the worker go.

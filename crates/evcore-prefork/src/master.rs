@@ -118,7 +118,7 @@ impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
     /// come up, and says why.
     fn fork_failed(&mut self, seat: Seat, error: io::Error) -> Result<()> {
         if !self.forked_any {
-            return Err(Error::os("fork")(error));
+            return Err(Error::os("forking a worker")(error));
         }
         self.crew.roster.start_failed(seat, Instant::now());
         (self.hooks.on_fork_error)(seat.index, &error);

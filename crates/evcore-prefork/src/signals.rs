@@ -249,7 +249,8 @@ fn forget() {
 fn register(signal: c_int, action: impl Fn() + Sync + Send + 'static) -> Result<SigId> {
     // SAFETY: the actions of this module access atomics, peek at a socket and call write(2), all of
     // which a handler may do; signal-hook keeps errno.
-    unsafe { low_level::register(signal, action) }.map_err(Error::os("sigaction"))
+    unsafe { low_level::register(signal, action) }
+        .map_err(Error::os("installing a signal handler (sigaction)"))
 }
 
 fn mask(how: c_int, signals: &[c_int]) {

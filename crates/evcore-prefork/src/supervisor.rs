@@ -132,7 +132,8 @@ impl<'a> Supervisor<'a> {
     /// ```
     pub fn inherit(mut self, fd: impl AsFd) -> Result<Self> {
         let copy = fd.as_fd().try_clone_to_owned();
-        self.inherited.push(copy.map_err(Error::os("dup"))?);
+        self.inherited
+            .push(copy.map_err(Error::os("duplicating a descriptor to pass on"))?);
         Ok(self)
     }
 

@@ -226,11 +226,14 @@ impl Worker {
     /// ```
     pub fn wake_fd(&self, fd: impl AsFd) -> Result<()> {
         let fd = fd.as_fd();
-        let flags = fcntl_getfl(fd).map_err(Error::os("fcntl"))?;
+        let flags =
+            fcntl_getfl(fd).map_err(Error::os("reading the flags of a descriptor (fcntl)"))?;
         if !flags.contains(OFlags::NONBLOCK) {
             return Err(Error::Blocking { fd: fd.as_raw_fd() });
         }
-        let fd = fd.try_clone_to_owned().map_err(Error::os("dup"))?;
+        let fd = fd
+            .try_clone_to_owned()
+            .map_err(Error::os("duplicating a descriptor to wake"))?;
         match &self.post {
             Post::Thread(letterbox) => letterbox.wake_by(fd),
             Post::Solo | Post::Process => signals::wake_by(fd),

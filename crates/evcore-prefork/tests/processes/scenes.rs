@@ -73,6 +73,8 @@ pub(crate) fn play(scene: &str) {
         #[cfg(target_os = "linux")]
         "no fork for a while" => no_forks::for_a_while(),
         #[cfg(target_os = "linux")]
+        "no socket pair for a while" => no_socket_pair_for_a_while(),
+        #[cfg(target_os = "linux")]
         "no wait" => no_wait(),
         "in the background" => {
             terminal::give_to_another();
@@ -255,15 +257,34 @@ fn pinned() {
 /// Once its worker runs, the master is allowed fewer descriptors than it waits for.
 #[cfg(target_os = "linux")]
 fn no_wait() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
     let supervisor = talkative(1).on_start(|index, pid| {
         println!("started {index} {pid}");
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        let current = Some(0);
-        setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+        limit_descriptors(Some(0));
     });
     run(supervisor, finish);
+}
+
+/// From the first death to the first fork that fails of it, there is no descriptor.
+#[cfg(target_os = "linux")]
+fn no_socket_pair_for_a_while() {
+    use rustix::process::{Resource, getrlimit};
+
+    let old = getrlimit(Resource::Nofile).current;
+    let supervisor = talkative(1)
+        .on_exit(|_| limit_descriptors(Some(0)))
+        .on_fork_error(|index, error| {
+            println!("not forked {index} {error}");
+            limit_descriptors(old);
+        });
+    run(supervisor, serve);
+}
+
+#[cfg(target_os = "linux")]
+fn limit_descriptors(current: Option<u64>) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
 }
 
 /// What is refused.

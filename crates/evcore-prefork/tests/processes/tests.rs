@@ -64,6 +64,7 @@ tests! {
     #[cfg(target_os = "linux")] no_descriptor_but_its_leash_is_left_to_a_worker
     #[cfg(target_os = "linux")] a_server_that_cannot_fork_at_all_says_so
     #[cfg(target_os = "linux")] a_fork_that_fails_later_is_tried_again
+    #[cfg(target_os = "linux")] a_worker_without_a_socket_pair_is_not_forked_and_the_pair_is_named
     #[cfg(target_os = "linux")] a_master_that_cannot_wait_goes_on_and_heeds_its_signals
 }
 
@@ -340,7 +341,8 @@ fn no_descriptor_but_its_leash_is_left_to_a_worker() {
 #[cfg(target_os = "linux")]
 fn a_server_that_cannot_fork_at_all_says_so() {
     let mut server = Server::play("no first fork");
-    server.expect("error fork failed: ");
+    let why = server.expect("error forking a worker failed: ").join(" ");
+    assert!(why.contains("raise the limit on processes"), "{why}");
     assert_eq!(count(server.expect_end(), "not forked"), 0);
 }
 
@@ -350,6 +352,22 @@ fn a_fork_that_fails_later_is_tried_again() {
     let victim = server.expect_pid("ready 0");
     kill_process(victim, Signal::KILL).unwrap();
     server.expect("not forked 0");
+    server.expect("ready 0");
+    server.signal_master(Signal::TERM);
+    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+#[cfg(target_os = "linux")]
+fn a_worker_without_a_socket_pair_is_not_forked_and_the_pair_is_named() {
+    let mut server = Server::play("no socket pair for a while");
+    let victim = server.expect_pid("ready 0");
+    kill_process(victim, Signal::KILL).unwrap();
+    let why = server.expect("not forked 0").join(" ");
+    assert!(
+        why.contains("(socketpair) failed: Too many open files"),
+        "{why}"
+    );
+    assert!(why.contains("ulimit -n"), "{why}");
     server.expect("ready 0");
     server.signal_master(Signal::TERM);
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
