@@ -3,6 +3,7 @@
 mod access_log;
 mod bodies;
 mod descriptors;
+mod file_sizes;
 mod listening;
 mod options;
 mod places;

@@ -114,6 +114,7 @@ fn a_bad_option_is_named_with_what_is_allowed() {
         (&["--access-log"], &["--access-log"]),
         (&["--no-delay-endpoints=1"], &["--no-delay-endpoints"]),
         (&["--pid"], &["--pid"]),
+        (&["--pid", ""], &["--pid", "path of a file"]),
     ];
     for (options, named) in cases {
         assert_refused(options, 2, named);

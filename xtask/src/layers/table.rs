@@ -109,6 +109,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Tests, "croner", "the example cron's patterns"),
     (Tests, "httparse", "the example server's parser"),
     (Tests, "lexopt", "the example server's options"),
+    (Tests, "signal-hook", "the example server's life after SIGXFSZ"),
     (Tests, "rustix", "sockets and processes for tests and examples"),
     (Tests, "libc", "fork and signals for tests, which rustix leaves out"),
 ];

@@ -49,10 +49,11 @@ mod socket_files;
 mod status_json;
 mod worker;
 
-use std::{error::Error, process::ExitCode};
+use std::{error::Error, io, process::ExitCode, sync::Arc};
 
 use evcore::balancer::{AcceptMutex, Board, Peers};
 use evcore_prefork::Worker;
+use signal_hook::{consts::SIGXFSZ, flag};
 
 use access_log::AccessLog;
 use figures::FigureSheet;
@@ -63,6 +64,11 @@ use socket_files::SocketFiles;
 use worker::Shared;
 
 fn main() -> ExitCode {
+    // Before anything is written: the log may be a file too.
+    if let Err(error) = survive_full_files() {
+        log(format_args!("httpd: SIGXFSZ cannot be handled: {error}"));
+        return ExitCode::from(1);
+    }
     match options::parse(std::env::args_os().skip(1)) {
         Ok(Asked::Serve(options)) => serve(*options).unwrap_or_else(|error| {
             log(format_args!("httpd: {error}"));
@@ -102,6 +108,14 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         _ if shared.options.threads => master::with_threads(shared, pid_file),
         _ => master::with_processes(shared, pid_file, &files),
     }
+}
+
+/// Makes a write to a file that has reached the limit on its size (`ulimit -f`) fail: without a
+/// handler, SIGXFSZ would end the process. Workers inherit the handler.
+fn survive_full_files() -> io::Result<()> {
+    // Nobody looks at the flag: the write's error says it.
+    flag::register(SIGXFSZ, Arc::default())?;
+    Ok(())
 }
 
 /// No master: this process serves.

@@ -139,7 +139,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
             "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
             "access-log" => options.access_log = Some(parser.value()?.into()),
             "no-delay-endpoints" => options.delay_endpoints = false,
-            "pid" => options.pid_file = Some(parser.value()?.into()),
+            "pid" => options.pid_file = Some(file(&name, parser.value()?)?),
             "accept" => sharing = value(&mut parser)?.parse()?,
             "accept-delay" => delay = milliseconds(&name, &value(&mut parser)?)?,
             "multi-accept" => {
@@ -285,6 +285,15 @@ impl FromStr for Timers {
 
 fn value(parser: &mut Parser) -> Result<String, BadOption> {
     Ok(parser.value()?.string()?)
+}
+
+fn file(name: &str, value: OsString) -> Result<PathBuf, BadOption> {
+    if value.is_empty() {
+        return Err(BadOption(format!(
+            "--{name} \"\": it is the path of a file"
+        )));
+    }
+    Ok(value.into())
 }
 
 fn address(value: &str) -> Result<Address, BadOption> {

@@ -3,7 +3,8 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -38,11 +39,18 @@ impl PidFile {
         // It would take the place of anything else as well.
         let written = match fs::metadata(path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("it is there, and no file")),
-            _ => fs::write(file.at(Place::Ahead), own_line()),
+            _ => write_whole(&file.at(Place::Ahead), &own_line()),
         };
         written.map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::FileTooLarge => "; raise the limit on the size of files (ulimit -f)",
+                _ => "",
+            };
             let path = path.display();
-            io::Error::new(error.kind(), format!("cannot write {path}: {error}"))
+            io::Error::new(
+                error.kind(),
+                format!("cannot write {path}: {error}{advice}"),
+            )
         })?;
         Ok(file)
     }
@@ -96,6 +104,14 @@ impl Drop for PidFile {
             let _ = fs::remove_file(ours);
         }
     }
+}
+
+/// Writes a file, of which nothing is left if not all of it can be written.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    file.write_all(text.as_bytes()).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
 }
 
 /// What the file holds.
