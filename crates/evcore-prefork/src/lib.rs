@@ -32,8 +32,8 @@
 //! said that it [is ready](Worker::ready), or has lived for the
 //! [timeout](Supervisor::ready_timeout); until then those of both sets that die are replaced. If
 //! all new workers refuse ([`DO_NOT_RESTART`]), the old ones go on. Up to four sets of workers may
-//! live at once, each with a time of its own to finish;
-//! further reloads wait.
+//! live at once, each with a time of its own to finish; further reloads wait. If the workers of all
+//! old sets were killed and still do not end, a reload is refused ([`Reload::Stuck`]).
 //!
 //! # A new binary
 //!
@@ -42,7 +42,8 @@
 //! QUIT, or may be told to take over again: WINCH to send its workers away, HUP to bring them back.
 //! If the new binary ends first, workers that were sent away come back by themselves. So as long as
 //! the old one lives, the new one removes nothing that both serve by ([`predecessor_lives`]), and
-//! starts no newer binary.
+//! starts no newer binary. A stop for the whole process group, such as Ctrl-C, ends both, also while
+//! the new one is being started.
 //!
 //! # The master's death
 //!

@@ -24,8 +24,9 @@ pub enum Reload {
     Done,
     /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART): the old ones go on.
     Refused,
-    /// No new workers are started: those of three earlier sets were killed in vain a second ago or
-    /// earlier, and there is no [room](crate::Supervisor::seats) for more. The present ones go on.
+    /// No new workers are started: the old ones of three reloads were killed a second ago or
+    /// earlier and have not ended, and there is no [seat](crate::Supervisor::seats) for more. The
+    /// present ones go on.
     ///
     /// It happens to [`Threads`](crate::Threads), since a thread cannot be killed, and to processes
     /// that the kernel does not let go. A further HUP may succeed when some of them have ended.
@@ -40,8 +41,8 @@ impl fmt::Display for Reload {
             Self::Done => "the new workers serve, the old ones finish",
             Self::Refused => "the new workers refuse, the old ones go on",
             Self::Stuck => {
-                "no new workers: those of three earlier reloads do not stop, the present ones go on; \
-                 restart the server"
+                "no new workers: those of earlier reloads do not stop, and have all seats; restart \
+                 the server"
             }
         })
     }

@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// The longest time from one start to the next while no worker serves the slot's clients: nginx's
 /// `accept_mutex_delay`, by its default.
-const UNSERVED_MAX: Duration = Duration::from_millis(500);
+pub(crate) const UNSERVED_MAX: Duration = Duration::from_millis(500);
 
 /// Slots, and how far the set's leaving has come.
 #[derive(Debug)]

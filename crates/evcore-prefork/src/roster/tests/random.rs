@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::set::SETTLED_AFTER;
+use crate::set::{SETTLED_AFTER, UNSERVED_MAX};
 
 const WORKERS: usize = 2;
 
