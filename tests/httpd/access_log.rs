@@ -289,3 +289,37 @@ fn a_later_worker_that_cannot_open_its_log_comes_when_it_can() {
         }
     }
 }
+
+#[test]
+fn a_log_that_has_reached_the_limit_of_a_file_is_told_of_once_and_the_server_serves_on() {
+    let scratch = Scratch::new("limit");
+    let path = scratch.path().join("access.log");
+    let mut command = Command::new("sh");
+    // At least twice what is kept for it. The signal is ignored here in any case.
+    let script = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
+    command.args(["-c", script]).arg(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    command.args(["--access-log", text(&path)]);
+    let mut server = Server::from_command(command, 1);
+    let mut client = server.connect();
+    let worker = client.worker();
+    eventually("it is said", || {
+        assert_eq!(client.get("/").status, 200);
+        server.log().contains("are lost: ")
+    });
+    for _ in 0..2_000 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let again = fs::File::options().write(true).truncate(true).open(&path);
+    drop(again.expect("it is there"));
+    assert_eq!(client.get("/").status, 200);
+    eventually("there is room again", || {
+        server.log().contains(" were lost")
+    });
+    assert_eq!(client.worker(), worker);
+    let log = server.log();
+    assert_eq!(log.matches("File too large").count(), 1, "{log}");
+    server.signal(Signal::QUIT);
+    drop(client);
+    assert!(server.wait().success());
+}

@@ -5,6 +5,7 @@ mod bodies;
 mod descriptors;
 mod file_sizes;
 mod listening;
+mod log_pipes;
 mod options;
 mod places;
 mod refusals;

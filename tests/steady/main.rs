@@ -25,6 +25,8 @@ mod host;
 mod log;
 #[path = "../../crates/evcore/examples/httpd/options.rs"]
 mod options;
+#[path = "../../crates/evcore/examples/httpd/pipe.rs"]
+mod pipe;
 #[path = "../../crates/evcore/examples/httpd/receiving.rs"]
 mod receiving;
 #[path = "../../crates/evcore/examples/httpd/request.rs"]

@@ -4,36 +4,59 @@
 //! workers do not mix: a write to a file that is open for appending is one piece, and so is one to
 //! a pipe up to `PIPE_BUF`. Lines are kept until there are many of them or until somebody calls for
 //! a flush. Nothing is allocated once the log is open.
+//!
+//! No worker waits for the reader of a pipe. What the pipe does not take is kept as long as there
+//! is room, and further lines are lost. So are those that a full disk does not take. The first loss
+//! is told of at once, and how many lines it came to when the log takes lines again.
 
 use std::{
+    fmt::Display,
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, ErrorKind, Write},
     net::IpAddr,
     os::fd::AsFd,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
-use crate::log::log;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::ioctl_fionbio,
+};
+
+use crate::{log::log, pipe};
 
 /// How much of a request line is logged. With every byte escaped, it still fits a line.
 pub const MOST_REQUEST_LINE: usize = 960;
 
-/// The longest line: no longer than what a pipe takes in one piece, on Linux.
-const MOST_LINE_BYTES: usize = 4096;
+/// The longest line: no longer than what a pipe takes in one piece.
+const MOST_LINE_BYTES: usize = pipe::MOST_AT_ONCE;
 
-/// What is kept for a file.
-const FILE_BUFFER_BYTES: usize = 64 * 1024;
+/// What is kept.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How long a worker that ends waits for the reader of a pipe: its master has no patience at a fast
+/// stop.
+const LAST_WAIT: Duration = Duration::from_millis(200);
 
 /// A log that is open.
 #[derive(Debug)]
 pub struct AccessLog {
     /// `-`: standard output.
     path: PathBuf,
-    out: File,
+    out: Out,
     /// Whole lines, not yet written. Never grows.
     lines: Vec<u8>,
-    /// The last write failed: this was said, and is not said again.
-    fails: bool,
+    /// Lines since the last one that was taken: the first of them was told of.
+    lost: u64,
+}
+
+/// Where the lines go.
+#[derive(Debug)]
+struct Out {
+    file: File,
+    /// What is written at once: of anything but a file, more may be written in pieces.
+    most_at_once: usize,
 }
 
 /// What a line tells.
@@ -52,37 +75,40 @@ pub struct Entry<'a> {
 
 impl AccessLog {
     /// Opens the file at `path` for appending, and makes it if it is not there; `-` is standard
-    /// output.
+    /// output. Waits for the reader of a named pipe.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let (out, capacity) = open(path).map_err(|error| {
-            let path = path.display();
-            let message = format!("cannot open the access log {path}: {error}");
-            io::Error::new(error.kind(), message)
-        })?;
         Ok(Self {
             path: path.to_owned(),
-            out,
-            lines: Vec::with_capacity(capacity),
-            fails: false,
+            out: Out::open(path).map_err(|error| cannot_open(path, &error))?,
+            lines: Vec::with_capacity(BUFFER_BYTES),
+            lost: 0,
         })
     }
 
     /// Opens the file again, which somebody has renamed to begin another. What was to be written
-    /// goes to the old one; so does everything else if the new one cannot be opened.
+    /// goes to the old one; so does everything else if the new one cannot be opened, or is a pipe
+    /// that nobody reads.
     pub fn reopen(&mut self) {
         self.flush();
-        match Self::open(&self.path) {
-            Ok(new) => *self = new,
-            Err(error) => log(format_args!("httpd: {error}")),
+        match Out::open_again(&self.path) {
+            Ok(out) => self.out = out,
+            Err(error) => {
+                let error = cannot_open(&self.path, &error);
+                log(format_args!("httpd: {error}"));
+            }
         }
     }
 
     /// Takes a line, and writes those before it if there is no room.
     pub fn add(&mut self, entry: &Entry<'_>) {
-        if self.lines.capacity() - self.lines.len() < MOST_LINE_BYTES {
-            self.flush();
+        if !self.has_room() {
+            self.write();
         }
-        entry.write(&mut self.lines);
+        if self.has_room() {
+            entry.write(&mut self.lines);
+        } else {
+            self.lose(1, &"the reader of the pipe does not take them");
+        }
     }
 
     /// Whether there are lines to be flushed.
@@ -90,30 +116,141 @@ impl AccessLog {
         !self.lines.is_empty()
     }
 
-    /// Writes what there is. Where that fails it is lost: a full disk is no reason not to serve.
+    /// Writes what there is, as far as it is taken; and how many lines were lost before, if so.
     pub fn flush(&mut self) {
-        if self.lines.is_empty() {
-            return;
+        let is_taken = self.write();
+        if is_taken && self.lost > 0 {
+            self.tell_lost();
         }
-        let written = self.out.write_all(&self.lines);
+    }
+
+    fn has_room(&self) -> bool {
+        BUFFER_BYTES - self.lines.len() >= MOST_LINE_BYTES
+    }
+
+    /// Writes what there is, as far as it is taken; whether any of it was, and the rest not refused.
+    /// Where that fails it is lost: a full disk is no reason not to serve.
+    fn write(&mut self) -> bool {
+        let (written, result) = self.out.write(&self.lines);
+        self.lines.drain(..written);
+        if let Err(error) = &result {
+            self.lose_all(error);
+        }
+        written > 0 && result.is_ok()
+    }
+
+    fn lose_all(&mut self, why: &dyn Display) {
+        let ends = self.lines.iter().filter(|byte| **byte == b'\n');
+        let count = ends.count() as u64;
         self.lines.clear();
-        match written {
-            Ok(()) => self.fails = false,
-            Err(error) if !self.fails => {
-                self.fails = true;
-                let path = self.path.display();
-                log(format_args!("httpd: lines of {path} are lost: {error}"));
-            }
-            Err(_) => {}
+        self.lose(count, why);
+    }
+
+    fn lose(&mut self, count: u64, why: &dyn Display) {
+        if self.lost == 0 && count > 0 {
+            let path = self.path.display();
+            log(format_args!("httpd: lines of {path} are lost: {why}"));
         }
+        self.lost += count;
+    }
+
+    fn tell_lost(&mut self) {
+        let (lost, path) = (self.lost, self.path.display());
+        log(format_args!("httpd: {lost} lines of {path} were lost"));
+        self.lost = 0;
     }
 }
 
 /// However the worker ends, but by KILL.
 impl Drop for AccessLog {
     fn drop(&mut self) {
+        let deadline = Instant::now() + LAST_WAIT;
         self.flush();
+        while self.is_waiting() && self.out.is_writable_by(deadline) {
+            self.flush();
+        }
+        self.lose_all(&"the reader of the pipe does not take them");
+        if self.lost > 0 {
+            self.tell_lost();
+        }
     }
+}
+
+impl Out {
+    fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::standard_output();
+        }
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        if pipe::is_pipe(&file)? {
+            ioctl_fionbio(&file, true)?;
+        }
+        Self::new(file)
+    }
+
+    /// As `open`, but waits for no reader.
+    fn open_again(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::standard_output();
+        }
+        Self::new(pipe::open_to_append(path)?)
+    }
+
+    fn standard_output() -> io::Result<Self> {
+        let stdout = io::stdout();
+        match pipe::open_again(&stdout) {
+            Some(pipe) => Self::new(pipe),
+            None => Self::new(File::from(stdout.as_fd().try_clone_to_owned()?)),
+        }
+    }
+
+    fn new(file: File) -> io::Result<Self> {
+        let most_at_once = if file.metadata()?.is_file() {
+            BUFFER_BYTES
+        } else {
+            pipe::MOST_AT_ONCE
+        };
+        Ok(Self { file, most_at_once })
+    }
+
+    /// Writes lines in pieces, until they are written, the pipe is full, or it fails; how many
+    /// bytes that came to.
+    fn write(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        while written < lines.len() {
+            match self.file.write(self.piece(&lines[written..])) {
+                Ok(n) => written += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
+    }
+
+    /// As many of the first lines as are written at once.
+    fn piece<'a>(&self, lines: &'a [u8]) -> &'a [u8] {
+        if lines.len() <= self.most_at_once {
+            return lines;
+        }
+        let piece = &lines[..self.most_at_once];
+        let last_end = piece.iter().rposition(|byte| *byte == b'\n');
+        last_end.map_or(piece, |end| &piece[..=end])
+    }
+
+    /// Waits until it takes something; `false`: until the deadline, it does not.
+    fn is_writable_by(&self, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).expect("a short time");
+        let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
+        poll(&mut fds, Some(&left)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> io::Error {
+    let path = path.display();
+    let message = format!("cannot open the access log {path}: {error}");
+    io::Error::new(error.kind(), message)
 }
 
 impl Entry<'_> {
@@ -156,25 +293,6 @@ fn escape(out: &mut Vec<u8>, line: &[u8]) {
             _ => out.push(byte),
         }
     }
-}
-
-/// The file, and how much to keep for it.
-fn open(path: &Path) -> io::Result<(File, usize)> {
-    let out = if path == Path::new("-") {
-        File::from(io::stdout().as_fd().try_clone_to_owned()?)
-    } else {
-        OpenOptions::new().append(true).create(true).open(path)?
-    };
-    // Of anything but a file, more than that may be written in pieces.
-    let is_file = out.metadata()?.is_file();
-    Ok((
-        out,
-        if is_file {
-            FILE_BUFFER_BYTES
-        } else {
-            MOST_LINE_BYTES
-        },
-    ))
 }
 
 #[cfg(test)]

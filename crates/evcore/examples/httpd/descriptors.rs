@@ -67,8 +67,10 @@ fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
 
 /// What every process has that serves, or starts those who do: what all workers share.
 fn shared(options: &Options) -> u64 {
+    /// The log, opened again if it is a pipe.
+    const LOG: u64 = 1;
     // Each worker can call each of its peers.
-    listeners(options) + master::peers(options) as u64
+    LOG + listeners(options) + master::peers(options) as u64
 }
 
 fn listeners(options: &Options) -> u64 {

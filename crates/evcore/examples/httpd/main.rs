@@ -16,7 +16,8 @@
 //! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of
 //!   themselves;
 //!   `status_json`: the page that shows both;
-//! - `access_log`: what is told of each answer; `log`: what the operator is told.
+//! - `access_log`: what is told of each answer; `log`: what the operator is told; `pipe`: where
+//!   whoever reads them is not waited for.
 
 #![allow(
     unreachable_pub,
@@ -36,6 +37,7 @@ mod log;
 mod master;
 mod options;
 mod pid_file;
+mod pipe;
 mod receiving;
 mod request;
 mod response;

@@ -37,14 +37,16 @@ Usage: httpd [OPTIONS]
   --bodies BYTES           what the bodies of requests may hold of a worker's
                            memory, all of them together: others wait  [67108864]
   --access-log PATH        a line for each answer, in the common log format;
-                           -: to standard output                         [none]
+                           -: to standard output; what a full pipe or disk
+                           does not take is lost, and counted            [none]
   --pid FILE               to hold the master's process id               [none]
   --no-delay-endpoints     without /sleep and /block
   --help
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
 /status.json
-Signals, to the master: TERM, INT stop now; QUIT finishes what is under way;
+Signals, to the master: TERM, INT stop now; QUIT finishes what is under way, and
+closes who is idle, after a second if it was answered within the last second;
 HUP: new workers, then QUIT to the old; USR1 opens the access log again;
 USR2 (not with --threads): a new binary beside this one, with the same
 listeners; WINCH: QUIT to the workers, until HUP.
