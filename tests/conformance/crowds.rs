@@ -31,7 +31,7 @@ fn crowd(stage: &mut Stage, count: u64, mode: Mode) -> Crowd {
 
 /// `count`, or as many as select can watch beside what the other tests have open.
 fn at_most(count: u64, stage: &Stage) -> u64 {
-    if stage.is_select() {
+    if stage.ground.backend().has_sets() {
         count.min(200)
     } else {
         count

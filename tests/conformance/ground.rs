@@ -7,12 +7,18 @@ use std::{fmt, time::Duration};
 
 use evcore_poller::{Interest, Pollable, Poller, Ready, Waker};
 
-use crate::socket::{Socket, drain, fill};
+use crate::{
+    backends::Backend,
+    socket::{Socket, drain, fill},
+};
 
 /// A kernel with one of its interfaces, or a world with a poller of some shape.
 pub(crate) trait Ground: fmt::Debug + Send + Sync {
     /// For what panics.
     fn name(&self) -> String;
+
+    /// What is expected of the poller under test.
+    fn backend(&self) -> Backend;
 
     /// A poller of the kind that is under test.
     fn poller(&self) -> Poller;

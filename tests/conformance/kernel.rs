@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use crate::{
+    backends::Backend,
     ground::{Crowd, Ground},
     socket::Socket,
     stage::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
@@ -39,7 +40,7 @@ impl Kernel {
     /// `nth` of the numbers that only these scenarios use: at the end of those that the process may
     /// have, or that select can watch.
     fn own_number(&self, nth: i32) -> i32 {
-        if self.kind == Kind::Select {
+        if self.backend().has_sets() {
             return 1000 + nth;
         }
         let place = Kind::available().iter().position(|it| *it == self.kind);
@@ -57,8 +58,12 @@ impl Ground for Kernel {
         Poller::with(self.kind).expect("the system has this backend")
     }
 
+    fn backend(&self) -> Backend {
+        Backend::of(self.kind)
+    }
+
     fn has_exclusive(&self) -> bool {
-        self.kind == Kind::Epoll
+        self.backend().has_exclusive()
     }
 
     fn time(&self) -> Duration {
@@ -95,7 +100,7 @@ impl Ground for Kernel {
         // What else the tests open stays below, where select, whose numbers end at 1024, can watch
         // it too.
         const CROWDED: i32 = 2000;
-        let lowest = if self.kind == Kind::Select {
+        let lowest = if self.backend().has_sets() {
             0
         } else {
             CROWDED

@@ -1,10 +1,10 @@
 //! Every backend against a model, step by step, over random histories.
 //!
-//! The model knows what the caller asked and what was reported. What truly holds it asks the
-//! ground, of the one socket: a kernel by a bare `poll`, a world by a poller that has never seen
-//! it.
-//! So `Level` and `Oneshot` are predicted to the
-//! bit, on every backend; of `Edge` the model says what must be reported and what may be.
+//! The model knows what the caller asked, what was reported, and what the peer did. What else holds
+//! it asks the ground, of the one socket: a kernel by a bare `poll`, a world by a poller that has
+//! never seen it. So `Level` and `Oneshot` are predicted to the bit, on every backend. Of `Edge` the
+//! model says what must be reported (a side that is due, and an end once, whether a side is due or
+//! not), what may be, and where edges are masked that nothing else is.
 //!
 //! A second model has a buffer that is too small, and changes that are refused in each turn: no wake
 //! comes late, and nothing that is ready waits for long.
@@ -18,10 +18,11 @@ use evcore_poller::{Events, Interest, Kind, Mode, Ready};
 use proptest::prelude::*;
 
 use crate::{
+    backends::Backend,
     descriptors::Number,
     simulated::Shape,
     socket::{Drained, Socket, drain, fill},
-    stage::{ERROR, READABLE, Stage, WRITABLE},
+    stage::{ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
 
 const IDS: u64 = 4;
@@ -48,6 +49,7 @@ enum Step {
     /// The peer reads all, and the own side is shut: with the peer's, that is a hang-up. (select does
     /// not report that of a socket that is full.)
     ShutsDown(u64),
+    PeerCloses(u64),
     /// One byte is read, if there is one.
     Read(u64),
     /// The poller is woken.
@@ -80,6 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => id.clone().prop_map(Step::PeerReads),
         1 => id.clone().prop_map(Step::PeerShutsDown),
         1 => id.clone().prop_map(Step::ShutsDown),
+        1 => id.clone().prop_map(Step::PeerCloses),
         2 => id.prop_map(Step::Read),
         2 => Just(Step::Wake),
         6 => Just(Step::Wait),
@@ -96,13 +99,24 @@ struct Asked {
     settled: Interest,
     /// `Edge`: the sides that are to be reported when they hold.
     due: Interest,
+    /// `Edge`: the ends that were reported.
+    ended: Ready,
     /// `Oneshot`: it has not reported yet.
     armed: bool,
+}
+
+/// What the peer has done to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Open,
+    ShutDown,
+    Closed,
 }
 
 struct Course {
     stage: Stage,
     pairs: Vec<(Socket, Socket)>,
+    peers: Vec<Peer>,
     asked: Vec<Option<Asked>>,
     /// Nothing can be written any more.
     is_shut: Vec<bool>,
@@ -122,6 +136,7 @@ impl Course {
     fn new(stage: Stage) -> Self {
         Self {
             pairs: (0..IDS).map(|_| stage.pair()).collect(),
+            peers: (0..IDS).map(|_| Peer::Open).collect(),
             stage,
             asked: (0..IDS).map(|_| None).collect(),
             is_shut: vec![false; at(IDS)],
@@ -150,6 +165,8 @@ impl Course {
                     self.rearm(id, Interest::READ);
                 }
             }
+            // To a peer that has closed, a write is no `WouldBlock`.
+            Step::RearmWrite(id) if self.peers[at(id)] == Peer::Closed => {}
             Step::RearmWrite(id) => {
                 if !self.is_shut[at(id)] {
                     fill(&self.pairs[at(id)].0);
@@ -165,6 +182,15 @@ impl Course {
             }
             Step::PeerShutsDown(id) => {
                 let _ = self.pairs[at(id)].1.shutdown_write();
+                if self.peers[at(id)] == Peer::Open {
+                    self.peers[at(id)] = Peer::ShutDown;
+                }
+            }
+            Step::PeerCloses(id) => {
+                // What it has not read would be an error of the other end.
+                drain(&self.pairs[at(id)].1);
+                self.pairs[at(id)].1 = self.stage.pair().0;
+                self.peers[at(id)] = Peer::Closed;
             }
             Step::ShutsDown(id) => {
                 drain(&self.pairs[at(id)].1);
@@ -184,8 +210,8 @@ impl Course {
 
     /// An interest that this backend can watch.
     fn watchable(&self, interest: Interest) -> Interest {
-        match self.stage.poller.name() {
-            "kqueue" => interest - Interest::PRIORITY,
+        match self.stage.ground.backend() {
+            Backend::Kqueue => interest - Interest::PRIORITY,
             _ => interest,
         }
     }
@@ -207,6 +233,7 @@ impl Course {
             wanted: interest,
             settled: interest,
             due: interest,
+            ended: Ready::NONE,
             armed: true,
         });
     }
@@ -216,6 +243,7 @@ impl Course {
             self.stage.poller.forget(asked.key).expect("registered");
         }
         self.pairs[at(id)] = self.stage.pair();
+        self.peers[at(id)] = Peer::Open;
         self.is_shut[at(id)] = false;
     }
 
@@ -235,18 +263,52 @@ impl Course {
         }
     }
 
+    /// Waits twice: by the second time, nothing has changed.
     fn wait(&mut self) {
+        self.wait_once();
+        let edges: Vec<_> = self
+            .asked
+            .iter()
+            .flatten()
+            .filter(|it| it.mode == Mode::Edge)
+            .collect();
+        let again = self.stage.now();
+        if !self.left_behind.is_empty() {
+            // To be rid of a stale registration, a poller may register all of them anew.
+            return;
+        }
+        for asked in edges {
+            let repeated = again.iter().find(|event| event.0 == asked.key);
+            assert_eq!(repeated, None, "{}: {asked:?}", self.stage.name);
+        }
+    }
+
+    fn wait_once(&mut self) {
         let trace = self.stage.now();
         let is_woken = mem::take(&mut self.is_woken);
         let name = &self.stage.name;
         assert_eq!(self.stage.events.woken(), is_woken, "{name}: woken");
         let mut unexplained = trace.clone();
-        for (asked, (near, _)) in self.asked.iter_mut().zip(&self.pairs) {
-            let Some(asked) = asked else { continue };
+        let (ground, masks) = (&self.stage.ground, !self.stage.poller.abilities().edge);
+        let backend = ground.backend();
+        for (place, (near, _)) in self.pairs.iter().enumerate() {
+            let Some(asked) = &mut self.asked[place] else {
+                continue;
+            };
             let said = trace.iter().find(|event| event.0 == asked.key);
             let said = said.map_or(Ready::NONE, |event| event.1);
-            let holds = self.stage.told(self.stage.ground.truth(near, asked.wanted));
+            let mut holds = ground.truth(near, asked.wanted);
+            if asked.wanted.contains(Interest::READ) && self.peers[place] != Peer::Open {
+                // Not every kernel has a flag for it.
+                holds |= READ_CLOSED;
+            }
+            let holds = backend.told(holds, asked.wanted);
+            let ends = holds & backend.ends_behind_a_report();
             asked.check(said, holds, &self.stage.name);
+            if asked.mode == Mode::Edge {
+                asked.check_edge(said, holds, ends, masks, &self.stage.name);
+            }
+            asked.settled = asked.wanted;
             unexplained.retain(|event| event.0 != asked.key);
         }
         assert_eq!(unexplained, [], "{}: of nobody", self.stage.name);
@@ -263,24 +325,40 @@ impl Asked {
                 assert_eq!(said, expected, "{name}: {self:?}");
                 self.armed &= said.is_empty();
             }
-            Mode::Edge => self.check_edge(said, holds, name),
+            Mode::Edge => assert_eq!(said & holds, said, "{name}: it does not hold of {self:?}"),
         }
-        self.settled = self.wanted;
     }
 
-    fn check_edge(&mut self, said: Ready, holds: Ready, name: &str) {
+    /// Checks that what is due is said, and where edges are masked that nothing else is. `ends` are
+    /// those that hold and that are reported also where no side is due.
+    fn check_edge(&mut self, said: Ready, holds: Ready, ends: Ready, masks: bool, name: &str) {
         if self.wanted != self.settled {
-            self.due = self.wanted;
+            (self.due, self.ended) = (self.wanted, Ready::NONE);
         }
-        let sides = [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)];
-        for (side, bit) in sides {
-            let due = self.wanted.contains(side) && self.due.contains(side);
-            if due && holds & bit == bit {
-                assert_eq!(said & bit, bit, "{name}: {bit:?} is due of {self:?}");
+        let mut due = self.due_ends(ends);
+        for (side, bit) in [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)] {
+            if self.wanted.contains(side) && self.due.contains(side) && !(holds & bit).is_empty() {
+                due |= bit;
                 self.due = self.due - side;
             }
         }
-        assert_eq!(said & holds, said, "{name}: it does not hold of {self:?}");
+        assert_eq!(said & due, due, "{name}: {due:?} is due of {self:?}");
+        assert!(
+            !masks || !due.is_empty() || said.is_empty(),
+            "{name}: {said:?} of {self:?}"
+        );
+        self.ended |= said & (READ_CLOSED | WRITE_CLOSED | ERROR);
+    }
+
+    /// Each end is due once; after a hang-up or an error, none is.
+    fn due_ends(&self, ends: Ready) -> Ready {
+        if self.ended.is_write_closed() || self.ended.is_error() {
+            return Ready::NONE;
+        }
+        if self.ended.is_read_closed() {
+            return ends & (WRITE_CLOSED | ERROR);
+        }
+        ends
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    changes, closing, crowds, descriptors, edge, exclusive, forking, level, oneshot, signals,
-    stale, timeouts, waking,
+    changes, closing, connecting, crowds, descriptors, edge, exclusive, forking, level, oneshot,
+    signals, stale, timeouts, waking,
 };
 
 /// What a scenario is about that a world has no equivalent of, and the scenarios.
@@ -30,6 +30,13 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
             "edge_tells_of_an_error_once",
             "edge_reports_an_error_behind_an_unanswered_report_once",
             "a_file_without_readiness_is_refused_or_always_ready",
+        ],
+    ),
+    (
+        "a connect that is in progress: a simulated socket is made connected",
+        &[
+            "a_connection_is_reported_to_a_socket_that_was_registered_before",
+            "a_refused_connection_is_reported_to_a_socket_that_was_registered_before",
         ],
     ),
     (
@@ -76,6 +83,7 @@ fn nothing_is_left_out_of_a_world_without_a_reason() {
     let left_out = [
         changes::OF_KERNELS_ALONE,
         closing::OF_KERNELS_ALONE,
+        connecting::OF_KERNELS_ALONE,
         crowds::OF_KERNELS_ALONE,
         descriptors::OF_KERNELS_ALONE,
         edge::OF_KERNELS_ALONE,

@@ -6,6 +6,7 @@ use evcore_poller::{Abilities, Events, Interest, Mode, Pollable, Poller, Ready, 
 use evcore_sim::{Client, Conditions, News, Process, Visit, World};
 
 use crate::{
+    backends::Backend,
     ground::{Crowd, Ground},
     socket::Socket,
 };
@@ -88,8 +89,12 @@ impl Ground for Simulated {
         Poller::from_backend(Box::new(backend))
     }
 
+    fn backend(&self) -> Backend {
+        Backend::Simulated
+    }
+
     fn has_exclusive(&self) -> bool {
-        self.shape.exclusive
+        self.backend().has_exclusive() && self.shape.exclusive
     }
 
     fn time(&self) -> Duration {

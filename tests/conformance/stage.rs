@@ -1,6 +1,7 @@
 //! What every scenario stands on: a poller with its buffer, and sockets to play with.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, MutexGuard},
     time::Duration,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Stage {
     pub(crate) events: Events,
     /// Backend and scenario, for what panics.
     pub(crate) name: String,
+    /// What was last asked for under each key.
+    asked: BTreeMap<u64, Interest>,
     // `None` in a world: who forks has nothing of it.
     present: Option<Present>,
 }
@@ -56,6 +59,7 @@ impl Stage {
             poller: ground.poller(),
             events: Events::with_capacity(64),
             name: format!("{}, {scenario}", ground.name()),
+            asked: BTreeMap::new(),
             ground,
             present: None,
         }
@@ -79,6 +83,7 @@ impl Stage {
         interest: Interest,
         mode: Mode,
     ) {
+        self.asked.insert(key, interest);
         let added = self.poller.add(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
@@ -91,12 +96,14 @@ impl Stage {
         interest: Interest,
         mode: Mode,
     ) {
+        self.asked.insert(key, interest);
         let added = self.poller.add_exclusive(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
     #[track_caller]
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) {
+        self.asked.insert(key, interest);
         let modified = self.poller.modify(key, interest);
         modified.unwrap_or_else(|error| panic!("{}: modify {key}: {error}", self.name));
     }
@@ -133,7 +140,7 @@ impl Stage {
     /// Waits without waiting, and compares with what holds, as far as this backend can tell it.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(u64, Ready)]) {
-        let told = expected.iter().map(|it| (it.0, self.told(it.1)));
+        let told = expected.iter().map(|it| (it.0, self.told(it.0, it.1)));
         let told: Trace = told.collect();
         assert_eq!(self.now(), told, "{}", self.name);
     }
@@ -143,32 +150,24 @@ impl Stage {
     #[track_caller]
     pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
         let trace = self.now();
-        if self.poller.name() == "select" {
+        let backend = self.ground.backend();
+        if (end & backend.ends_behind_a_report()).is_empty() {
             assert_eq!(trace, [], "{}", self.name);
             return;
         }
-        let said = trace.first().map_or(Ready::NONE, |event| event.1);
+        let due = self.told(key, end);
         assert!(
-            trace.len() == 1
-                && trace[0].0 == key
-                && said & end == end
-                && said & (end | perhaps) == said,
+            matches!(trace[..], [(at, said)]
+                if at == key && said & due == due && said & (end | perhaps) == said),
             "{}: {trace:?}",
             self.name
         );
     }
 
-    /// What this backend tells of what holds. Here, and nowhere else, is what a backend cannot say.
-    pub(crate) fn told(&self, holds: Ready) -> Ready {
-        match self.poller.name() {
-            // The end of a stream, a hang-up and an error make a side ready, and no more is said.
-            "select" => holds & (READABLE | WRITABLE | Ready::PRIORITY),
-            // Linux alone has a flag for the peer's half of the stream.
-            "poll" | "eventport" if !cfg!(any(target_os = "linux", target_os = "android")) => {
-                holds & (READABLE | WRITABLE | Ready::PRIORITY | ERROR | WRITE_CLOSED)
-            }
-            _ => holds,
-        }
+    /// What this backend reports under a key where `holds` is true.
+    fn told(&self, key: u64, holds: Ready) -> Ready {
+        let interest = self.asked.get(&key).copied().unwrap_or(Interest::BOTH);
+        self.ground.backend().told(holds, interest)
     }
 
     /// Waits while somebody wakes the poller.
@@ -184,14 +183,20 @@ impl Stage {
         self.wait_while(|ground, wait| ground.write_during(near, wait), timeout)
     }
 
-    /// Whether it watches low numbers alone.
-    pub(crate) fn is_select(&self) -> bool {
-        self.poller.name() == "select"
-    }
-
     #[track_caller]
     pub(crate) fn expect_nothing(&mut self) {
         self.expect(&[]);
+    }
+
+    /// Waits that would end early, or bring something, if anything were left to report.
+    #[track_caller]
+    pub(crate) fn expect_silence(&mut self) {
+        let timeout = Duration::from_millis(5);
+        for _ in 0..3 {
+            let start = self.ground.time();
+            assert_eq!(self.wait(Some(timeout)), [], "{}", self.name);
+            assert!(self.ground.time() - start >= timeout, "{}", self.name);
+        }
     }
 
     #[track_caller]

@@ -1,0 +1,168 @@
+//! The backends under test, and what each of them reports where they differ.
+//!
+//! This is the only file that names them. Each `match` lists all, so that a backend without an
+//! expectation does not compile; and a [`Kind`] that has no arm in [`Backend::of`] fails the first
+//! scenario that is made for it.
+//!
+//! Run so far: epoll, poll and select on Linux, and the simulator's backend. **Not run:** what is
+//! expected of kqueue, of event ports, and of poll and select on other systems than Linux. It is
+//! read from the manual pages and the kernels' sources, as the tests over models of kqueue and of
+//! ports are (`crates/evcore-poller/src/sys/{kqueue,port}/scripted.rs`).
+
+use evcore_poller::{Interest, Kind, Ready};
+
+use crate::stage::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED};
+
+/// Makes, for each kernel's backend that this system has, `scenarios!(@callback module Kind args)`.
+macro_rules! each_kernel {
+    ($callback:ident, $($args:tt)*) => {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        crate::scenarios!(@$callback epoll Epoll $($args)*);
+        #[cfg(any(
+            target_vendor = "apple",
+            target_os = "freebsd",
+            target_os = "netbsd",
+            target_os = "openbsd",
+        ))]
+        crate::scenarios!(@$callback kqueue Kqueue $($args)*);
+        #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+        crate::scenarios!(@$callback port EventPorts $($args)*);
+        crate::scenarios!(@$callback poll Poll $($args)*);
+        #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
+        crate::scenarios!(@$callback select Select $($args)*);
+    };
+}
+pub(crate) use each_kernel;
+
+/// A backend under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Epoll,
+    Kqueue,
+    EventPorts,
+    Poll,
+    Select,
+    /// The simulator's, whatever it does by itself.
+    Simulated,
+}
+
+/// Its poll reports a half-close by a flag of its own, and a broken pipe as an error.
+const LINUX: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+impl Backend {
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Epoll => Self::Epoll,
+            Kind::Kqueue => Self::Kqueue,
+            Kind::EventPorts => Self::EventPorts,
+            Kind::Poll => Self::Poll,
+            Kind::Select => Self::Select,
+            unknown => panic!("{unknown}: the suite has no expectations for this backend"),
+        }
+    }
+
+    /// What it reports to `interest` where `holds` is true of a socket.
+    pub(crate) fn told(self, holds: Ready, interest: Interest) -> Ready {
+        let sides = READABLE | WRITABLE | Ready::PRIORITY;
+        let no_half_close = sides | WRITE_CLOSED | ERROR;
+        match self {
+            Self::Epoll | Self::Simulated => holds,
+            // A filter reports the end of its own side.
+            Self::Kqueue if interest.contains(Interest::WRITE) => holds,
+            Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
+            Self::Poll if LINUX => holds,
+            Self::Poll | Self::EventPorts => holds & no_half_close,
+            // The end of a stream, a hang-up and an error make a side ready, and no more is said.
+            Self::Select => holds & sides,
+        }
+    }
+
+    /// The ends that it reports of an `Edge` that has reported and was not rearmed.
+    pub(crate) fn ends_behind_a_report(self) -> Ready {
+        match self {
+            Self::Epoll | Self::Kqueue | Self::Simulated => READ_CLOSED | WRITE_CLOSED | ERROR,
+            Self::Poll if LINUX => READ_CLOSED | WRITE_CLOSED | ERROR,
+            Self::Poll | Self::EventPorts => WRITE_CLOSED | ERROR,
+            Self::Select => Ready::NONE,
+        }
+    }
+
+    /// What it reports of the reading end of a pipe that nobody writes to.
+    pub(crate) fn pipe_without_a_writer(self) -> Ready {
+        match self {
+            Self::Epoll | Self::EventPorts | Self::Poll => READABLE | WRITE_CLOSED,
+            // The end of the side that is read, as of a socket.
+            Self::Kqueue => READABLE | READ_CLOSED,
+            Self::Select => READABLE,
+            Self::Simulated => unreachable!("a world has no pipes"),
+        }
+    }
+
+    /// What it reports of the writing end of a pipe that nobody reads from.
+    pub(crate) fn pipe_without_a_reader(self) -> Ready {
+        match self {
+            Self::Epoll => WRITABLE | ERROR,
+            Self::Poll if LINUX => WRITABLE | ERROR,
+            // POLLHUP, and the end of the side that is written.
+            Self::Poll | Self::EventPorts | Self::Kqueue => WRITABLE | WRITE_CLOSED,
+            Self::Select => WRITABLE,
+            Self::Simulated => unreachable!("a world has no pipes"),
+        }
+    }
+
+    /// Whether a pipe that nobody reads from can be registered. (NetBSD's kqueue answers as for a
+    /// closed descriptor.)
+    pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
+        match self {
+            Self::Kqueue => !cfg!(target_os = "netbsd"),
+            Self::Epoll | Self::EventPorts | Self::Poll | Self::Select | Self::Simulated => true,
+        }
+    }
+
+    /// Whether it reports priority data, or refuses the interest.
+    pub(crate) fn has_priority(self) -> bool {
+        match self {
+            Self::Epoll | Self::EventPorts | Self::Poll | Self::Select => true,
+            // Not every system has a filter for it.
+            Self::Kqueue => false,
+            Self::Simulated => unreachable!("in a world there are plain bytes alone"),
+        }
+    }
+
+    /// Whether it may have exclusive registrations: always, but for the simulator's, whose shape
+    /// decides.
+    pub(crate) fn has_exclusive(self) -> bool {
+        match self {
+            Self::Epoll | Self::Simulated => true,
+            Self::Kqueue | Self::EventPorts | Self::Poll | Self::Select => false,
+        }
+    }
+
+    /// Whether a number that was closed and came back is taken for what it was. Others know files
+    /// (epoll), or drop a number with its file (kqueue, event ports).
+    pub(crate) fn knows_numbers_alone(self) -> bool {
+        match self {
+            Self::Poll | Self::Select => true,
+            Self::Epoll | Self::Kqueue | Self::EventPorts | Self::Simulated => false,
+        }
+    }
+
+    /// Whether it watches low numbers alone.
+    pub(crate) fn has_sets(self) -> bool {
+        match self {
+            Self::Select => true,
+            Self::Epoll | Self::Kqueue | Self::EventPorts | Self::Poll | Self::Simulated => false,
+        }
+    }
+}
+
+/// What scenarios are made for is what there is.
+#[test]
+fn every_backend_of_this_system_has_its_tests() {
+    let mut tested = Vec::new();
+    each_kernel!(list, tested);
+    assert_eq!(Kind::available(), tested);
+    for kind in tested {
+        let _ = Backend::of(kind);
+    }
+}
