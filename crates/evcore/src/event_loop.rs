@@ -179,7 +179,7 @@ impl<L: Listen> EventLoop<L> {
     /// Drained means that a call has met `WouldBlock`. A short read will do as well, but only if no
     /// step of this token has carried [`Ready::READ_CLOSED`] yet: data and end may come in one
     /// step, and the end is then not reported a second time. See
-    /// [`Stream::recv`](crate::Stream::recv#when-is-it-drained).
+    /// [`Stream::recv`](crate::Stream::recv).
     ///
     /// After a `connect` that has answered `EINPROGRESS`, call it for both sides.
     #[inline]
