@@ -226,20 +226,21 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     /// Logs what has run out in this turn: each at most once a second, since this happens when there
     /// is too much of everything.
     fn log_shortages(&mut self, before: &Stats) {
-        let (clock, stats, active) = (self.ev.clock(), self.ev.stats(), self.ev.active());
-        let (now, time) = (clock.unix_seconds(), clock.error_log_time());
-        let pid = std::process::id();
+        let (clock, stats) = (self.ev.clock(), self.ev.stats());
+        let (now, pid) = (clock.unix_seconds(), std::process::id());
         if stats.accept_pauses > before.accept_pauses && now > self.logged_descriptors {
             self.logged_descriptors = now;
             log(format_args!(
-                "{time} [crit] {pid}: out of descriptors: {active} connections are served, others \
-                 wait"
+                "{} [crit] {pid}: out of descriptors: {} connections are served, others wait",
+                clock.error_log_time(),
+                self.ev.active()
             ));
         }
         if stats.full > before.full && now > self.logged_full {
             self.logged_full = now;
             log(format_args!(
-                "{time} [alert] {pid}: {} connections are not enough: others wait",
+                "{} [alert] {pid}: {} connections are not enough: others wait",
+                clock.error_log_time(),
                 self.options.connections
             ));
         }
