@@ -227,20 +227,22 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     /// is too much of everything.
     fn log_shortages(&mut self, before: &Stats) {
         let (clock, stats) = (self.ev.clock(), self.ev.stats());
-        let (now, pid) = (clock.unix_seconds(), std::process::id());
+        let now = clock.unix_seconds();
         if stats.accept_pauses > before.accept_pauses && now > self.logged_descriptors {
             self.logged_descriptors = now;
             log(format_args!(
-                "{} [crit] {pid}: out of descriptors: {} connections are served, others wait",
+                "{} [crit] {}: out of descriptors: {} connections are served, others wait",
                 clock.error_log_time(),
+                std::process::id(),
                 self.ev.active()
             ));
         }
         if stats.full > before.full && now > self.logged_full {
             self.logged_full = now;
             log(format_args!(
-                "{} [alert] {pid}: {} connections are not enough: others wait",
+                "{} [alert] {}: {} connections are not enough: others wait",
                 clock.error_log_time(),
+                std::process::id(),
                 self.options.connections
             ));
         }
