@@ -2,7 +2,8 @@
 //!
 //! `POLLHUP` and `POLLERR` cannot be masked. What has an entry in the array is asked for them, also
 //! where it asks for no readiness; when one of them was reported, the front removes the entry until
-//! something is asked for again.
+//! something is asked for again. (macOS' poll is made of kqueue's filters, and has none for an entry
+//! that asks for no readiness: there, an end behind an unanswered `Edge` is silent. Not run there.)
 //!
 //! A dense array for the kernel, and an index by id into it: adding and removing (swap-remove) are
 //! O(1), a wait is O(registered), as poll itself is.
