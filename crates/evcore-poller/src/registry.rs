@@ -271,8 +271,8 @@ impl Registry {
         let reported = match row.mode {
             Mode::Edge if !native.edge => {
                 if event.ready.is_read_closed() {
-                    // Behind an unanswered report it comes alone. Where a kernel has edges, it is
-                    // one of reading: a read will not block.
+                    // Behind an unanswered report the end comes alone. A read will not block: it
+                    // returns what came before the end, or 0 bytes.
                     event.ready |= Ready::READABLE;
                 }
                 Asked::reported(event.ready, row.wanted)

@@ -116,8 +116,8 @@ impl<K: Kernel> Kqueue<K> {
         Ok(kqueue)
     }
 
-    /// Makes changes now: each is made or refused for itself, and the first refusal is returned. That
-    /// of a broken pipe is none.
+    /// Makes changes now: each is made or refused for itself, and the first refusal is returned. A
+    /// pipe without a reader is not a refusal.
     fn make(&mut self, changes: impl Iterator<Item = Change>) -> Result<Made, Errno> {
         self.changes.extend(changes.map(with_receipt));
         let count = self.changes.len();
@@ -256,8 +256,8 @@ impl<K: Kernel> Backend for Kqueue<K> {
                 Ok(told) => {
                     woken |= told.woken;
                     if self.table.has_strays() {
-                        // What a stray says is no news, and the call may have waited for it until
-                        // the timeout. So the next one drops it and takes what is there.
+                        // A stray is no news, and the call may have waited for it until the
+                        // timeout. So the next one drops it, and takes what is there.
                         left = left.map(|_| Duration::ZERO);
                     } else if !told.receipts {
                         break;
@@ -300,7 +300,7 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
 /// What became of changes, none of which was refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
-    /// But this one: there is no knote for writing, and what it would report is known.
+    /// The pipe has no reader: there is no knote for writing, and what it would report is known.
     is_broken_pipe: bool,
 }
 

@@ -6,8 +6,8 @@
 //! queues it at once, which is what level-triggered means; and one that is removed, or changed, in
 //! between costs no call, or the one that the change itself costs. The front keeps `Edge` and
 //! `Oneshot` by masking: a `Oneshot` is not associated again before it is armed, and an `Edge` whose
-//! sides have all reported is associated for its ends alone, of which a hang-up is one that a port
-//! tells. (illumos' sockets represent their errors as readiness, so those are silent until then.)
+//! sides have all reported is associated with no flags, which queues a hang-up all the same. (The
+//! sockets of illumos report their errors as readiness: an error is silent until the rearm.)
 //!
 //! What is relied upon, by the manual pages and illumos' sources:
 //!
