@@ -66,15 +66,7 @@ fn a_host_that_is_none_is_a_400() {
         );
     }
     let mut client = server.connect();
-    for host in [
-        "",
-        "a",
-        "a.b:80",
-        "127.0.0.1:8080",
-        "[::1]:8080",
-        "%41",
-        "a,b",
-    ] {
+    for host in ["", "a", "a.b:80", "127.0.0.1", "[::1]", "%41", "a,b"] {
         client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         assert_eq!(client.response().status, 200, "{host:?}");
     }
