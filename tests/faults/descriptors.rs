@@ -191,6 +191,8 @@ fn quit_ends_a_worker_that_is_out_of_descriptors() {
     for setup in SETUPS {
         let mut server = Server::start_limited(LIMIT, setup);
         let mut sleeper = server.connect();
+        // It is accepted: what waits at a listener that is closed is reset, under `reuseport`.
+        assert_eq!(sleeper.get("/").status, 200);
         sleeper.send("GET /sleep/1000 HTTP/1.1\r\nHost: test\r\n\r\n");
         let _others: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
         eventually("it has met the shortage", || {
