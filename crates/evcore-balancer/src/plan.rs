@@ -1,25 +1,28 @@
-//! What a worker should do in a turn, as data.
+//! What a balancer decides: what a worker should do in a turn, as data.
 
-use crate::planted::{Bug, is_planted};
+use std::time::Duration;
 
-/// What a worker should do in this turn, as data.
+use crate::WorkerId;
+
+/// What a worker should do in this turn.
 ///
-/// Whether to register or deregister its listeners, or to leave them as they are, follows from
-/// [`listening`](Plan::listening) and from what is registered now. The order matters:
+/// Compare [`listening`](Plan::listening) with what is registered now to find out whether to
+/// register or to deregister. Do the steps in this order:
 ///
-/// 1. [`Duty::Resign`];
+/// 1. [`Leadership::Release`];
 /// 2. register, deregister, or [register again](Plan::register_again);
-/// 3. [`Duty::Take`], which says to all that this worker *is* registered;
-/// 4. [`calls`](Plan::calls).
+/// 3. [`Leadership::Acquire`], which tells the group that this worker *is* registered;
+/// 4. [`notify`](Plan::notify).
 ///
 /// ```
-/// use evcore_balancer::{Balancer, Load, Policy, Situation, View};
+/// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};
+/// use std::time::Duration;
 ///
 /// let mut registered = false;
 /// let full = Load { active: 8, capacity: 8 };
-/// let situation = Situation { load: full, ..Situation::at(0) };
-/// let no_lock = || unreachable!("no lock here");
-/// let plan = Balancer::new(Policy::Off).plan(&situation, no_lock, View::alone);
+/// let inputs = Inputs { load: full, ..Inputs::at(Duration::ZERO) };
+/// let no_lock = || unreachable!("this policy has no lock");
+/// let plan = Balancer::new(Policy::Off).plan(&inputs, no_lock, GroupView::alone);
 /// match (registered, plan.listening) {
 ///     (false, true) => registered = true,  // poller.add(..)
 ///     (true, false) => registered = false, // poller.remove(..)
@@ -31,72 +34,73 @@ use crate::planted::{Bug, is_planted};
 #[non_exhaustive]
 #[must_use]
 pub struct Plan {
-    /// The listeners should be registered with the poller during this turn's wait.
+    /// The listeners should be registered with the poller while this turn waits.
     pub listening: bool,
 
-    /// Register them exclusively. Never true where
-    /// [`Situation::exclusive`](crate::Situation::exclusive) was not, and the same in all plans of
-    /// a worker that listens on.
+    /// Register the listeners exclusively. It is true only if
+    /// [`Inputs::exclusive`](crate::Inputs::exclusive) is. It changes only together with
+    /// [`register_again`](Self::register_again) while a worker keeps listening.
     pub exclusive: bool,
 
-    /// Register them anew even if they are registered: it puts this worker behind the others in the
-    /// kernel's order of whom to wake, and finds who was left waiting.
+    /// Register the listeners again even if they are registered. That puts this worker behind the
+    /// others in the kernel's order of wake-ups, and reports the clients that wait already.
     pub register_again: bool,
 
-    /// The accept lock is held since this plan: post this turn's events instead of delivering them,
-    /// run the accepts, release the lock, and only then run handlers.
+    /// The worker holds the accept lock from this plan on. Post this turn's events instead of
+    /// delivering them, accept, release the lock, and only then run handlers.
     ///
-    /// Implies [`listening`](Plan::listening). Where it is false, events are delivered directly.
+    /// It implies [`listening`](Plan::listening). Where it is false, deliver events directly.
     pub holds_lock: bool,
 
-    /// The wait may not be longer than this many milliseconds; `None`: no limit from here.
+    /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
-    /// 0 is for a look at who waits, after which the worker is away for a time: nobody spins.
-    pub wait_at_most_ms: Option<u64>,
+    /// [`Duration::ZERO`] asks for one look at the backlog. It never comes twice in a row unless
+    /// clients were found, so the loop does not spin.
+    pub wait_at_most: Option<Duration>,
 
-    /// No more connections than this may be accepted in this turn; `None`: no limit from here.
+    /// How many connections this turn may accept; `None` if the balancer sets no limit.
     /// At least 1 in a plan that listens.
     pub accepts_at_most: Option<u32>,
 
-    /// What becomes of this worker's duty to listen.
-    pub duty: Duty,
+    /// Whether this worker becomes leader of its group, or stops to lead it.
+    pub leadership: Leadership,
 
-    /// The seat of the worker that is to be woken, to come and listen.
-    pub calls: Option<u32>,
+    /// The worker to wake, so that it looks at the group and listens.
+    pub notify: Option<WorkerId>,
 }
 
-/// What becomes of a worker's duty to listen, as the [keeper](crate::Keeper).
+/// What a plan does about the leadership of the group; see [`Leader`](crate::Leader).
 ///
 /// ```
-/// assert_eq!(evcore_balancer::Duty::default(), evcore_balancer::Duty::Same);
+/// assert_eq!(evcore_balancer::Leadership::default(), evcore_balancer::Leadership::Keep);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Duty {
-    /// Nothing: who has it keeps it, who has not does without.
+pub enum Leadership {
+    /// No change.
     #[default]
-    Same,
-    /// This worker is to be the keeper, as soon as its listeners are registered.
-    Take,
-    /// This worker is the keeper no longer, before its listeners are deregistered: it is full.
-    Resign,
+    Keep,
+    /// Become leader, after the listeners are registered.
+    Acquire,
+    /// Step down, before the listeners are deregistered. This worker is full.
+    Release,
 }
 
 impl Plan {
     /// A turn without listening.
-    pub(crate) const fn away(wait_at_most_ms: Option<u64>) -> Self {
+    pub(crate) const fn away(wait_at_most: Option<Duration>) -> Self {
         Self {
             listening: false,
             exclusive: false,
             register_again: false,
             holds_lock: false,
-            wait_at_most_ms,
+            wait_at_most,
             accepts_at_most: None,
-            duty: Duty::Same,
-            calls: None,
+            leadership: Leadership::Keep,
+            notify: None,
         }
     }
 
-    /// A turn with the listeners registered, without the lock.
+    /// A turn that listens without the lock.
     pub(crate) const fn listen() -> Self {
         Self {
             listening: true,
@@ -104,16 +108,12 @@ impl Plan {
         }
     }
 
-    /// A look at who waits: without the lock, and without waiting.
-    pub(crate) fn look() -> Self {
-        if is_planted(Bug::LookLeftOut) {
-            return Self::away(Some(100));
-        }
+    /// A turn that looks for waiting clients, without the lock and without waiting.
+    pub(crate) const fn probe() -> Self {
         Self {
-            // Where one look follows another: only a new registration tells of who was there
-            // before.
+            // Only a new registration reports the clients that waited before it.
             register_again: true,
-            wait_at_most_ms: Some(0),
+            wait_at_most: Some(Duration::ZERO),
             ..Self::listen()
         }
     }

@@ -1,10 +1,17 @@
-//! The ways in which workers can share their listeners.
+//! How the workers of a server share their listeners.
+
+pub(crate) mod exclusive;
+pub(crate) mod least_loaded;
+pub(crate) mod lock;
+pub(crate) mod slack;
 
 use std::{num::NonZeroU32, time::Duration};
 
-/// How the workers of one server decide who listens.
+/// How the workers of a server decide which of them listen.
 ///
-/// All workers of a server should follow the same policy.
+/// All workers of a server should follow the same policy. A server in which the kernel spreads the
+/// clients (`SO_REUSEPORT`) gives each worker a listener of its own, and the policy
+/// [`Off`](Policy::Off).
 ///
 /// ```
 /// use evcore_balancer::Policy;
@@ -19,76 +26,75 @@ use std::{num::NonZeroU32, time::Duration};
 pub enum Policy {
     /// Every worker that has a free place listens (nginx: `accept_mutex off`).
     ///
-    /// Nothing is shared and nothing is waited for.
-    /// A new connection may wake several workers, of which one gets it.
+    /// The workers share nothing and wait for nothing. A new connection may wake several workers,
+    /// of which one gets it.
     #[default]
     Off,
 
     /// Only the worker that holds the accept lock listens (nginx: `accept_mutex on`).
     ///
-    /// The lock is held through the wait and released before any handler runs.
-    /// A worker in which less than an eighth of the places is free gives way to the others,
-    /// but not for ever: after `delay` it takes one turn.
+    /// A worker holds the lock while it waits, and releases it before any handler runs. The lock
+    /// alone is not even: the holder is the only worker awake, so it gets the lock again and again.
     ///
-    /// Whoever has the lock is the only one awake, and takes it again and again: nginx gives nearly
-    /// all clients to one worker while places are plentiful. Workers that have a
-    /// [`Seat`](crate::Seat) among the [`Peers`](crate::Peers) do better: a holder that has 16
-    /// connections (and a sixteenth) more than the least loaded calls that one and gives way to it,
-    /// instead of by the eighth. Where that one does not come, another does after `delay`.
+    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. A holder that has
+    ///   16 connections (and a sixteenth) more than the least loaded member notifies that member
+    ///   and gives way to it. If that member does not come, another one does after `delay`.
+    /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule: a
+    ///   worker in which less than an eighth of the places is free gives way for `delay`, and then
+    ///   takes one turn. nginx gives nearly all clients to one worker while places are plentiful.
     ///
-    /// A worker that dies with the lock is dealt with by
-    /// [`force_unlock`](crate::AcceptMutex::force_unlock). One that is stopped (`SIGSTOP`) with the
-    /// lock keeps it; so whoever has not listened for the `delay` looks once, without the lock and
-    /// without waiting, whether somebody has been left there. With a single worker the lock only
-    /// costs: use [`Off`](Policy::Off), as nginx does.
+    /// A worker that dies with the lock loses it by
+    /// [`release_dead`](crate::WorkerGroup::release_dead). A worker that is stopped (`SIGSTOP`)
+    /// keeps it, so each worker that has not listened for `delay` looks for waiting clients once,
+    /// without the lock and without waiting. With a single worker the lock only costs: use
+    /// [`Off`](Policy::Off).
     Mutex {
-        /// How long a worker that does not listen waits before it tries the lock (again).
+        /// How long a worker that does not listen waits before it tries the lock again.
         ///
-        /// Rounded up to whole milliseconds, and to at least one: with less it would spin.
+        /// Rounded up to whole milliseconds and at least 1 ms, so that no worker spins.
         delay: Duration,
     },
 
-    /// Every worker that has a free place listens, exclusively: the kernel wakes one for a client
-    /// (nginx since 1.11.3: `EPOLLEXCLUSIVE`).
+    /// Every worker that has a free place listens, exclusively: the kernel wakes one worker for a
+    /// client (nginx since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
-    /// The kernel wakes the worker that registered first, so each registers again now and then,
-    /// which puts it behind the others. Nobody is called: whom a worker leaves waiting because it
-    /// is full or stopped, another finds when it registers again, after the `delay` at the latest.
-    /// Where the poller has no exclusive wake-ups, this is
-    /// [`Off`](Policy::Off).
+    /// The kernel wakes the worker that registered first, so each worker registers again now and
+    /// then, which puts it behind the others. No worker is notified: clients that a full or stopped
+    /// worker has left waiting are found by another worker when it registers again, `delay` later
+    /// at most. For that reason an idle worker wakes once in each `delay`. Where the poller has no
+    /// exclusive wake-ups, this policy is [`Off`](Policy::Off).
     Exclusive {
         /// After how many accepted connections a worker registers again.
         readd_every: NonZeroU32,
-        /// How long a registration lasts, at most: registering again finds what was left behind by
-        /// a worker that was woken and then stopped. Rounded up like that of
+        /// How long a registration lasts at most. Rounded up like that of
         /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 
-    /// Each worker has listeners of its own, among which the kernel spreads the clients
-    /// (`SO_REUSEPORT`; nginx: `listen ... reuseport`).
+    /// Every worker listens whose load is near the least, exclusively.
     ///
-    /// Nobody else can take in who waits at a worker that is full, blocked or stopped, and by
-    /// default whoever waits at a listener that is closed is sent away.
-    ReusePort,
-
-    /// Every worker listens whose load is near that of the least loaded, exclusively.
+    /// A worker above that limit stops, but never before another worker listens: the
+    /// [leader](crate::Leader) notifies the least loaded worker, and stops once that one has become
+    /// leader. So connections are spread evenly, also after many of one worker have ended, with few
+    /// wake-ups and no pauses. The workers have to be members of a
+    /// [`WorkerGroup`](crate::WorkerGroup).
     ///
-    /// Who is above that stops, but never before another listens: the one that may not leave yet
-    /// (the [keeper](crate::Keeper)) wakes the least loaded worker and leaves once it has come.
-    /// So connections are spread evenly, also after many of one worker have ended, with few wakes
-    /// and no pauses. Needs a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers).
+    /// If the leader blocks in a handler, new clients wait until another worker looks for them,
+    /// `delay` later at most. The kernel wakes one worker for a client, and a worker that was woken
+    /// and then stopped cannot report that, so only a look from time to time finds such a client:
+    /// an idle worker wakes once in each `delay`. A worker that is alone in its group registers
+    /// without exclusive wake-ups instead, is woken for each client, and sleeps as long as none
+    /// comes.
     ///
-    /// A keeper that is blocked in a handler holds up who comes meanwhile until another looks,
-    /// which each that does not listen does after `delay`. With two workers there is only that one.
-    ///
-    /// Where the poller has no exclusive wake-ups, those near the least load share the accept lock.
+    /// Where the poller has no exclusive wake-ups, the workers near the least load share the accept
+    /// lock.
     LeastLoaded {
-        /// How many connections above the least loaded worker are near enough, beside a sixteenth
-        /// of that worker's. The smaller, the more even, and the more wakes. 0 is taken for 1.
+        /// How many connections above the least loaded worker are near enough, in addition to a
+        /// sixteenth of that worker's. A smaller slack spreads more evenly and costs more wake-ups.
+        /// 0 counts as 1.
         slack: u32,
-        /// How long a registration lasts, and how long a worker that does not listen goes without a
-        /// look: no worker that stops makes the listeners deaf for longer.
+        /// How long a registration lasts at most, and how often a worker that does not listen looks
+        /// for waiting clients. No worker that stops keeps clients waiting for longer.
         /// Rounded up like that of [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
@@ -98,15 +104,15 @@ impl Policy {
     /// nginx's `accept_mutex_delay`: half a second.
     pub const DEFAULT_DELAY: Duration = Duration::from_millis(500);
 
-    /// Sixteen: as even as less, for fewer calls.
+    /// Sixteen: as even as a smaller number, for fewer system calls.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
-
-    /// How many connections the holder of the lock may be above the least loaded: for each time
-    /// that the lock is handed over, nobody listens for as long as it takes to wake a worker.
-    pub(crate) const MUTEX_SLACK: u32 = 16;
 
     /// How many connections a worker may be above the least loaded.
     pub const DEFAULT_SLACK: u32 = 4;
+
+    /// How many connections the holder of the lock may be above the least loaded. Whenever the lock
+    /// is handed over, no worker listens for the time of one wake-up.
+    pub(crate) const MUTEX_SLACK: u32 = 16;
 
     /// [`Mutex`](Policy::Mutex) with the [default delay](Policy::DEFAULT_DELAY).
     #[must_use]
@@ -134,21 +140,20 @@ impl Policy {
         }
     }
 
-    /// Whether a [`Seat`](crate::Seat) among the [`Peers`](crate::Peers) is of use to a worker:
-    /// needed by [`LeastLoaded`](Policy::LeastLoaded), and what makes [`Mutex`](Policy::Mutex)
-    /// even.
+    /// Whether workers under this policy look at their group: [`LeastLoaded`](Policy::LeastLoaded)
+    /// needs a group, and [`Mutex`](Policy::Mutex) is even only with one.
     ///
     /// ```
     /// use evcore_balancer::Policy;
     ///
-    /// assert!(Policy::mutex().uses_seats() && Policy::least_loaded().uses_seats());
-    /// assert!(!Policy::exclusive().uses_seats());
+    /// assert!(Policy::mutex().uses_group() && Policy::least_loaded().uses_group());
+    /// assert!(!Policy::exclusive().uses_group());
     /// ```
     #[must_use]
-    pub const fn uses_seats(self) -> bool {
+    pub const fn uses_group(self) -> bool {
         match self {
             Self::Mutex { .. } | Self::LeastLoaded { .. } => true,
-            Self::Off | Self::Exclusive { .. } | Self::ReusePort => false,
+            Self::Off | Self::Exclusive { .. } => false,
         }
     }
 
@@ -159,7 +164,6 @@ impl Policy {
             Self::Off => Self::Off,
             Self::Mutex { .. } => Self::Mutex { delay },
             Self::Exclusive { readd_every, .. } => Self::Exclusive { readd_every, delay },
-            Self::ReusePort => Self::ReusePort,
             Self::LeastLoaded { slack, .. } => Self::LeastLoaded { slack, delay },
         }
     }
@@ -168,7 +172,7 @@ impl Policy {
     #[must_use]
     pub const fn delay(self) -> Option<Duration> {
         match self {
-            Self::Off | Self::ReusePort => None,
+            Self::Off => None,
             Self::Mutex { delay }
             | Self::Exclusive { delay, .. }
             | Self::LeastLoaded { delay, .. } => Some(delay),
@@ -176,13 +180,11 @@ impl Policy {
     }
 }
 
-/// Rounds up, so that a delay is never cut short, to at least 1, so that nobody spins.
-pub(crate) fn whole_ms(delay: Duration) -> u64 {
+/// Rounds up, so that no delay is cut short, and to at least 1 ms, so that no worker spins.
+fn whole_ms(delay: Duration) -> Duration {
     let begun_ms = u64::from(delay.subsec_nanos() % 1_000_000 != 0);
-    u64::try_from(delay.as_millis())
-        .unwrap_or(u64::MAX)
-        .saturating_add(begun_ms)
-        .max(1)
+    let whole_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(whole_ms.saturating_add(begun_ms).max(1))
 }
 
 #[cfg(test)]
@@ -200,15 +202,15 @@ mod tests {
             (Policy::DEFAULT_DELAY, 500),
             (Duration::MAX, u64::MAX),
         ] {
-            assert_eq!(whole_ms(delay), expected_ms, "{delay:?}");
+            let expected = Duration::from_millis(expected_ms);
+            assert_eq!(whole_ms(delay), expected, "{delay:?}");
         }
     }
 
     #[test]
-    fn another_delay_changes_nothing_else() {
+    fn with_delay_changes_nothing_but_the_delay() {
         let delay = Duration::from_millis(20);
         assert_eq!(Policy::Off.with_delay(delay), Policy::Off);
-        assert_eq!(Policy::ReusePort.with_delay(delay), Policy::ReusePort);
         for policy in [Policy::mutex(), Policy::exclusive(), Policy::least_loaded()] {
             let changed = policy.with_delay(delay);
             assert_eq!(changed.delay(), Some(delay));

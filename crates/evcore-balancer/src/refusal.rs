@@ -1,10 +1,10 @@
-//! The kernel's errors, with what was being done and what to do about it.
+//! The errors of the operating system, with what failed and what to do about it.
 
 use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// An error of the same kind, whose message says what failed while `doing` that.
+/// An error of the same kind, whose message names what was being done.
 pub(crate) fn refused<E: Into<io::Error>>(doing: impl fmt::Display) -> impl FnOnce(E) -> io::Error {
     move |error| {
         let error = error.into();
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_says_what_failed_and_what_to_do_and_the_kind_stays() {
+    fn the_message_names_what_failed_and_what_to_do_and_the_kind_stays() {
         let error = refused("making an eventfd")(Errno::MFILE);
         let reason = Errno::MFILE;
         assert_eq!(

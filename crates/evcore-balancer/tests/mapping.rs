@@ -1,10 +1,11 @@
-//! Shared memory goes back to the kernel. Alone in its process, so that nobody else maps meanwhile.
+//! Shared memory goes back to the kernel. This test is alone in its process, so that no other test
+//! maps memory meanwhile.
 
 #![cfg(target_os = "linux")]
 
 use std::fs;
 
-use evcore_balancer::{AcceptMutex, Board};
+use evcore_balancer::{AcceptMutex, Policy, Scoreboard, WorkerGroup, WorkerId};
 
 /// How many anonymous shared mappings this process has: Linux shows each under this name.
 fn shared_mappings() -> usize {
@@ -18,15 +19,21 @@ fn shared_mappings() -> usize {
 fn dropping_the_last_handle_unmaps() {
     assert_eq!(shared_mappings(), 0);
 
-    let mutex = AcceptMutex::shared().unwrap();
-    let board = Board::shared(100).unwrap();
-    let line = board.line(7);
-    assert_eq!(shared_mappings(), 2);
-
-    drop(board);
-    assert_eq!(shared_mappings(), 2, "the line keeps its board");
-    drop(line);
-    assert_eq!(shared_mappings(), 1);
+    let mutex = AcceptMutex::new().unwrap();
+    let handle = mutex.handle(WorkerId::from_slot(7));
     drop(mutex);
+    assert_eq!(shared_mappings(), 1, "the handle keeps the lock");
+    drop(handle);
+    assert_eq!(shared_mappings(), 0);
+
+    let scoreboard = Scoreboard::<3>::new(100, 0).unwrap();
+    assert_eq!(shared_mappings(), 1);
+    let group = WorkerGroup::new(Policy::least_loaded(), 100).unwrap();
+    let group = group.with_scoreboard(&scoreboard);
+    let member = group.join(WorkerId::from_slot(7));
+    let all = shared_mappings();
+    drop((group, scoreboard));
+    assert_eq!(shared_mappings(), all, "the member keeps its group");
+    drop(member);
     assert_eq!(shared_mappings(), 0);
 }

@@ -1,24 +1,24 @@
-//! How far above the least loaded worker is near enough.
+//! How far above the least loaded worker a worker may be.
 
 use crate::{Load, Peer};
 
-/// So many connections above the least loaded worker, beside a sixteenth of that worker's.
+/// This many connections above the least loaded worker, and a sixteenth of that worker's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slack(u32);
 
 impl Slack {
-    /// 0 is taken for 1: with less, equals would make each other leave.
+    /// 0 counts as 1. With less, two workers with equal loads would make each other stop.
     pub(crate) fn new(connections: u32) -> Self {
         Self(connections.max(1))
     }
 
-    /// Whether a load is near that of the least loaded of the others, or below it.
+    /// Whether a load is within the limit that the least loaded of the other workers sets.
     pub(crate) fn is_near(self, load: Load, least: Option<Peer>) -> bool {
         least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// How many clients bring this worker above the limit, and so to the end of its turn; `None`:
-    /// there is nobody to leave the rest to.
+    /// How many connections bring this worker above the limit, and so end its turn; `None` if no
+    /// other worker could take the rest.
     pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
         let room = |least| {
             self.limit(least)
@@ -31,8 +31,8 @@ impl Slack {
     /// The highest load that is near the least.
     fn limit(self, least: Peer) -> u32 {
         least
-            .load
+            .active
             .saturating_add(self.0)
-            .saturating_add(least.load / 16)
+            .saturating_add(least.active / 16)
     }
 }

@@ -1,0 +1,326 @@
+//! The accept lock: one word in shared memory, empty or with the id of the owner.
+//!
+//! No worker ever waits for it. A worker that does not get the lock serves its connections and
+//! tries again later. Because the word names the owner, a parent can free what a dead worker held,
+//! and only that. There is no lease: an owner that is stopped but alive keeps the lock.
+//!
+//! `tests/loom_lock.rs` includes this file and runs it over loom's atomics.
+
+use std::{io, process, sync::Arc};
+
+use crate::{
+    WorkerId,
+    shared_memory::SharedSlice,
+    sync::{AtomicU32, Ordering},
+};
+
+/// The accept lock of a server: the worker that owns it listens.
+///
+/// A clone is another handle to the same lock. It is made before the fork, and shared with every
+/// process forked after that; it works between threads as well.
+///
+/// ```
+/// use evcore_balancer::{AcceptMutex, WorkerId};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let [one, two] = [0, 1].map(WorkerId::from_slot);
+/// let mutex = AcceptMutex::new()?; // before the fork
+///
+/// assert!(mutex.try_lock(one));
+/// assert!(!mutex.try_lock(two));
+///
+/// // Worker one was killed. Its parent has reaped it and frees what it held.
+/// assert!(mutex.force_unlock(one));
+/// assert!(mutex.try_lock(two));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AcceptMutex {
+    memory: Arc<SharedSlice<AtomicU32>>,
+}
+
+impl AcceptMutex {
+    /// A lock that no worker owns. It takes a page of memory.
+    ///
+    /// # Errors
+    ///
+    /// That of the operating system, if it has no memory to map.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            memory: Arc::new(SharedSlice::new(1)?),
+        })
+    }
+
+    /// The lock in the hands of one worker. A worker process makes its handle after the fork.
+    #[must_use]
+    pub fn handle(&self, id: WorkerId) -> MutexHandle {
+        MutexHandle {
+            mutex: self.clone(),
+            id,
+            process: process::id(),
+        }
+    }
+
+    /// Makes this worker the owner if there is none, and returns whether it is the owner now.
+    ///
+    /// An owner that tries again still owns the lock. So a worker that has left a turn early keeps
+    /// listening in the next one.
+    #[must_use = "it returns whether the lock is held"]
+    pub fn try_lock(&self, id: WorkerId) -> bool {
+        // Reading first leaves the cache line with the owner: most attempts fail.
+        match self.word().load(Ordering::Relaxed) {
+            FREE => self.replace(FREE, id.to_word(), Ordering::Acquire),
+            owner => owner == id.to_word(),
+        }
+    }
+
+    /// Frees the lock if this worker owns it, and returns whether it did. A lock that another
+    /// worker owns stays locked.
+    #[allow(clippy::must_use_candidate, reason = "callers rarely need the answer")]
+    pub fn unlock(&self, id: WorkerId) -> bool {
+        self.replace(id.to_word(), FREE, Ordering::Release)
+    }
+
+    /// Frees the lock if the dead worker owned it, and returns whether it did.
+    ///
+    /// For the parent, after it has reaped the worker and before it starts the replacement. If the
+    /// worker still runs, two workers may own the lock.
+    /// [`WorkerGroup::release_dead`](crate::WorkerGroup::release_dead) does this too.
+    #[allow(clippy::must_use_candidate, reason = "callers rarely need the answer")]
+    pub fn force_unlock(&self, dead: WorkerId) -> bool {
+        // Release: the next owner sees what the dead one wrote, because reaping has shown it here.
+        self.replace(dead.to_word(), FREE, Ordering::Release)
+    }
+
+    /// The owner of a moment ago. For logs and tests, because it may have changed since.
+    #[must_use]
+    pub fn owner(&self) -> Option<WorkerId> {
+        WorkerId::from_word(self.word().load(Ordering::Relaxed))
+    }
+
+    fn replace(&self, current: u32, new: u32, success: Ordering) -> bool {
+        self.word()
+            .compare_exchange(current, new, success, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        &self.memory[0]
+    }
+}
+
+/// The word of a lock without an owner. No worker has this word.
+const FREE: u32 = 0;
+
+/// An [`AcceptMutex`] in the hands of one worker. Dropping it releases the lock, also in a panic.
+///
+/// A copy of a handle in a forked child releases nothing when it is dropped there: what it holds
+/// belongs to the parent.
+///
+/// ```
+/// use evcore_balancer::{AcceptMutex, WorkerId};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mutex = AcceptMutex::new()?;
+/// let handle = mutex.handle(WorkerId::from_slot(0));
+/// assert!(handle.try_lock());
+/// assert_eq!(mutex.owner(), Some(handle.id()));
+///
+/// drop(handle);
+/// assert_eq!(mutex.owner(), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MutexHandle {
+    mutex: AcceptMutex,
+    id: WorkerId,
+    /// The process that made this handle.
+    process: u32,
+}
+
+impl MutexHandle {
+    /// The worker that this handle locks for.
+    #[must_use]
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// Gets the lock if no other worker owns it, without waiting, and returns whether this worker
+    /// owns it now.
+    #[must_use = "it returns whether the lock is held"]
+    pub fn try_lock(&self) -> bool {
+        self.mutex.try_lock(self.id)
+    }
+
+    /// Releases the lock if this worker owns it.
+    pub fn unlock(&self) {
+        self.mutex.unlock(self.id);
+    }
+
+    /// Whether this process made the handle. In a forked child it did not.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == process::id()
+    }
+}
+
+impl Drop for MutexHandle {
+    fn drop(&mut self) {
+        if self.is_of_this_process() {
+            self.unlock();
+        }
+    }
+}
+
+#[cfg(all(test, not(evcore_loom)))]
+mod tests {
+    use std::{panic, sync::Mutex, thread};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl MutexHandle {
+        /// Makes this handle what a forked child has: one that another process has made.
+        pub(crate) fn pretend_to_be_of_another_process(&mut self) {
+            self.process ^= 1 << 30;
+        }
+    }
+
+    fn mutex() -> AcceptMutex {
+        AcceptMutex::new().unwrap()
+    }
+
+    fn id(slot: usize) -> WorkerId {
+        WorkerId::from_slot(slot)
+    }
+
+    #[test]
+    fn a_lock_has_one_owner_at_a_time() {
+        let mutex = mutex();
+        assert!(mutex.try_lock(id(0)));
+        assert!(!mutex.try_lock(id(1)));
+        assert!(mutex.unlock(id(0)));
+        assert!(mutex.try_lock(id(1)));
+    }
+
+    #[test]
+    fn the_owner_may_try_again_and_one_unlock_frees() {
+        let mutex = mutex();
+        assert!(mutex.try_lock(id(0)));
+        assert!(mutex.try_lock(id(0)));
+        assert!(mutex.unlock(id(0)));
+        assert_eq!(mutex.owner(), None);
+    }
+
+    #[test]
+    fn a_clone_is_the_same_lock() {
+        let mutex = mutex();
+        assert!(mutex.clone().try_lock(id(0)));
+        assert_eq!(mutex.owner(), Some(id(0)));
+    }
+
+    #[test]
+    fn two_locks_are_two_locks() {
+        let (one, two) = (mutex(), mutex());
+        assert!(one.try_lock(id(0)));
+        assert!(two.try_lock(id(1)));
+    }
+
+    #[test]
+    fn dropping_a_handle_frees_what_it_holds_and_no_more() {
+        let mutex = mutex();
+        let one = mutex.handle(id(0));
+        let two = mutex.handle(id(1));
+        assert!(one.try_lock());
+        drop(two);
+        assert_eq!(mutex.owner(), Some(id(0)));
+        drop(one);
+        assert_eq!(mutex.owner(), None);
+    }
+
+    #[test]
+    fn a_worker_that_panics_frees_the_lock() {
+        let mutex = mutex();
+        let handle = mutex.handle(id(0));
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(move || {
+            assert!(handle.try_lock());
+            // Unlike `panic!`, this prints nothing.
+            panic::resume_unwind(Box::new(handle.id()));
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(mutex.owner(), None);
+    }
+
+    #[test]
+    fn a_handle_of_another_process_frees_nothing_when_dropped() {
+        let mutex = mutex();
+        let mut handle = mutex.handle(id(0));
+        assert!(handle.try_lock());
+        handle.pretend_to_be_of_another_process();
+        drop(handle);
+        assert_eq!(mutex.owner(), Some(id(0)));
+    }
+
+    #[test]
+    fn threads_exclude_each_other() {
+        let mutex = mutex();
+        let count = Mutex::new(0_u32);
+        thread::scope(|scope| {
+            for slot in 0..4 {
+                let handle = mutex.handle(id(slot));
+                let count = &count;
+                scope.spawn(move || {
+                    for _ in 0..10_000 {
+                        if handle.try_lock() {
+                            *count.try_lock().expect("two owners at once") += 1;
+                            handle.unlock();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(count.into_inner().unwrap() > 0);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Op {
+        TryLock(usize),
+        Unlock(usize),
+        ForceUnlock(usize),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        (0..3, 0_usize..3).prop_map(|(op, slot)| match op {
+            0 => Op::TryLock(slot),
+            1 => Op::Unlock(slot),
+            _ => Op::ForceUnlock(slot),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_sequence_of_calls_agrees_with_a_plain_option(ops in prop::collection::vec(op(), 0..60)) {
+            let mutex = mutex();
+            let mut oracle = None;
+            for op in ops {
+                let (returned, expected) = match op {
+                    Op::TryLock(slot) => {
+                        oracle = oracle.or(Some(slot));
+                        (mutex.try_lock(id(slot)), oracle == Some(slot))
+                    }
+                    Op::Unlock(slot) => {
+                        (mutex.unlock(id(slot)), oracle.take_if(|owner| *owner == slot).is_some())
+                    }
+                    Op::ForceUnlock(slot) => {
+                        let expected = oracle.take_if(|owner| *owner == slot).is_some();
+                        (mutex.force_unlock(id(slot)), expected)
+                    }
+                };
+                prop_assert_eq!(returned, expected, "{:?}", op);
+                prop_assert_eq!(mutex.owner().map(WorkerId::slot), oracle);
+            }
+        }
+    }
+}

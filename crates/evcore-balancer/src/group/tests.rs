@@ -1,0 +1,357 @@
+//! The group protocol in one process, with real descriptors.
+
+use std::mem;
+
+use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::*;
+use crate::Policy;
+
+fn id(slot: usize) -> WorkerId {
+    WorkerId::from_slot(slot)
+}
+
+fn load(active: u32) -> Load {
+    Load {
+        active,
+        capacity: 64,
+    }
+}
+
+const FULL: Load = Load {
+    active: 64,
+    capacity: 64,
+};
+
+fn group(workers: usize) -> WorkerGroup {
+    WorkerGroup::new(Policy::least_loaded(), workers).unwrap()
+}
+
+/// A group of members that have published these loads.
+fn joined<const N: usize>(loads: [Load; N]) -> (WorkerGroup, [Member; N]) {
+    let group = group(N);
+    let mut slots = 0..N;
+    let members = loads.map(|load| {
+        let member = group.join(id(slots.next().unwrap()));
+        let _ = member.sync(load);
+        member
+    });
+    (group, members)
+}
+
+fn is_woken(member: &Member) -> bool {
+    let fd = member.notify_fd().expect("the group is notified");
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+}
+
+fn peer(slot: usize, active: u32) -> Option<Peer> {
+    let id = id(slot);
+    Some(Peer { id, active })
+}
+
+/// Who leads, as each of two members sees it.
+fn leaders<const N: usize>(members: &[Member; N]) -> [Leader; N] {
+    members.each_ref().map(|member| member.sync(load(0)).leader)
+}
+
+#[test]
+fn the_least_loaded_is_another_member_with_room_that_answers() {
+    let (_group, [one, _, three, four]) = joined([load(0), FULL, load(9), load(5)]);
+    assert_eq!(one.sync(load(0)).least_loaded, peer(3, 5));
+    one.notify(four.id());
+    assert_eq!(one.sync(load(0)).least_loaded, peer(2, 9));
+    one.notify(three.id());
+    assert_eq!(one.sync(load(0)).least_loaded, None);
+    let _ = four.sync(load(6));
+    assert_eq!(one.sync(load(0)).least_loaded, peer(3, 6));
+    let _ = three.sync(FULL);
+    assert_eq!(one.sync(load(0)).least_loaded, peer(3, 6));
+}
+
+#[test]
+fn of_members_with_equal_loads_each_notifies_the_next() {
+    let (_group, members) = joined([load(1); 4]);
+    let least = members.each_ref().map(|it| it.sync(load(1)).least_loaded);
+    assert_eq!(least, [peer(1, 1), peer(2, 1), peer(3, 1), peer(0, 1)]);
+}
+
+#[test]
+fn a_member_that_has_not_synced_is_not_notified() {
+    let (group, [one]) = joined([load(0)]);
+    drop(group);
+    assert_eq!(one.sync(load(0)).least_loaded, None);
+    let group = self::group(3);
+    let one = group.join(id(0));
+    let _two = group.join(id(1));
+    assert_eq!(one.sync(load(0)).least_loaded, None);
+}
+
+#[test]
+fn a_member_is_alone_until_another_joins_and_after_all_others_left() {
+    let group = group(3);
+    let one = group.join(id(1));
+    assert!(one.sync(load(0)).alone);
+    for slot in [0, 2] {
+        let another = group.join(id(slot));
+        assert!(!one.sync(load(0)).alone);
+        drop(another);
+        assert!(one.sync(load(0)).alone);
+        mem::forget(group.join(id(slot)));
+        assert!(!one.sync(load(0)).alone, "its death was not noticed");
+        assert!(group.release_dead(id(slot)));
+        assert!(one.sync(load(0)).alone);
+    }
+}
+
+#[test]
+fn lead_replaces_the_leader_and_step_down_leaves_none() {
+    let (_group, members) = joined([load(0), load(0)]);
+    assert_eq!(leaders(&members), [Leader::None; 2]);
+    members[0].lead();
+    assert_eq!(leaders(&members), [Leader::Me, Leader::Other]);
+    members[1].lead();
+    assert_eq!(leaders(&members), [Leader::Other, Leader::Me]);
+    members[0].step_down();
+    assert_eq!(
+        leaders(&members),
+        [Leader::Other, Leader::Me],
+        "another member leads"
+    );
+    members[1].step_down();
+    assert_eq!(leaders(&members), [Leader::None; 2]);
+}
+
+#[test]
+fn a_notification_wakes_the_member_until_it_is_answered() {
+    let (_group, [one, two, three]) = joined([load(0); 3]);
+    one.notify(two.id());
+    assert!(is_woken(&two) && two.is_notified());
+    assert!(!is_woken(&one) && !one.is_notified());
+    assert!(!is_woken(&three) && !three.is_notified());
+    two.clear_notifier();
+    assert!(!is_woken(&two) && two.is_notified());
+    one.notify(two.id());
+    assert!(!is_woken(&two), "it has not answered the first one");
+    assert!(two.sync(load(0)).notified);
+    assert!(!two.is_notified());
+    assert!(!two.sync(load(0)).notified, "it has answered");
+    one.notify(two.id());
+    assert!(is_woken(&two));
+}
+
+#[test]
+fn members_have_the_lock_of_the_group() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    assert!(one.try_lock() && !two.try_lock());
+    assert_eq!(group.mutex().owner(), Some(one.id()));
+    one.unlock();
+    assert!(two.try_lock());
+    drop(two);
+    assert_eq!(group.mutex().owner(), None);
+}
+
+#[test]
+fn a_member_that_panics_releases_the_lock_and_leaves() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        assert!(one.try_lock());
+        one.lead();
+        // Unlike `panic!`, this prints nothing.
+        std::panic::resume_unwind(Box::new(one));
+    }));
+    drop(panicked);
+    assert_eq!(group.mutex().owner(), None);
+    let view = two.sync(load(0));
+    assert!(view.alone && view.leader == Leader::None);
+}
+
+#[test]
+fn release_dead_frees_all_that_the_dead_held_and_nothing_else() {
+    let (group, [one, two, three]) = joined([load(3), load(4), load(5)]);
+    two.lead();
+    assert!(two.try_lock());
+    one.notify(two.id());
+    mem::forget(two);
+
+    assert!(group.release_dead(id(1)));
+    assert_eq!(group.mutex().owner(), None);
+    let view = three.sync(load(5));
+    assert_eq!((view.leader, view.least_loaded), (Leader::None, None));
+    let _ = one.sync(load(3));
+    assert_eq!(three.sync(load(5)).least_loaded, peer(0, 3));
+    assert!(!group.release_dead(id(1)), "there is nothing left");
+    assert!(!group.join(id(1)).is_notified());
+}
+
+#[test]
+fn release_dead_of_another_worker_keeps_leader_and_lock() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    one.lead();
+    assert!(one.try_lock());
+    mem::forget(two);
+    assert!(group.release_dead(id(1)));
+    assert_eq!(one.sync(load(0)).leader, Leader::Me);
+    assert_eq!(group.mutex().owner(), Some(id(0)));
+}
+
+#[test]
+fn when_the_leader_has_died_the_least_loaded_is_notified() {
+    let (group, [one, two, three]) = joined([load(3), load(2), load(1)]);
+    one.lead();
+    mem::forget(one);
+    assert!(group.release_dead(id(0)));
+    assert!(is_woken(&three) && !is_woken(&two));
+}
+
+#[test]
+fn when_another_member_has_died_the_leader_looks_and_keeps_leading() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    two.lead();
+    mem::forget(one);
+    assert!(group.release_dead(id(0)));
+    assert!(is_woken(&two) && two.is_notified());
+    assert_eq!(two.sync(load(0)).leader, Leader::Me);
+}
+
+#[test]
+fn a_death_between_word_and_descriptor_is_made_good() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    // The word is set, and the worker dies before it writes to the descriptor.
+    two.shared()
+        .words(two.id())
+        .notified
+        .store(1, Ordering::Relaxed);
+    mem::forget(one);
+    assert!(group.release_dead(id(0)));
+    assert!(is_woken(&two));
+}
+
+#[test]
+fn a_death_after_leaving_is_made_good() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    // The worker has left the group, and dies before it notifies another member.
+    let (was_member, _) = one.shared().clear(one.id());
+    assert!(was_member);
+    mem::forget(one);
+    assert!(!group.release_dead(id(0)));
+    assert!(is_woken(&two));
+}
+
+#[test]
+fn a_member_that_leaves_with_a_notification_notifies_another() {
+    let (_group, [one, two, three]) = joined([load(0), load(0), load(5)]);
+    three.lead();
+    three.notify(one.id());
+    drop(one);
+    assert!(is_woken(&two));
+}
+
+#[test]
+fn a_leader_that_leaves_notifies_another() {
+    let (_group, [one, two]) = joined([load(0); 2]);
+    one.lead();
+    drop(one);
+    assert!(is_woken(&two));
+}
+
+#[test]
+fn a_member_that_neither_leads_nor_is_notified_leaves_quietly() {
+    let (_group, [one, two, three]) = joined([load(0); 3]);
+    three.lead();
+    drop(one);
+    assert!(!is_woken(&two) && !is_woken(&three));
+}
+
+#[test]
+fn a_full_member_is_never_notified() {
+    let (group, [one, two]) = joined([load(0), FULL]);
+    assert_eq!(one.sync(load(0)).least_loaded, None);
+    one.lead();
+    mem::forget(one);
+    assert!(group.release_dead(id(0)));
+    assert!(!is_woken(&two));
+    assert_eq!(two.sync(FULL).leader, Leader::None);
+}
+
+#[test]
+fn a_membership_of_another_process_changes_nothing_when_dropped() {
+    let (_group, [mut one, two]) = joined([load(0); 2]);
+    one.lead();
+    let (shared, slot) = (Arc::clone(&one.group.shared), one.id());
+    // What a forked child drops: a membership of a process that it is not.
+    one.lock.pretend_to_be_of_another_process();
+    drop(one);
+    assert_eq!(two.sync(load(0)).leader, Leader::Other);
+    assert!(shared.has_joined(slot));
+}
+
+#[test]
+fn a_replacement_starts_without_what_its_predecessor_left() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    two.notify(one.id());
+    one.lead();
+    mem::forget(one);
+    // Nobody reported the death.
+    let again = group.join(id(0));
+    assert!(!is_woken(&again));
+    assert_eq!(two.sync(load(0)).least_loaded, None);
+    let view = again.sync(load(0));
+    assert_eq!(view.leader, Leader::None);
+    assert!(view.notified, "a notification is for whoever is there");
+}
+
+#[test]
+fn a_group_for_a_policy_without_one_has_no_descriptors_and_sees_none() {
+    for policy in [Policy::Off, Policy::exclusive()] {
+        let group = WorkerGroup::new(policy, 2).unwrap();
+        let [one, two] = [0, 1].map(|slot| group.join(id(slot)));
+        assert!(!one.in_group() && one.notify_fd().is_none());
+        assert!(one.try_lock());
+        assert_eq!(two.sync(load(0)), GroupView::alone());
+        one.clear_notifier();
+        mem::forget(one);
+        assert!(group.release_dead(id(0)));
+        assert_eq!(group.mutex().owner(), None);
+    }
+}
+
+#[test]
+fn a_group_is_for_one_to_4096_workers() {
+    assert_eq!(group(1).workers(), 1);
+    for workers in [0, 4097, usize::MAX] {
+        let error = WorkerGroup::new(Policy::least_loaded(), workers).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("from 1 to 4096"), "{error}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "there is no worker 2 in a group of 2")]
+fn a_slot_that_is_not_there_panics() {
+    let _ = group(2).join(id(2));
+}
+
+proptest! {
+    #[test]
+    fn the_least_loaded_is_what_a_plain_search_finds(
+        loads in prop::collection::vec(prop::option::of(0_u32..5), 1..8),
+        me in 0_usize..8,
+    ) {
+        let me = me % loads.len();
+        let group = group(loads.len());
+        let members: Vec<_> = (0..loads.len()).map(|slot| group.join(id(slot))).collect();
+        let shown = |shown: Option<u32>| shown.map_or(FULL, load);
+        for (member, active) in members.iter().zip(&loads) {
+            let _ = member.sync(shown(*active));
+        }
+        let found = members[me].sync(shown(loads[me])).least_loaded;
+        let others = loads.iter().enumerate().filter(|(slot, _)| *slot != me);
+        let expected = others.filter_map(|(_, active)| *active).min();
+        prop_assert_eq!(found.map(|peer| peer.active), expected);
+        if let Some(peer) = found {
+            prop_assert_eq!(loads[peer.id.slot()], Some(peer.active));
+        }
+    }
+}

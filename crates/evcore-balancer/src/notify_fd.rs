@@ -1,0 +1,204 @@
+//! A worker is woken from another process by a descriptor that was made before the fork.
+//!
+//! An eventfd on the systems that have it, and a pair of sockets on the others.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use crate::{Member, Notify, Policy, WorkerGroup, refusal::refused};
+
+/// A descriptor that is readable from [`notify`](Notify::notify) to [`clear`](Notify::clear).
+// Public as the default parameter of `WorkerGroup`, but no user names it.
+#[derive(Debug)]
+#[allow(unreachable_pub, reason = "the default parameter of a public type")]
+pub struct NotifyFd(imp::NotifyFd);
+
+impl NotifyFd {
+    /// A descriptor that is closed on exec and does not block.
+    pub(crate) fn new() -> io::Result<Self> {
+        let doing = format_args!("making {} that wakes a worker", imp::NAME);
+        imp::NotifyFd::new().map(Self).map_err(refused(doing))
+    }
+}
+
+impl Notify for NotifyFd {
+    fn notify(&self) {
+        // It fails if the counter or the socket is full, and then the descriptor is readable; or
+        // if the other end is closed, and then no worker waits.
+        let _ = self.0.notify();
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+impl AsFd for NotifyFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The group of a real server, whose members are woken by descriptors.
+impl WorkerGroup {
+    /// The most workers that a group can have: 4096.
+    pub const MAX_WORKERS: usize = 4096;
+
+    /// A group for the workers of a server under this policy.
+    ///
+    /// `workers` is how many can live at the same time, from 1 to
+    /// [`MAX_WORKERS`](Self::MAX_WORKERS): the slots of the supervisor, several times the workers
+    /// where a reload starts new ones before the old have gone. Each costs a cache line and, if the
+    /// policy [uses a group](Policy::uses_group), a descriptor in every worker (two where there is
+    /// no eventfd).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else that of the
+    /// operating system, if it has no memory to map or no descriptors left.
+    pub fn new(policy: Policy, workers: usize) -> io::Result<Self> {
+        check_workers("group", workers)?;
+        let notified = if policy.uses_group() { workers } else { 0 };
+        let notifiers = (0..notified).map(|_| NotifyFd::new());
+        Self::from_parts(workers, notifiers.collect::<io::Result<_>>()?)
+    }
+}
+
+impl Member {
+    /// The descriptor that is readable from a notification until
+    /// [`clear_notifier`](Self::clear_notifier), for the poller to watch level-triggered; `None` if
+    /// the members do not see each other.
+    #[must_use]
+    pub fn notify_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.notifier().map(NotifyFd::as_fd)
+    }
+}
+
+/// Refuses to share memory between no or too many workers.
+pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
+    let max = WorkerGroup::MAX_WORKERS;
+    if (1..=max).contains(&workers) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("cannot make a {what} for {workers} workers: from 1 to {max} are possible"),
+    ))
+}
+
+#[cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_os = "illumos"
+))]
+mod imp {
+    use std::{
+        io,
+        os::fd::{AsFd, BorrowedFd, OwnedFd},
+    };
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    pub(super) const NAME: &str = "an eventfd";
+
+    #[derive(Debug)]
+    pub(super) struct NotifyFd(OwnedFd);
+
+    impl NotifyFd {
+        pub(super) fn new() -> io::Result<Self> {
+            let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            Ok(Self(fd))
+        }
+
+        pub(super) fn notify(&self) -> io::Result<()> {
+            rustix::io::write(&self.0, &1_u64.to_ne_bytes())?;
+            Ok(())
+        }
+
+        pub(super) fn clear(&self) {
+            // One read empties the counter. It fails if the counter is empty already.
+            let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+        }
+
+        pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+}
+
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "freebsd",
+    target_os = "illumos"
+)))]
+mod imp {
+    use std::{
+        io::{self, Read, Write},
+        os::{
+            fd::{AsFd, BorrowedFd},
+            unix::net::UnixStream,
+        },
+    };
+
+    pub(super) const NAME: &str = "a pair of sockets";
+
+    #[derive(Debug)]
+    pub(super) struct NotifyFd {
+        read: UnixStream,
+        write: UnixStream,
+    }
+
+    impl NotifyFd {
+        pub(super) fn new() -> io::Result<Self> {
+            let (read, write) = UnixStream::pair()?;
+            for end in [&read, &write] {
+                end.set_nonblocking(true)?;
+            }
+            Ok(Self { read, write })
+        }
+
+        pub(super) fn notify(&self) -> io::Result<()> {
+            (&self.write).write_all(&[1])
+        }
+
+        pub(super) fn clear(&self) {
+            let mut bytes = [0; 64];
+            while matches!((&self.read).read(&mut bytes), Ok(64)) {}
+        }
+
+        pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+            self.read.as_fd()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_readable(fd: &NotifyFd) -> bool {
+        let mut fds = [PollFd::new(fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    }
+
+    #[test]
+    fn the_descriptor_is_readable_from_notify_to_clear() {
+        let fd = NotifyFd::new().unwrap();
+        assert!(!is_readable(&fd));
+        for _ in 0..1000 {
+            fd.notify();
+        }
+        assert!(is_readable(&fd));
+        fd.clear();
+        assert!(!is_readable(&fd));
+        fd.clear();
+        fd.notify();
+        assert!(is_readable(&fd));
+    }
+}

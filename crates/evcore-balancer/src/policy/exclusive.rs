@@ -1,0 +1,143 @@
+//! Every worker listens, and registers again often enough that the kernel is fair.
+//!
+//! The kernel wakes the worker that registered first. With plain exclusive registrations one worker
+//! gets nearly all connections. Registering again puts a worker last.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use super::whole_ms;
+use crate::{Inputs, Plan};
+
+/// The state of a worker that listens exclusively.
+#[derive(Clone, Debug)]
+pub(crate) struct Exclusive {
+    readd_every: u32,
+    delay: Duration,
+    registration: Option<Registration>,
+}
+
+/// A registration of the listeners.
+#[derive(Clone, Copy, Debug)]
+struct Registration {
+    since: Duration,
+    accepted: u32,
+}
+
+impl Exclusive {
+    pub(crate) fn new(readd_every: NonZeroU32, delay: Duration) -> Self {
+        Self {
+            readd_every: readd_every.get(),
+            delay: whole_ms(delay),
+            registration: None,
+        }
+    }
+
+    pub(crate) fn plan(&mut self, now: &Inputs) -> Plan {
+        if now.load.is_full() {
+            self.registration = None;
+            return Plan::away(None);
+        }
+        if !now.exclusive {
+            return Plan::listen();
+        }
+        let before = self.registration.map(|before| Registration {
+            accepted: before.accepted.saturating_add(now.accepted),
+            ..before
+        });
+        let lasting = before.filter(|before| self.lasts(before, now.now));
+        let registration = lasting.unwrap_or(Registration {
+            since: now.now,
+            accepted: 0,
+        });
+        self.registration = Some(registration);
+        Plan {
+            exclusive: true,
+            register_again: before.is_some() && lasting.is_none(),
+            wait_at_most: Some(self.delay - registration.age(now.now)),
+            ..Plan::listen()
+        }
+    }
+
+    fn lasts(&self, registration: &Registration, now: Duration) -> bool {
+        registration.accepted < self.readd_every && registration.age(now) < self.delay
+    }
+}
+
+impl Registration {
+    fn age(self, now: Duration) -> Duration {
+        now.saturating_sub(self.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Load;
+
+    fn worker() -> Exclusive {
+        Exclusive::new(NonZeroU32::new(16).unwrap(), Duration::from_millis(500))
+    }
+
+    fn at(now_ms: u64, accepted: u32) -> Inputs {
+        Inputs {
+            load: Load {
+                active: 0,
+                capacity: 64,
+            },
+            accepted,
+            exclusive: true,
+            ..Inputs::at(Duration::from_millis(now_ms))
+        }
+    }
+
+    fn full(now_ms: u64) -> Inputs {
+        Inputs {
+            load: Load::default(),
+            ..at(now_ms, 0)
+        }
+    }
+
+    fn ms(ms: u64) -> Option<Duration> {
+        Some(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn a_worker_registers_again_after_every_sixteen_accepts() {
+        let mut worker = worker();
+        assert!(!worker.plan(&at(0, 0)).register_again);
+        assert!(!worker.plan(&at(1, 15)).register_again);
+        assert!(worker.plan(&at(2, 1)).register_again);
+        assert!(!worker.plan(&at(3, 15)).register_again);
+        assert!(worker.plan(&at(4, 40)).register_again);
+    }
+
+    #[test]
+    fn a_registration_lasts_for_the_delay_and_limits_the_wait() {
+        let mut worker = worker();
+        assert_eq!(worker.plan(&at(0, 0)).wait_at_most, ms(500));
+        let plan = worker.plan(&at(499, 3));
+        assert_eq!((plan.wait_at_most, plan.register_again), (ms(1), false));
+        let plan = worker.plan(&at(500, 0));
+        assert_eq!((plan.wait_at_most, plan.register_again), (ms(500), true));
+    }
+
+    #[test]
+    fn a_full_worker_stops_and_then_registers_anew() {
+        let mut worker = worker();
+        assert!(worker.plan(&at(0, 0)).listening);
+        assert_eq!(worker.plan(&full(1)), Plan::away(None));
+        let plan = worker.plan(&at(2, 15));
+        assert!(plan.listening && !plan.register_again);
+        let plan = worker.plan(&at(3, 15));
+        assert!(!plan.register_again, "the count starts anew");
+    }
+
+    #[test]
+    fn without_exclusive_wake_ups_every_worker_just_listens() {
+        let inputs = Inputs {
+            exclusive: false,
+            ..at(0, 100)
+        };
+        assert_eq!(worker().plan(&inputs), Plan::listen());
+    }
+}

@@ -1,0 +1,361 @@
+//! The least loaded policy, one worker at a time.
+
+use super::*;
+use crate::{Peer, WorkerId};
+
+const DELAY: Duration = Duration::from_millis(500);
+
+fn worker() -> LeastLoaded {
+    LeastLoaded::new(Slack::new(4), DELAY)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn at(now_ms: u64, active: u32) -> Inputs {
+    Inputs {
+        load: Load {
+            active,
+            capacity: 1000,
+        },
+        exclusive: true,
+        in_group: true,
+        ..Inputs::at(ms(now_ms))
+    }
+}
+
+fn notified(now: Inputs) -> Inputs {
+    Inputs {
+        notified: true,
+        ..now
+    }
+}
+
+fn left_clients(now: Inputs) -> Inputs {
+    Inputs {
+        may_have_left_clients: true,
+        ..now
+    }
+}
+
+fn other() -> WorkerId {
+    WorkerId::from_slot(7)
+}
+
+/// The view of a worker where the least loaded of the others has this many connections.
+fn view(leader: Leader, least: u32) -> GroupView {
+    GroupView {
+        leader,
+        least_loaded: Some(Peer {
+            id: other(),
+            active: least,
+        }),
+        notified: false,
+        alone: false,
+    }
+}
+
+/// A view in which no other worker has a free place and answers.
+fn none_left(leader: Leader) -> GroupView {
+    GroupView {
+        leader,
+        least_loaded: None,
+        notified: false,
+        alone: false,
+    }
+}
+
+fn no_lock() -> bool {
+    panic!("the policy tried the lock")
+}
+
+fn unseen() -> GroupView {
+    panic!("the policy looked at the group")
+}
+
+impl LeastLoaded {
+    fn see(&mut self, now: &Inputs, leader: Leader, least: u32) -> Plan {
+        self.plan(now, no_lock, || view(leader, least))
+    }
+
+    fn see_none_left(&mut self, now: &Inputs, leader: Leader) -> Plan {
+        self.plan(now, no_lock, || none_left(leader))
+    }
+
+    fn see_alone(&mut self, now: &Inputs, leader: Leader) -> Plan {
+        let alone = GroupView {
+            leader,
+            ..GroupView::alone()
+        };
+        self.plan(now, no_lock, || alone)
+    }
+}
+
+/// Is the first plan of a worker that has begun to listen.
+fn begins(plan: &Plan) -> bool {
+    plan.listening && plan.leadership == Leadership::Acquire
+}
+
+#[test]
+fn a_new_worker_listens_exclusively_and_becomes_leader() {
+    for leader in [Leader::None, Leader::Other] {
+        let plan = worker().see(&at(0, 0), leader, 0);
+        assert!(begins(&plan) && plan.exclusive && !plan.register_again);
+        assert_eq!(plan.wait_at_most, Some(DELAY));
+        assert_eq!(plan.accepts_at_most, Some(5));
+    }
+}
+
+#[test]
+fn above_the_limit_a_worker_that_does_not_lead_stops() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    let plan = worker.see(&at(1, 4), Leader::Other, 0);
+    assert!(plan.listening, "it is at the limit");
+    let plan = worker.see(&at(2, 5), Leader::Other, 0);
+    assert_eq!(plan, Plan::away(Some(DELAY)));
+}
+
+#[test]
+fn the_limit_grows_by_a_sixteenth_of_the_least_load() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 170), Leader::Other, 160).listening);
+    assert!(worker.see(&at(0, 174), Leader::Other, 160).listening);
+    assert!(!worker.see(&at(0, 175), Leader::Other, 160).listening);
+}
+
+#[test]
+fn the_leader_notifies_once_and_stays_until_another_leads() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+
+    let plan = worker.see(&at(1, 5), Leader::Me, 0);
+    assert!(plan.listening);
+    assert_eq!(
+        (plan.notify, plan.accepts_at_most),
+        (Some(other()), Some(1))
+    );
+
+    let plan = worker.see(&at(2, 6), Leader::Me, 0);
+    assert!(plan.listening);
+    assert_eq!((plan.notify, plan.accepts_at_most), (None, Some(1)));
+
+    assert!(!worker.see(&at(3, 7), Leader::Other, 0).listening);
+}
+
+#[test]
+fn a_leader_accepts_one_at_a_time_while_it_awaits_the_only_other() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    let plan = worker.see(&at(1, 5), Leader::Me, 0);
+    assert_eq!(plan.notify, Some(other()));
+    let mut room_at = |now_ms, active| {
+        let plan = worker.see_none_left(&at(now_ms, active), Leader::Me);
+        assert!(plan.listening && plan.notify.is_none());
+        plan.accepts_at_most
+    };
+    assert_eq!(room_at(2, 6), Some(1));
+    assert_eq!(room_at(10, 7), Some(1));
+    assert_eq!(room_at(11, 8), None);
+}
+
+#[test]
+fn a_leader_without_an_answer_notifies_another() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    let mut notifies_at = |now_ms| worker.see(&at(now_ms, 5), Leader::Me, 0).notify;
+    assert_eq!(notifies_at(1), Some(other()));
+    assert_eq!(notifies_at(10), None);
+    assert_eq!(notifies_at(11), Some(other()));
+}
+
+#[test]
+fn if_no_other_has_room_or_answers_the_leader_serves_all() {
+    let mut worker = worker();
+    for active in 0..100 {
+        let plan = worker.see_none_left(&at(0, active), Leader::Me);
+        assert!(plan.listening);
+        assert_eq!(plan.notify, None);
+    }
+}
+
+#[test]
+fn a_notified_worker_comes_and_leads_whatever_its_load() {
+    let mut worker = worker();
+    let plan = worker.see(&notified(at(0, 50)), Leader::Other, 0);
+    assert!(begins(&plan) && !plan.register_again);
+
+    let plan = worker.see(&notified(at(1, 50)), Leader::Other, 0);
+    assert!(begins(&plan) && plan.register_again, "it listened already");
+}
+
+#[test]
+fn a_notification_that_only_sync_reports_is_followed() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    let sync = || GroupView {
+        notified: true,
+        ..view(Leader::Other, 0)
+    };
+    let plan = worker.plan(&at(1, 3), no_lock, sync);
+    assert!(begins(&plan) && plan.register_again);
+}
+
+#[test]
+fn a_worker_below_all_others_has_room_up_to_their_limit() {
+    let plan = worker().see(&at(0, 10), Leader::Other, 160);
+    assert_eq!(plan.accepts_at_most, Some(165));
+}
+
+#[test]
+fn a_full_worker_passes_a_notification_on() {
+    let mut worker = worker();
+    assert!(!worker.see(&at(0, 1000), Leader::Other, 999).listening);
+    let plan = worker.see(&notified(at(1, 1000)), Leader::Other, 999);
+    assert_eq!((plan.listening, plan.notify), (false, Some(other())));
+}
+
+#[test]
+fn a_full_leader_steps_down_and_notifies_one_with_room() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 999), Leader::None, 999).listening);
+    let plan = worker.see(&at(1, 1000), Leader::Me, 999);
+    assert!(!plan.listening);
+    assert_eq!(
+        (plan.leadership, plan.notify),
+        (Leadership::Release, Some(other()))
+    );
+    assert_eq!(plan.wait_at_most, None);
+}
+
+#[test]
+fn a_full_worker_that_does_not_lead_just_stops() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 999), Leader::None, 999).listening);
+    let plan = worker.see(&at(1, 1000), Leader::Other, 999);
+    assert_eq!(plan, Plan::away(None));
+}
+
+#[test]
+fn the_first_worker_with_a_free_place_comes_by_itself() {
+    let mut worker = worker();
+    let plan = worker.see_none_left(&at(0, 1000), Leader::None);
+    assert!(!plan.listening);
+    let plan = worker.see_none_left(&at(1, 999), Leader::None);
+    assert!(begins(&plan));
+}
+
+#[test]
+fn without_a_leader_a_worker_with_room_comes_whatever_its_load() {
+    let plan = worker().see(&at(0, 500), Leader::None, 0);
+    assert!(begins(&plan));
+}
+
+#[test]
+fn a_turn_that_only_served_connections_does_not_look_at_the_group() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 3), Leader::None, 3).listening);
+    let plan = worker.plan(&at(100, 3), no_lock, unseen);
+    assert_eq!((plan.listening, plan.wait_at_most), (true, Some(ms(400))));
+    assert_eq!(plan.accepts_at_most, Some(5), "as before");
+
+    let mut worker = self::worker();
+    assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
+    let plan = worker.plan(&at(100, 90), no_lock, unseen);
+    assert_eq!(plan, Plan::away(Some(ms(400))));
+}
+
+#[test]
+fn a_registration_lasts_for_the_delay() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 3), Leader::None, 3).listening);
+    let plan = worker.see(&at(500, 3), Leader::Me, 3);
+    assert!(plan.listening && plan.register_again);
+    assert_eq!(plan.wait_at_most, Some(DELAY));
+}
+
+#[test]
+fn a_worker_away_for_the_delay_probes_once() {
+    let mut worker = worker();
+    assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
+    let plan = worker.see(&at(500, 90), Leader::Other, 3);
+    let probe = Plan {
+        exclusive: true,
+        ..Plan::probe()
+    };
+    assert_eq!(plan, probe);
+    let plan = worker.see(&at(501, 90), Leader::Other, 3);
+    assert_eq!(plan, Plan::away(Some(ms(499))));
+}
+
+#[test]
+fn a_worker_whose_probe_finds_a_client_keeps_listening() {
+    let mut worker = worker();
+    assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
+    assert!(worker.see(&at(500, 90), Leader::Other, 3).listening);
+    let accepted = Inputs {
+        accepted: 1,
+        ..at(501, 91)
+    };
+    for found in [accepted, left_clients(at(501, 90))] {
+        let plan = worker.clone().see(&found, Leader::Other, 3);
+        assert!(begins(&plan));
+    }
+}
+
+#[test]
+fn a_worker_that_leaves_clients_waiting_notifies_another() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    let plan = worker.see(&left_clients(at(1, 5)), Leader::Other, 0);
+    assert!(!plan.listening);
+    assert_eq!(plan.notify, Some(other()));
+}
+
+#[test]
+fn a_worker_alone_is_woken_for_each_client_and_waits_without_limit() {
+    let mut worker = worker();
+    let plan = worker.see_alone(&at(0, 0), Leader::None);
+    assert!(begins(&plan) && !plan.exclusive);
+    assert_eq!((plan.wait_at_most, plan.accepts_at_most), (None, None));
+    let plan = worker.see_alone(&at(100_000, 0), Leader::Me);
+    assert!(plan.listening && !plan.exclusive && !plan.register_again);
+    assert_eq!(plan.wait_at_most, None);
+}
+
+#[test]
+fn a_worker_registers_again_when_it_is_alone_no_longer() {
+    let mut worker = worker();
+    assert!(!worker.see_alone(&at(0, 0), Leader::None).exclusive);
+    let plan = worker.see(&at(1, 0), Leader::Other, 0);
+    assert!(plan.listening && plan.exclusive && plan.register_again);
+    assert_eq!(plan.wait_at_most, Some(DELAY));
+}
+
+#[test]
+fn a_worker_registers_again_when_all_others_have_gone() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).exclusive);
+    let plan = worker.see_alone(&at(500, 0), Leader::Me);
+    assert!(plan.listening && !plan.exclusive && plan.register_again);
+    assert_eq!(plan.wait_at_most, None);
+}
+
+#[test]
+fn without_exclusive_wake_ups_workers_near_the_least_load_share_the_lock() {
+    let mut worker = worker();
+    let shared = |now_ms, active| Inputs {
+        exclusive: false,
+        ..at(now_ms, active)
+    };
+    let seen = || view(Leader::None, 0);
+    let plan = worker.plan(&shared(0, 3), || true, seen);
+    assert!(plan.listening && plan.holds_lock && !plan.exclusive);
+    assert_eq!(
+        (plan.leadership, plan.accepts_at_most),
+        (Leadership::Keep, Some(2))
+    );
+    let plan = worker.plan(&shared(1, 5), no_lock, seen);
+    assert_eq!((plan.listening, plan.notify), (false, Some(other())));
+}

@@ -1,0 +1,261 @@
+//! What every worker publishes about itself, for all to read: a line of numbers for each worker in
+//! shared memory.
+//!
+//! Each line has one writer, its worker, whose stores cost no more than stores. Anybody may read at
+//! any time. Each number that is read was written. The numbers of a line may be of two moments,
+//! because the writer never waits. What the numbers mean is up to the application.
+
+use std::{
+    array, io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use crate::{
+    Notify, WorkerGroup, WorkerId, group::ReleaseDead, notify_fd::check_workers,
+    shared_memory::SharedSlice,
+};
+
+/// A line of `N` numbers for each worker, which all workers of a server can read.
+///
+/// A clone is another handle to the same scoreboard. It is made before the fork and shared with
+/// every process forked after that; it works between threads as well. The first numbers of a line
+/// are *gauges*, such as how many connections are open: they go back to 0 when the worker has died.
+/// The others are *counters*: they stay for the replacement to continue, so that sums do not go
+/// back.
+///
+/// ```
+/// use evcore_balancer::{Policy, Scoreboard, WorkerGroup, WorkerId};
+///
+/// # fn main() -> std::io::Result<()> {
+/// // Open connections, and requests since the server started.
+/// let scoreboard = Scoreboard::<2>::new(4, 1)?; // before the fork
+/// let group = WorkerGroup::new(Policy::Off, 4)?.with_scoreboard(&scoreboard);
+///
+/// // In the worker of slot 3, once a turn:
+/// let me = WorkerId::from_slot(3);
+/// let [_, requests] = scoreboard.read(me);
+/// scoreboard.publish(me, &[17, requests + 1]);
+///
+/// // Anywhere:
+/// assert_eq!(scoreboard.read(me), [17, 1]);
+/// // In the parent, when that worker has died:
+/// group.release_dead(me);
+/// assert_eq!(scoreboard.read(me), [0, 1]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scoreboard<const N: usize> {
+    board: Arc<Board<N>>,
+}
+
+#[derive(Debug)]
+struct Board<const N: usize> {
+    lines: SharedSlice<Line<N>>,
+    gauges: usize,
+}
+
+/// The numbers of one worker, in cache lines of their own, so that workers do not slow each other.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Line<const N: usize>([AtomicU64; N]);
+
+const _: () = assert!(size_of::<Line<9>>() == 128, "lines are whole cache lines");
+
+impl<const N: usize> Scoreboard<N> {
+    /// A scoreboard for this many workers, from 1 to 4096. All numbers are 0. The first `gauges`
+    /// numbers of a line are gauges, the others are counters. `N` is from 1 to 512, which is checked
+    /// when the program is compiled.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else that of the
+    /// operating system, if it has no memory to map.
+    ///
+    /// # Panics
+    ///
+    /// If there are more gauges than numbers.
+    pub fn new(workers: usize, gauges: usize) -> io::Result<Self> {
+        const { assert!(N > 0 && N <= 512, "a line has from 1 to 512 numbers") };
+        assert!(gauges <= N, "{gauges} gauges in a line of {N} numbers");
+        check_workers("scoreboard", workers)?;
+        let board = Board {
+            lines: SharedSlice::new(workers)?,
+            gauges,
+        };
+        Ok(Self {
+            board: Arc::new(board),
+        })
+    }
+
+    /// Publishes the numbers of this worker. `N` plain stores.
+    ///
+    /// Only the worker itself may do this: two writers would overwrite each other's numbers.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such slot.
+    pub fn publish(&self, id: WorkerId, numbers: &[u64; N]) {
+        for (word, number) in self.board.words(id).iter().zip(numbers) {
+            word.store(*number, Relaxed);
+        }
+    }
+
+    /// The numbers that this worker has published, or those that its predecessor in the same slot
+    /// has left. All 0 if there was none.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such slot.
+    #[must_use]
+    pub fn read(&self, id: WorkerId) -> [u64; N] {
+        let words = self.board.words(id);
+        array::from_fn(|at| words[at].load(Relaxed))
+    }
+
+    /// The numbers of each slot, also of those that no worker is in.
+    pub fn iter(&self) -> impl Iterator<Item = (WorkerId, [u64; N])> {
+        let ids = (0..self.workers()).map(WorkerId::from_slot);
+        ids.map(|id| (id, self.read(id)))
+    }
+
+    /// Sets the gauges of a dead worker to 0. For the parent, after the worker has ended and before
+    /// its replacement starts. [`WorkerGroup::release_dead`] does this too.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such slot.
+    pub fn release_dead(&self, dead: WorkerId) {
+        self.board.release_dead(dead);
+    }
+
+    /// How many workers the scoreboard has lines for.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.board.lines.len()
+    }
+}
+
+impl<N: Notify> WorkerGroup<N> {
+    /// The same group, which also sets the gauges of a dead worker to 0 when it
+    /// [releases](Self::release_dead) that worker.
+    ///
+    /// Clones that were made before do not.
+    ///
+    /// # Panics
+    ///
+    /// If the scoreboard has lines for fewer workers than the group.
+    #[must_use]
+    pub fn with_scoreboard<const C: usize>(self, scoreboard: &Scoreboard<C>) -> Self {
+        let (lines, workers) = (scoreboard.workers(), self.workers());
+        assert!(
+            lines >= workers,
+            "{lines} lines on a scoreboard for a group of {workers} workers"
+        );
+        self.also_release(scoreboard.board.clone())
+    }
+}
+
+impl<const N: usize> Board<N> {
+    fn words(&self, id: WorkerId) -> &[AtomicU64; N] {
+        let workers = self.lines.len();
+        assert!(
+            id.slot() < workers,
+            "there is no {id} on a scoreboard for {workers}: slots count from 0"
+        );
+        &self.lines[id.slot()].0
+    }
+}
+
+impl<const N: usize> ReleaseDead for Board<N> {
+    fn release_dead(&self, dead: WorkerId) {
+        for gauge in &self.words(dead)[..self.gauges] {
+            gauge.store(0, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::Policy;
+
+    fn id(slot: usize) -> WorkerId {
+        WorkerId::from_slot(slot)
+    }
+
+    #[test]
+    fn others_read_what_a_worker_publishes() {
+        let scoreboard = Scoreboard::<9>::new(3, 0).unwrap();
+        let numbers = array::from_fn(|at| at as u64 + 1);
+        thread::scope(|scope| {
+            scope.spawn(|| scoreboard.publish(id(1), &numbers));
+        });
+        assert_eq!(scoreboard.read(id(1)), numbers);
+        let all: Vec<_> = scoreboard.iter().collect();
+        assert_eq!(all, [(id(0), [0; 9]), (id(1), numbers), (id(2), [0; 9])]);
+    }
+
+    #[test]
+    fn after_a_death_gauges_are_zero_and_counters_stay() {
+        let scoreboard = Scoreboard::<3>::new(2, 2).unwrap();
+        let group = WorkerGroup::new(Policy::Off, 2).unwrap();
+        let group = group.with_scoreboard(&scoreboard);
+        for slot in [0, 1] {
+            scoreboard.publish(id(slot), &[1, 2, 3]);
+        }
+        group.release_dead(id(1));
+        assert_eq!(scoreboard.read(id(0)), [1, 2, 3]);
+        assert_eq!(scoreboard.read(id(1)), [0, 0, 3]);
+    }
+
+    #[test]
+    fn a_group_releases_the_gauges_of_all_its_scoreboards() {
+        let (one, two) = (
+            Scoreboard::<1>::new(1, 1).unwrap(),
+            Scoreboard::<2>::new(4, 1).unwrap(),
+        );
+        let group = WorkerGroup::new(Policy::Off, 1).unwrap();
+        let group = group.with_scoreboard(&one).with_scoreboard(&two);
+        one.publish(id(0), &[1]);
+        two.publish(id(0), &[2, 3]);
+        group.clone().release_dead(id(0));
+        assert_eq!((one.read(id(0)), two.read(id(0))), ([0], [0, 3]));
+    }
+
+    #[test]
+    fn a_scoreboard_is_for_one_to_4096_workers() {
+        for workers in [0, 4097, usize::MAX] {
+            let error = Scoreboard::<1>::new(workers, 0).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("a scoreboard for"), "{error}");
+        }
+        assert_eq!(Scoreboard::<1>::new(4096, 1).unwrap().workers(), 4096);
+        assert_eq!(Scoreboard::<512>::new(2, 512).unwrap().workers(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no worker 2 on a scoreboard for 2")]
+    fn a_slot_that_is_not_there_panics() {
+        let _ = Scoreboard::<1>::new(2, 0).unwrap().read(id(2));
+    }
+
+    #[test]
+    #[should_panic(expected = "2 gauges in a line of 1 numbers")]
+    fn more_gauges_than_numbers_panic() {
+        let _ = Scoreboard::<1>::new(2, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "1 lines on a scoreboard for a group of 2 workers")]
+    fn a_scoreboard_too_small_for_the_group_panics() {
+        let scoreboard = Scoreboard::<1>::new(1, 0).unwrap();
+        let group = WorkerGroup::new(Policy::Off, 2).unwrap();
+        let _ = group.with_scoreboard(&scoreboard);
+    }
+}

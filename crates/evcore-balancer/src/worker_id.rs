@@ -1,0 +1,77 @@
+//! The identity of a worker.
+
+use std::{fmt, num::NonZeroU32};
+
+/// Which worker of a server: its slot in the supervisor's table.
+///
+/// The accept lock, the worker group and the scoreboard all name a worker by its id. No two workers
+/// of a server that live at the same time may have the same id. A replacement takes the id of the
+/// worker that it replaces.
+///
+/// ```
+/// use evcore_balancer::WorkerId;
+///
+/// let id = WorkerId::from_slot(3);
+/// assert_eq!(id.slot(), 3);
+/// assert_eq!(id.to_string(), "worker 3");
+/// ```
+// Not the process id: threads of one process differ, and a process id can come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(NonZeroU32);
+
+impl WorkerId {
+    /// The worker in this slot. Slots count from 0.
+    ///
+    /// # Panics
+    ///
+    /// If the slot is `u32::MAX` or higher.
+    #[must_use]
+    pub fn from_slot(slot: usize) -> Self {
+        let number = u32::try_from(slot).ok();
+        let word = number.and_then(|number| NonZeroU32::MIN.checked_add(number));
+        Self(word.expect("a slot is below u32::MAX"))
+    }
+
+    /// The slot of this worker.
+    #[must_use]
+    pub const fn slot(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    /// The worker that a word in shared memory names; `None` if the word is empty.
+    pub(crate) fn from_word(word: u32) -> Option<Self> {
+        NonZeroU32::new(word).map(Self)
+    }
+
+    /// The word that names this worker. It is never 0.
+    pub(crate) const fn to_word(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.slot())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_and_its_word_name_the_same_slot() {
+        for slot in [0, 1, 4095, u32::MAX as usize - 1] {
+            let id = WorkerId::from_slot(slot);
+            assert_eq!(id.slot(), slot);
+            assert_eq!(WorkerId::from_word(id.to_word()), Some(id));
+        }
+        assert_eq!(WorkerId::from_word(0), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "a slot is below u32::MAX")]
+    fn a_slot_that_no_word_can_name_is_refused() {
+        let _ = WorkerId::from_slot(u32::MAX as usize);
+    }
+}
