@@ -6,13 +6,13 @@
 use std::{mem, time::Duration};
 
 use evcore_accept::{Accept, Backoff, Reserve, Shortage};
-use evcore_balancer::{Duty, Load, Plan};
+use evcore_balancer::{Leadership, Load, Plan};
 use evcore_clock::Clock;
 use evcore_poller::{Poller, Ready};
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Listen, ListenerError, Result, Stats, listeners::Listeners, sharing::Sharing,
+    Accepted, Listen, ListenerError, Result, Stats, group::Coordination, listeners::Listeners,
     timers::NS_PER_MS, turn::earliest,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Accepting<L> {
     // none is. (That the lock is held is another fact: it is given back every turn, and the
     // registrations stay.)
     listeners: Listeners<L>,
-    sharing: Sharing,
+    coordination: Coordination,
     /// Listeners that may have clients waiting, in the order of their turns.
     // Invariant: empty while not listening.
     queue: PostedQueue,
@@ -39,14 +39,14 @@ pub(crate) struct Accepting<L> {
 }
 
 impl<L: Listen> Accepting<L> {
-    pub(crate) fn new(listeners: Vec<L>, sharing: Sharing) -> Self {
+    pub(crate) fn new(listeners: Vec<L>, coordination: Coordination) -> Self {
         let mut reserve = Reserve::none();
         if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
             reserve.hold();
         }
         Self {
             listeners: Listeners::new(listeners),
-            sharing,
+            coordination,
             queue: PostedQueue::new(),
             left_behind: false,
             is_full: false,
@@ -56,8 +56,8 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
-    /// What the balancer says of this turn; the lock may be held from here on. After a batch that
-    /// was full, the kernel may still have to tell of a listener.
+    /// The balancer's plan for this turn. The lock may be held from here on. After a full batch the
+    /// kernel may still have an event of a listener to report.
     pub(crate) fn plan(
         &mut self,
         now_ms: u64,
@@ -79,12 +79,13 @@ impl<L: Listen> Accepting<L> {
         } else {
             full(load)
         };
+        let now = Duration::from_millis(now_ms);
         let exclusive = poller.abilities().exclusive;
-        // Whose event is left in the kernel is known to no other worker, if this one leaves.
-        let left_waiting = mem::take(&mut self.left_behind)
+        // The kernel has woken no other worker for an event that this one leaves there.
+        let left_clients = mem::take(&mut self.left_behind)
             || !self.queue.is_empty()
             || (self.is_listening() && batch_was_full);
-        let plan = self.sharing.plan(now_ms, load, left_waiting, exclusive);
+        let plan = self.coordination.plan(now, load, left_clients, exclusive);
         self.allowed = plan
             .accepts_at_most
             .map_or(usize::MAX, |clients| clients as usize);
@@ -95,8 +96,8 @@ impl<L: Listen> Accepting<L> {
     /// notifies the other workers in the order that the plan asks for. A listener that the poller
     /// refuses is suspended.
     ///
-    /// `false`: the plan was to listen, and every listener was refused. This worker is then left
-    /// without lock and duty, and the next plan calls another in its place.
+    /// Returns false if the plan was to listen, and every listener was refused. This worker then has
+    /// no lock and does not lead, and the next plan notifies another in its place.
     #[must_use]
     pub(crate) fn follow(
         &mut self,
@@ -105,8 +106,8 @@ impl<L: Listen> Accepting<L> {
         poller: &mut Poller,
         stats: &mut Stats,
     ) -> bool {
-        if plan.duty == Duty::Resign {
-            self.sharing.resign();
+        if plan.leadership == Leadership::Release {
+            self.coordination.step_down();
         }
         let changed = !self.is_listening() || self.listeners.have_changed();
         if self.is_listening() && (!plan.listening || plan.register_again) {
@@ -119,11 +120,11 @@ impl<L: Listen> Accepting<L> {
         }
         let followed = self.is_listening() == plan.listening;
         if followed {
-            self.sharing.tell(plan, stats);
+            self.coordination.publish(plan, stats);
         } else {
             self.queue.clear();
             self.release_lock();
-            self.sharing.resign();
+            self.coordination.step_down();
             self.left_behind = true;
         }
         followed
@@ -134,14 +135,14 @@ impl<L: Listen> Accepting<L> {
         budget.min(self.allowed)
     }
 
-    /// Hears another worker's call. `false`: there is none who could.
-    pub(crate) fn hear(&mut self) -> bool {
-        self.sharing.hear()
+    /// Another worker has notified this one. Returns false if there is no group.
+    pub(crate) fn on_notified(&mut self) -> bool {
+        self.coordination.on_notified()
     }
 
     /// Whether what is planned depends on the time, which has to be the true one then.
     pub(crate) fn goes_by_time(&self) -> bool {
-        let has_delay = !self.listeners.is_empty() && self.sharing.has_delay();
+        let has_delay = !self.listeners.is_empty() && self.coordination.has_delay();
         has_delay || self.resumes_at_ms().is_some()
     }
 
@@ -185,7 +186,7 @@ impl<L: Listen> Accepting<L> {
                 Ok(Accept::Connection(stream, peer)) => {
                     *left -= 1;
                     stats.accepted += 1;
-                    self.sharing.accepted();
+                    self.coordination.accepted();
                     self.queue.post(id);
                     return Some(Accepted {
                         stream,
@@ -200,7 +201,7 @@ impl<L: Listen> Accepting<L> {
                 }
                 Ok(Accept::Drained) => self.refill_reserve(),
                 Ok(Accept::OutOfDescriptors(shortage)) => {
-                    // Somebody waits there still: the next plan calls another worker for him.
+                    // A client still waits there: the next plan notifies another worker of it.
                     self.queue.post(id);
                     self.run_out(id, shortage, true_ms(clock), stats);
                     return None;
@@ -214,8 +215,8 @@ impl<L: Listen> Accepting<L> {
         None
     }
 
-    /// Forgets who may be waiting, for whom there is no place here: who really is will be reported
-    /// again, to this worker or to the one that the next plan calls.
+    /// Forgets that clients may wait, because there is no place for them here. Those that do are
+    /// reported again, to this worker or to the one that the next plan notifies.
     pub(crate) fn leave_to_kernel(&mut self, stats: &mut Stats) {
         if self.has_queued() {
             self.left_behind = true;
@@ -236,12 +237,12 @@ impl<L: Listen> Accepting<L> {
 
     /// Whether this turn holds the accept lock.
     pub(crate) fn holds_lock(&self) -> bool {
-        self.sharing.holds_lock()
+        self.coordination.holds_lock()
     }
 
     /// Gives the accept lock back, if this turn holds it.
     pub(crate) fn release_lock(&mut self) {
-        self.sharing.release_lock();
+        self.coordination.release_lock();
     }
 
     /// A descriptor is free again: a pause for want of one is over.
@@ -249,18 +250,18 @@ impl<L: Listen> Accepting<L> {
         self.backoff.descriptor_closed();
     }
 
-    /// Closes the listeners for good, and calls another worker in place of this one.
+    /// Closes the listeners for good, and notifies another worker in place of this one.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
         let listened = self.is_listening();
-        self.sharing.resign();
+        self.coordination.step_down();
         self.queue.clear();
         let closed = self.listeners.close(poller);
         self.reserve = Reserve::none();
         self.release_lock();
-        let others = self.sharing.withdraw();
-        // Also where it had not the duty: of who waits, only this worker may have been told.
-        if listened || others.called {
-            self.sharing.call(others.least, stats);
+        let others = self.coordination.mark_full();
+        // Also if it did not lead: the kernel may have woken no other worker for a client.
+        if listened || others.notified {
+            self.coordination.notify(others.least_loaded, stats);
         }
         closed
     }
@@ -276,12 +277,12 @@ impl<L: Listen> Accepting<L> {
         }
     }
 
-    /// There is nothing left to accept with: all listeners pause, and one client learns of it,
-    /// unless another worker is seen that has a place for him and answers.
+    /// There is nothing left to accept with: all listeners pause. One client is turned away, unless
+    /// another worker has a free place and answers.
     fn run_out(&mut self, listener: u32, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
         let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();
-        let is_hopeless = reserve_helps && self.sharing.withdraw().least.is_none();
+        let is_hopeless = reserve_helps && self.coordination.mark_full().least_loaded.is_none();
         if is_hopeless && self.backoff.turns_away(now_ms) {
             let has_come = || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
             stats.turned_away += u64::from(self.reserve.lend(has_come) == Some(true));

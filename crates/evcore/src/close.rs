@@ -40,8 +40,8 @@ impl<L: Listen> EventLoop<L> {
     /// Closes the listeners of this worker for good: the first step of an orderly end, which
     /// [`shutdown`](Self::shutdown) takes by itself.
     ///
-    /// Clients that wait in the backlog are left to the other workers that share it, of whom one is
-    /// called if this one listened and has a [seat](crate::Builder::seat).
+    /// Clients that wait in the backlog are left to the other workers that share it. One of them is
+    /// notified if this one listened and is in a [group](crate::Builder::group).
     ///
     /// # Errors
     ///

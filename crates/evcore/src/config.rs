@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use evcore_accept::Listener;
-use evcore_balancer::{Lock, Policy, Seat};
+use evcore_balancer::Policy;
 use evcore_clock::Clock;
 use evcore_poller::{Backend, Kind, Poller};
 use evcore_timer::{NeverEarly, TimerQueue, TimerWheel};
 
-use crate::{EventLoop, Listen, Result, pace::Pace};
+use crate::{EventLoop, GroupMember, Listen, Result, pace::Pace};
 
 /// How much of each kind a turn does at most; what is over comes in the next turn, which then does
 /// not wait.
@@ -86,8 +86,7 @@ pub struct Builder<L = Listener> {
     pub(crate) listeners: Vec<L>,
     pub(crate) connections: u32,
     pub(crate) policy: Policy,
-    pub(crate) lock: Option<Box<dyn Lock>>,
-    pub(crate) seat: Option<Box<dyn Seat>>,
+    pub(crate) member: Option<Box<dyn GroupMember>>,
     pub(crate) clock: Option<Clock>,
     pub(crate) budgets: Budgets,
     pub(crate) timer_queue: Box<dyn TimerQueue>,
@@ -112,8 +111,7 @@ impl<L: Listen> Builder<L> {
             listeners: Vec::new(),
             connections: 1024,
             policy: Policy::Off,
-            lock: None,
-            seat: None,
+            member: None,
             clock: None,
             budgets: Budgets::default(),
             timer_queue: Box::new(NeverEarly::new(TimerWheel::new())),
@@ -147,32 +145,26 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// The lock of [`Policy::Mutex`], and of [`Policy::LeastLoaded`] where the poller has no
-    /// exclusive wake-ups.
-    pub fn lock(mut self, lock: impl Lock + 'static) -> Self {
-        self.lock = Some(Box::new(lock));
-        self
-    }
-
-    /// The seat among the other workers that [`Policy::LeastLoaded`] needs, and with which
-    /// [`Policy::Mutex`] hands its lock over.
+    /// What this worker shares with the others: its membership in a
+    /// [`WorkerGroup`](evcore_balancer::WorkerGroup), which [`Policy::LeastLoaded`] needs and with
+    /// which [`Policy::Mutex`] hands its lock over; or, for [`Policy::Mutex`] as nginx has it, the
+    /// [handle](evcore_balancer::AcceptMutex::handle) of a lock.
     ///
     /// ```
-    /// use evcore::{EventLoop, balancer::{AcceptMutex, Peers, Policy, this_process}};
+    /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
     ///
+    /// let policy = Policy::least_loaded();
     /// // Before the fork:
-    /// let (peers, mutex) = (Peers::new(4)?, AcceptMutex::shared()?);
-    /// // In each worker:
-    /// let me = this_process();
+    /// let group = WorkerGroup::new(policy, 4)?;
+    /// // In the worker of slot 2:
     /// let ev = EventLoop::builder()
-    ///     .policy(Policy::least_loaded())
-    ///     .seat(peers.seat(me).expect("as many seats as workers"))
-    ///     .lock(mutex.handle(me))
+    ///     .policy(policy)
+    ///     .group(group.join(WorkerId::from_slot(2)))
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn seat(mut self, seat: impl Seat + 'static) -> Self {
-        self.seat = Some(Box::new(seat));
+    pub fn group(mut self, member: impl GroupMember + 'static) -> Self {
+        self.member = Some(Box::new(member));
         self
     }
 
@@ -283,7 +275,7 @@ impl<L: Listen> Builder<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoLock`](crate::Error::NoLock), [`Error::NoSeat`](crate::Error::NoSeat),
+    /// [`Error::NoGroup`](crate::Error::NoGroup),
     /// [`Error::Resolution`](crate::Error::Resolution), and
     /// the poller's and the ticker's refusal.
     pub fn build(mut self) -> Result<EventLoop<L>> {

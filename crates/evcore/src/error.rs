@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use evcore_balancer::Policy;
 use evcore_token::Token;
 
 /// The result of a loop's call.
@@ -36,9 +37,6 @@ pub enum Error {
         /// The token that was asked for.
         token: Token,
     },
-    /// The policy shares the listeners by a lock, and no lock was given.
-    #[error("this accept policy needs a lock that the workers share; give Builder::lock one")]
-    NoLock,
     /// The clock cannot be updated at this pace: not at all, or less than once a day.
     #[error(
         "a timer resolution of {resolution:?} is none; \
@@ -51,12 +49,16 @@ pub enum Error {
     /// What is to update the clock failed.
     #[error(transparent)]
     Ticker(#[from] evcore_clock::TickerError),
-    /// The policy needs to see the other workers, and no seat among them was given.
+    /// The policy needs what the workers share, and this worker has no part in it. A lock is not
+    /// enough for [`Policy::LeastLoaded`](evcore_balancer::Policy::LeastLoaded).
     #[error(
-        "the policy LeastLoaded needs a seat among the workers; \
-         give Builder::seat one of Peers that was made before they were forked"
+        "the policy {policy:?} needs what the workers share; make a WorkerGroup for it before the \
+         workers start, and give Builder::group a member of it"
     )]
-    NoSeat,
+    NoGroup {
+        /// The policy of this worker.
+        policy: Policy,
+    },
     /// The poller refused.
     #[error(transparent)]
     Poller(#[from] evcore_poller::Error),
@@ -100,7 +102,7 @@ impl From<Error> for io::Error {
             Error::Ticker(error) => error.into(),
             Error::Full { .. } => Self::new(io::ErrorKind::QuotaExceeded, error),
             Error::Stale { .. } => Self::new(io::ErrorKind::NotFound, error),
-            Error::NoLock | Error::NoSeat | Error::Resolution { .. } => {
+            Error::NoGroup { .. } | Error::Resolution { .. } => {
                 Self::new(io::ErrorKind::InvalidInput, error)
             }
             Error::Aborted { .. } => Self::new(io::ErrorKind::ConnectionAborted, error),

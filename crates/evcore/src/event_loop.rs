@@ -10,9 +10,9 @@ use evcore_token::Token;
 
 use crate::{
     Budgets, Builder, Error, Handle, Listen, ListenerError, Result, Stats, Step, Timer,
-    accepting::Accepting, batch::Batch, idle::Idle, measures::Measures, naming::Naming,
-    outside::Outside, pace::Pace, sharing::Sharing, shutdown::Shutdown, slots::Slots,
-    timers::Timers, turn::Phase,
+    accepting::Accepting, batch::Batch, group::Coordination, idle::Idle, measures::Measures,
+    naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown, slots::Slots, timers::Timers,
+    turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -80,7 +80,7 @@ impl<L: Listen> EventLoop<L> {
         mut poller: Poller,
         mut pace: Pace,
     ) -> Result<Self> {
-        let sharing = Sharing::new(builder.policy, builder.lock, builder.seat, &mut poller)?;
+        let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
         // A wait that a signal ends is a turn with no events: so no clock is read to put it on
         // again, and what the signal's handler did is seen at once.
         poller.see_signals(true);
@@ -104,7 +104,7 @@ impl<L: Listen> EventLoop<L> {
             ),
             clock,
             pace,
-            accepting: Accepting::new(builder.listeners, sharing),
+            accepting: Accepting::new(builder.listeners, coordination),
             idle: Idle::expecting(builder.connections),
             shutdown: Shutdown::default(),
             limit: builder.connections,

@@ -1,6 +1,6 @@
-//! How tokens, listeners, the bell and the ticker share the poller's key space.
+//! How tokens, listeners, the notifier and the ticker share the poller's key space.
 //!
-//! The poller is given one id for the ticker, one for the bell, then one for each listener, and the
+//! The poller is given one id for the ticker, one for the notifier, then one for each listener, and the
 //! tokens' indices behind them. The keys of those that are no token have the generation 0, which no
 //! token has.
 
@@ -12,8 +12,8 @@ use evcore_token::Token;
 pub(crate) enum Other {
     Listener(u32),
     Ticker,
-    /// Of a worker that others call.
-    Bell,
+    /// Another worker has notified this one.
+    Notification,
     /// A token that was closed.
     Gone,
 }
@@ -29,9 +29,9 @@ pub(crate) struct Naming {
 pub(crate) const TICKER_KEY: u64 = TICKER_ID as u64;
 const TICKER_ID: u32 = 0;
 
-/// The poller's key of the bell by which other workers call.
-pub(crate) const BELL_KEY: u64 = BELL_ID as u64;
-const BELL_ID: u32 = 1;
+/// The poller's key of the notifier, by which other workers wake this one.
+pub(crate) const NOTIFY_KEY: u64 = NOTIFY_ID as u64;
+const NOTIFY_ID: u32 = 1;
 
 /// How many ids come before the listeners'.
 const BEFORE_LISTENERS: u32 = 2;
@@ -69,7 +69,7 @@ impl Naming {
     pub(crate) fn other(key: u64) -> Other {
         match u32::try_from(key) {
             Ok(TICKER_ID) => Other::Ticker,
-            Ok(BELL_ID) => Other::Bell,
+            Ok(NOTIFY_ID) => Other::Notification,
             Ok(id) => Other::Listener(id - BEFORE_LISTENERS),
             Err(_) => Other::Gone,
         }
@@ -101,7 +101,7 @@ mod tests {
         }
         assert_eq!(Naming::other(listener_key(2)), Other::Listener(2));
         assert_eq!(Naming::other(TICKER_KEY), Other::Ticker);
-        assert_eq!(Naming::other(BELL_KEY), Other::Bell);
+        assert_eq!(Naming::other(NOTIFY_KEY), Other::Notification);
     }
 
     #[test]

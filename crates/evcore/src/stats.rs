@@ -41,8 +41,8 @@ pub struct Stats {
     /// listening for that, or a client waits for the place of an idle connection (nginx:
     /// `worker_connections are not enough`). If it grows, raise the limit.
     pub full: u64,
-    /// Times that this worker had another woken, to come and accept.
-    pub calls: u64,
+    /// Times that this worker notified another one, so that it comes and accepts.
+    pub notifications: u64,
     /// Times that accepting paused because descriptors or memory had run out.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.

@@ -223,7 +223,7 @@ impl<L: Listen> EventLoop<L> {
         if self.has_work() || self.is_done() {
             return Some(Duration::ZERO);
         }
-        let limit = plan.wait_at_most_ms.map(Duration::from_millis);
+        let limit = plan.wait_at_most;
         let limit = earliest(limit, self.accepting.resumes_in(now_ns));
         if self.pace.is_every_wait() {
             return earliest(self.due_in(now_ns), limit);
@@ -318,7 +318,7 @@ impl<L: Listen> EventLoop<L> {
     fn note(&mut self, key: u64, ready: Ready) {
         let known = match Naming::other(key) {
             Other::Listener(id) => self.accepting.note(id, ready),
-            Other::Bell => self.accepting.hear(),
+            Other::Notification => self.accepting.on_notified(),
             Other::Ticker => true,
             Other::Gone => false,
         };

@@ -2,14 +2,13 @@
 
 use std::{
     net::{SocketAddr, TcpStream},
-    num::NonZeroU32,
     os::fd::AsFd,
     time::Duration,
 };
 
 use evcore::{
     Connections, Error, EventLoop, Interest, Listener, Mode, Step, Stream,
-    balancer::{AcceptMutex, Peers, Policy},
+    balancer::{Policy, WorkerGroup, WorkerId},
     poller::Kind,
 };
 
@@ -36,15 +35,14 @@ impl Worker {
 fn two_workers(kind: Kind, connections: u32) -> ([Worker; 2], SocketAddr) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().tcp().unwrap();
-    let (peers, mutex) = (Peers::new(2).unwrap(), AcceptMutex::local());
-    let workers = [1, 2].map(|number| {
-        let me = NonZeroU32::new(number).unwrap();
+    let group = WorkerGroup::new(Policy::least_loaded(), 2).unwrap();
+    let members = [0, 1].map(|slot| group.join(WorkerId::from_slot(slot)));
+    let workers = members.map(|member| {
         let same = listener.as_fd().try_clone_to_owned().unwrap();
         let ev = EventLoop::builder()
             .listener(Listener::from_fd(same).unwrap())
             .policy(Policy::least_loaded())
-            .seat(peers.seat(me).unwrap())
-            .lock(mutex.handle(me))
+            .group(member)
             .poller(kind)
             .connections(connections)
             .build()
@@ -70,13 +68,15 @@ fn clients_are_spread_evenly_on_every_backend() {
         }
         let [a, b] = workers.each_ref().map(|w| w.clients.len());
         assert!(a.abs_diff(b) <= 12, "{kind}: {a} and {b}");
-        let calls: u64 = workers.iter().map(|w| w.ev.stats().calls).sum();
-        assert!((1..=50).contains(&calls), "{kind}: {calls} calls");
+        let stats = workers.iter().map(|w| w.ev.stats());
+        let notifications: u64 = stats.map(|stats| stats.notifications).sum();
+        let few = 1..=50;
+        assert!(few.contains(&notifications), "{kind}: {notifications}");
     }
 }
 
 #[test]
-fn every_place_of_every_worker_is_filled_and_the_first_that_is_free_again() {
+fn all_places_are_filled_and_the_first_that_becomes_free_too() {
     for kind in Kind::available() {
         let (mut workers, address) = two_workers(*kind, 5);
         let mut clients: Vec<_> = (0..11)
@@ -103,9 +103,9 @@ fn every_place_of_every_worker_is_filled_and_the_first_that_is_free_again() {
 }
 
 #[test]
-fn a_client_of_whom_only_the_one_that_shuts_down_was_told_is_not_left_alone() {
+fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     if !Kind::available().contains(&Kind::Epoll) {
-        return; // Only there is one alone told.
+        return; // Only epoll wakes one worker alone.
     }
     let ([mut leaves, mut stays], address) = two_workers(Kind::Epoll, 1000);
     let mut clients = Vec::new();
@@ -127,7 +127,18 @@ fn a_client_of_whom_only_the_one_that_shuts_down_was_told_is_not_left_alone() {
 }
 
 #[test]
-fn without_a_seat_there_is_no_such_loop() {
-    let built = EventLoop::builder().policy(Policy::least_loaded()).build();
-    assert!(matches!(built, Err(Error::NoSeat)));
+fn least_loaded_needs_a_group_that_was_made_for_it() {
+    let policy = Policy::least_loaded();
+    let built = EventLoop::builder().policy(policy).build();
+    assert!(matches!(built, Err(Error::NoGroup { .. })));
+
+    let me = WorkerId::from_slot(0);
+    let group = WorkerGroup::new(Policy::exclusive(), 2).unwrap();
+    let of_another = EventLoop::builder().policy(policy).group(group.join(me));
+    let error = of_another.build().unwrap_err();
+    assert!(error.to_string().contains("make a WorkerGroup for it"));
+
+    let just_a_lock = group.mutex().handle(me);
+    let with_a_lock = EventLoop::builder().policy(policy).group(just_a_lock);
+    assert!(matches!(with_a_lock.build(), Err(Error::NoGroup { .. })));
 }

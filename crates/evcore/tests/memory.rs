@@ -1,7 +1,6 @@
 //! What a connection costs in memory, and that turns allocate nothing.
 
 use std::{
-    num::NonZeroU32,
     os::{
         fd::{AsRawFd, RawFd},
         unix::net::UnixStream,
@@ -11,7 +10,7 @@ use std::{
 
 use evcore::{
     Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
-    balancer::{AcceptMutex, Policy},
+    balancer::{AcceptMutex, Policy, WorkerId},
     clock::{Clock, ManualSource},
     poller::{
         Abilities, Backend, Events, Kind, Pollable, Registration, Result, WakeChannel, Waker,
@@ -265,11 +264,11 @@ fn a_loop_takes_no_more_by_itself_than_it_says() {
 #[test]
 fn turns_allocate_nothing() {
     let time = ManualSource::new();
-    let me = NonZeroU32::MIN;
+    let me = WorkerId::from_slot(0);
     let builder = EventLoop::builder()
         .listener(Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap())
         .policy(Policy::mutex())
-        .lock(AcceptMutex::local().handle(me))
+        .group(AcceptMutex::new().unwrap().handle(me))
         .connections(2 * CONNECTIONS)
         .clock(Clock::with_source(time.clone()))
         .watchdog(Duration::from_millis(1))

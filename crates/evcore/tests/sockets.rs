@@ -3,7 +3,6 @@
 use std::{
     io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    num::NonZeroU32,
     os::{fd::AsFd, unix::net::UnixStream},
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -16,7 +15,7 @@ use std::{
 use evcore::{
     Budgets, Builder, Connections, EventLoop, Handle, Interest, Listener, Mode, Ready, Step,
     Stream, Timer, Token,
-    balancer::{AcceptMutex, Policy},
+    balancer::{AcceptMutex, Policy, WorkerId},
     clock::Ticker,
     poller::Kind,
 };
@@ -320,20 +319,20 @@ fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it(
 fn two_loops_share_a_listener_by_a_lock_and_serve_every_client_once() {
     const CLIENTS: usize = 60;
     let (listener, address) = listener();
-    let mutex = AcceptMutex::local();
+    let mutex = AcceptMutex::new().unwrap();
     let served = AtomicUsize::new(0);
     let (handles, others) = mpsc::channel::<Handle>();
     thread::scope(|scope| {
-        for number in [1, 2] {
+        for slot in [0, 1] {
             let listener = listener.as_fd().try_clone_to_owned().unwrap();
             let (mutex, served, handles) = (&mutex, &served, handles.clone());
             scope.spawn(move || {
-                let me = NonZeroU32::new(number).unwrap();
+                let me = WorkerId::from_slot(slot);
                 let delay = Duration::from_millis(2);
                 let builder = EventLoop::builder()
                     .listener(Listener::from_fd(listener).unwrap())
                     .policy(Policy::Mutex { delay })
-                    .lock(mutex.handle(me));
+                    .group(mutex.handle(me));
                 let mut ev = guarded(builder);
                 handles.send(ev.handle()).unwrap();
                 while served.load(Ordering::Acquire) < CLIENTS {
@@ -508,7 +507,7 @@ fn with_a_resolution_clients_are_served_while_the_clock_stands_still() {
         let builder = EventLoop::builder().listener(listener).poller(*kind);
         let builder = builder
             .policy(Policy::mutex())
-            .lock(AcceptMutex::local().handle(NonZeroU32::MIN))
+            .group(AcceptMutex::new().unwrap().handle(WorkerId::from_slot(0)))
             .timer_resolution(Duration::from_millis(1));
         let mut server = Echo {
             ev: guarded(builder),

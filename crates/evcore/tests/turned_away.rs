@@ -9,14 +9,13 @@ use std::{
     fs::File,
     io::{self, Read},
     net::TcpStream,
-    num::NonZeroU32,
     sync::Mutex,
     time::Duration,
 };
 
 use evcore::{
     Address, EventLoop, Listener, Step,
-    balancer::{AcceptMutex, Keeper, Load, PeerSeat, Peers, Policy, Seat},
+    balancer::{Leader, Load, Member, Policy, WorkerGroup, WorkerId},
     clock::{Clock, ManualSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -121,25 +120,23 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     drop(served);
 }
 
-/// A worker with a seat, its listener's address, and the seat of another.
-fn seated(policy: Policy, time: &ManualSource) -> (EventLoop, Address, PeerSeat) {
+/// A worker in a group, its listener's address, and another member.
+fn grouped(policy: Policy, time: &ManualSource) -> (EventLoop, Address, Member) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().clone();
-    let (peers, mutex) = (Peers::new(2).unwrap(), AcceptMutex::local());
-    let [me, another] = [1, 2].map(|n| NonZeroU32::new(n).unwrap());
+    let group = WorkerGroup::new(policy, 2).unwrap();
     let ev = EventLoop::builder()
         .listener(listener)
         .policy(policy)
-        .seat(peers.seat(me).unwrap())
-        .lock(mutex.handle(me))
+        .group(group.join(WorkerId::from_slot(0)))
         .clock(Clock::with_source(time.clone()))
         .build()
         .unwrap();
-    (ev, address, peers.seat(another).unwrap())
+    (ev, address, group.join(WorkerId::from_slot(1)))
 }
 
 #[test]
-fn where_another_worker_has_a_place_it_is_called_and_nobody_is_turned_away() {
+fn if_another_worker_has_a_place_it_is_notified_and_no_client_turned_away() {
     let _alone = DESCRIPTORS.lock().unwrap();
     let load = |active| Load {
         active,
@@ -147,39 +144,40 @@ fn where_another_worker_has_a_place_it_is_called_and_nobody_is_turned_away() {
     };
     for policy in [Policy::least_loaded(), Policy::mutex()] {
         let time = ManualSource::new();
-        let (mut ev, address, mut other) = seated(policy, &time);
+        let (mut ev, address, other) = grouped(policy, &time);
         let mut clients = [TcpStream::connect(&address).unwrap()];
         clients[0].set_nonblocking(true).unwrap();
         let _files = take_all_descriptors();
 
-        let _ = other.look(load(3));
+        let _ = other.sync(load(3));
         assert_eq!(accepted(&mut ev).len(), 0);
-        assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn calls");
-        assert!(other.is_called() && !ev.is_listening(), "{policy:?}");
+        assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn notifies");
+        assert!(other.is_notified() && !ev.is_listening(), "{policy:?}");
         assert_eq!((told(&mut clients), ev.stats().turned_away), (0, 0));
 
-        // The other has come and is full: when the pause is over, there is nobody to be called.
-        assert_eq!(other.look(load(10)).least, None, "no place there either");
+        // The other worker has come and is full: after the pause there is none to notify.
+        let least_loaded = other.sync(load(10)).least_loaded;
+        assert_eq!(least_loaded, None, "no place there either");
         time.advance(Duration::from_millis(500));
         assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
-        assert!(!other.is_called());
+        assert!(!other.is_notified());
         assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
     }
 }
 
 #[test]
-fn a_call_that_is_answered_while_descriptors_run_out_is_followed_when_there_is_one() {
+fn a_notification_while_descriptors_run_out_is_followed_later() {
     let _alone = DESCRIPTORS.lock().unwrap();
-    let (mut ev, address, mut other) = seated(Policy::least_loaded(), &ManualSource::new());
+    let (mut ev, address, other) = grouped(Policy::least_loaded(), &ManualSource::new());
     let _client = TcpStream::connect(&address).unwrap();
     assert_eq!(accepted(&mut ev).len(), 1);
     let none = Load::default();
-    assert_eq!(other.look(none).keeper, Keeper::Other);
+    assert_eq!(other.sync(none).leader, Leader::Other);
 
     let _second = TcpStream::connect(&address).unwrap();
     let timeout = ev.prepare().unwrap();
-    other.take();
-    other.call(0);
+    other.lead();
+    other.notify(WorkerId::from_slot(0));
     let files = take_all_descriptors();
     ev.collect(timeout).unwrap();
     while ev.next_step().is_some() {}
@@ -187,8 +185,8 @@ fn a_call_that_is_answered_while_descriptors_run_out_is_followed_when_there_is_o
     drop(files);
     ev.descriptor_closed();
     accepted(&mut ev);
-    let keeper = other.look(none).keeper;
-    assert_eq!(keeper, Keeper::Other, "it has registered again");
+    let leader = other.sync(none).leader;
+    assert_eq!(leader, Leader::Other, "it has registered again");
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! What `/status` tells: every worker's counts, through memory that all share.
+//! What `/status` shows: the counts of every worker, through memory that all share.
 
-use evcore::balancer::{Board, Line, Row, Snapshot};
+use evcore::balancer::WorkerId;
 
 use crate::{
-    figures::{FigureSheet, Figures},
+    board::{Board, Line},
+    figures::Figures,
     status_json::StatusJson,
 };
 
@@ -22,25 +23,15 @@ pub enum Doing {
 #[derive(Debug)]
 pub struct Counts {
     board: Board,
-    line: Line,
-    here: Snapshot,
-    sheet: FigureSheet,
-    row: Row<{ Figures::WORDS }>,
+    id: WorkerId,
+    here: Line,
 }
 
 impl Counts {
-    /// Goes on from what a worker of the same seat, that died, had counted.
-    pub fn new(board: Board, sheet: FigureSheet, seat: usize) -> Self {
-        let line = board.line(seat);
-        let here = line.resume();
-        let row = sheet.row(seat);
-        Self {
-            board,
-            line,
-            here,
-            sheet,
-            row,
-        }
+    /// Continues what earlier workers in the same slot have counted.
+    pub fn new(board: Board, id: WorkerId) -> Self {
+        let here = Line::from_numbers(board.read(id));
+        Self { board, id, here }
     }
 
     pub fn connection_begins(&mut self) {
@@ -73,29 +64,25 @@ impl Counts {
         }
     }
 
-    /// Makes the counts of this worker known to the others.
-    pub fn publish(&mut self, now_ms: u64) {
-        self.here.heartbeat = now_ms;
-        self.line.publish(&self.here);
+    /// Publishes the counts of this worker.
+    pub fn publish(&mut self) {
+        self.board.publish(self.id, &self.here.to_numbers());
     }
 
-    /// Makes the figures of this worker's loop known to the others.
-    pub fn publish_figures(&mut self, figures: &Figures) {
-        self.row.publish(&figures.to_words());
+    /// Publishes the counts of this worker, and the figures of its loop.
+    pub fn publish_with(&mut self, figures: &Figures) {
+        self.here.figures = *figures;
+        self.publish();
     }
 
     /// All of it, for each worker.
     pub fn status_json(&self) -> String {
-        let page = StatusJson {
-            board: &self.board,
-            figures: &self.sheet,
-        };
-        page.to_string()
+        StatusJson(&self.board).to_string()
     }
 
     /// nginx's `stub_status`, summed over all workers.
     pub fn status_text(&self) -> String {
-        let all = self.board.sum();
+        let all = Line::sum_of(&self.board);
         format!(
             "Active connections: {} \n\
              server accepts handled requests\n \

@@ -6,7 +6,6 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use evcore::balancer::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{log::log, master, options::Options};
@@ -69,14 +68,15 @@ fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
 fn shared(options: &Options) -> u64 {
     /// The log, opened again if it is a pipe.
     const LOG: u64 = 1;
-    // Each worker can call each of its peers.
-    LOG + listeners(options) + master::peers(options) as u64
+    // Each worker can notify each of the others.
+    LOG + listeners(options) + master::notifiers(options) as u64
 }
 
 fn listeners(options: &Options) -> u64 {
-    let sets = match options.policy {
-        Policy::ReusePort => options.workers,
-        _ => 1,
+    let sets = if options.own_listeners {
+        options.workers
+    } else {
+        1
     };
     (sets * options.listen.len()) as u64
 }
@@ -94,7 +94,7 @@ fn wanted(options: &Options) -> u64 {
     const BESIDES: u64 = 16;
     let here = if options.threads { options.workers } else { 1 };
     let clients = u64::from(options.connections) * here as u64;
-    open_at_once(options, master::seats(options), clients) + BESIDES
+    open_at_once(options, master::slots(options), clients) + BESIDES
 }
 
 /// What is open in the process that has the most, where so many workers live and a process has so

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{EventLoop, Histogram, Listen, balancer::Sheet};
-
-/// What all workers share: a row for each that there can be at a time.
-pub type FigureSheet = Sheet<{ Figures::WORDS }>;
+use evcore::{EventLoop, Histogram, Listen};
 
 /// How often the histograms are looked through, at most.
 const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(1);

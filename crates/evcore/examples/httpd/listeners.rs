@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use evcore::{Listener, accept::Address, balancer::Policy};
+use evcore::{Listener, accept::Address};
 use evcore_prefork::inherited;
 
 use crate::{log::log, options::Options, socket_files::SocketFiles};
@@ -17,7 +17,7 @@ pub fn open(
     options: &Options,
     files: &mut SocketFiles,
 ) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
-    let spread_by_kernel = options.policy == Policy::ReusePort;
+    let spread_by_kernel = options.own_listeners;
     let sets = if spread_by_kernel { options.workers } else { 1 };
     let mut legacy = Legacy(inherited_listeners()?);
     let mut all = Vec::with_capacity(sets);

@@ -25,6 +25,7 @@
 )]
 
 mod access_log;
+mod board;
 mod bodies;
 mod body;
 mod connection;
@@ -53,12 +54,12 @@ mod worker;
 
 use std::{error::Error, io, process::ExitCode, sync::Arc};
 
-use evcore::balancer::{AcceptMutex, Board, Peers};
+use evcore::balancer::WorkerGroup;
 use evcore_prefork::Worker;
 use signal_hook::{consts::SIGXFSZ, flag};
 
 use access_log::AccessLog;
-use figures::FigureSheet;
+use board::Line;
 use log::log;
 use options::{Asked, Options};
 use pid_file::PidFile;
@@ -95,12 +96,12 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     }
     // Before them, so that none of their files stays where something fails.
     let mut files = SocketFiles::default();
+    let slots = master::slots(&options);
+    let board = Line::board(slots)?;
     let shared = Shared {
         listeners: listeners::open(&options, &mut files)?,
-        board: Board::shared(master::seats(&options))?,
-        figures: FigureSheet::shared(master::seats(&options))?,
-        mutex: AcceptMutex::shared()?,
-        peers: Peers::new(master::peers(&options))?,
+        group: WorkerGroup::new(options.policy, slots)?.with_scoreboard(&board),
+        board,
         options,
     };
     let pid_file = shared.options.pid_file.as_deref();

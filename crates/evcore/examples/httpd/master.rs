@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use evcore::balancer::{Peers, Policy};
+use evcore::balancer::WorkerId;
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Reload, Supervisor, ThreadEnd, Threads, Worker};
 
 use crate::{
@@ -23,20 +23,20 @@ use crate::{
 /// The exit status of a worker that is to be replaced.
 const TRY_AGAIN: i32 = 1;
 
-/// How many workers may live at once, old and new: so many lines has the board.
-pub fn seats(options: &Options) -> usize {
+/// How many workers can live at the same time, old and new ones.
+pub fn slots(options: &Options) -> usize {
     match options.workers {
         0 => 1,
         workers => Supervisor::new(workers).seats(),
     }
 }
 
-/// A seat, and so a descriptor, for each worker there can be at a time, if seats are of use.
-pub fn peers(options: &Options) -> usize {
-    if options.policy.uses_seats() {
-        seats(options).min(Peers::MAX_SEATS)
+/// How many descriptors the group of the workers has: one for each, if they look at each other.
+pub fn notifiers(options: &Options) -> usize {
+    if options.policy.uses_group() {
+        slots(options)
     } else {
-        1
+        0
     }
 }
 
@@ -53,7 +53,7 @@ pub fn with_processes(
     let options = &shared.options;
     let workers = options.workers;
     let mut supervisor = Supervisor::new(workers)
-        .slots_serve_alone(has_own_listeners(options))
+        .slots_serve_alone(options.own_listeners)
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start(|_index, _pid| started.set(started.get() + 1))
@@ -98,7 +98,7 @@ pub fn with_threads(
     let options = &shared.options;
     let workers = options.workers;
     let mut threads = Threads::new(workers)
-        .slots_serve_alone(has_own_listeners(options))
+        .slots_serve_alone(options.own_listeners)
         .stop_timeout(options.shutdown_timeout * 2)
         .on_ready(|_index| {
             pid_file.iter_mut().for_each(PidFile::show);
@@ -125,21 +125,11 @@ pub fn with_threads(
     Ok(status(outcome))
 }
 
-/// Whether each worker has listeners that no other accepts from.
-fn has_own_listeners(options: &Options) -> bool {
-    options.policy == Policy::ReusePort
-}
-
-/// Frees what a dead worker held in shared memory.
+/// Frees all that a dead worker held in shared memory.
 fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
-    let (mutex, peers) = (shared.mutex.clone(), shared.peers.clone());
-    let (board, figures) = (shared.board.clone(), shared.figures.clone());
-    move |seat| {
-        let dead = Shared::owner(seat);
-        mutex.force_unlock(dead);
-        peers.bury(dead);
-        board.reset_gauges(seat);
-        figures.clear(seat);
+    let group = shared.group.clone();
+    move |slot| {
+        group.release_dead(WorkerId::from_slot(slot));
     }
 }
 

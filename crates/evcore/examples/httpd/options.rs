@@ -82,6 +82,9 @@ pub struct Options {
     pub threads: bool,
     pub affinity: Option<Affinity>,
     pub policy: Policy,
+    /// Each worker has listeners of its own, among which the kernel spreads the clients
+    /// (`SO_REUSEPORT`).
+    pub own_listeners: bool,
     pub multi_accept: usize,
     /// `None`: the best that there is.
     pub poller: Option<Kind>,
@@ -192,6 +195,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
         return Err(BadOption(message.to_owned()));
     }
     options.policy = sharing.policy(delay, options.workers);
+    options.own_listeners = matches!(sharing, Sharing::ReusePort) && options.workers > 1;
     Ok(Asked::Serve(Box::new(options)))
 }
 
@@ -203,6 +207,7 @@ impl Default for Options {
             threads: false,
             affinity: None,
             policy: Policy::Off,
+            own_listeners: false,
             multi_accept: 64,
             poller: None,
             timers: Timers::Wheel,
@@ -235,10 +240,10 @@ impl Sharing {
     fn policy(self, delay: Duration, workers: usize) -> Policy {
         let policy = match self {
             _ if workers <= 1 => Policy::Off,
-            Self::Off => Policy::Off,
+            // With `reuseport` no listener is shared.
+            Self::Off | Self::ReusePort => Policy::Off,
             Self::Mutex => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
-            Self::ReusePort => Policy::ReusePort,
             Self::LeastLoaded => Policy::least_loaded(),
         };
         policy.with_delay(delay)

@@ -9,15 +9,15 @@ use std::{
 
 use evcore::{
     Address, EventLoop, Interest, Mode, Ready, Step, Timer, Token, Wire,
-    balancer::Board,
+    balancer::WorkerId,
     clock::{Clock, ManualSource},
 };
 use proptest::prelude::*;
 
 use crate::{
+    board::{Board, Line},
     connection::{Connection, Fate, ReadTimer, State, Visit},
     counts::Counts,
-    figures::FigureSheet,
     options::Options,
     request::MOST_BODY_BYTES,
     site::Site,
@@ -100,13 +100,13 @@ impl Stage {
         let socket = UnixDatagram::unbound().expect("a descriptor");
         let added = ev.add(&socket, Interest::READ, Mode::Edge);
         let token = added.expect("the first");
-        let board = Board::shared(1).expect("a page");
-        let sheet = FigureSheet::shared(1).expect("a page");
+        let board = Line::board(1).expect("a page");
         let options = Options {
             bodies: BODIES,
             ..Options::default()
         };
-        let mut site = Site::new(&options, 0, Counts::new(board.clone(), sheet, 0));
+        let counts = Counts::new(board.clone(), WorkerId::from_slot(0));
+        let mut site = Site::new(&options, 0, counts);
         let mut visit = Visit {
             ev: &mut ev,
             site: &mut site,
@@ -246,8 +246,8 @@ impl Stage {
         let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
         assert_eq!(self.site.bodies.held(), self.of_others + held);
         assert_eq!(self.site.bodies.waiting(), waiting);
-        self.site.counts.publish(0);
-        let counts = self.board.sum();
+        self.site.counts.publish();
+        let counts = Line::sum_of(&self.board);
         assert_eq!(counts.active, u64::from(self.connection.is_some()));
         assert_eq!(
             counts.reading + counts.writing + counts.waiting,

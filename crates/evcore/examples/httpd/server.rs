@@ -112,9 +112,8 @@ impl<L: Listen<Stream: Wire>> Server<L> {
 
     /// Shows to all what this worker is doing.
     pub fn publish(&mut self) {
-        self.site.counts.publish(self.ev.clock().monotonic_ms());
         let figures = self.figures.figures(&self.ev);
-        self.site.counts.publish_figures(figures);
+        self.site.counts.publish_with(figures);
     }
 
     /// Sees to it that no line of the access log waits for long.

@@ -145,13 +145,13 @@ impl Site {
             Ask::Route(Route::Status) => {
                 // The one who asks is being answered, and sees itself so.
                 self.counts.change(doing, Doing::Writing);
-                self.counts.publish(clock.monotonic_ms());
+                self.counts.publish();
                 let body = self.counts.status_text();
                 self.reply(request, clock, body.as_bytes());
             }
             Ask::Route(Route::StatusJson) => {
                 self.counts.change(doing, Doing::Writing);
-                self.counts.publish(clock.monotonic_ms());
+                self.counts.publish();
                 let body = self.counts.status_json();
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }

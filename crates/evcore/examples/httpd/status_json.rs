@@ -2,50 +2,36 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use evcore::balancer::{Board, Snapshot};
-
-use crate::figures::{FigureSheet, Figures, Spread};
+use crate::{
+    board::{Board, Line, jain},
+    figures::{Figures, Spread},
+};
 
 /// The page, as it is when it is written.
 ///
-/// Workers that are gone count in the sums, as in `/status`, and are not among the workers.
+/// Workers that have ended count in the sums, as in `/status`, and are not among the workers.
 #[derive(Debug)]
-pub struct StatusJson<'a> {
-    pub board: &'a Board,
-    pub figures: &'a FigureSheet,
-}
+pub struct StatusJson<'a>(pub &'a Board);
 
 impl Display for StatusJson<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let here: Vec<_> = self.workers().collect();
-        let jain = self.board.jain();
+        let workers: Vec<_> = Line::living(self.0).collect();
+        let jain = jain(workers.iter().map(|line| line.active));
         f.write_str("{")?;
-        counts(f, &self.board.sum())?;
+        counts(f, &Line::sum_of(self.0))?;
         write!(f, ",\"jain\":{jain:.4},\"workers\":[")?;
-        for (place, (seat, figures)) in here.iter().enumerate() {
+        for (place, line) in workers.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            write!(
-                f,
-                "{comma}\n{{\"worker\":{},\"pid\":{},",
-                figures.index, figures.pid
-            )?;
-            counts(f, &self.board.snapshot(*seat))?;
-            rest(f, figures)?;
+            let Figures { index, pid, .. } = line.figures;
+            write!(f, "{comma}\n{{\"worker\":{index},\"pid\":{pid},")?;
+            counts(f, line)?;
+            rest(f, &line.figures)?;
         }
         f.write_str("\n]}\n")
     }
 }
 
-impl StatusJson<'_> {
-    /// Those who are there, with their seats.
-    fn workers(&self) -> impl Iterator<Item = (usize, Figures)> {
-        let all = 0..self.figures.workers();
-        all.map(|seat| (seat, Figures::from_words(self.figures.read(seat))))
-            .filter(|(_, figures)| figures.pid != 0)
-    }
-}
-
-fn counts(f: &mut Formatter<'_>, counts: &Snapshot) -> fmt::Result {
+fn counts(f: &mut Formatter<'_>, counts: &Line) -> fmt::Result {
     write!(
         f,
         "\"active\":{},\"accepted\":{},\"handled\":{},\"requests\":{},\
@@ -84,43 +70,36 @@ fn spread(f: &mut Formatter<'_>, name: &str, spread: Spread) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
+    use evcore::balancer::WorkerId;
+
     use super::*;
 
     #[test]
-    fn the_page_lists_who_is_there_and_sums_over_all() {
-        let board = Board::shared(4).expect("a page");
-        let figures = FigureSheet::shared(4).expect("a page");
-        // Seat 1 had a worker that is gone, seat 3 never had one.
-        for seat in [0, 1, 2] {
-            let line = Snapshot {
-                active: if seat == 1 { 0 } else { 3 },
-                accepted: 5,
-                // Of the dead it is reset.
-                heartbeat: u64::from(seat != 1),
-                ..Snapshot::default()
-            };
-            board.line(seat).publish(&line);
-        }
-        for (seat, index) in [(0, 1), (2, 0)] {
+    fn the_page_lists_living_workers_and_sums_over_all() {
+        let board = Line::board(4).expect("a page");
+        // The worker of slot 1 has ended. Slot 3 never had one.
+        for (slot, pid, index) in [(0, 101, 1), (1, 0, 0), (2, 100, 0)] {
             let lateness = Spread {
                 mean_ns: 1_002,
                 p99_ns: 30_040,
                 max_ns: 999,
             };
-            let worker = Figures {
-                pid: 100 + index,
+            let figures = Figures {
+                pid,
                 index,
                 turns: 7,
                 lateness,
                 ..Figures::default()
             };
-            figures.row(seat).publish(&worker.to_words());
+            let line = Line {
+                active: if slot == 1 { 0 } else { 3 },
+                accepted: 5,
+                figures,
+                ..Line::default()
+            };
+            board.publish(WorkerId::from_slot(slot), &line.to_numbers());
         }
-        let page = StatusJson {
-            board: &board,
-            figures: &figures,
-        };
-        let page = page.to_string();
+        let page = StatusJson(&board).to_string();
         let counts = |active, accepted| {
             format!(
                 "\"active\":{active},\"accepted\":{accepted},\"handled\":0,\"requests\":0,\

@@ -1,18 +1,18 @@
 //! One worker on sockets: the loop that the options ask for, and what signals do to it.
 
-use std::{io, mem, num::NonZeroU32, os::fd::AsFd};
+use std::{io, mem, os::fd::AsFd};
 
 use evcore::{
     Budgets, Builder, EventLoop, Listener,
-    balancer::{AcceptMutex, Board, Peers, Policy},
+    balancer::{WorkerGroup, WorkerId},
     timer::{NeverEarly, TimerHeap, TimerTree},
 };
 use evcore_prefork::{Stop, Worker};
 
 use crate::{
     access_log::AccessLog,
+    board::Board,
     counts::Counts,
-    figures::FigureSheet,
     options::{Options, Timers},
     server::Server,
 };
@@ -23,9 +23,7 @@ pub struct Shared {
     /// One set for all workers; with `reuseport` one for each.
     pub listeners: Vec<Vec<Listener>>,
     pub board: Board,
-    pub figures: FigureSheet,
-    pub mutex: AcceptMutex,
-    pub peers: Peers,
+    pub group: WorkerGroup,
     pub options: Options,
 }
 
@@ -44,26 +42,18 @@ impl Shared {
         Ok(Self {
             listeners,
             board: self.board.clone(),
-            figures: self.figures.clone(),
-            mutex: self.mutex.clone(),
-            peers: self.peers.clone(),
+            group: self.group.clone(),
             options: self.options.clone(),
         })
-    }
-
-    /// Who a worker is to the accept lock and to its peers: threads have the same process id, but
-    /// no seat is shared.
-    pub fn owner(seat: usize) -> NonZeroU32 {
-        let number = u32::try_from(seat).expect("few workers");
-        NonZeroU32::MIN.saturating_add(number)
     }
 }
 
 /// Which set of listeners a worker has.
 fn set_of(worker: &Worker, options: &Options) -> usize {
-    match options.policy {
-        Policy::ReusePort => worker.index(),
-        _ => 0,
+    if options.own_listeners {
+        worker.index()
+    } else {
+        0
     }
 }
 
@@ -72,25 +62,18 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
     let Shared {
         mut listeners,
         board,
-        figures,
-        mutex,
-        peers,
+        group,
         options,
     } = shared;
-    let owner = Shared::owner(worker.seat());
+    let id = WorkerId::from_slot(worker.seat());
     let set = set_of(worker, &options);
-    let mut builder = configured(&options);
+    let mut builder = configured(&options).group(group.join(id));
     for listener in listeners.swap_remove(set) {
         builder = builder.listener(listener);
     }
-    // The lock is also for `least-loaded` on pollers that cannot wake one worker alone.
-    builder = builder.lock(mutex.handle(owner));
-    if options.policy.uses_seats() {
-        builder = builder.seat(peers.seat(owner).ok_or("no seat for this worker")?);
-    }
     let ev = builder.build()?;
     worker.wake_fd(ev.handle())?;
-    let counts = Counts::new(board, figures, worker.seat());
+    let counts = Counts::new(board, id);
     let log = options.access_log.as_deref().map(AccessLog::open);
     let server = Server::new(ev, worker.index(), counts, options);
     Ok(match log {

@@ -45,7 +45,7 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
         for freed_after in 0..=4 {
             let mut stage = Stage::built(1, |builder, script| {
                 let builder = builder.connections(3).policy(policy);
-                builder.lock(script.clone())
+                builder.group(script.clone())
             });
             stage.turn();
             let [a, b, leaves] = [(); 3].map(|()| stage.join());
@@ -73,7 +73,7 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
 fn a_full_worker_with_a_lock_starts_at_its_first_free_place_if_it_was_away_for_the_delay() {
     let mut stage = Stage::built(1, |builder, script| {
         let builder = builder.connections(16).policy(Policy::mutex());
-        builder.lock(script.clone())
+        builder.group(script.clone())
     });
     stage.turn();
     let tokens = [(); 16].map(|()| stage.join());
@@ -146,7 +146,7 @@ fn a_loop_without_listeners_never_asks_for_the_lock() {
 #[test]
 fn a_policy_that_needs_a_lock_is_refused_without_one() {
     let refused = EventLoop::builder().policy(Policy::mutex()).build();
-    assert!(matches!(refused, Err(Error::NoLock)));
+    assert!(matches!(refused, Err(Error::NoGroup { .. })));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_crowded_worker_gives_way_and_does_not_ask_for_the_lock() {
         builder
             .connections(16)
             .policy(Policy::mutex())
-            .lock(script.clone())
+            .group(script.clone())
     });
     stage.turn();
     let tokens = [(); 15].map(|()| stage.join());

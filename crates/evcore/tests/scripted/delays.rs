@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use evcore::balancer::{Keeper, Policy};
+use evcore::balancer::{Leader, Policy};
 
-use crate::{place::Place, stage::Stage};
+use crate::{fake_member::FakeMember, stage::Stage};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -16,7 +16,7 @@ struct Plight {
     lock_is_free: bool,
     /// Of 64 places.
     connections: usize,
-    keeper: Keeper,
+    leader: Leader,
     least: Option<u32>,
 }
 
@@ -28,7 +28,7 @@ impl Plight {
             exclusive,
             lock_is_free: true,
             connections: 0,
-            keeper: Keeper::Nobody,
+            leader: Leader::None,
             least: None,
         }
     }
@@ -42,26 +42,25 @@ impl Plight {
     }
 
     /// It has so many more connections than another worker.
-    fn above(self, keeper: Keeper) -> Self {
+    fn above(self, leader: Leader) -> Self {
         Self {
             connections: 60,
-            keeper,
+            leader,
             least: Some(0),
             ..self
         }
     }
 
     fn stage(self) -> Stage {
-        let place = Place::new();
-        place.show(self.keeper, self.least);
+        let member = FakeMember::new();
+        member.show(self.leader, self.least);
         let mut stage = Stage::built(1, |builder, script| {
             if self.exclusive {
                 script.make_exclusive();
             }
             script.set_lock_free(self.lock_is_free);
             let builder = builder.backend(script.clone()).connections(64);
-            let builder = builder.policy(self.policy).lock(script.clone());
-            builder.seat(place)
+            builder.policy(self.policy).group(member.with_lock(script))
         });
         for _ in 0..self.connections {
             stage.join();
@@ -77,16 +76,16 @@ fn plights() -> [Plight; 11] {
     let by_lock = Plight::of(Policy::least_loaded(), false);
     [
         mutex.refused(),
-        mutex.above(Keeper::Nobody),
-        mutex.above(Keeper::Nobody).refused(),
+        mutex.above(Leader::None),
+        mutex.above(Leader::None).refused(),
         exclusive,
-        exclusive.above(Keeper::Nobody),
+        exclusive.above(Leader::None),
         least_loaded,
-        least_loaded.above(Keeper::Me),
-        least_loaded.above(Keeper::Other),
+        least_loaded.above(Leader::Me),
+        least_loaded.above(Leader::Other),
         by_lock.refused(),
-        by_lock.above(Keeper::Nobody),
-        by_lock.above(Keeper::Nobody).refused(),
+        by_lock.above(Leader::None),
+        by_lock.above(Leader::None).refused(),
     ]
 }
 

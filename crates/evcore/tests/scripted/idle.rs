@@ -12,7 +12,7 @@ fn room_for(connections: u32) -> [Stage; 2] {
     [Policy::Off, Policy::mutex()].map(|policy| {
         Stage::built(1, |builder, script| {
             let builder = builder.connections(connections);
-            builder.policy(policy).lock(script.clone())
+            builder.policy(policy).group(script.clone())
         })
     })
 }

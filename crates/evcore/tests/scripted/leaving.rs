@@ -219,15 +219,13 @@ fn clients_that_are_left_to_others_with_the_lock_are_not_accepted_here() {
 
 #[test]
 fn dropping_the_loop_in_the_middle_of_a_turn_gives_the_lock_back() {
-    use evcore::balancer::{AcceptMutex, Policy, this_process};
-    let mutex = AcceptMutex::local();
+    use evcore::balancer::{AcceptMutex, Policy, WorkerId};
+    let (mutex, me) = (AcceptMutex::new().unwrap(), WorkerId::from_slot(0));
     let mut stage = Stage::built(1, |builder, _| {
-        builder
-            .policy(Policy::mutex())
-            .lock(mutex.handle(this_process()))
+        builder.policy(Policy::mutex()).group(mutex.handle(me))
     });
     stage.wait();
-    assert_eq!(mutex.owner(), Some(this_process()));
+    assert_eq!(mutex.owner(), Some(me));
     drop(stage);
     assert_eq!(mutex.owner(), None);
 }

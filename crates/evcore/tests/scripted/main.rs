@@ -1,8 +1,8 @@
 //! The loop with scripted readiness, a clock that is moved by hand and a lock that answers as it is
 //! told: no sleep, no thread, and no kernel but for clients of the listeners.
 
+mod fake_member;
 mod owed;
-mod place;
 mod script;
 mod stage;
 
@@ -12,6 +12,7 @@ mod closing;
 mod counting;
 mod delays;
 mod failing;
+mod grouped;
 mod handle;
 mod idle;
 mod leaving;
@@ -22,7 +23,6 @@ mod order;
 mod posting;
 mod program;
 mod resolution;
-mod seated;
 mod shutdown;
 mod starving;
 mod timeouts;

@@ -173,7 +173,7 @@ impl Run {
                 builder = builder.watchdog(Duration::from_micros(500));
             }
             if locks {
-                builder.policy(Policy::mutex()).lock(script.clone())
+                builder.policy(Policy::mutex()).group(script.clone())
             } else {
                 builder
             }

@@ -188,7 +188,7 @@ fn the_balancers_limit_holds_where_it_is_shorter_than_a_tick() {
         let mut stage = Stage::built(1, |builder, script| {
             let builder = builder.policy(Policy::Mutex { delay });
             builder
-                .lock(script.clone())
+                .group(script.clone())
                 .timer_resolution(resolution * MS)
         });
         stage.script.set_lock_free(false);
@@ -200,7 +200,7 @@ fn the_balancers_limit_holds_where_it_is_shorter_than_a_tick() {
 fn the_balancers_delay_ends_in_time_while_the_clock_stands_still() {
     let mut stage = Stage::built(1, |builder, script| {
         let policy = Policy::Mutex { delay: 20 * MS };
-        let builder = builder.policy(policy).lock(script.clone());
+        let builder = builder.policy(policy).group(script.clone());
         builder.timer_resolution(1_000 * MS)
     });
     stage.script.set_lock_free(false);

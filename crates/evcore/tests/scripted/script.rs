@@ -1,19 +1,18 @@
 //! A backend and a lock that do as they are told, and a record of all that the loop does.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use evcore::{
-    Ready, Timer, Token,
-    balancer::Lock,
+    GroupMember, Ready, Timer, Token,
     poller::{Abilities, Backend, Error, Events, Registration, Result, WakeChannel, Waker},
 };
 
-use crate::place::Told;
+use crate::fake_member::Call;
 
 /// One thing that happened, in the order in which it did.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,9 +32,9 @@ pub(crate) enum Did {
     Expired(Token, Timer),
     Woken,
     Closing(Token),
-    /// The loop told the other workers something, at a place that is [on the
-    /// record](crate::place::Place::goes_on_record).
-    Told(Told),
+    /// The loop called its member, which is
+    /// [recorded](crate::fake_member::FakeMember::record_in) here.
+    Member(Call),
 }
 
 /// What a wait is to bring.
@@ -55,6 +54,8 @@ struct Shared {
     waker: WakeChannel,
     /// What the poller has registered: keys by descriptor.
     keys: HashMap<RawFd, u64>,
+    /// Which of them are registered exclusively.
+    exclusively: HashSet<RawFd>,
     outcomes: VecDeque<Outcome>,
     /// How many more registrations succeed before one fails.
     adds_until_failure: Option<usize>,
@@ -71,6 +72,7 @@ impl Script {
         Self(Arc::new(Mutex::new(Shared {
             waker: WakeChannel::new().unwrap(),
             keys: HashMap::new(),
+            exclusively: HashSet::new(),
             outcomes: VecDeque::new(),
             adds_until_failure: None,
             adds_fail: false,
@@ -126,6 +128,11 @@ impl Script {
         self.shared().lock_is_held
     }
 
+    /// Whether the poller watches a descriptor exclusively.
+    pub(crate) fn is_exclusive(&self, fd: RawFd) -> bool {
+        self.watches(fd) && self.shared().exclusively.contains(&fd)
+    }
+
     /// Whether the poller watches a descriptor.
     pub(crate) fn watches(&self, fd: RawFd) -> bool {
         self.shared().keys.contains_key(&fd)
@@ -169,6 +176,10 @@ impl Shared {
             return Err(refusal("add"));
         }
         self.keys.insert(registration.fd, registration.key);
+        self.exclusively.remove(&registration.fd);
+        if registration.exclusive {
+            self.exclusively.insert(registration.fd);
+        }
         Ok(())
     }
 
@@ -248,8 +259,8 @@ impl Backend for Script {
     }
 }
 
-impl Lock for Script {
-    fn try_lock(&mut self) -> bool {
+impl GroupMember for Script {
+    fn try_lock(&self) -> bool {
         let mut shared = self.shared();
         assert!(
             !shared.lock_is_held,
@@ -261,7 +272,7 @@ impl Lock for Script {
         got
     }
 
-    fn unlock(&mut self) {
+    fn unlock(&self) {
         let mut shared = self.shared();
         assert!(shared.lock_is_held, "nothing to release");
         shared.lock_is_held = false;

@@ -43,7 +43,7 @@ impl Stage {
     /// A loop that listens when it gets the lock.
     pub(crate) fn locking(listeners: usize) -> Self {
         Self::built(listeners, |builder, script| {
-            builder.policy(Policy::mutex()).lock(script.clone())
+            builder.policy(Policy::mutex()).group(script.clone())
         })
     }
 

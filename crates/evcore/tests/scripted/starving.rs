@@ -61,7 +61,7 @@ impl Trough {
             let builder = builder.budgets(BUDGETS);
             if locks {
                 let policy = evcore::balancer::Policy::mutex();
-                builder.policy(policy).lock(script.clone())
+                builder.policy(policy).group(script.clone())
             } else {
                 builder
             }

@@ -173,7 +173,9 @@ fn a_worker_without_the_lock_asks_again_after_the_delay() {
 fn the_accept_delay_is_the_policys() {
     let delay = Duration::from_millis(20);
     let mut stage = Stage::built(1, |builder, script| {
-        builder.policy(Policy::Mutex { delay }).lock(script.clone())
+        builder
+            .policy(Policy::Mutex { delay })
+            .group(script.clone())
     });
     stage.script.set_lock_free(false);
     assert_eq!(timeout(&mut stage), Some(delay));

@@ -1,50 +1,50 @@
-//! `LeastLoaded` where the kernel has no exclusive wake-ups: those near the least load share the
+//! `LeastLoaded` where the kernel has no exclusive wake-ups: workers near the least load share the
 //! lock.
 
 use std::time::Duration;
 
 use evcore::{
     Ready, Timer,
-    balancer::{Keeper, Policy},
+    balancer::{Leader, Policy},
 };
 
 use crate::{
-    place::{Place, Told},
+    fake_member::{Call, FakeMember, other},
     script::Did,
     stage::{Stage, readable},
 };
 
-/// A worker that has the lock, and room for a hundred.
-fn holding() -> (Stage, Place) {
-    let place = Place::new();
+/// A worker that has the lock, and a hundred places.
+fn holding() -> (Stage, FakeMember) {
+    let member = FakeMember::new();
     let mut stage = Stage::built(1, |builder, script| {
-        let builder = builder.connections(100).seat(place.clone());
-        let builder = builder.policy(Policy::least_loaded());
-        builder.lock(script.clone())
+        let member = member.clone().with_lock(script);
+        let builder = builder.connections(100).group(member);
+        builder.policy(Policy::least_loaded())
     });
-    place.show(Keeper::Nobody, Some(0));
+    member.show(Leader::None, Some(0));
     stage.turn();
     assert!(stage.ev.is_listening() && !stage.script.holds_lock());
     stage.script.record();
-    (stage, place)
+    (stage, member)
 }
 
 /// A worker that was above the limit, has handed the lock over and is away.
-fn away() -> (Stage, Place) {
-    let (mut stage, place) = holding();
+fn away() -> (Stage, FakeMember) {
+    let (mut stage, member) = holding();
     for _ in 0..5 {
         stage.join();
     }
     stage.turn();
     assert!(!stage.ev.is_listening());
-    assert_eq!(place.told(), [Told::Call(7)]);
+    assert_eq!(member.calls(), [Call::Notify(other())]);
     stage.script.record();
-    (stage, place)
+    (stage, member)
 }
 
 #[test]
 fn the_holder_accepts_and_releases_the_lock_before_its_handlers_run() {
-    let (mut stage, _place) = holding();
+    let (mut stage, _member) = holding();
     let [event, timer] = [stage.join(), stage.join()];
     stage.arm_ms(timer, Timer::READ, 5);
     stage.pass_ms(5);
@@ -66,34 +66,34 @@ fn the_holder_accepts_and_releases_the_lock_before_its_handlers_run() {
 }
 
 #[test]
-fn the_holder_keeps_no_duty_that_the_lock_tells_already() {
-    let (mut stage, place) = holding();
+fn the_holder_of_the_lock_does_not_become_leader() {
+    let (mut stage, member) = holding();
     stage.join();
     stage.turn();
-    assert_eq!(place.told(), []);
+    assert_eq!(member.calls(), []);
 }
 
 #[test]
-fn above_the_limit_the_lock_is_handed_over_without_being_asked_for() {
-    let (mut stage, place) = holding();
+fn above_the_limit_the_lock_is_handed_over_without_a_try() {
+    let (mut stage, member) = holding();
     for _ in 0..5 {
         stage.join();
     }
     stage.turn();
     assert!(!stage.ev.is_listening() && !stage.script.watches(stage.listener_fd(0)));
-    assert_eq!(place.told(), [Told::Call(7)]);
+    assert_eq!(member.calls(), [Call::Notify(other())]);
     let asked = |did: &Did| matches!(did, Did::TryLock(_));
     assert!(!stage.script.record().iter().any(asked));
     stage.turn();
-    assert_eq!(place.told(), [], "once");
+    assert_eq!(member.calls(), [], "once");
 }
 
 #[test]
-fn the_called_one_tries_the_lock_whatever_its_load() {
+fn a_notified_worker_tries_the_lock_whatever_its_load() {
     for is_free in [true, false] {
-        let (mut stage, place) = away();
+        let (mut stage, member) = away();
         stage.script.set_lock_free(is_free);
-        place.set_called(true);
+        member.set_notified(true);
         stage.turn();
         assert_eq!(stage.ev.is_listening(), is_free);
         assert_eq!(stage.script.record()[0], Did::TryLock(is_free));
@@ -101,27 +101,27 @@ fn the_called_one_tries_the_lock_whatever_its_load() {
 }
 
 #[test]
-fn a_call_that_comes_by_the_bell_is_answered_in_the_next_turn() {
-    let (mut stage, place) = away();
+fn a_notification_during_the_wait_is_answered_in_the_next_turn() {
+    let (mut stage, member) = away();
     stage
         .script
-        .report(vec![(place.bell_fd(), Ready::READABLE)]);
+        .report(vec![(member.notifier_fd(), Ready::READABLE)]);
     stage.wait();
-    place.set_called(true);
+    member.set_notified(true);
     assert_eq!(stage.rest(), []);
     stage.turn();
     assert!(stage.ev.is_listening());
 }
 
 #[test]
-fn a_holder_that_shuts_down_releases_the_lock_and_calls_another() {
-    let (mut stage, place) = holding();
+fn a_holder_that_shuts_down_releases_the_lock_and_notifies_another() {
+    let (mut stage, member) = holding();
     stage.connect(0, 1);
     stage.report_listeners(&[0]);
     stage.wait();
     assert!(stage.script.holds_lock());
     stage.ev.shutdown(Duration::from_secs(1));
     assert!(!stage.script.holds_lock());
-    assert_eq!(place.told(), [Told::Resign, Told::Call(7)]);
+    assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     assert_eq!(stage.rest(), [], "the client is the other's");
 }

@@ -1,0 +1,302 @@
+//! What a worker shares with the other workers of its server, and the decision that rests on it.
+
+use std::{fmt, mem, time::Duration};
+
+use evcore_balancer::{
+    Balancer, GroupView, Inputs, Leadership, Load, Member, MutexHandle, Peer, Plan, Policy,
+    WorkerId,
+};
+use evcore_poller::{Interest, Mode, Pollable, Poller};
+
+use crate::{Error, Result, Stats, naming::NOTIFY_KEY};
+
+/// What an event loop needs of the other workers of its server: the accept lock, and the group.
+///
+/// A [`Member`] of a [`WorkerGroup`](evcore_balancer::WorkerGroup) has both. A [`MutexHandle`] has
+/// only the lock. A test or a simulator brings its own: what shares only a lock implements the first
+/// two methods.
+///
+/// ```
+/// use evcore::GroupMember;
+///
+/// #[derive(Debug)]
+/// struct AlwaysMine;
+///
+/// impl GroupMember for AlwaysMine {
+///     fn try_lock(&self) -> bool {
+///         true
+///     }
+///     fn unlock(&self) {}
+/// }
+///
+/// let member: Box<dyn GroupMember> = Box::new(AlwaysMine);
+/// assert!(member.try_lock() && !member.in_group());
+/// ```
+pub trait GroupMember: fmt::Debug + Send {
+    /// Gets the accept lock if no other worker owns it, without waiting, and returns whether this
+    /// worker owns it now.
+    #[must_use = "it returns whether the lock is held"]
+    fn try_lock(&self) -> bool;
+
+    /// Releases the accept lock if this worker owns it.
+    fn unlock(&self);
+
+    /// Whether this worker sees the others. If not, the loop calls no method below.
+    #[must_use]
+    fn in_group(&self) -> bool {
+        false
+    }
+
+    /// Whether another worker has notified this one since its last [`sync`](Self::sync). The loop
+    /// calls it in each turn.
+    #[must_use]
+    fn is_notified(&self) -> bool {
+        false
+    }
+
+    /// Publishes the load of this worker, answers a notification, and looks at the others.
+    #[must_use]
+    fn sync(&self, load: Load) -> GroupView {
+        let _ = load;
+        GroupView::alone()
+    }
+
+    /// Makes this worker the leader. Its listeners are registered now.
+    fn lead(&self) {}
+
+    /// Leaves the group without a leader if this worker leads. Its listeners are still registered.
+    fn step_down(&self) {}
+
+    /// Wakes another worker, so that it looks at the group and listens.
+    fn notify(&self, peer: WorkerId) {
+        let _ = peer;
+    }
+
+    /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
+    /// wait by other means. The loop asks once, when it is built.
+    #[must_use]
+    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+        None
+    }
+
+    /// Clears what the poller watches, before the next [`sync`](Self::sync).
+    fn clear_notifier(&self) {}
+}
+
+impl GroupMember for MutexHandle {
+    fn try_lock(&self) -> bool {
+        self.try_lock()
+    }
+
+    fn unlock(&self) {
+        self.unlock();
+    }
+}
+
+impl GroupMember for Member {
+    fn try_lock(&self) -> bool {
+        self.try_lock()
+    }
+
+    fn unlock(&self) {
+        self.unlock();
+    }
+
+    fn in_group(&self) -> bool {
+        self.in_group()
+    }
+
+    fn is_notified(&self) -> bool {
+        self.is_notified()
+    }
+
+    fn sync(&self, load: Load) -> GroupView {
+        self.sync(load)
+    }
+
+    fn lead(&self) {
+        self.lead();
+    }
+
+    fn step_down(&self) {
+        self.step_down();
+    }
+
+    fn notify(&self, peer: WorkerId) {
+        self.notify(peer);
+    }
+
+    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+        self.notify_fd()
+            .map(|fd| Box::new(fd) as Box<dyn Pollable + '_>)
+    }
+
+    fn clear_notifier(&self) {
+        self.clear_notifier();
+    }
+}
+
+/// How one worker coordinates with the others.
+#[derive(Debug)]
+pub(crate) struct Coordination {
+    balancer: Balancer,
+    member: Option<Box<dyn GroupMember>>,
+    in_group: bool,
+    // Invariant: only from a plan to the end of that turn's accepts.
+    holds_lock: bool,
+    /// Connections accepted since the last plan.
+    accepted: u32,
+    /// A notification was answered since the last plan, and no plan has followed it yet.
+    was_notified: bool,
+    /// The policy has delays, and so depends on the time.
+    has_delay: bool,
+}
+
+impl Coordination {
+    /// Begins to watch for notifications. It is an error if the policy needs a lock or a group and
+    /// the worker has none.
+    pub(crate) fn new(
+        policy: Policy,
+        member: Option<Box<dyn GroupMember>>,
+        poller: &mut Poller,
+    ) -> Result<Self> {
+        let in_group = member.as_ref().is_some_and(|member| member.in_group());
+        let is_missing = match policy {
+            Policy::Mutex { .. } => member.is_none(),
+            Policy::LeastLoaded { .. } => !in_group,
+            _ => false,
+        };
+        if is_missing {
+            return Err(Error::NoGroup { policy });
+        }
+        let group = member.as_ref().filter(|_| in_group);
+        if let Some(notifier) = group.and_then(|member| member.notifier()) {
+            poller.add(&*notifier, NOTIFY_KEY, Interest::READ, Mode::Level)?;
+        }
+        Ok(Self {
+            balancer: Balancer::new(policy),
+            member,
+            in_group,
+            holds_lock: false,
+            accepted: 0,
+            was_notified: false,
+            has_delay: policy.delay().is_some(),
+        })
+    }
+
+    /// The balancer's plan for this turn. The lock may be held from here on.
+    pub(crate) fn plan(
+        &mut self,
+        now: Duration,
+        load: Load,
+        may_have_left_clients: bool,
+        exclusive: bool,
+    ) -> Plan {
+        let notified = mem::take(&mut self.was_notified)
+            || self.group().is_some_and(|member| member.is_notified());
+        let member = self.member.as_deref();
+        let inputs = Inputs {
+            load,
+            accepted: mem::take(&mut self.accepted),
+            may_have_left_clients,
+            notified,
+            exclusive,
+            in_group: self.in_group,
+            ..Inputs::at(now)
+        };
+        let plan = self.balancer.plan(
+            &inputs,
+            || member.is_some_and(|member| member.try_lock()),
+            || member.map_or(GroupView::alone(), |member| member.sync(load)),
+        );
+        self.holds_lock = plan.holds_lock;
+        plan
+    }
+
+    /// Leaves the group without a leader if this worker leads, before its listeners are taken out.
+    pub(crate) fn step_down(&mut self) {
+        if let Some(member) = self.group() {
+            member.step_down();
+        }
+    }
+
+    /// Tells the group what has become of the plan, once the listeners are as planned.
+    #[inline]
+    pub(crate) fn publish(&mut self, plan: &Plan, stats: &mut Stats) {
+        let Some(member) = self.group() else {
+            return;
+        };
+        if plan.leadership == Leadership::Acquire {
+            member.lead();
+        }
+        if let Some(peer) = plan.notify {
+            member.notify(peer);
+            stats.notifications += 1;
+        }
+    }
+
+    /// Publishes that this worker has no free place, and returns what it sees of the others. The
+    /// next plan follows a notification that this has answered. A worker whose policy does not look
+    /// at the group sees none, because the others publish nothing either.
+    pub(crate) fn mark_full(&mut self) -> GroupView {
+        let view = match self.group() {
+            Some(member) => member.sync(NO_PLACE),
+            None => GroupView::alone(),
+        };
+        self.was_notified |= view.notified;
+        view
+    }
+
+    /// Notifies another worker in place of this one, if there is any.
+    pub(crate) fn notify(&mut self, peer: Option<Peer>, stats: &mut Stats) {
+        let (Some(member), Some(peer)) = (self.group(), peer) else {
+            return;
+        };
+        member.notify(peer.id);
+        stats.notifications += 1;
+        // That follows the notification that this worker has answered, if any.
+        self.was_notified = false;
+    }
+
+    /// Whether the policy depends on the time.
+    pub(crate) fn has_delay(&self) -> bool {
+        self.has_delay
+    }
+
+    /// Another worker has notified this one, and the next plan answers that. Returns false if there
+    /// is no group.
+    pub(crate) fn on_notified(&mut self) -> bool {
+        self.group().map(GroupMember::clear_notifier).is_some()
+    }
+
+    /// Counts a client that was accepted.
+    pub(crate) fn accepted(&mut self) {
+        self.accepted += 1;
+    }
+
+    /// Whether the accept lock is held.
+    pub(crate) fn holds_lock(&self) -> bool {
+        self.holds_lock
+    }
+
+    /// Releases the accept lock, if this turn holds it.
+    pub(crate) fn release_lock(&mut self) {
+        if !mem::take(&mut self.holds_lock) {
+            return;
+        }
+        if let Some(member) = &self.member {
+            member.unlock();
+        }
+    }
+
+    /// The member, if it sees others.
+    fn group(&self) -> Option<&dyn GroupMember> {
+        self.member.as_deref().filter(|_| self.in_group)
+    }
+}
+
+/// The load of a worker that no client can go to.
+const NO_PLACE: Load = Load {
+    active: 0,
+    capacity: 0,
+};

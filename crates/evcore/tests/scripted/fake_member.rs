@@ -1,0 +1,183 @@
+//! A group member that shows what the test says, and a record of what the loop does with it.
+
+use std::{
+    fs::File,
+    mem,
+    os::fd::{AsRawFd, RawFd},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use evcore::{
+    GroupMember,
+    balancer::{GroupView, Leader, Load, Peer, WorkerId},
+    poller::Pollable,
+};
+
+use crate::script::{Did, Script};
+
+/// A member that sees what the test says.
+#[derive(Clone, Debug)]
+pub(crate) struct FakeMember(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    is_notified: bool,
+    view: GroupView,
+    calls: Vec<Call>,
+    /// Where calls are recorded too.
+    script: Option<Script>,
+    /// What has the lock of the group. Without one the lock is not tried.
+    lock: Option<Script>,
+    /// Any descriptor will do, because only the script looks at it.
+    notifier: File,
+}
+
+/// What the loop has done with its member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Call {
+    Lead,
+    StepDown,
+    Notify(WorkerId),
+    ClearNotifier,
+}
+
+/// The other worker that a [shown](FakeMember::show) load is of.
+pub(crate) fn other() -> WorkerId {
+    WorkerId::from_slot(7)
+}
+
+impl FakeMember {
+    /// A member of a group in which no other has a free place.
+    pub(crate) fn new() -> Self {
+        let view = GroupView {
+            alone: false,
+            ..GroupView::alone()
+        };
+        Self(Arc::new(Mutex::new(State {
+            is_notified: false,
+            view,
+            calls: Vec::new(),
+            script: None,
+            lock: None,
+            notifier: File::open("/dev/null").unwrap(),
+        })))
+    }
+
+    /// The same member, with the lock of this script.
+    pub(crate) fn with_lock(self, script: &Script) -> Self {
+        self.state().lock = Some(script.clone());
+        self
+    }
+
+    /// From here on the loop sees this leader, and the [other](other) worker with this load.
+    pub(crate) fn show(&self, leader: Leader, least: Option<u32>) {
+        let least_loaded = least.map(|active| Peer {
+            id: other(),
+            active,
+        });
+        self.state().view = GroupView {
+            leader,
+            least_loaded,
+            notified: false,
+            alone: false,
+        };
+    }
+
+    /// From here on all other workers have left.
+    pub(crate) fn show_alone(&self, leader: Leader) {
+        self.state().view = GroupView {
+            leader,
+            ..GroupView::alone()
+        };
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        mem::take(&mut self.state().calls)
+    }
+
+    /// From here on calls are on the script's record as well.
+    pub(crate) fn record_in(&self, script: &Script) {
+        self.state().script = Some(script.clone());
+    }
+
+    pub(crate) fn set_notified(&self, is_notified: bool) {
+        self.state().is_notified = is_notified;
+    }
+
+    /// What a notification makes readable.
+    pub(crate) fn notifier_fd(&self) -> RawFd {
+        self.state().notifier.as_raw_fd()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test goes on after a panic")
+    }
+
+    fn lock(&self) -> Script {
+        let state = self.state();
+        state.lock.clone().expect("the loop uses no lock here")
+    }
+
+    fn record(&self, call: Call) {
+        let mut state = self.state();
+        state.calls.push(call);
+        if let Some(script) = &state.script {
+            script.note(Did::Member(call));
+        }
+    }
+}
+
+impl GroupMember for FakeMember {
+    fn try_lock(&self) -> bool {
+        self.lock().try_lock()
+    }
+
+    fn unlock(&self) {
+        self.lock().unlock();
+    }
+
+    fn in_group(&self) -> bool {
+        true
+    }
+
+    fn is_notified(&self) -> bool {
+        self.state().is_notified
+    }
+
+    fn sync(&self, _load: Load) -> GroupView {
+        let mut state = self.state();
+        GroupView {
+            notified: mem::take(&mut state.is_notified),
+            ..state.view
+        }
+    }
+
+    fn lead(&self) {
+        self.record(Call::Lead);
+    }
+
+    fn step_down(&self) {
+        self.record(Call::StepDown);
+    }
+
+    fn notify(&self, peer: WorkerId) {
+        self.record(Call::Notify(peer));
+    }
+
+    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+        Some(Box::new(Number(self.notifier_fd())))
+    }
+
+    fn clear_notifier(&self) {
+        self.record(Call::ClearNotifier);
+    }
+}
+
+/// A descriptor that only the script looks at.
+struct Number(RawFd);
+
+impl Pollable for Number {
+    fn raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
