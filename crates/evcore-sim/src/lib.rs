@@ -12,9 +12,8 @@
 //!    simulated clock and poller in place; [`Process::listen`] is its listener. A server whose own
 //!    loop calls [`EventLoop::wait`](evcore::EventLoop::wait) runs as it is: its waits let
 //!    simulated time pass, and [`World::set_end`] ends it. One that has several workers, or that is
-//!    to be stopped and killed, implements [`App`] and runs under [`Workers`], with a [`SimMutex`]
-//!    for an accept lock or [`SimPeers`] for
-//!    [`LeastLoaded`](evcore::balancer::Policy::LeastLoaded).
+//!    to be stopped and killed, implements [`App`] and runs under [`Workers`], with a [`SimGroup`]
+//!    for what the workers share.
 //! 4. **Send clients.** By hand, between two waits ([`World::connect`]); by a [`Script`]; or, for
 //!    those that never end or that decide as they go, a [`Client`] of your own.
 //! 5. **Say what must hold**, while it runs and in the end: every client has its answer or has lost
@@ -38,9 +37,8 @@ mod faults;
 mod process;
 
 mod backend;
+mod group;
 mod listener;
-mod lock;
-mod peers;
 mod stream;
 
 mod client;
@@ -54,9 +52,9 @@ mod check;
 mod agenda;
 mod descriptors;
 mod net;
+mod notifier;
 mod poll;
 mod rng;
-mod seats;
 mod state;
 mod trace;
 
@@ -66,9 +64,8 @@ pub use check::{SEED_VARIABLE, SEEDS_VARIABLE, check};
 pub use client::{Client, News, Visit};
 pub use conditions::Conditions;
 pub use faults::{Fault, Faults};
+pub use group::{SimGroup, SimMember};
 pub use listener::SimListener;
-pub use lock::{SimLock, SimMutex};
-pub use peers::{SimPeers, SimSeat};
 pub use process::{Process, SimClock};
 pub use rng::Rng;
 pub use script::{Ending, Script, Scripted};

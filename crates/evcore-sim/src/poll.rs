@@ -19,7 +19,7 @@ use evcore::{
 
 use crate::{
     net::{EndId, ListenerId},
-    seats::SeatId,
+    notifier::NotifierId,
 };
 
 /// A watch, by its poller and its id there.
@@ -34,7 +34,7 @@ pub(crate) struct WatchId {
 pub(crate) enum Object {
     End(EndId),
     Listener(ListenerId),
-    Bell(SeatId),
+    Notifier(NotifierId),
 }
 
 /// One registration.

@@ -36,10 +36,10 @@ pub(crate) enum What {
     Die,
     Reap,
     Client,
-    Sit,
-    Take,
-    Resign,
-    Call,
+    Join,
+    Lead,
+    StepDown,
+    Notify,
     Exit,
 }
 

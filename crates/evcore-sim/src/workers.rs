@@ -112,8 +112,8 @@ impl<A: App> Workers<A> {
     }
 
     /// Calls this when the parent has noticed that a worker is dead, with its index: after the
-    /// locks that it held are free and its seat is, and before its successor begins. The place to
-    /// reset its line of a [`Board`](evcore::balancer::Board).
+    /// what it held of a [`SimGroup`](crate::SimGroup) is released, and before its successor begins.
+    /// The place to release its line of a [`Scoreboard`](evcore::balancer::Scoreboard).
     pub fn on_death(&mut self, call: impl FnMut(usize) + 'static) {
         self.on_death = Box::new(call);
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    Client, Conditions, Fault, Faults, Process, Rng, Script, Scripted, SimMutex, SimPeers,
-    SimStream, rng::whole_ns, state::State, trace::What,
+    Client, Conditions, Fault, Faults, Process, Rng, Script, Scripted, SimGroup, SimStream,
+    rng::whole_ns, state::State, trace::What,
 };
 
 /// A simulated machine and its network, all of it from one seed.
@@ -117,16 +117,14 @@ impl World {
         Process::new(self.clone(), id)
     }
 
-    /// An accept lock that processes of this world share.
+    /// What this many workers of one server share, of which each has a slot.
+    ///
+    /// # Panics
+    ///
+    /// If there is no worker.
     #[must_use]
-    pub fn mutex(&self) -> SimMutex {
-        SimMutex::new(self.clone())
-    }
-
-    /// Seats for so many workers, who share what [`SimPeers`] says.
-    #[must_use]
-    pub fn peers(&self, seats: usize) -> SimPeers {
-        SimPeers::new(self.clone(), seats)
+    pub fn group(&self, workers: usize) -> SimGroup {
+        SimGroup::new(self.clone(), workers)
     }
 
     /// A client that does as its script says, from now on.

@@ -4,8 +4,8 @@
 //! state in hand (as a [`Visit`]); the application never does, and so may use every handle.
 
 mod calls;
+mod group;
 mod knocking;
-mod peering;
 mod processes;
 mod traffic;
 mod waits;
@@ -23,10 +23,11 @@ use evcore::{Ready, clock::Reading};
 use crate::{
     Chance, Conditions, Fault, Faults, Rng,
     agenda::{Agenda, Happening, Segment},
+    group::Part,
     net::{EndId, Family, Net},
+    notifier::Group,
     poll::{Instance, Object},
     rng::whole_ns,
-    seats::Seats,
     trace::{Trace, What},
 };
 
@@ -49,10 +50,10 @@ pub(crate) struct State {
     pub(crate) clients: Vec<ClientSlot>,
     /// Clients that have left.
     pub(crate) vacant_clients: Vec<u32>,
-    /// The owners of the accept locks.
-    pub(crate) locks: Vec<Option<u32>>,
     /// What the workers of each server share.
-    pub(crate) seats: Vec<Seats>,
+    pub(crate) groups: Vec<Group>,
+    /// What dead processes would have dropped.
+    dead_parts: Vec<Part>,
     /// Somebody who slept was woken, by what has just happened.
     roused: bool,
     /// Raised by every waker, from anywhere: one of the pollers may have been woken.
@@ -79,8 +80,8 @@ impl State {
             processes: Vec::new(),
             clients: Vec::new(),
             vacant_clients: Vec::new(),
-            locks: Vec::new(),
-            seats: Vec::new(),
+            groups: Vec::new(),
+            dead_parts: Vec::new(),
             roused: false,
             woken: Arc::default(),
             end_ns: u64::MAX,
@@ -191,13 +192,13 @@ impl State {
     }
 
     /// Who holds what: the answer to a poller.
-    pub(crate) fn holds(net: &Net, seats: &[Seats], object: Object) -> Ready {
+    pub(crate) fn holds(net: &Net, groups: &[Group], object: Object) -> Ready {
         match object {
             Object::End(id) => net.end(id).ready(net.end(id.other())),
             Object::Listener(id) if net.listening.socket(id).queue.is_empty() => Ready::NONE,
             Object::Listener(_) => Ready::READABLE,
-            Object::Bell(id) if seats[id.server as usize].bell(id.index).rings => Ready::READABLE,
-            Object::Bell(_) => Ready::NONE,
+            Object::Notifier(id) if Self::is_notified(groups, id) => Ready::READABLE,
+            Object::Notifier(_) => Ready::NONE,
         }
     }
 

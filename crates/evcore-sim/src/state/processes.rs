@@ -1,5 +1,7 @@
 //! Processes: what they hold, and what becomes of it when they are gone.
 
+use evcore::balancer::WorkerId;
+
 use super::State;
 use crate::{
     agenda::Happening, descriptors::Descriptors, net::EndId, poll::Object, rng::whole_ns,
@@ -10,6 +12,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) descriptors: Descriptors,
+    /// The groups that it has a part in, and which worker it is there.
+    pub(crate) memberships: Vec<(u32, WorkerId)>,
     /// Its pollers, by their places.
     pub(crate) pollers: Vec<u32>,
     /// It was killed or has exited: nothing that its remains say is heard any more.
@@ -49,7 +53,7 @@ impl State {
                 self.forget_watches_of(process, fd);
                 self.leave_listener(id);
             }
-            Object::Bell(_) => self.forget_watches_of(process, fd),
+            Object::Notifier(_) => self.forget_watches_of(process, fd),
         }
     }
 
@@ -93,8 +97,8 @@ impl State {
         }
     }
 
-    /// Kills a process: the kernel closes what it had. A lock that it held stays taken until
-    /// somebody notices, and so does its seat.
+    /// Kills a process: the kernel closes what it had. It keeps the lock and its place in the group
+    /// until the parent notices.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(What::Die, u64::from(process), 0);
         self.close_all(process);
@@ -107,7 +111,7 @@ impl State {
     pub(crate) fn exit(&mut self, process: u32) {
         self.note(What::Exit, u64::from(process), 0);
         self.close_all(process);
-        self.release_shared(process);
+        self.release_dead(process);
     }
 
     fn close_all(&mut self, process: u32) {
@@ -118,35 +122,10 @@ impl State {
         self.set_sleeping(process, false);
     }
 
-    /// The parent notices a death: it frees the locks and clears the seat.
+    /// The parent notices a death, and releases what the process held.
     pub(crate) fn reap(&mut self, process: u32) {
         self.note(What::Reap, u64::from(process), 0);
-        self.release_shared(process);
+        self.release_dead(process);
         self.processes[process as usize].is_reaped = true;
-    }
-
-    fn release_shared(&mut self, process: u32) {
-        for owner in &mut self.locks {
-            if *owner == Some(process) {
-                *owner = None;
-            }
-        }
-        self.bury(process);
-    }
-
-    /// Tries to take a lock for a process.
-    pub(crate) fn try_lock(&mut self, lock: usize, process: u32) -> bool {
-        let owner = *self.locks[lock].get_or_insert(process);
-        let is_mine = owner == process;
-        self.note(What::Lock, u64::from(process), u64::from(is_mine));
-        is_mine
-    }
-
-    /// Gives a lock back that a process has, if it lives.
-    pub(crate) fn unlock(&mut self, lock: usize, process: u32) {
-        if self.locks[lock] == Some(process) && self.is_alive(process) {
-            self.locks[lock] = None;
-            self.note(What::Unlock, u64::from(process), 0);
-        }
     }
 }

@@ -70,10 +70,7 @@ impl State {
         match object {
             Object::End(id) => &mut self.net.end_mut(id).watches,
             Object::Listener(id) => &mut self.net.listening.socket_mut(id).watches,
-            Object::Bell(id) => {
-                let seats = &mut self.seats[id.server as usize];
-                &mut seats.bell_mut(id.index).watches
-            }
+            Object::Notifier(id) => self.groups[id.group as usize].watches_mut(id.slot),
         }
     }
 
@@ -112,9 +109,9 @@ impl State {
 
     /// Whether a wait would end at once.
     pub(crate) fn would_report(&mut self, poller: u32) -> bool {
-        let (net, seats) = (&self.net, &self.seats);
+        let (net, groups) = (&self.net, &self.groups);
         let instance = &mut self.pollers[poller as usize];
-        instance.is_woken() || instance.would_report(|object| Self::holds(net, seats, object))
+        instance.is_woken() || instance.would_report(|object| Self::holds(net, groups, object))
     }
 
     /// One wait of a loop that waits alone: lets time pass until there is something to report.
@@ -150,10 +147,10 @@ impl State {
             return Err(Error::Interrupted);
         }
         self.trouble_readiness(poller);
-        let (net, seats) = (&self.net, &self.seats);
+        let (net, groups) = (&self.net, &self.groups);
         let instance = &mut self.pollers[poller as usize];
         let before = events.len();
-        instance.collect(events, |object| Self::holds(net, seats, object));
+        instance.collect(events, |object| Self::holds(net, groups, object));
         let now_ns = self.agenda.now_ns();
         let after = events.iter().skip(before);
         let count = events.len() - before;

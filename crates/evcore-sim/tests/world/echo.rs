@@ -3,8 +3,11 @@
 
 use std::{cell::RefCell, io::ErrorKind, net::SocketAddr, rc::Rc, time::Duration};
 
-use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer, Token, balancer::Policy};
-use evcore_sim::{App, Process, SimListener, SimMutex, SimStream};
+use evcore::{
+    Connections, EventLoop, Interest, Mode, Step, Timer, Token,
+    balancer::{Policy, WorkerId},
+};
+use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
@@ -43,15 +46,16 @@ impl Echo {
         Self::on(builder, counts)
     }
 
-    /// One of several, who share an accept lock.
+    /// One of several workers that share an accept lock.
     pub(crate) fn with_lock(
         process: &Process,
-        mutex: &SimMutex,
+        index: usize,
+        group: &SimGroup,
         counts: &Rc<RefCell<Counts>>,
     ) -> Self {
         let builder = process.builder().listener(process.listen(address()));
-        let builder = builder.policy(Policy::mutex()).lock(mutex.lock(process));
-        Self::on(builder, counts)
+        let lock = group.lock_handle(process, WorkerId::from_slot(index));
+        Self::on(builder.policy(Policy::mutex()).group(lock), counts)
     }
 
     pub(crate) fn on(builder: evcore::Builder<SimListener>, counts: &Rc<RefCell<Counts>>) -> Self {

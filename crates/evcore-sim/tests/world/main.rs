@@ -4,7 +4,7 @@
 mod clients;
 mod echo;
 mod faults;
-mod peers;
+mod group;
 mod repeating;
 mod waits;
 mod workers;

@@ -18,9 +18,9 @@ fn run(seed: u64, records: bool) -> (u64, Vec<String>) {
         world.record();
     }
     world.set_faults(Faults::all());
-    let (counts, mutex) = (Rc::<std::cell::RefCell<Counts>>::default(), world.mutex());
-    let mut workers = Workers::new(&world, 3, move |process, _| {
-        Echo::with_lock(process, &mutex, &counts)
+    let (counts, group) = (Rc::<std::cell::RefCell<Counts>>::default(), world.group(3));
+    let mut workers = Workers::new(&world, 3, move |process, index| {
+        Echo::with_lock(process, index, &group, &counts)
     });
     let mut rng = world.rng();
     for number in 0..40 {

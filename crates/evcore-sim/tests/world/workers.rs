@@ -6,7 +6,7 @@ use evcore::{
     Interest, Mode,
     poller::{Events, Poller},
 };
-use evcore_sim::{Conditions, Ending, Process, Script, Workers, World};
+use evcore_sim::{Conditions, Ending, Process, Script, SimGroup, Workers, World};
 
 use crate::echo::{Counts, Echo, address};
 
@@ -16,28 +16,24 @@ fn ask() -> Script {
     Script::new().send("hello").hear(5)
 }
 
-/// Workers who share an accept lock, and the lock.
-fn with_lock(
-    world: &World,
-    count: usize,
-) -> (Workers<Echo>, evcore_sim::SimMutex, Rc<RefCell<Counts>>) {
-    let (counts, mutex) = (Rc::<RefCell<Counts>>::default(), world.mutex());
-    let (shared, shared_mutex) = (Rc::clone(&counts), mutex.clone());
-    let begin = move |process: &Process, _| Echo::with_lock(process, &shared_mutex, &shared);
-    (Workers::new(world, count, begin), mutex, counts)
+/// Workers that share an accept lock, and what has the lock.
+fn with_lock(world: &World, count: usize) -> (Workers<Echo>, SimGroup, Rc<RefCell<Counts>>) {
+    let (counts, group) = (Rc::<RefCell<Counts>>::default(), world.group(count));
+    let (shared, its_group) = (Rc::clone(&counts), group.clone());
+    let begin =
+        move |process: &Process, index| Echo::with_lock(process, index, &its_group, &shared);
+    (Workers::new(world, count, begin), group, counts)
 }
 
 #[test]
 fn the_holder_of_the_lock_keeps_it_while_it_waits() {
     let world = World::new(7);
-    let (mut workers, mutex, _) = with_lock(&world, 3);
+    let (mut workers, group, _) = with_lock(&world, 3);
     workers.run_for(MS * 100);
-    let holder = mutex.owner().expect("somebody waits with it");
+    let holder = group.lock_owner().expect("a worker waits with it");
     let listening = workers.apps().filter(|(_, app)| app.ev.is_listening());
-    let processes: Vec<_> = listening
-        .map(|(index, _)| workers.process(index).id())
-        .collect();
-    assert_eq!(processes, [holder]);
+    let listening: Vec<_> = listening.map(|(index, _)| index).collect();
+    assert_eq!(listening, [holder.slot()]);
 }
 
 #[test]
@@ -47,25 +43,25 @@ fn a_lock_of_a_dead_worker_is_free_once_the_parent_has_noticed() {
         reap: MS * 50..=MS * 50,
         ..Conditions::default()
     });
-    let (mut workers, mutex, counts) = with_lock(&world, 2);
+    let (mut workers, group, counts) = with_lock(&world, 2);
     let deaths = Rc::<RefCell<Vec<usize>>>::default();
     let told = Rc::clone(&deaths);
     workers.on_death(move |index| told.borrow_mut().push(index));
     workers.run_for(MS * 10);
-    let holder = mutex.owner().expect("somebody waits with it");
-    let index = (0..2)
-        .find(|index| workers.process(*index).id() == holder)
-        .unwrap();
+    let holder = group.lock_owner().expect("a worker waits with it");
+    let index = holder.slot();
+    let process = workers.process(index).id();
 
     workers.kill(index);
     assert!(workers.app(index).is_none());
     workers.run_for(MS * 49);
-    assert_eq!(mutex.owner(), Some(holder), "nobody has noticed yet");
+    assert_eq!(group.lock_owner(), Some(holder), "nobody has noticed yet");
     workers.run_for(MS * 2);
-    assert_ne!(mutex.owner(), Some(holder));
+    let holder = group.lock_owner().expect("a living worker has it").slot();
+    assert!(workers.app(holder).is_some_and(|app| app.ev.is_listening()));
     assert_eq!(*deaths.borrow(), [index]);
     assert_eq!(counts.borrow().begun, 3);
-    assert_ne!(workers.process(index).id(), holder);
+    assert_ne!(workers.process(index).id(), process);
 
     let client = world.client(address(), ask());
     assert!(workers.run_until(MS * 1_000, |_| client.is_done()));
@@ -90,7 +86,7 @@ fn the_clients_of_a_dead_worker_hear_of_it_from_the_kernel() {
 #[test]
 fn whom_a_worker_leaves_behind_at_its_end_hears_of_it_from_the_kernel() {
     let world = World::new(7);
-    let (mut workers, mutex, counts) = with_lock(&world, 1);
+    let (mut workers, group, counts) = with_lock(&world, 1);
     let quiet = world.client(address(), ask().hear(1));
     workers.run_for(MS * 10);
     workers.app_mut(0).unwrap().ev.shutdown(MS * 100);
@@ -100,19 +96,19 @@ fn whom_a_worker_leaves_behind_at_its_end_hears_of_it_from_the_kernel() {
     workers.run_for(MS * 100);
     assert_eq!(quiet.ending(), Some(Ending::CutShort));
     assert!(workers.are_done() && workers.app(0).is_some());
-    assert_eq!((mutex.owner(), counts.borrow().begun), (None, 1));
+    assert_eq!((group.lock_owner(), counts.borrow().begun), (None, 1));
 }
 
 #[test]
 fn a_stopped_worker_does_nothing_and_loses_nothing() {
     let world = World::new(7);
-    let (mut workers, mutex, _) = with_lock(&world, 1);
+    let (mut workers, group, _) = with_lock(&world, 1);
     workers.run_for(MS * 10);
     workers.stop(0, MS * 300);
-    let holder = mutex.owner();
+    let holder = group.lock_owner();
     let client = world.client(address(), ask());
     assert!(!workers.run_until(MS * 290, |_| client.is_done()));
-    assert_eq!(mutex.owner(), holder, "it has it still");
+    assert_eq!(group.lock_owner(), holder, "it has it still");
     assert!(workers.run_until(MS * 20, |_| client.is_done()));
     assert_eq!(client.ending(), Some(Ending::Done));
 }

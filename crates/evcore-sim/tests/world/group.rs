@@ -1,24 +1,27 @@
-//! Workers who share a load: that somebody always listens, and that all get the same.
+//! Workers in a group: one of them always listens, and all of them get the same load.
 
 use std::time::Duration;
 
-use evcore::{Connections, EventLoop, Interest, Mode, Step, balancer::Policy};
+use evcore::{
+    Connections, EventLoop, GroupMember, Interest, Mode, Step,
+    balancer::{Leader, Load, Policy, WorkerId},
+};
 use evcore_sim::{
-    App, Conditions, Ending, Process, Script, SimListener, SimPeers, SimStream, Workers, World,
+    App, Conditions, Ending, Process, Script, SimGroup, SimListener, SimStream, Workers, World,
 };
 
 use crate::echo::address;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Takes who comes, says a word and keeps the connection.
+/// Accepts each client, sends a word and keeps the connection.
 struct Host {
     ev: EventLoop<SimListener>,
     guests: Connections<SimStream>,
 }
 
 impl Host {
-    fn new(process: &Process, peers: &SimPeers) -> Self {
+    fn new(process: &Process, index: usize, group: &SimGroup) -> Self {
         let policy = Policy::LeastLoaded {
             slack: Policy::DEFAULT_SLACK,
             delay: Policy::DEFAULT_DELAY,
@@ -28,7 +31,7 @@ impl Host {
             .listener(process.listen(address()))
             .connections(2_000)
             .policy(policy)
-            .seat(peers.seat(process).expect("a seat for each worker"));
+            .group(group.join(process, WorkerId::from_slot(index)));
         Self {
             ev: builder.build().expect("a loop"),
             guests: Connections::new(),
@@ -51,32 +54,41 @@ impl App for Host {
     }
 }
 
-fn hosts(world: &World, count: usize) -> (Workers<Host>, SimPeers) {
-    let peers = world.peers(count);
-    let shared = peers.clone();
-    let begin = move |process: &Process, _| Host::new(process, &shared);
-    (Workers::new(world, count, begin), peers)
+/// Workers in a group that has one slot more.
+fn hosts(world: &World, count: usize) -> (Workers<Host>, SimGroup) {
+    let group = world.group(count + 1);
+    let shared = group.clone();
+    let begin = move |process: &Process, index| Host::new(process, index, &shared);
+    (Workers::new(world, count, begin), group)
 }
 
 #[test]
-fn a_seat_is_free_again_once_the_parent_has_noticed_the_death() {
+fn a_dead_member_leads_until_the_parent_has_noticed_its_death() {
     let world = World::new(7);
     world.set_conditions(Conditions {
         reap: MS * 50..=MS * 50,
         ..Conditions::default()
     });
-    let (mut workers, peers) = hosts(&world, 1);
+    let (mut workers, group) = hosts(&world, 1);
+    let observer = group.join(&world.process(), WorkerId::from_slot(1));
+    let leader = || observer.sync(Load::default()).leader;
     workers.run_for(MS);
-    assert!(peers.has_keeper());
+    assert_eq!(leader(), Leader::Other);
     workers.kill(0);
     workers.run_for(MS * 49);
-    assert!(peers.has_keeper() && peers.seat(&world.process()).is_none());
+    assert_eq!(leader(), Leader::Other, "no worker has noticed");
+    world.record();
     workers.run_for(MS * 2);
     assert!(workers.app(0).is_some_and(|app| app.ev.is_listening()));
+    // The death is noticed first. Then the replacement joins in the same slot, and leads.
+    let lines = world.lines();
+    let at = |word: &str| lines.iter().position(|line| line.contains(word));
+    assert!(at("Reap").is_some() && at("Reap") < at("Join") && at("Join") < at("Lead"));
+    assert_eq!(leader(), Leader::Other);
 }
 
 #[test]
-fn when_whoever_listened_has_died_another_is_called() {
+fn when_all_that_listened_have_died_another_is_notified() {
     let world = World::new(7);
     let (mut workers, _) = hosts(&world, 4);
     for _ in 0..100 {
@@ -91,7 +103,7 @@ fn when_whoever_listened_has_died_another_is_called() {
         workers.kill(index);
     }
     let client = world.client(address(), Script::new().hear("welcome".len()));
-    // Far less than the delay: nobody has to look by himself.
+    // Far less than the delay: no worker has to probe.
     assert!(workers.run_until(MS * 50, |_| client.is_done()));
     assert_eq!(client.ending(), Some(Ending::Done));
 }

@@ -1,0 +1,80 @@
+//! What wakes a simulated member of a group, and what the kernel keeps of it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use evcore::balancer::{Notify, WorkerGroup};
+
+use crate::poll::WatchId;
+
+/// A notifier, by its group and the slot of its member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotifierId {
+    pub(crate) group: u32,
+    pub(crate) slot: usize,
+}
+
+/// The group of one server's workers, with what is watched of it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) shared: WorkerGroup<Notifier>,
+    notifiers: Vec<Watched>,
+}
+
+/// A notifier, and the pollers that watch it. It outlives the workers, because the parent has it.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    notifier: Notifier,
+    pub(crate) watches: Vec<WatchId>,
+}
+
+/// It only notes that a worker was notified. The world wakes that worker after the call that did so.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notifier(Arc<Signal>);
+
+#[derive(Debug, Default)]
+struct Signal {
+    /// It is readable.
+    is_set: AtomicBool,
+    /// It was set, and the world has not woken the pollers yet.
+    is_new: AtomicBool,
+}
+
+impl Notify for Notifier {
+    fn notify(&self) {
+        self.0.is_set.store(true, Relaxed);
+        self.0.is_new.store(true, Relaxed);
+    }
+
+    fn clear(&self) {
+        self.0.is_set.store(false, Relaxed);
+    }
+}
+
+impl Group {
+    pub(crate) fn new(workers: usize) -> Self {
+        let notifiers: Vec<_> = (0..workers).map(|_| Watched::default()).collect();
+        let shared = notifiers.iter().map(|it| it.notifier.clone()).collect();
+        Self {
+            shared: WorkerGroup::with_notifiers(shared).expect("there is memory for a group"),
+            notifiers,
+        }
+    }
+
+    pub(crate) fn is_set(&self, slot: usize) -> bool {
+        self.notifiers[slot].notifier.0.is_set.load(Relaxed)
+    }
+
+    pub(crate) fn watches_mut(&mut self, slot: usize) -> &mut Vec<WatchId> {
+        &mut self.notifiers[slot].watches
+    }
+
+    /// The slots that were notified since this was called last, with the pollers that watch them.
+    pub(crate) fn take_new(&self) -> Vec<(usize, Vec<WatchId>)> {
+        let notifiers = self.notifiers.iter().enumerate();
+        let new = notifiers.filter(|(_, it)| it.notifier.0.is_new.swap(false, Relaxed));
+        new.map(|(slot, it)| (slot, it.watches.clone())).collect()
+    }
+}
