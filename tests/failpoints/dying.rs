@@ -1,18 +1,18 @@
-//! The lock, the seat and the listener of a worker, with points at which it may die.
+//! What a worker has of its group, and its listener, with points at which it may die.
 
 use std::os::fd::RawFd;
 
 use evcore::{
-    Listen, Listener, Stream,
+    GroupMember, Listen, Listener, Stream,
     accept::{Accept, Error},
-    balancer::{Load, Lock, MutexHandle, PeerSeat, Seat, View},
+    balancer::{GroupView, Load, WorkerId},
     poller::Pollable,
 };
 
 use crate::points::Points;
 
-/// Something of a worker's that others have to do with, and the points beside it, also when it is
-/// given up.
+/// A part of a worker by which it meets the others, with points beside each call, also when it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Dying<T> {
     // Fields are dropped in the order in which they are declared.
@@ -36,8 +36,8 @@ impl<T> Dying<T> {
         }
     }
 
-    fn around<A>(&mut self, what: &'static str, call: impl FnOnce(&mut T) -> A) -> A {
-        self.points.0.around(what, || call(&mut self.it))
+    fn around<A>(&self, what: &'static str, call: impl FnOnce(&T) -> A) -> A {
+        self.points.0.around(what, || call(&self.it))
     }
 }
 
@@ -53,43 +53,45 @@ impl Drop for DropEnds {
     }
 }
 
-impl Lock for Dying<MutexHandle> {
-    fn try_lock(&mut self) -> bool {
-        self.around("try_lock", |it| it.try_lock())
+impl<T: GroupMember> GroupMember for Dying<T> {
+    fn try_lock(&self) -> bool {
+        self.around("try_lock", T::try_lock)
     }
 
-    fn unlock(&mut self) {
-        self.around("unlock", |it| it.unlock());
-    }
-}
-
-impl Seat for Dying<PeerSeat> {
-    fn is_called(&self) -> bool {
-        self.points.0.around("is_called", || self.it.is_called())
+    fn unlock(&self) {
+        self.around("unlock", T::unlock);
     }
 
-    fn look(&mut self, load: Load) -> View {
-        self.around("look", |it| it.look(load))
+    fn in_group(&self) -> bool {
+        self.it.in_group()
     }
 
-    fn take(&mut self) {
-        self.around("take", |it| it.take());
+    fn is_notified(&self) -> bool {
+        self.around("is_notified", T::is_notified)
     }
 
-    fn resign(&mut self) {
-        self.around("resign", |it| it.resign());
+    fn sync(&self, load: Load) -> GroupView {
+        self.around("sync", |it| it.sync(load))
     }
 
-    fn call(&mut self, peer: u32) {
-        self.around("call", |it| it.call(peer));
+    fn lead(&self) {
+        self.around("lead", T::lead);
     }
 
-    fn bell(&self) -> Option<RawFd> {
-        self.it.bell()
+    fn step_down(&self) {
+        self.around("step_down", T::step_down);
     }
 
-    fn silence(&mut self) {
-        self.around("silence", |it| it.silence());
+    fn notify(&self, peer: WorkerId) {
+        self.around("notify", |it| it.notify(peer));
+    }
+
+    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+        self.it.notifier()
+    }
+
+    fn clear_notifier(&self) {
+        self.around("clear_notifier", T::clear_notifier);
     }
 }
 

@@ -8,12 +8,12 @@ pub(crate) enum By {
     /// And whatever else all have.
     Listener,
     Lock,
-    Seat,
-    /// What only the keeper does.
-    Keeper,
+    Group,
+    /// What only the leader does.
+    Leader,
 }
 
-use By::{Keeper, Listener, Lock, Seat};
+use By::{Group, Leader, Listener, Lock};
 
 /// The kinds of points that a worker may come to in this stage. Those `in` a call are before an
 /// operation inside of it.
@@ -21,11 +21,11 @@ pub(crate) fn of(stage: Stage) -> Vec<(&'static str, By)> {
     match stage {
         Stage::Serving => SERVING.to_vec(),
         Stage::Leaving => [&LEAVING[..], &STOPPING].concat(),
-        Stage::Stopping => [&STOPPING[..], &CALLING].concat(),
+        Stage::Stopping => [&STOPPING[..], &NOTIFYING].concat(),
     }
 }
 
-const SERVING: [(&str, By); 39] = [
+const SERVING: [(&str, By); 41] = [
     ("before register", Listener),
     ("before wait", Listener),
     ("after wait", Listener),
@@ -41,49 +41,51 @@ const SERVING: [(&str, By); 39] = [
     ("before unlock", Lock),
     ("before exchange in unlock", Lock),
     ("after unlock", Lock),
-    ("before sit", Seat),
-    ("before exchange in sit", Seat),
-    ("before silence in sit", Seat),
-    ("after sit", Seat),
-    ("before is_called", Seat),
-    ("before load in is_called", Seat),
-    ("after is_called", Seat),
-    ("before look", Seat),
-    ("before store in look", Seat),
-    ("before load in look", Seat),
-    ("after look", Seat),
-    ("before call", Seat),
-    ("before exchange in call", Seat),
-    ("before ring in call", Seat),
-    ("after call", Seat),
-    ("before silence", Seat),
-    ("before silence in silence", Seat),
-    ("after silence", Seat),
-    ("before take", Keeper),
-    ("before store in take", Keeper),
-    ("after take", Keeper),
-    ("before resign", Keeper),
-    ("before exchange in resign", Keeper),
-    ("after resign", Keeper),
+    ("before join", Group),
+    ("before exchange in join", Group),
+    ("before store in join", Group),
+    ("before clear in join", Group),
+    ("after join", Group),
+    ("before is_notified", Group),
+    ("before load in is_notified", Group),
+    ("after is_notified", Group),
+    ("before sync", Group),
+    ("before store in sync", Group),
+    ("before exchange in sync", Group),
+    ("before load in sync", Group),
+    ("after sync", Group),
+    ("before notify", Group),
+    ("before exchange in notify", Group),
+    ("before notify in notify", Group),
+    ("after notify", Group),
+    ("before clear_notifier", Group),
+    ("before clear in clear_notifier", Group),
+    ("after clear_notifier", Group),
+    ("before lead", Leader),
+    ("before store in lead", Leader),
+    ("after lead", Leader),
+    ("before step_down", Leader),
+    ("before exchange in step_down", Leader),
+    ("after step_down", Leader),
 ];
 
 const LEAVING: [(&str, By); 5] = [
     ("before publish", Listener),
     ("after publish", Listener),
-    ("before resign", Seat),
-    ("before exchange in resign", Seat),
-    ("after resign", Seat),
+    ("before step_down", Group),
+    ("before exchange in step_down", Group),
+    ("after step_down", Group),
 ];
 
-/// What is shared is given up when it is dropped.
+/// A worker leaves its group when it drops its part in it.
 const STOPPING: [(&str, By); 6] = [
     ("before drop", Listener),
     ("after drop", Listener),
     ("before exchange in drop", Lock),
-    ("before load in drop", Seat),
-    ("before store in drop", Seat),
-    ("before exchange in drop", Seat),
+    ("before load in drop", Group),
+    ("before store in drop", Group),
+    ("before exchange in drop", Group),
 ];
 
-/// A keeper that stops calls another, if there was no time to find one before.
-const CALLING: [(&str, By); 1] = [("before ring in drop", Keeper)];
+/// A leader that stops notifies another worker, unless another leads by then.
+const NOTIFYING: [(&str, By); 1] = [("before notify in drop", Leader)];

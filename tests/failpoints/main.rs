@@ -1,9 +1,9 @@
-//! A worker kills itself at every point at which it meets the others, under each policy: whoever is
-//! left serves.
+//! A worker kills itself at every point at which it meets the others, under each policy, and the
+//! remaining worker serves.
 //!
-//! A point is before or after a call to the lock, to the seat or to the listener, and between the
-//! phases of a turn; in the build of `cargo xtask canary` also inside of those calls, before each
-//! operation on what the workers share. In run `k` the first worker to come to its `k`-th point
+//! A point is before or after a call to the lock, to the group or to the listener, and between the
+//! phases of a turn; with `--cfg evcore_failpoints` also inside of those calls, before each
+//! operation on what the workers share (see `points`). In run `k` the first worker to come to its `k`-th point
 //! dies there, by SIGKILL, and is not replaced; so it goes on for `k` = 0, 1, 2 and so on. Then,
 //! for each kind of point, the first worker to come to one of its kind dies there: none is left to
 //! chance. All that for a worker that serves, from its start on, and for one that was told to come
@@ -12,8 +12,6 @@
 //! This program is both sides: without arguments it is the tests, which start it again as the
 //! server of one run, in a process of its own with a single thread.
 
-#[cfg(evcore_planted)]
-mod canary;
 mod dying;
 mod kinds;
 mod points;
@@ -31,16 +29,15 @@ use setting::{Setting, Stage};
 
 /// At so many points a worker dies that serves, of which there is no last: enough for its start,
 /// its first clients, and what it does when it is full.
-const POINTS: u32 = if cfg!(evcore_planted) { 240 } else { 120 };
+const POINTS: u32 = if cfg!(evcore_failpoints) { 240 } else { 120 };
 
 /// So many runs at a time: nearly all of a run is waiting.
 const AT_ONCE: u32 = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if let [flag, setting, stage, fatal, bug] = arguments.as_slice() {
+    if let [flag, setting, stage, fatal] = arguments.as_slice() {
         if flag == server::FLAG {
-            plant(bug);
             let fatal = Fatal::named(fatal.clone().leak());
             return server::serve(Setting::named(setting), Stage::named(stage), fatal);
         }
@@ -50,26 +47,12 @@ fn main() -> ExitCode {
     run_tests(word.map_or("", String::as_str))
 }
 
-#[cfg(evcore_planted)]
-use canary::plant;
-
-/// Without the flag there is nothing to plant.
-#[cfg(not(evcore_planted))]
-fn plant(bug: &str) {
-    assert_eq!(bug, "");
-}
-
 fn run_tests(word: &str) -> ExitCode {
     let mut all = true;
     for (setting, stage) in tests() {
         let name = ["whoever_is_left_serves", setting.name(), stage.name()].join("::");
         let deaths = || die_at_each(setting, stage) + die_at_each_kind(setting, stage);
         all &= !name.contains(word) || passes(&name, || format!("{} deaths", deaths()));
-    }
-    #[cfg(evcore_planted)]
-    for bug in &canary::BUGS {
-        let name = format!("a_planted_bug_is_found::{}", bug.name());
-        all &= !name.contains(word) || passes(&name, || bug.found());
     }
     ExitCode::from(u8::from(!all))
 }
@@ -94,7 +77,7 @@ fn die_at_each(setting: Setting, stage: Stage) -> usize {
     let deaths_from = |first: u32| {
         let each = (first..).step_by(AT_ONCE as usize);
         let each = each.take_while(|number| stage.is_last() || *number < POINTS);
-        each.take_while(|number| run::run(healthy(setting, stage, Fatal::Number(*number))))
+        each.take_while(|number| run::run(Run::new(setting, stage, Fatal::Number(*number))))
             .count()
     };
     thread::scope(|scope| {
@@ -108,24 +91,14 @@ fn die_at_each(setting: Setting, stage: Stage) -> usize {
 
 /// One death at a point of each kind; how many.
 ///
-/// Who stops need not be the keeper, and so may not come to a point of every kind: others stop,
-/// each in a run of its own, until one does.
+/// A worker that stops need not be the leader, and so may not come to a point of every kind: others
+/// stop, each in a run of its own, until one does.
 fn die_at_each_kind(setting: Setting, stage: Stage) -> usize {
     let kinds = setting.kinds(stage);
     for kind in &kinds {
         eventually(&format!("{setting:?}: somebody comes to {kind:?}"), || {
-            run::run(healthy(setting, stage, Fatal::Kind(kind)))
+            run::run(Run::new(setting, stage, Fatal::Kind(kind)))
         });
     }
     kinds.len()
-}
-
-/// A run of a server that has no bug on purpose.
-fn healthy(setting: Setting, stage: Stage, fatal: Fatal<'_>) -> Run<'_> {
-    Run {
-        setting,
-        stage,
-        fatal,
-        bug: None,
-    }
 }

@@ -1,8 +1,9 @@
 //! The points at which a worker can die.
 //!
 //! A point is before or after a call by which a worker meets the others. In a build with
-//! `--cfg evcore_planted` there is one inside of it too, before each operation on a word that they
-//! share and before a bell is rung or silenced.
+//! `--cfg evcore_failpoints` there is one inside of it too, before each operation on a word that they
+//! share and before a notifier is set or cleared. (That build needs the balancer with a hook before
+//! each of these operations, which is an edit of a copy of it.)
 
 use std::{
     mem,
@@ -12,7 +13,7 @@ use std::{
     },
 };
 
-use evcore::balancer::{AcceptMutex, this_process};
+use evcore::balancer::{AcceptMutex, WorkerId};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// Where a worker dies.
@@ -20,7 +21,7 @@ use rustix::process::{Signal, getpid, kill_process};
 pub(crate) enum Fatal<'a> {
     /// At the point that it comes to after so many others.
     Number(u32),
-    /// At the first point of this kind: `before accept`, or `before store in take`.
+    /// At the first point of this kind: `before accept`, or `before store in lead`.
     Kind(&'a str),
 }
 
@@ -52,20 +53,23 @@ struct Course {
     fatal: Fatal<'static>,
     /// The call that is under way.
     call: Mutex<Option<&'static str>>,
-    /// Only the first who gets there dies: who has this lock, which nobody gives back.
+    /// Only the first worker that gets there dies: the one that gets this lock, which is never
+    /// released.
     death: AcceptMutex,
+    id: WorkerId,
 }
 
 impl Points {
-    pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex) -> Self {
+    pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex, id: WorkerId) -> Self {
         let course = Arc::new(Course {
             counts: AtomicBool::new(false),
             passed: AtomicU32::new(0),
             fatal,
             call: Mutex::new(None),
             death,
+            id,
         });
-        #[cfg(evcore_planted)]
+        #[cfg(evcore_failpoints)]
         inside::lie_on(&course);
         Self { course }
     }
@@ -120,7 +124,7 @@ impl Course {
     fn die(&self, kind: &str) {
         // The right to die is got by such a word as has points inside.
         let call = self.set_call(None);
-        if self.death.try_lock(this_process()) {
+        if self.death.try_lock(self.id) {
             eprintln!("dies {kind}");
             kill_process(getpid(), Signal::KILL).expect("it is this process");
             unreachable!("nobody survives that");
@@ -134,7 +138,7 @@ impl Course {
     }
 }
 
-#[cfg(evcore_planted)]
+#[cfg(evcore_failpoints)]
 mod inside {
     use std::{cell::RefCell, sync::Arc};
 

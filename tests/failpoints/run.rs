@@ -23,10 +23,6 @@ use crate::{
 /// busy.
 const DEAF: Duration = PATIENCE;
 
-/// How long a client of a server waits that has a bug: the delay, many times. (Who gives up too
-/// early finds a bug that is there all the same.)
-const DEAF_BY_A_BUG: Duration = Duration::from_secs(3);
-
 /// How many clients come at most until somebody has come to the fatal point, or has left.
 const VISITS: usize = 1000;
 
@@ -39,8 +35,6 @@ pub(crate) struct Run<'a> {
     pub(crate) setting: Setting,
     pub(crate) stage: Stage,
     pub(crate) fatal: Fatal<'a>,
-    /// The name of a bug that the server has.
-    pub(crate) bug: Option<&'a str>,
 }
 
 /// Whether somebody died.
@@ -57,7 +51,7 @@ pub(crate) fn run(run: Run<'_>) -> bool {
             news = server.news();
             left = if news.is_some() { VISITS_AFTER } else { left };
         }
-        last = Some(visit(server.address, run.patience()).unwrap_or_else(|why| {
+        last = Some(visit(server.address, DEAF).unwrap_or_else(|why| {
             let news = news.take().or_else(|| server.news());
             panic!("{run:?}, then {news:?}: {why}");
         }));
@@ -114,7 +108,7 @@ impl Server {
         let this = env::current_exe().expect("this program has a path");
         let mut child = Command::new(this)
             .args([server::FLAG, run.setting.name(), run.stage.name()])
-            .args([&run.fatal.name(), run.bug.unwrap_or_default()])
+            .arg(run.fatal.name())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -153,9 +147,13 @@ impl Drop for Server {
     }
 }
 
-impl Run<'_> {
-    fn patience(&self) -> Duration {
-        self.bug.map_or(DEAF, |_| DEAF_BY_A_BUG)
+impl<'a> Run<'a> {
+    pub(crate) fn new(setting: Setting, stage: Stage, fatal: Fatal<'a>) -> Self {
+        Self {
+            setting,
+            stage,
+            fatal,
+        }
     }
 }
 

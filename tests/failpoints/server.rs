@@ -1,12 +1,12 @@
 //! The server of one run: two workers that echo, of whom one dies or leaves, and the parent that
 //! frees what it held.
 
-use std::{cell::Cell, num::NonZeroU32, process::ExitCode, time::Duration};
+use std::{cell::Cell, process::ExitCode, time::Duration};
 
 use evcore::{
     Accepted, Builder, Connections, EventLoop, Interest, Listener, Mode, Result, Step, Stream,
     Token,
-    balancer::{AcceptMutex, Board, Peers, Policy, Snapshot, this_process},
+    balancer::{AcceptMutex, Scoreboard, WorkerGroup, WorkerId},
 };
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 
@@ -29,14 +29,16 @@ const LEAVING: Duration = Duration::from_millis(100);
 /// What the workers share.
 struct Shared {
     listeners: Vec<Listener>,
-    mutex: AcceptMutex,
-    peers: Peers,
+    group: WorkerGroup,
     board: Board,
-    /// Who has this is the one that dies.
+    /// The worker that gets this lock is the one that dies.
     death: AcceptMutex,
-    /// Who has this is the one that leaves.
+    /// The worker that gets this lock is the one that leaves.
     departure: AcceptMutex,
 }
+
+/// A line for each worker: how many clients it has, and how many turns it has had.
+type Board = Scoreboard<2>;
 
 /// Serves until a signal says stop; a worker dies at its point `fatal` of this stage.
 pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> ExitCode {
@@ -44,19 +46,15 @@ pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> Ex
     let shared = Shared::new(setting, supervisor.seats());
     let address = shared.listeners[0].local_addr();
     eprintln!("listening on {address}");
-    let (mutex, peers, board) = (
-        shared.mutex.clone(),
-        shared.peers.clone(),
-        shared.board.clone(),
-    );
-    let somebody_went = Cell::new(false);
+    let (group, board) = (shared.group.clone(), shared.board.clone());
+    let is_first_gone = Cell::new(false);
     let outcome = supervisor
         .on_exit(|dead| {
-            free(dead, &mutex, &peers, &board);
-            somebody_went.set(true);
+            release(dead, &group, &board);
+            is_first_gone.set(true);
         })
         .run(|worker| {
-            if somebody_went.get() && !setting.replaces() {
+            if is_first_gone.get() && !setting.has_own_listeners() {
                 return DO_NOT_RESTART;
             }
             let served = work(setting, stage, fatal, &worker, shared);
@@ -66,32 +64,34 @@ pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> Ex
     ExitCode::from(u8::from(!stopped))
 }
 
-/// Frees what a dead worker held, and no more is left of it.
-fn free(dead: &WorkerExit, mutex: &AcceptMutex, peers: &Peers, board: &Board) {
-    mutex.force_unlock(dead.pid);
-    peers.bury(dead.pid);
-    board.reset_gauges(dead.seat);
-    assert_ne!(mutex.owner(), Some(dead.pid), "it has the lock");
-    assert!(!peers.bury(dead.pid), "it has a seat");
-    assert!(!board.snapshot(dead.seat).is_live(), "it has a line");
+/// Frees what a dead worker held, and checks that nothing is left of it.
+fn release(dead: &WorkerExit, group: &WorkerGroup, board: &Board) {
+    let id = WorkerId::from_slot(dead.seat);
+    group.release_dead(id);
+    assert_ne!(group.mutex().owner(), Some(id), "it has the lock");
+    assert!(!group.release_dead(id), "it is a member");
+    assert_eq!(board.read(id)[0], 0, "it has clients");
 }
 
 impl Shared {
-    fn new(setting: Setting, seats: usize) -> Self {
+    fn new(setting: Setting, slots: usize) -> Self {
+        let board = Board::new(slots, 1).expect("memory for the scoreboard");
+        let group = WorkerGroup::new(setting.policy(), slots);
+        let group = group.expect("memory and descriptors for the group");
+        let lock = || AcceptMutex::new().expect("memory for a lock");
         Self {
             listeners: listeners(setting).expect("a listener"),
-            mutex: AcceptMutex::shared().expect("memory for the lock"),
-            peers: Peers::new(seats).expect("memory and bells for the seats"),
-            board: Board::shared(seats).expect("memory for the board"),
-            death: AcceptMutex::shared().expect("memory for the lock"),
-            departure: AcceptMutex::shared().expect("memory for the lock"),
+            group: group.with_scoreboard(&board),
+            board,
+            death: lock(),
+            departure: lock(),
         }
     }
 }
 
-/// One for both workers, or with `ReusePort` one for each, on one port.
+/// One for both workers, or one for each, on one port.
 fn listeners(setting: Setting) -> Result<Vec<Listener>> {
-    let own = setting.policy() == Policy::ReusePort;
+    let own = setting.has_own_listeners();
     let bind = |address| Listener::builder().reuse_port(own).bind(address);
     let mut listeners = vec![bind("127.0.0.1:0".parse().expect("an address"))?];
     if own {
@@ -108,10 +108,10 @@ fn work(
     worker: &Worker,
     shared: Shared,
 ) -> Result<()> {
-    let points = Points::new(fatal, shared.death.clone());
-    let departure = shared.departure.clone();
-    let mut line = shared.board.line(worker.seat());
-    let mut here = line.resume();
+    let me = WorkerId::from_slot(worker.seat());
+    let points = Points::new(fatal, shared.death.clone(), me);
+    let (departure, board) = (shared.departure.clone(), shared.board.clone());
+    let [_, mut turns] = board.read(me);
     points.count(stage == Stage::Serving);
     let mut echo = Echo {
         ev: event_loop(setting, worker, shared, &points)?,
@@ -119,7 +119,7 @@ fn work(
     };
     worker.wake_fd(echo.ev.handle()).expect("it is a waker");
     while worker.stop().is_none() && !echo.ev.is_done() {
-        if stage.is_last() && echo.may_leave() && departure.try_lock(worker.pid()) {
+        if stage.is_last() && echo.may_leave() && departure.try_lock(me) {
             points.count(true);
             if stage == Stage::Stopping {
                 break;
@@ -127,12 +127,9 @@ fn work(
             echo.ev.shutdown(LEAVING);
         }
         echo.turn(&points)?;
-        here = Snapshot {
-            active: u64::from(echo.ev.active()),
-            heartbeat: here.heartbeat + 1,
-            ..here
-        };
-        points.around("publish", || line.publish(&here));
+        turns += 1;
+        let line = [u64::from(echo.ev.active()), turns];
+        points.around("publish", || board.publish(me, &line));
     }
     let all_stop = worker.stop().is_some();
     if all_stop {
@@ -151,19 +148,20 @@ fn event_loop(
     mut shared: Shared,
     points: &Points,
 ) -> Result<EventLoop<Dying<Listener>>> {
-    let me: NonZeroU32 = this_process();
+    let me = WorkerId::from_slot(worker.seat());
     let own = worker.index() % shared.listeners.len();
     let listener = shared.listeners.swap_remove(own);
     let mut builder = Builder::new()
         .listener(Dying::new(listener, points))
         .connections(setting.room()[worker.index()])
-        .policy(setting.policy())
-        .lock(Dying::new(shared.mutex.handle(me), points));
-    if setting.is_seated() {
-        let seat = points.around("sit", || shared.peers.seat(me));
-        let seat = seat.expect("as many as workers");
-        builder = builder.seat(Dying::new(seat, points));
-    }
+        .policy(setting.policy());
+    builder = if setting.in_group() {
+        let member = points.around("join", || shared.group.join(me));
+        builder.group(Dying::new(member, points))
+    } else {
+        let handle = shared.group.mutex().handle(me);
+        builder.group(Dying::new(handle, points))
+    };
     if let Some(kind) = setting.poller() {
         builder = builder.poller(kind);
     }

@@ -17,17 +17,17 @@ const NEVER: Duration = Duration::from_secs(3600);
 pub(crate) enum Setting {
     Off,
     Mutex,
-    /// With seats, among which the lock is handed over.
+    /// In a group, which hands the lock over.
     MutexHandedOver,
     Exclusive,
+    /// Each worker has a listener of its own, among which the kernel spreads the clients.
     ReusePort,
     LeastLoaded,
-    /// With such a delay that nobody looks by himself: what a death leaves, the parent's call
-    /// mends.
+    /// With such a delay that no worker probes: only the parent's notification makes a death good.
     LeastLoadedAtOnce,
     /// On a poller without exclusive wake-ups, where those near the least load share the lock.
     LeastLoadedByLock,
-    /// The same, where whoever is refused the lock comes back when he is called and not before.
+    /// The same, where a worker that is refused the lock comes back when it is notified, and not before.
     LeastLoadedByLockAtOnce,
 }
 
@@ -78,10 +78,9 @@ impl Setting {
 
     pub(crate) fn policy(self) -> Policy {
         let policy = match self {
-            Self::Off => Policy::Off,
+            Self::Off | Self::ReusePort => Policy::Off,
             Self::Mutex | Self::MutexHandedOver => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
-            Self::ReusePort => Policy::ReusePort,
             _ => Policy::LeastLoaded {
                 // The least, so that few clients make a worker leave.
                 slack: 1,
@@ -100,9 +99,9 @@ impl Setting {
         }
     }
 
-    /// Whether the workers have seats among their peers.
-    pub(crate) fn is_seated(self) -> bool {
-        self != Self::Mutex && self.policy().uses_seats()
+    /// Whether the workers see each other. If not, they share at most the lock.
+    pub(crate) fn in_group(self) -> bool {
+        self != Self::Mutex && self.policy().uses_group()
     }
 
     /// The poller, where it is not the best there is.
@@ -110,8 +109,9 @@ impl Setting {
         self.is_by_lock().then_some(Kind::Poll)
     }
 
-    /// Whether the dead are replaced: where nobody else can take in their clients.
-    pub(crate) fn replaces(self) -> bool {
+    /// Whether each worker has a listener of its own. Then dead workers are replaced, because no
+    /// other can accept their clients.
+    pub(crate) fn has_own_listeners(self) -> bool {
         self == Self::ReusePort
     }
 
@@ -120,7 +120,7 @@ impl Setting {
         let kinds = kinds::of(stage).into_iter();
         let kinds = kinds.filter(|(kind, by)| {
             let is_inside = kind.contains(" in ");
-            self.has(*by) && (cfg!(evcore_planted) || !is_inside)
+            self.has(*by) && (cfg!(evcore_failpoints) || !is_inside)
         });
         kinds.map(|(kind, _)| kind).collect()
     }
@@ -131,8 +131,8 @@ impl Setting {
         match by {
             By::Listener => true,
             By::Lock => matches!(self.policy(), Policy::Mutex { .. }) || self.is_by_lock(),
-            By::Seat => self.is_seated(),
-            By::Keeper => least_loaded && !self.is_by_lock(),
+            By::Group => self.in_group(),
+            By::Leader => least_loaded && !self.is_by_lock(),
         }
     }
 

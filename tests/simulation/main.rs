@@ -30,10 +30,10 @@ fn live(world: &World, setting: Setting, manners: Manners) -> Vec<Visitor> {
     world.note(&format!("{setting:?}"));
     setting.prepare(world);
     let mut rng = world.rng();
-    let (workers, shared) = (setting.workers, setting.shared(world));
+    let (workers, group) = (setting.workers, setting.group(world));
     let mut deafness = Deafness::new(world, setting.patience());
-    let mut server = Workers::new(world, workers, move |process, _| {
-        Subject::new(process, &setting, &shared)
+    let mut server = Workers::new(world, workers, move |process, index| {
+        Subject::new(process, index, &setting, &group)
     });
     let mut visitors = Vec::new();
     for _ in 0..10 + rng.below(30) {

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use evcore::{
     Budgets, EventLoop, Mode,
-    balancer::Policy,
+    balancer::{Policy, WorkerId},
     poller::Abilities,
     timer::{NeverEarly, TimerHeap, TimerTree},
 };
-use evcore_sim::{
-    Chance, Conditions, Fault, Faults, Process, Rng, SimListener, SimMutex, SimPeers, World,
-};
+use evcore_sim::{Chance, Conditions, Fault, Faults, Process, Rng, SimGroup, SimListener, World};
 
 use crate::{audit::Punctuality, deafness::Patience};
 
@@ -34,19 +32,14 @@ pub(crate) struct Setting {
     pub(crate) mode: Mode,
     faults: Faults,
     policy: Policy,
-    /// The workers have seats among their peers.
-    seated: bool,
+    /// Each worker has a listener of its own, among which the kernel spreads the clients.
+    own_listeners: bool,
+    /// The workers see each other. If not, they share at most the accept lock.
+    in_group: bool,
     timers: Timers,
     resolution: Option<Duration>,
     /// What the poller can by itself.
     abilities: Abilities,
-}
-
-/// What the workers of one server share.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
-    pub(crate) mutex: SimMutex,
-    peers: SimPeers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +75,8 @@ impl Setting {
             // So long that no worker looks unasked: only notifications make it.
             delay: Duration::from_secs(600),
         };
-        setting.seated = true;
+        setting.own_listeners = false;
+        setting.in_group = true;
         setting.abilities.exclusive = true;
         setting
     }
@@ -111,7 +105,7 @@ impl Setting {
             // Of a tree or a heap, since a wheel's pauses count against the budget too.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
-        let policy = policy(rng);
+        let (policy, own_listeners) = policy(rng);
         Self {
             workers: 1 + rng.index(4),
             connections: [4, 8, 12, 19][rng.index(4)],
@@ -119,9 +113,10 @@ impl Setting {
             mode: [Mode::Level, Mode::Edge][rng.index(2)],
             faults,
             policy,
-            seated: match policy {
+            own_listeners,
+            in_group: match policy {
                 Policy::Mutex { .. } => rng.below(2) == 0,
-                _ => policy.uses_seats(),
+                _ => policy.uses_group(),
             },
             timers,
             resolution: (rng.below(8) == 0).then_some(Duration::from_millis(100)),
@@ -147,17 +142,15 @@ impl Setting {
             _ => false,
         };
         Patience {
-            has_pauses: by_lock && !self.seated,
-            each_has_its_own: self.policy == Policy::ReusePort,
+            has_pauses: by_lock && !self.in_group,
+            each_has_its_own: self.own_listeners,
             clock: self.resolution.unwrap_or_default(),
         }
     }
 
-    pub(crate) fn shared(&self, world: &World) -> Shared {
-        Shared {
-            mutex: world.mutex(),
-            peers: world.peers(self.workers),
-        }
+    /// What the workers share.
+    pub(crate) fn group(&self, world: &World) -> SimGroup {
+        world.group(self.workers)
     }
 
     pub(crate) fn prepare(&self, world: &World) {
@@ -168,10 +161,21 @@ impl Setting {
         });
     }
 
-    pub(crate) fn event_loop(&self, process: &Process, shared: &Shared) -> EventLoop<SimListener> {
-        let listener = match self.policy {
-            Policy::ReusePort => process.listen_alone(ADDRESS.into()),
-            _ => process.listen(ADDRESS.into()),
+    pub(crate) fn event_loop(
+        &self,
+        process: &Process,
+        id: WorkerId,
+        group: &SimGroup,
+    ) -> EventLoop<SimListener> {
+        let listener = if self.own_listeners {
+            process.listen_alone(ADDRESS.into())
+        } else {
+            process.listen(ADDRESS.into())
+        };
+        let member = if self.in_group {
+            group.join(process, id)
+        } else {
+            group.lock_handle(process, id)
         };
         let mut builder = process
             .builder()
@@ -180,11 +184,7 @@ impl Setting {
             .connections(self.connections)
             .budgets(self.budgets)
             .policy(self.policy)
-            .lock(shared.mutex.lock(process));
-        if self.seated {
-            let seat = shared.peers.seat(process);
-            builder = builder.seat(seat.expect("the dead have left theirs"));
-        }
+            .group(member);
         builder = match self.timers {
             Timers::Wheel => builder,
             Timers::Tree => builder.timer_queue(TimerTree::new()),
@@ -197,18 +197,20 @@ impl Setting {
     }
 }
 
-fn policy(rng: &mut Rng) -> Policy {
-    match rng.index(6) {
+/// A policy, and whether each worker has a listener of its own.
+fn policy(rng: &mut Rng) -> (Policy, bool) {
+    let policy = match rng.index(6) {
         0 => Policy::Off,
         1 => Policy::mutex(),
         2 => Policy::exclusive(),
-        3 => Policy::ReusePort,
+        3 => return (Policy::Off, true),
         _ => Policy::LeastLoaded {
             // The greater is never left where so few connections fit.
             slack: [1, Policy::DEFAULT_SLACK][rng.index(2)],
             delay: Policy::DEFAULT_DELAY,
         },
-    }
+    };
+    (policy, false)
 }
 
 fn abilities(rng: &mut Rng) -> Abilities {

@@ -6,13 +6,12 @@
 
 use std::{io::ErrorKind, time::Duration};
 
-use evcore::{Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token};
-use evcore_sim::{App, Process, SimListener, SimStream};
-
-use crate::{
-    audit::Audit,
-    setting::{Setting, Shared},
+use evcore::{
+    Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token, balancer::WorkerId,
 };
+use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
+
+use crate::{audit::Audit, setting::Setting};
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
@@ -34,7 +33,8 @@ pub(crate) struct Subject {
     conns: Connections<Connection>,
     audit: Audit,
     process: Process,
-    shared: Shared,
+    id: WorkerId,
+    group: SimGroup,
     mode: Mode,
     /// How many have come: their serial numbers.
     comers: u64,
@@ -97,15 +97,22 @@ enum Fate {
 }
 
 impl Subject {
-    pub(crate) fn new(process: &Process, setting: &Setting, shared: &Shared) -> Self {
-        let ev = setting.event_loop(process, shared);
+    pub(crate) fn new(
+        process: &Process,
+        index: usize,
+        setting: &Setting,
+        group: &SimGroup,
+    ) -> Self {
+        let id = WorkerId::from_slot(index);
+        let ev = setting.event_loop(process, id, group);
         Self {
             handle: ev.handle(),
             ev,
             conns: Connections::new(),
             audit: Audit::new(setting.budgets, setting.punctuality()),
             process: process.clone(),
-            shared: shared.clone(),
+            id,
+            group: group.clone(),
             mode: setting.mode,
             comers: 0,
             posted: 0,
@@ -320,8 +327,8 @@ impl Subject {
             let now_ns = self.ev.clock().monotonic_ns();
             self.audit.expires(token, timer, now_ns);
             assert_ne!(
-                self.shared.mutex.owner(),
-                Some(self.process.id()),
+                self.group.lock_owner(),
+                Some(self.id),
                 "a timer fired while the accept lock was held"
             );
         }
@@ -361,11 +368,7 @@ impl App for Subject {
         let now = self.process.world().now();
         let now_ns = self.ev.clock().monotonic_ns();
         self.audit.turn_over(now, now_ns, self.ev.stats());
-        assert_ne!(
-            self.shared.mutex.owner(),
-            Some(self.process.id()),
-            "a lock kept"
-        );
+        assert_ne!(self.group.lock_owner(), Some(self.id), "a lock kept");
     }
 
     fn turn_left(&mut self) {

@@ -9,6 +9,8 @@
 
 #[path = "../../crates/evcore/examples/httpd/access_log.rs"]
 mod access_log;
+#[path = "../../crates/evcore/examples/httpd/board.rs"]
+mod board;
 #[path = "../../crates/evcore/examples/httpd/bodies.rs"]
 mod bodies;
 #[path = "../../crates/evcore/examples/httpd/body.rs"]
@@ -48,16 +50,13 @@ mod worker;
 
 use std::{ffi::OsString, fs, net::SocketAddr, process::Command};
 
-use evcore::{
-    Listener,
-    balancer::{AcceptMutex, Board, Peers},
-};
+use evcore::{Listener, balancer::WorkerGroup};
 use evcore_prefork::Worker;
 use evcore_testing::{CountingAllocator, watch_this_thread, watched_allocations};
 use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
-use figures::FigureSheet;
+use board::Line;
 use options::{Asked, Options};
 use worker::Shared;
 
@@ -77,10 +76,8 @@ fn shared(options: Options) -> Shared {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Shared {
         listeners: vec![vec![Listener::bind(any.into()).expect("a free port")]],
-        board: Board::shared(1).expect("a page"),
-        figures: FigureSheet::shared(1).expect("a page"),
-        mutex: AcceptMutex::local(),
-        peers: Peers::new(1).expect("a page"),
+        group: WorkerGroup::new(options.policy, 1).expect("a page"),
+        board: Line::board(1).expect("a page"),
         options,
     }
 }

@@ -12,6 +12,8 @@
 
 #[path = "../../../crates/evcore/examples/httpd/access_log.rs"]
 mod access_log;
+#[path = "../../../crates/evcore/examples/httpd/board.rs"]
+mod board;
 #[path = "../../../crates/evcore/examples/httpd/bodies.rs"]
 mod bodies;
 #[path = "../../../crates/evcore/examples/httpd/body.rs"]
@@ -56,14 +58,14 @@ use std::time::Duration;
 
 use evcore::{
     EventLoop, Step,
-    balancer::{Board, Policy},
+    balancer::{Policy, WorkerId},
 };
-use evcore_sim::{App, Faults, Process, SimListener, SimMutex, SimStream, Workers, World, check};
+use evcore_sim::{App, Faults, Process, SimGroup, SimListener, SimStream, Workers, World, check};
 
+use board::{Board, Line};
 use browser::Browser;
 use busy::Account;
 use counts::Counts;
-use figures::FigureSheet;
 use options::Options;
 use server::Server;
 
@@ -96,27 +98,29 @@ impl App for Simulated {
 
 /// A server of so many workers, with these options.
 fn serve(world: &World, workers: usize, options: Options, board: &Board) -> Workers<Simulated> {
-    let (mutex, shown) = (world.mutex(), board.clone());
-    let figures = FigureSheet::shared(workers).expect("a page");
-    let shown_figures = figures.clone();
+    let (group, its_board) = (world.group(workers), board.clone());
     let begin = move |process: &Process, index| {
-        let ev = event_loop(process, &mutex, options.connections);
-        let counts = Counts::new(shown.clone(), shown_figures.clone(), index);
+        let id = WorkerId::from_slot(index);
+        let ev = event_loop(process, id, &group, options.connections);
+        let counts = Counts::new(its_board.clone(), id);
         Simulated(Server::new(ev, index, counts, options.clone()))
     };
     let mut server = Workers::new(world, workers, begin);
     let board = board.clone();
-    server.on_death(move |index| {
-        board.reset_gauges(index);
-        figures.clear(index);
-    });
+    server.on_death(move |index| board.release_dead(WorkerId::from_slot(index)));
     server
 }
 
-fn event_loop(process: &Process, mutex: &SimMutex, connections: u32) -> EventLoop<SimListener> {
+fn event_loop(
+    process: &Process,
+    id: WorkerId,
+    group: &SimGroup,
+    connections: u32,
+) -> EventLoop<SimListener> {
     let builder = process.builder().listener(process.listen(ADDRESS.into()));
     let builder = builder.connections(connections).policy(Policy::mutex());
-    builder.lock(mutex.lock(process)).build().expect("a loop")
+    let lock = group.lock_handle(process, id);
+    builder.group(lock).build().expect("a loop")
 }
 
 /// Places for so many connections in each worker.
@@ -131,7 +135,7 @@ fn places(connections: u32) -> Options {
 fn live(world: &World, options: Options) -> Vec<Browser> {
     let mut rng = world.rng();
     let workers = 1 + rng.index(3);
-    let board = Board::shared(workers).expect("a page");
+    let board = Line::board(workers).expect("a page");
     let mut server = serve(world, workers, options, &board);
     let mut browsers = Vec::new();
     for _ in 0..5 + rng.below(20) {
@@ -146,7 +150,11 @@ fn live(world: &World, options: Options) -> Vec<Browser> {
         server.run_for(Duration::from_secs(5));
     }
     stop(&mut server, workers);
-    assert_eq!(board.sum().active, 0, "a connection is still counted");
+    assert_eq!(
+        Line::sum_of(&board).active,
+        0,
+        "a connection is still counted"
+    );
     browsers
 }
 
@@ -182,7 +190,7 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
     let mut moved = 0;
     check(name, 0..100, |world| {
         let mut rng = world.rng();
-        let board = Board::shared(3).expect("a page");
+        let board = Line::board(3).expect("a page");
         let mut server = serve(world, 3, places(1000), &board);
         let clients = 3 + rng.below(10);
         let clients: Vec<_> = (0..clients)
@@ -211,7 +219,7 @@ fn bodies_that_wait_for_room_are_all_answered() {
     let name = "bodies_that_wait_for_room_are_all_answered";
     check(name, 0..50, |world| {
         let mut rng = world.rng();
-        let board = Board::shared(1).expect("a page");
+        let board = Line::board(1).expect("a page");
         let options = Options {
             bodies: uploads::ROOM_FOR_ONE,
             header_timeout: LONG,
