@@ -56,18 +56,16 @@ struct Course {
     /// Only the first worker that gets there dies: the one that gets this lock, which is never
     /// released.
     death: AcceptMutex,
-    id: WorkerId,
 }
 
 impl Points {
-    pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex, id: WorkerId) -> Self {
+    pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex) -> Self {
         let course = Arc::new(Course {
             counts: AtomicBool::new(false),
             passed: AtomicU32::new(0),
             fatal,
             call: Mutex::new(None),
             death,
-            id,
         });
         #[cfg(evcore_failpoints)]
         inside::lie_on(&course);
@@ -105,6 +103,11 @@ impl Points {
     }
 }
 
+/// A replacement has the slot of the worker that died, and must not die too.
+pub(crate) fn this_process() -> WorkerId {
+    WorkerId::from_slot(std::process::id() as usize)
+}
+
 impl Course {
     fn pass(&self, kind: &str) {
         if !self.counts.load(Relaxed) {
@@ -124,7 +127,7 @@ impl Course {
     fn die(&self, kind: &str) {
         // The right to die is got by such a word as has points inside.
         let call = self.set_call(None);
-        if self.death.try_lock(self.id) {
+        if self.death.try_lock(this_process()) {
             eprintln!("dies {kind}");
             kill_process(getpid(), Signal::KILL).expect("it is this process");
             unreachable!("nobody survives that");

@@ -12,7 +12,7 @@ use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 
 use crate::{
     dying::Dying,
-    points::{Fatal, Points},
+    points::{Fatal, Points, this_process},
     setting::{Setting, Stage},
 };
 
@@ -109,7 +109,7 @@ fn work(
     shared: Shared,
 ) -> Result<()> {
     let me = WorkerId::from_slot(worker.seat());
-    let points = Points::new(fatal, shared.death.clone(), me);
+    let points = Points::new(fatal, shared.death.clone());
     let (departure, board) = (shared.departure.clone(), shared.board.clone());
     let [_, mut turns] = board.read(me);
     points.count(stage == Stage::Serving);
@@ -119,7 +119,7 @@ fn work(
     };
     worker.wake_fd(echo.ev.handle()).expect("it is a waker");
     while worker.stop().is_none() && !echo.ev.is_done() {
-        if stage.is_last() && echo.may_leave() && departure.try_lock(me) {
+        if stage.is_last() && echo.may_leave() && departure.try_lock(this_process()) {
             points.count(true);
             if stage == Stage::Stopping {
                 break;
