@@ -9,6 +9,7 @@ mod copy;
 mod mutant;
 
 use std::fs;
+use std::path::Path;
 
 use crate::Result;
 use crate::command::CommandLine;
@@ -51,43 +52,62 @@ fn is_mutant(path: &str) -> bool {
     path.starts_with(DIR) && path.ends_with(".mutant")
 }
 
-/// Makes the edit in the copy, runs the test, and says what is wrong.
+/// Makes the edits in the copy, runs the test, and returns what is wrong.
 fn try_mutant(workspace: &Workspace, path: &str) -> Result<Vec<Fault>> {
     let tree = Tree::read(&workspace.root)?;
-    let fault = |what: String| Ok(vec![Fault::of(path, what)]);
-    let text = &tree.file(path).ok_or("it has just been listed")?.text;
-    let mutant = match Mutant::parse(text) {
-        Ok(mutant) => mutant,
-        Err(what) => return fault(what),
-    };
-    let mutated = match mutant.apply(&tree) {
-        Ok(mutated) => mutated,
-        Err(what) => return fault(what),
+    let found = read(&tree, path).and_then(|mutant| Ok((mutant.apply(&tree)?, mutant)));
+    let (mutated, mutant) = match found {
+        Ok(found) => found,
+        Err(what) => return Ok(vec![Fault::of(path, what)]),
     };
     let dir = workspace.target_dir.join("mutants");
     copy::sync(&mutated, &dir.join("tree"))?;
-    let log = dir.join("log");
-    let command = |subcommand: &str| {
-        CommandLine::new(&format!("cargo {subcommand} --locked {}", mutant.test))
-            .env("CARGO_TARGET_DIR", dir.join("target").display().to_string())
-            .env("EVCORE_SIM_SEEDS", mutant.seeds.to_string())
+    let what = run_test(&mutant, &dir)?;
+    Ok(what.map(|what| Fault::of(path, what)).into_iter().collect())
+}
+
+/// The mutant of a file, with the edits of the file that it names.
+fn read(tree: &Tree, path: &str) -> std::result::Result<Mutant, String> {
+    let file = tree
+        .file(path)
+        .ok_or_else(|| format!("{path} does not exist"))?;
+    let mut mutant = Mutant::parse(&file.text)?;
+    if let Some(with) = &mutant.with {
+        mutant.begin_with(read(tree, &format!("{DIR}{with}"))?);
+    }
+    Ok(mutant)
+}
+
+/// Runs the test of a mutant in the copy; `None` if it fails as it should, or passes if the edit is
+/// no bug.
+fn run_test(mutant: &Mutant, dir: &Path) -> Result<Option<String>> {
+    let (tree, log) = (dir.join("tree"), dir.join("log"));
+    // Another flag is another build of all dependencies.
+    let target = mutant.cfg.as_deref().unwrap_or("target");
+    let command = |options: &str| {
+        let line = format!("cargo test --locked {options} {}", mutant.test);
+        let command = CommandLine::new(&line)
+            .env("CARGO_TARGET_DIR", dir.join(target).display().to_string())
+            .env("EVCORE_SIM_SEEDS", mutant.seeds.to_string());
+        match &mutant.cfg {
+            Some(cfg) => command.env("RUSTFLAGS", format!("--cfg {cfg}")),
+            None => command,
+        }
     };
-    if !command("test --no-run").run(&dir.join("tree"), &log)? {
-        return fault(format!(
-            "it does not compile:\n{}",
-            fs::read_to_string(&log)?
-        ));
+    if !command("--no-run").run(&tree, &log)? {
+        let output = fs::read_to_string(&log)?;
+        return Ok(Some(format!("it does not compile:\n{output}")));
     }
-    let passed = command("test").run(&dir.join("tree"), &log)?;
+    let passed = command("").run(&tree, &log)?;
     let output = fs::read_to_string(&log)?;
-    if passed {
-        return fault(format!("not found by `{}`", mutant.test));
-    }
-    if mutant.found_by.iter().any(|words| output.contains(words)) {
-        return Ok(Vec::new());
-    }
-    fault(format!(
-        "`{}` failed, but with none of the words {:?}:\n{output}",
-        mutant.test, mutant.found_by
-    ))
+    let is_found = mutant.found_by.iter().any(|words| output.contains(words));
+    Ok(match (passed, mutant.found_by.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(format!("not found by `{}`", mutant.test)),
+        (false, false) if is_found => None,
+        (false, _) => Some(format!(
+            "`{}` failed, but with none of the words {:?}:\n{output}",
+            mutant.test, mutant.found_by
+        )),
+    })
 }
