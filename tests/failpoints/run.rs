@@ -135,7 +135,8 @@ impl Server {
     fn stop(&mut self) {
         signal_to(self.child.id(), Signal::TERM);
         let status = self.child.wait().expect("it is our child");
-        assert!(status.success(), "{status}");
+        let last: Vec<_> = self.lines.iter().collect();
+        assert!(status.success(), "{status}: {last:?}");
     }
 }
 
