@@ -92,7 +92,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-poller"), "rustix", "epoll, kqueue, poll, select and ports without errno"),
     (Only("evcore-poller"), "libc", "epoll_pwait2 with a fallback: rustix has it only without"),
     (Only("evcore-posted"), "parking_lot", "the inbox's mutex"),
-    (Only("evcore-balancer"), "rustix", "shared memory, and the futex of the accept lock"),
+    (Only("evcore-balancer"), "rustix", "shared memory by mmap, and eventfd"),
     (Only("evcore-accept"), "rustix", "sockets and their options"),
     (Only("evcore-accept"), "libc", "TCP_DEFER_ACCEPT and TCP_FASTOPEN, which rustix leaves out"),
     (Only("evcore-prefork"), "rustix", "waiting for processes, pipes and affinity"),
