@@ -2,7 +2,7 @@
 //!
 //! Pure: the balancer has no clock, no descriptor and no lock of its own. It takes the time and the
 //! load, tries the lock at most once, and looks at the group at most once. It does not register
-//! listeners and does not release the lock: the caller does what the [`Plan`] says.
+//! listeners and does not release the lock: the caller follows the [`Plan`].
 
 use crate::{
     GroupView, Inputs, Plan, Policy,
@@ -80,7 +80,7 @@ impl Balancer {
     ///   [`GroupView::alone`] for a worker without a group. It is called at most once, and only by
     ///   the policies that [use a group](Policy::uses_group) when something has changed. A turn
     ///   that has only served its connections looks at no other worker.
-    #[must_use = "the plan tells whether the lock is held now"]
+    #[must_use = "the lock may be held from here on"]
     pub fn plan(
         &mut self,
         now: &Inputs,

@@ -14,7 +14,7 @@
 //! [`Member::sync`] reports the notification that it answers, a member that leaves with one
 //! unanswered notifies another member, and after a death every notified member is notified again.
 //!
-//! The nearest known thing is the Leader/Followers pattern; [`WorkerGroup`] tells what differs.
+//! The nearest known thing is the Leader/Followers pattern; [`WorkerGroup`] describes what differs.
 //!
 //! `tests/loom_group.rs` includes this file and runs it over loom's atomics.
 

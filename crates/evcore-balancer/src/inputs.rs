@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::WorkerId;
 
-/// What a worker knows about itself when it plans a turn.
+/// The state of a worker when it plans a turn.
 ///
 /// ```
 /// use evcore_balancer::{Inputs, Load};

@@ -11,7 +11,7 @@ use crate::WorkerId;
 ///
 /// 1. [`Leadership::Release`];
 /// 2. register, deregister, or [register again](Plan::register_again);
-/// 3. [`Leadership::Acquire`], which tells the group that this worker *is* registered;
+/// 3. [`Leadership::Acquire`], because the leader's listeners are registered at any time;
 /// 4. [`notify`](Plan::notify).
 ///
 /// ```
@@ -54,7 +54,7 @@ pub struct Plan {
 
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
-    /// [`Duration::ZERO`] asks for one look at the backlog. It never comes twice in a row unless
+    /// [`Duration::ZERO`] is for one look at the backlog. It never comes twice in a row unless
     /// clients were found, so the loop does not spin.
     pub wait_at_most: Option<Duration>,
 

@@ -1,7 +1,7 @@
 //! What every worker publishes about itself, for all to read: a line of numbers for each worker in
 //! shared memory.
 //!
-//! Each line has one writer, its worker, whose stores cost no more than stores. Anybody may read at
+//! Each line has one writer, its worker, whose stores cost no more than stores. Any process may read at
 //! any time. Each number that is read was written. The numbers of a line may be of two moments,
 //! because the writer never waits. What the numbers mean is up to the application.
 

@@ -73,7 +73,7 @@ pub trait GroupMember: fmt::Debug + Send {
     }
 
     /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
-    /// wait by other means. The loop asks once, when it is built.
+    /// wait by other means. The loop calls it once, when it is built.
     #[must_use]
     fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
         None
@@ -220,7 +220,7 @@ impl Coordination {
         }
     }
 
-    /// Tells the group what has become of the plan, once the listeners are as planned.
+    /// Publishes what the plan decided, once the listeners are as planned.
     #[inline]
     pub(crate) fn publish(&mut self, plan: &Plan, stats: &mut Stats) {
         let Some(member) = self.group() else {

@@ -51,7 +51,7 @@ fn peer(slot: usize, active: u32) -> Option<Peer> {
     Some(Peer { id, active })
 }
 
-/// Who leads, as each of two members sees it.
+/// Which member leads, as each of them sees it.
 fn leaders<const N: usize>(members: &[Member; N]) -> [Leader; N] {
     members.each_ref().map(|member| member.sync(load(0)).leader)
 }
@@ -293,13 +293,13 @@ fn a_replacement_starts_without_what_its_predecessor_left() {
     two.notify(one.id());
     one.lead();
     mem::forget(one);
-    // Nobody reported the death.
+    // The death was not reported.
     let again = group.join(id(0));
     assert!(!is_woken(&again));
     assert_eq!(two.sync(load(0)).least_loaded, None);
     let view = again.sync(load(0));
     assert_eq!(view.leader, Leader::None);
-    assert!(view.notified, "a notification is for whoever is there");
+    assert!(view.notified, "a notification is for the slot");
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(crate) fn fence(order: Ordering) {
 fn weakened(order: Ordering) -> Ordering {
     match (FAULT.get(), order) {
         (Fault::NoAcquire, Acquire) | (Fault::NoRelease, Release) => Relaxed,
-        (_, AcqRel | SeqCst) => panic!("no operation asks for {order:?}"),
+        (_, AcqRel | SeqCst) => panic!("no operation uses {order:?}"),
         _ => order,
     }
 }

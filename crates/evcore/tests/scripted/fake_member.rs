@@ -1,4 +1,4 @@
-//! A group member that shows what the test says, and a record of what the loop does with it.
+//! A group member whose view a test sets, and a record of what the loop does with it.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use evcore::{
 
 use crate::script::{Did, Script};
 
-/// A member that sees what the test says.
+/// A member whose view a test sets.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeMember(Arc<Mutex<State>>);
 

@@ -1,4 +1,4 @@
-//! What a member of a group does with its listeners, and what it tells the group.
+//! What a member of a group does with its listeners, and what it does to the group.
 
 use std::time::Duration;
 
