@@ -273,6 +273,7 @@ impl Course {
             .filter(|it| it.mode == Mode::Edge)
             .collect();
         let again = self.stage.now();
+        assert!(!self.stage.events.woken(), "{}: woken", self.stage.name);
         if !self.left_behind.is_empty() {
             // To be rid of a stale registration, a poller may register all of them anew.
             return;

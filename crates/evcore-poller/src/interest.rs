@@ -117,8 +117,9 @@ pub enum Mode {
     /// In every wait for as long as it holds.
     Level,
     /// Once a side, until the caller answers with [`Poller::rearm`](crate::Poller::rearm): after
-    /// `WouldBlock` there (or, reading a stream that is not at its end, a short read), and after a
-    /// `connect` that is in progress.
+    /// `WouldBlock` there, and after a `connect` that is in progress. Reading a stream, a short read
+    /// will do too, but only if [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) has not been
+    /// reported: data and the end of the stream may come in one event.
     ///
     /// The end of a stream is reported once more behind a report that nobody has answered: the end
     /// of what the peer sends, where reading is asked for, and a hang-up or an error, as far as the
