@@ -20,6 +20,8 @@ pub(crate) struct Timers {
     added_ns: u64,
     /// How many timers an index has.
     per_token: u8,
+    /// How far the ids of two indices are apart: a power of two. Kept, since every event needs it.
+    stride: u32,
 }
 
 impl Timers {
@@ -37,6 +39,7 @@ impl Timers {
             queue,
             added_ns: behind_ns.saturating_add(ROUNDS_UP_NS),
             per_token,
+            stride: u32::from(per_token.next_power_of_two()),
         }
     }
 
@@ -118,27 +121,21 @@ impl Timers {
     /// If a token has no such timer.
     #[inline]
     fn id(&self, index: u32, timer: Timer) -> u32 {
-        let per_token = self.per_token;
-        assert!(
-            timer.number() < per_token,
-            "{timer:?}: a token has {per_token} timers; ask for more by Builder::timers_per_token"
-        );
-        (index << self.shift()) | u32::from(timer.number())
+        if timer.number() >= self.per_token {
+            no_such_timer(timer, self.per_token);
+        }
+        index * self.stride + u32::from(timer.number())
     }
 
     /// The index and the timer that an id of the queue means.
     #[inline]
     fn owner(&self, id: u32) -> (u32, Timer) {
-        let shift = self.shift();
-        let number = id & !(u32::MAX << shift);
-        let number = u8::try_from(number).expect("less than the timers of a token");
-        (id >> shift, Timer::new(number))
-    }
-
-    /// How many bits of an id are the timer's.
-    #[inline]
-    fn shift(&self) -> u32 {
-        self.per_token.next_power_of_two().trailing_zeros()
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "less than the timers of a token"
+        )]
+        let number = (id & (self.stride - 1)) as u8;
+        (id >> self.stride.trailing_zeros(), Timer::new(number))
     }
 }
 
@@ -171,6 +168,13 @@ pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
 #[inline]
 fn until_tick(now_ns: u64, tick: u64) -> Duration {
     Duration::from_nanos(tick.saturating_mul(NS_PER_MS).saturating_sub(now_ns))
+}
+
+/// Apart, so that what is inlined into each handler is short.
+#[cold]
+#[inline(never)]
+fn no_such_timer(timer: Timer, per_token: u8) -> ! {
+    panic!("{timer:?}: a token has {per_token} timers; ask for more by Builder::timers_per_token")
 }
 
 // The poller's ids are the narrower: every index that it has a place for has all its timers.
