@@ -54,6 +54,8 @@ enum Step {
     Read(u64),
     /// The poller is woken.
     Wake,
+    /// It is woken by a write to the descriptor of its waker (where there is one).
+    WakeByHand,
     Wait,
 }
 
@@ -85,6 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => id.clone().prop_map(Step::PeerCloses),
         2 => id.prop_map(Step::Read),
         2 => Just(Step::Wake),
+        1 => Just(Step::WakeByHand),
         6 => Just(Step::Wait),
     ]
 }
@@ -203,6 +206,13 @@ impl Course {
             Step::Wake => {
                 self.stage.poller.waker().wake();
                 self.is_woken = true;
+            }
+            Step::WakeByHand => {
+                if let Socket::Real(_) = self.pairs[0].0 {
+                    let waker = self.stage.poller.waker();
+                    rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+                    self.is_woken = true;
+                }
             }
             Step::Wait => self.wait(),
         }

@@ -179,9 +179,9 @@ pub trait Backend: fmt::Debug + Send {
 
     /// A handle that ends a wait from elsewhere, which sets [`Events::woken`]. Asked for once.
     ///
-    /// If it is a [`WakeChannel`](crate::WakeChannel)'s, the front drains that too: after a wait
-    /// that has not come to the waker, because more was ready than fits. An event of the channel
-    /// that a kernel had queued by then has nothing left to
-    /// [drain](crate::WakeChannel::drain), and is no wake.
+    /// If it is a [`WakeChannel`](crate::WakeChannel)'s, the front drains that too: after a wait that
+    /// has filled the buffer and has not come to the waker. An event of the channel that a kernel
+    /// had queued by then is no wake: there is nothing left to
+    /// [drain](crate::WakeChannel::drain).
     fn waker(&self) -> Waker;
 }

@@ -258,12 +258,12 @@ impl Poller {
     /// Waits until something is ready, a [`Waker`] wakes, or `timeout` has passed (`None`: never),
     /// and fills `events`, which is emptied first. Returns how many there are.
     ///
-    /// One system call, plus one for each registration that was changed, and one if a waker woke it.
-    /// A signal does not end it (see [`see_signals`](Self::see_signals)). It never ends before its
-    /// timeout (but where something [forgotten](Self::forget) lives on, and there is no descriptor
-    /// left to be rid of it), and nothing that does not fit into `events` is lost. Changes that were
-    /// refused and descriptors that are ready take turns there: of two waits, each is served first
-    /// in one.
+    /// One system call, plus one for each registration that was changed; and, on other backends than
+    /// epoll, one if a waker has woken it. A signal does not end it (see
+    /// [`see_signals`](Self::see_signals)). It never ends before its timeout (but where something
+    /// [forgotten](Self::forget) lives on, and there is no descriptor left to be rid of it), and
+    /// nothing that does not fit into `events` is lost. Changes that were refused and descriptors
+    /// that are ready take turns there: of two waits, each is served first in one.
     ///
     /// # Errors
     ///
@@ -464,11 +464,11 @@ impl Poller {
         self.end_haunting(events)
     }
 
-    /// Notes a wake that the backend has not come to: a kernel reports what is ready in turn, so
-    /// where more is ready than fits into `events`, the waker may be behind all of it.
+    /// Notes a wake that the backend has not come to: a kernel reports what is ready in turn, so if
+    /// `events` are full, the waker may be behind more of them.
     #[inline]
     fn note_wake(&self, events: &mut Events) {
-        if !events.woken() && self.waker.take_pending() {
+        if events.room() == 0 && !events.woken() && self.waker.take_pending() {
             events.set_woken();
         }
     }

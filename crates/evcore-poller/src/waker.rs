@@ -1,7 +1,6 @@
 //! Ending a wait from another thread, or from a signal handler.
 //!
-//! A flag in front of the descriptor makes any number of wakes between two waits cost one write. The
-//! wait that reports them costs one read, and one that reports none a look at the flag.
+//! A flag in front of the descriptor makes any number of wakes between two waits cost one write.
 //! There is no message: what is to be done is told elsewhere, before the wake.
 
 use std::{
@@ -87,8 +86,10 @@ impl Waker {
 /// The descriptor itself: eight bytes written to it, the number 1 in native order, wake the poller
 /// too, for code that can write and no more.
 ///
-/// Such a wake ends the wait as any other does. But a wait that ends for other events may bring it
-/// late: where more is ready than fits into the buffer, the kernel reports the descriptor in turn.
+/// Such a wake ends the wait as any other does. But where more is ready than fits into the buffer, it
+/// is reported when the kernel comes to it, which may be some waits later. From here on, each wait that
+/// reports a wake costs one read. (Of a descriptor that a child has from a fork this is not known: if
+/// it writes to that while a wake is pending, the two may be reported as two.)
 ///
 /// # Panics
 ///
@@ -96,7 +97,10 @@ impl Waker {
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.by {
-            By::Alarm(alarm) => alarm.bell().write.as_fd(),
+            By::Alarm(alarm) => {
+                alarm.lend();
+                alarm.bell().write.as_fd()
+            }
             By::Call(_) => panic!(
                 "this waker calls a function and has no descriptor: its backend has no kernel \
                  behind it; call `wake`"
@@ -161,9 +165,9 @@ impl WakeChannel {
         }
     }
 
-    /// Takes what was written, so that the channel is not readable any more, and lets the next wake
-    /// write again. Returns whether anything was written: if not, there is no wake to report. The
-    /// [`Poller`](crate::Poller) may have found it before the kernel reported it.
+    /// Takes what was written, so that a level-triggered watch falls silent, and lets the next wake
+    /// write again. Returns whether there was a wake to report: the [`Poller`](crate::Poller) may have
+    /// found it before the kernel's event was delivered.
     ///
     /// Costs one `read`.
     #[expect(
@@ -173,10 +177,24 @@ impl WakeChannel {
     pub fn drain(&self) -> bool {
         self.alarm.take()
     }
+
+    /// As [`drain`](Self::drain), where the watch is edge-triggered: an eventfd reports each write,
+    /// whether the one before was read or not. So this mostly costs no call.
+    #[must_use]
+    pub fn acknowledge(&self) -> bool {
+        self.alarm.acknowledge()
+    }
+
+    /// Makes ready for another watch that is edge-triggered: that reports what was not reported yet,
+    /// and not what was merely not read. One `read`, and a `write` where there is such a wake.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn renew(&self) {
+        self.alarm.renew();
+    }
 }
 
-/// What to watch for readability. [`drain`](WakeChannel::drain) alone may read from it: whoever else
-/// does takes a wake from the poller, and all wakes after it.
+/// What to watch for readability. Nothing but [`drain`](WakeChannel::drain) may read from it: other
+/// reads take a wake from the poller, and with it all wakes to come.
 impl AsFd for WakeChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.alarm.bell().reading_end()
@@ -229,20 +247,26 @@ impl Descriptor {
 
 impl Bell for Descriptor {
     fn ring(&self) {
-        // A full counter, or a full socket, needs nothing more: it is readable.
+        // What is full needs nothing more: it will be read. (A counter that is left unread is full
+        // after 2^64 wakes, which is never.)
         while rustix::io::write(&self.write, &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 
-    fn silence(&self) -> bool {
-        // An eventfd gives its eight bytes at once; a socket may hold more than the array does.
-        let (mut bytes, mut rung) = ([0; 64], false);
-        while let Ok(n) = rustix::io::read(self.reading_end(), &mut bytes) {
-            rung |= n > 0;
+    fn silence(&self) -> u64 {
+        let Some(read) = &self.read else {
+            let mut counter = [0; 8];
+            let counted = rustix::io::read(&self.write, &mut counter);
+            return counted.map_or(0, |_| u64::from_ne_bytes(counter));
+        };
+        // Of sockets, the bytes: none is ever left.
+        let (mut bytes, mut count) = ([0; 64], 0);
+        while let Ok(n) = rustix::io::read(read, &mut bytes) {
+            count += n as u64;
             if n < bytes.len() {
                 break;
             }
         }
-        rung
+        count
     }
 }
 
@@ -273,15 +297,20 @@ mod tests {
         }
     }
 
+    /// What the counter of an eventfd shows, which is read by that.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn counter(channel: &WakeChannel) -> u64 {
+        channel.alarm.bell().silence()
+    }
+
     #[test]
-    fn wakes_before_a_drain_write_once() {
+    fn wakes_before_an_acknowledgement_write_once() {
         let channel = WakeChannel::new().expect("a channel");
         channel.waker().wake();
-        // As if a wait had read it, and not lowered the flag yet.
         channel.alarm.bell().silence();
         channel.waker().wake();
         assert!(!is_readable(&channel), "the first wake is still pending");
-        channel.alarm.acknowledge();
+        assert!(channel.acknowledge());
         channel.waker().wake();
         assert!(is_readable(&channel));
     }
@@ -296,6 +325,69 @@ mod tests {
         channel.alarm.bell().ring();
         assert!(waker.take_pending());
         assert!(!waker.take_pending(), "once");
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn what_was_left_unread_is_no_other_wake() {
+        let channel = WakeChannel::new().expect("a channel");
+        let waker = channel.waker();
+        for _ in 0..3 {
+            waker.wake();
+            assert!(channel.acknowledge());
+        }
+        assert!(!channel.acknowledge(), "an event that nobody has made");
+        assert!(!is_readable(&channel), "so it was read");
+        for _ in 0..2 {
+            waker.wake();
+            assert!(channel.acknowledge());
+            waker.wake();
+            assert!(waker.take_pending() && !waker.take_pending());
+        }
+    }
+
+    /// As at a signal in the middle of a wake, or where its thread is preempted.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn a_wake_that_was_reported_before_it_wrote_is_not_reported_again() {
+        let channel = WakeChannel::new().expect("a channel");
+        channel.waker().wake();
+        assert_eq!(counter(&channel), 1, "taken back: it is still to come");
+        assert!(channel.acknowledge());
+        assert!(!channel.acknowledge() && !channel.drain());
+        channel.alarm.bell().ring();
+        assert!(!channel.acknowledge(), "here it is");
+        channel.waker().wake();
+        assert!(channel.acknowledge());
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn another_watch_of_edges_begins_with_what_was_not_reported() {
+        let channel = WakeChannel::new().expect("a channel");
+        let waker = channel.waker();
+        channel.renew();
+        assert!(!is_readable(&channel));
+        waker.wake();
+        channel.renew();
+        assert!(is_readable(&channel) && channel.acknowledge());
+        channel.renew();
+        assert!(!is_readable(&channel), "it was reported");
+        rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+        channel.renew();
+        assert!(is_readable(&channel) && channel.acknowledge());
+    }
+
+    /// By a wake and by hand, reported as one.
+    #[test]
+    fn what_is_written_by_hand_is_not_left_unread() {
+        let channel = WakeChannel::new().expect("a channel");
+        let waker = channel.waker();
+        rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+        waker.wake();
+        assert!(channel.acknowledge());
+        assert!(!is_readable(&channel));
+        assert!(!channel.acknowledge() && !waker.take_pending());
     }
 
     #[test]

@@ -35,22 +35,24 @@ struct Descriptor {
 
 #[derive(Default)]
 struct State {
-    /// It is readable.
-    rung: bool,
-    /// A one-shot watch has an event that was not delivered yet, whether it is still true or not.
+    /// What was written and not read.
+    rings: u64,
+    /// The watch has an event that was not delivered yet, whether it is still true or not.
     queued: bool,
 }
 
 impl Bell for Descriptor {
     fn ring(&self) {
         self.writes.fetch_add(1, Relaxed);
-        let mut state = self.state.lock().unwrap();
-        (state.rung, state.queued) = (true, true);
+        self.state.lock().unwrap().rings += 1;
+        // The kernel looks at the descriptor without its lock. So an event that was queued before may
+        // be delivered for this ring, and then another one.
+        self.state.lock().unwrap().queued = true;
         self.changed.notify_one();
     }
 
-    fn silence(&self) -> bool {
-        std::mem::take(&mut self.state.lock().unwrap().rung)
+    fn silence(&self) -> u64 {
+        std::mem::take(&mut self.state.lock().unwrap().rings)
     }
 }
 
@@ -63,17 +65,18 @@ impl Descriptor {
         state.queued = false;
     }
 
-    /// Watches anew, which a one-shot watch needs after each event.
+    /// Begins another watch, which has an event if there is something to be read.
     fn watch_again(&self) {
         let mut state = self.state.lock().unwrap();
-        state.queued = state.rung;
+        state.queued = state.rings > 0;
     }
 }
 
 impl State {
     fn reports(&self, watch: Watch) -> bool {
         match watch {
-            Watch::Level => self.rung,
+            Watch::Level => self.rings > 0,
+            Watch::Edge => self.rings > 0 && self.queued,
             Watch::OneShot => self.queued,
         }
     }
@@ -82,38 +85,61 @@ impl State {
 /// What a wait reports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
-    /// That there is something to be read: epoll, kqueue, poll and select.
+    /// That there is something to be read: kqueue, poll and select.
     Level,
-    /// That there was when the event was queued: event ports.
+    /// The same, once for each write: epoll.
+    Edge,
+    /// That there was something when the event was queued, once a watch: event ports.
     OneShot,
 }
 
 /// What a poller does to take a wake. Returns whether it has taken one.
 type Take<W> = fn(&Alarm<W, Descriptor>) -> bool;
 
-/// What ships.
-fn take<W: Word>(alarm: &Alarm<W, Descriptor>) -> bool {
-    alarm.take()
-}
-
-/// What ships, for a wait that other events have ended: it looks at the flag first.
-fn take_early<W: Word>(alarm: &Alarm<W, Descriptor>) -> bool {
-    alarm.is_raised() && alarm.take()
-}
-
-/// What a poller does after waits that the waker has ended, and after those that it has not.
+/// What a poller does after waits that the waker has ended, after those that it has not, and then.
 struct Poller<W> {
     watch: Watch,
     woken: Take<W>,
     not_woken: Take<W>,
+    then: fn(&Alarm<W, Descriptor>),
+    /// The first of the threads rings by hand.
+    is_lent: bool,
 }
 
 impl<W: Word> Poller<W> {
+    /// What ships.
     fn with(watch: Watch) -> Self {
         Self {
             watch,
-            woken: take,
-            not_woken: take_early,
+            woken: match watch {
+                Watch::Edge => Alarm::acknowledge,
+                Watch::Level | Watch::OneShot => Alarm::take,
+            },
+            not_woken: |alarm| alarm.is_raised() && alarm.take(),
+            then: match watch {
+                Watch::OneShot => |alarm| alarm.bell().watch_again(),
+                Watch::Level | Watch::Edge => |_| {},
+            },
+            is_lent: false,
+        }
+    }
+
+    /// What ships on epoll, where each wait has something to be rid of, for which the set is rebuilt.
+    fn rebuilding() -> Self {
+        Self {
+            then: |alarm| {
+                alarm.renew();
+                alarm.bell().watch_again();
+            },
+            ..Self::with(Watch::Edge)
+        }
+    }
+
+    /// One that does not look at the flag, so that more interleavings can be had.
+    fn relying_on_its_kernel(watch: Watch) -> Self {
+        Self {
+            not_woken: |_| false,
+            ..Self::with(watch)
         }
     }
 }
@@ -128,33 +154,55 @@ where
 {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = preemptions;
-    let Poller { watch, .. } = poller;
-    let (woken, not_woken) = (poller.woken, poller.not_woken);
+    let Poller {
+        watch,
+        woken,
+        not_woken,
+        then,
+        is_lent,
+    } = poller;
     model.check(move || {
         let word = W::from(AtomicBool::new(false));
         let alarm = Arc::new(Alarm::new(word, Descriptor::default()));
         // Relaxed as well: whether they are seen is up to the alarm alone.
         let notes: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
+        // The standard library's: it orders nothing.
+        let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+
+        if is_lent {
+            alarm.lend();
+        }
 
         let wakers: Vec<_> = (0..threads)
             .map(|me| {
                 let (alarm, notes) = (Arc::clone(&alarm), Arc::clone(&notes));
+                let made = Arc::clone(&made);
                 thread::spawn(move || {
                     for note in 1..=wakes {
                         notes[me].store(note, Relaxed);
-                        alarm.wake();
+                        made.fetch_add(1, Relaxed);
+                        if is_lent && me == 0 {
+                            alarm.bell().ring();
+                        } else {
+                            alarm.wake();
+                        }
                     }
                 })
             })
             .collect();
 
-        let mut taken = 0;
+        let (mut taken, mut renewals) = (0, 0);
         let mut take_by = |take: Take<W>| {
             let writes = alarm.bell().writes.load(Relaxed);
-            assert!(writes <= taken + 1, "at most one write between two takes");
+            assert!(
+                is_lent || writes <= taken + renewals + 1,
+                "at most one write between two takes"
+            );
             taken += usize::from(take(&alarm));
-            let writes = alarm.bell().writes.load(Relaxed);
-            assert!(taken <= writes, "a wake is taken once");
+            assert!(taken <= made.load(Relaxed), "a wake is taken once");
+            let before = alarm.bell().writes.load(Relaxed);
+            then(&alarm);
+            renewals += alarm.bell().writes.load(Relaxed) - before;
         };
         let is_missing = || notes.iter().any(|note| note.load(Relaxed) < wakes);
         while is_missing() {
@@ -163,14 +211,11 @@ where
             if is_missing() {
                 alarm.bell().wait(watch);
                 take_by(woken);
-                if watch == Watch::OneShot {
-                    alarm.bell().watch_again();
-                }
             }
         }
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
 
-        take_by(woken);
+        take_by(Alarm::take);
         assert!(!alarm.is_raised(), "the next wake rings");
     });
 }
@@ -179,6 +224,13 @@ where
 fn a_thread_wakes_a_level_triggered_poller() {
     no_wake_up_is_lost::<Sound>(1, 2, None, Poller::with(Watch::Level));
     no_wake_up_is_lost::<Sound>(1, 3, Some(4), Poller::with(Watch::Level));
+}
+
+#[test]
+fn a_thread_wakes_an_edge_triggered_poller() {
+    no_wake_up_is_lost::<Sound>(1, 2, Some(5), Poller::with(Watch::Edge));
+    no_wake_up_is_lost::<Sound>(1, 3, Some(3), Poller::with(Watch::Edge));
+    no_wake_up_is_lost::<Sound>(1, 3, Some(3), Poller::rebuilding());
 }
 
 #[test]
@@ -194,19 +246,35 @@ fn two_threads_wake_a_level_triggered_poller() {
 }
 
 #[test]
+fn two_threads_wake_an_edge_triggered_poller() {
+    no_wake_up_is_lost::<Sound>(2, 1, Some(4), Poller::with(Watch::Edge));
+    no_wake_up_is_lost::<Sound>(2, 2, Some(3), Poller::with(Watch::Edge));
+    no_wake_up_is_lost::<Sound>(2, 1, Some(3), Poller::rebuilding());
+}
+
+#[test]
+fn two_threads_wake_an_edge_triggered_poller_one_of_them_by_hand() {
+    for poller in [Poller::with(Watch::Edge), Poller::rebuilding()] {
+        let poller = Poller {
+            is_lent: true,
+            ..poller
+        };
+        no_wake_up_is_lost::<Sound>(2, 1, Some(3), poller);
+    }
+}
+
+#[test]
 fn two_threads_wake_a_poller_with_one_shot_events() {
     no_wake_up_is_lost::<Sound>(2, 1, Some(4), Poller::with(Watch::OneShot));
     no_wake_up_is_lost::<Sound>(2, 2, Some(3), Poller::with(Watch::OneShot));
 }
 
-/// Without a look at the flag, all interleavings can be had.
 #[test]
 fn two_threads_wake_a_poller_that_relies_on_its_kernel() {
-    let poller = Poller {
-        not_woken: |_| false,
-        ..Poller::with(Watch::Level)
-    };
-    no_wake_up_is_lost::<Sound>(2, 1, None, poller);
+    for watch in [Watch::Level, Watch::Edge] {
+        let poller = Poller::relying_on_its_kernel(watch);
+        no_wake_up_is_lost::<Sound>(2, 1, Some(5), poller);
+    }
 }
 
 /// loom's flag, with the fault that `M` makes.
@@ -332,56 +400,77 @@ fn a_wake_must_look() {
     two_threads_wake_by::<WakeAlwaysRings>();
 }
 
-/// A thread wakes, a poller takes each wake in a wrong way.
-fn a_thread_wakes_one_that_takes_by(take: Take<Sound>) {
-    let poller = Poller {
-        woken: take,
-        ..Poller::with(Watch::Level)
-    };
-    no_wake_up_is_lost::<Sound>(1, 3, Some(3), poller);
+/// A thread wakes a poller that does something wrong.
+fn a_thread_wakes_one_that_errs(poller: Poller<Sound>) {
+    no_wake_up_is_lost(1, 3, Some(3), poller);
 }
 
 #[test]
-#[should_panic(expected = "deadlock")]
-fn silencing_must_come_before_the_acknowledgement() {
-    a_thread_wakes_one_that_takes_by(|alarm| {
-        alarm.acknowledge();
-        alarm.bell().silence()
+#[should_panic(expected = "the next wake rings")]
+fn silencing_must_come_before_the_flag_is_lowered() {
+    a_thread_wakes_one_that_errs(Poller {
+        woken: |alarm| {
+            alarm.lower();
+            alarm.bell().silence() > 0
+        },
+        ..Poller::with(Watch::Level)
     });
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn what_was_silenced_must_be_acknowledged() {
-    a_thread_wakes_one_that_takes_by(|alarm| alarm.bell().silence());
+fn the_flag_must_be_lowered_after_the_silencing() {
+    a_thread_wakes_one_that_errs(Poller {
+        woken: |alarm| alarm.bell().silence() > 0,
+        ..Poller::with(Watch::Level)
+    });
 }
 
 #[test]
 #[should_panic(expected = "a wake is taken once")]
 fn a_raised_flag_alone_must_not_be_taken_for_a_wake() {
-    let poller = Poller {
-        not_woken: |alarm: &Alarm<Sound, _>| {
+    a_thread_wakes_one_that_errs(Poller {
+        not_woken: |alarm| {
             let is_raised = alarm.is_raised();
             if is_raised {
                 alarm.bell().silence();
-                alarm.acknowledge();
+                alarm.lower();
             }
             is_raised
         },
         ..Poller::with(Watch::Level)
-    };
-    no_wake_up_is_lost(1, 2, Some(3), poller);
+    });
 }
 
 #[test]
 #[should_panic(expected = "a wake is taken once")]
 fn a_queued_event_alone_must_not_be_taken_for_a_wake() {
-    let poller = Poller {
-        woken: |alarm: &Alarm<Sound, _>| {
+    a_thread_wakes_one_that_errs(Poller {
+        woken: |alarm| {
             alarm.take();
             true
         },
         ..Poller::with(Watch::OneShot)
-    };
-    no_wake_up_is_lost(1, 2, Some(3), poller);
+    });
+}
+
+#[test]
+#[should_panic(expected = "a wake is taken once")]
+fn rings_that_were_left_must_be_counted() {
+    a_thread_wakes_one_that_errs(Poller {
+        woken: |alarm| alarm.lower() || alarm.take(),
+        ..Poller::with(Watch::Edge)
+    });
+}
+
+#[test]
+#[should_panic(expected = "the next wake rings")]
+fn a_set_that_is_rebuilt_must_report_what_the_old_one_has_not() {
+    a_thread_wakes_one_that_errs(Poller {
+        then: |alarm| {
+            alarm.bell().silence();
+            alarm.bell().watch_again();
+        },
+        ..Poller::rebuilding()
+    });
 }

@@ -193,8 +193,12 @@ impl Backend for Epoll {
         // All of them together: the waker's are bits that no id has.
         if events.note_from(held) & ID_BITS > u64::from(MAX_ID) {
             events.retain_from(held, |event| event.key != WAKE_KEY);
-            self.wake.drain();
-            events.set_woken();
+            if self.wake.acknowledge() {
+                events.set_woken();
+            } else if events.len() == held {
+                // It was reported before its event came, and nothing else has ended the wait.
+                return Err(Error::Interrupted);
+            }
         }
         Ok(())
     }
@@ -202,8 +206,8 @@ impl Backend for Epoll {
     /// A registration belongs to a file, and can be removed by the number of its descriptor alone:
     /// where that was closed and a duplicate is open, nothing else helps.
     fn begin_anew(&mut self) -> Result<bool> {
-        // The eventfd of each wake that was reported has been read: so the new set reports it only
-        // if there is one that was not.
+        // The new set reports what the eventfd holds, read or not.
+        self.wake.renew();
         self.fd = set_with(&self.wake)?;
         Ok(true)
     }
@@ -225,10 +229,14 @@ impl fmt::Debug for Epoll {
 /// A new set that watches the waker, and nothing else.
 fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
     let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
-    // Level-triggered, and read: an edge would save the read, but a counter that nobody reads is an
-    // edge again in each new set, and would not show whether a wake is there to be taken.
-    epoll::add(&fd, wake, EventData::new_u64(WAKE_KEY), EventFlags::IN)
-        .map_err(Error::os("epoll_ctl(ADD)"))?;
+    // Edge-triggered, an eventfd need not be read: each write is a new edge.
+    epoll::add(
+        &fd,
+        wake,
+        EventData::new_u64(WAKE_KEY),
+        EventFlags::IN | EventFlags::ET,
+    )
+    .map_err(Error::os("epoll_ctl(ADD)"))?;
     Ok(fd)
 }
 

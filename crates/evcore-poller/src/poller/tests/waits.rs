@@ -70,6 +70,7 @@ fn a_buffer_of_no_capacity_is_refused_and_nothing_is_told() {
 #[test]
 fn a_wake_comes_with_the_first_wait_whatever_the_backend_reports() {
     let mut stage = Stage::new(ALL);
+    stage.events = Events::with_capacity(1);
     stage.add(3, Interest::READ, Mode::Level).expect("add");
     let event = [(3, Ready::READABLE)];
     for _ in 0..3 {
@@ -84,10 +85,12 @@ fn a_wake_comes_with_the_first_wait_whatever_the_backend_reports() {
 #[test]
 fn a_wait_that_fails_leaves_the_wake_to_the_next() {
     let mut stage = Stage::new(ALL);
+    stage.events = Events::with_capacity(1);
+    stage.add(3, Interest::READ, Mode::Level).expect("add");
     stage.poller.waker().wake();
     stage.script().answers.push_back(Answer::Broken);
     assert!(stage.poller.wait(&mut stage.events, None).is_err());
     assert!(!stage.events.woken());
-    stage.idle();
+    stage.wait(reports([(3, Ready::READABLE)]));
     assert!(stage.events.woken());
 }
