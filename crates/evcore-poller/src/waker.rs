@@ -185,10 +185,12 @@ impl WakeChannel {
         self.alarm.acknowledge()
     }
 
-    /// Makes ready for another watch that is edge-triggered: that reports what was not reported yet,
-    /// and not what was merely not read. One `read`, and a `write` where there is such a wake.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(crate) fn renew(&self) {
+    /// Comes before another edge-triggered watch (in [`begin_anew`](crate::Backend::begin_anew)), to
+    /// which what was not read would be an edge. That watch then reports a wake only if there is one
+    /// that was not reported yet.
+    ///
+    /// Costs one `read`, and a `write` if there is such a wake.
+    pub fn renew(&self) {
         self.alarm.renew();
     }
 }
