@@ -86,6 +86,8 @@ pub(super) struct Kqueue<K> {
     table: Table,
     /// Empty between calls; kept for its memory.
     changes: Vec<Change>,
+    /// Whether the next wait with answers to changes to report has them behind what is ready.
+    ready_first: bool,
 }
 
 #[cfg(any(
@@ -107,6 +109,7 @@ impl<K: Kernel> Kqueue<K> {
             wake: WakeChannel::new()?,
             table: Table::default(),
             changes: Vec::new(),
+            ready_first: false,
         };
         let fd = kqueue.wake.as_fd().as_raw_fd();
         // Level, since it is drained anyway: what a drain should leave behind is told again.
@@ -245,8 +248,13 @@ impl<K: Kernel> Backend for Kqueue<K> {
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         let (mut woken, mut left) = (false, timeout);
+        // In turn, the answers to changes (refusals, mostly) or what is ready go first. Otherwise, if
+        // there are as many answers each time as there is room, the kernel is not even asked.
+        let ready_first = self.ready_first;
+        let mut answers = self.table.news();
         loop {
-            let room = events.room().saturating_sub(self.table.news());
+            let behind = if ready_first { answers } else { 0 };
+            let room = events.room().saturating_sub(self.table.news() - behind);
             if room == 0 {
                 break;
             }
@@ -255,6 +263,9 @@ impl<K: Kernel> Backend for Kqueue<K> {
             match self.make_and_wait(room, at_once.or(left)) {
                 Ok(told) => {
                     woken |= told.woken;
+                    if told.receipts {
+                        answers = self.table.news();
+                    }
                     if self.table.has_strays() {
                         // A stray is no news, and the call may have waited for it until the
                         // timeout. So the next one drops it, and takes what is there.
@@ -270,6 +281,12 @@ impl<K: Kernel> Backend for Kqueue<K> {
             }
         }
         let is_cut_short = left != timeout && self.table.news() == 0;
+        if answers > 0 {
+            self.ready_first = !ready_first;
+            if ready_first {
+                self.table.put_last(answers);
+            }
+        }
         self.table.report(events);
         #[cfg(test)]
         self.table.verify();

@@ -151,6 +151,11 @@ impl Table {
         self.news.len()
     }
 
+    /// Puts the first `count` that there is something to report of behind the others.
+    pub(super) fn put_last(&mut self, count: usize) {
+        self.news.rotate_left(count);
+    }
+
     /// Reports as much as there is room for.
     pub(super) fn report(&mut self, events: &mut Events) {
         let count = events.room().min(self.news.len());

@@ -113,6 +113,34 @@ fn refusals_that_do_not_fit_are_told_by_later_waits() {
     assert_eq!(stage.wait(), []);
 }
 
+/// Each turn as many changes are refused as there is room for.
+#[test]
+fn refused_changes_do_not_starve_what_is_ready() {
+    for capacity in [1, 2] {
+        let mut stage = Stage::new();
+        let refused = &[(A, 1), (B, 2)][..capacity];
+        for (fd, key) in refused {
+            stage
+                .add(*fd, *key, Interest::READ, Mode::Level)
+                .expect("add");
+            stage.kernel().refuses.push(refusal(*fd, Filter::Write));
+        }
+        stage.add(C, 3, Interest::READ, Mode::Level).expect("add");
+        stage.kernel().arrive(C, 1);
+        for _ in 0..10 {
+            let waits = [(); 2].map(|()| {
+                for (_, key) in refused {
+                    stage.modify(*key, Interest::WRITE);
+                }
+                let events = stage.wait_with(capacity);
+                assert_eq!(events.len(), capacity);
+                events.iter().filter(|event| event.key == 3).count()
+            });
+            assert_eq!(waits, [0, 1]);
+        }
+    }
+}
+
 #[test]
 fn a_refusal_that_was_not_told_yet_goes_with_its_registration() {
     let mut stage = Stage::new();
