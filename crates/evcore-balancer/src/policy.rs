@@ -180,11 +180,21 @@ impl Policy {
     }
 }
 
-/// Rounds up, so that no delay is cut short, and to at least 1 ms, so that no worker spins.
-fn whole_ms(delay: Duration) -> Duration {
-    let begun_ms = u64::from(delay.subsec_nanos() % 1_000_000 != 0);
-    let whole_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(whole_ms.saturating_add(begun_ms).max(1))
+const NS_PER_MS: u64 = 1_000_000;
+
+/// A delay in whole milliseconds, as nanoseconds. Rounds up, so that no delay is cut short, and to
+/// at least 1 ms, so that no worker spins.
+fn whole_ms(delay: Duration) -> u64 {
+    let ms = u64::try_from(delay.as_nanos().div_ceil(u128::from(NS_PER_MS)));
+    ms.unwrap_or(u64::MAX).max(1).saturating_mul(NS_PER_MS)
+}
+
+/// A time as nanoseconds. Policies count in these, because an addition of [`Duration`]s costs ten
+/// times that of two numbers, and a policy calculates in each turn.
+fn nanos(time: Duration) -> u64 {
+    const NS_PER_SECOND: u64 = 1_000_000_000;
+    let whole = time.as_secs().saturating_mul(NS_PER_SECOND);
+    whole.saturating_add(u64::from(time.subsec_nanos()))
 }
 
 #[cfg(test)]
@@ -200,11 +210,17 @@ mod tests {
             (Duration::from_millis(1), 1),
             (Duration::new(0, 1_000_001), 2),
             (Policy::DEFAULT_DELAY, 500),
-            (Duration::MAX, u64::MAX),
         ] {
-            let expected = Duration::from_millis(expected_ms);
-            assert_eq!(whole_ms(delay), expected, "{delay:?}");
+            assert_eq!(whole_ms(delay), expected_ms * NS_PER_MS, "{delay:?}");
         }
+        assert_eq!(whole_ms(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn times_beyond_five_hundred_years_are_that_of_the_last_nanosecond() {
+        assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
+        assert_eq!(nanos(Duration::from_nanos(u64::MAX)), u64::MAX);
+        assert_eq!(nanos(Duration::MAX), u64::MAX);
     }
 
     #[test]

@@ -79,13 +79,14 @@ impl<L: Listen> Accepting<L> {
         } else {
             full(load)
         };
-        let now = Duration::from_millis(now_ms);
         let exclusive = poller.abilities().exclusive;
         // The kernel has woken no other worker for an event that this one leaves there.
         let left_clients = mem::take(&mut self.left_behind)
             || !self.queue.is_empty()
             || (self.is_listening() && batch_was_full);
-        let plan = self.coordination.plan(now, load, left_clients, exclusive);
+        let plan = self
+            .coordination
+            .plan(now_ms, load, left_clients, exclusive);
         self.allowed = plan
             .accepts_at_most
             .map_or(usize::MAX, |clients| clients as usize);

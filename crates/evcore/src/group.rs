@@ -187,13 +187,19 @@ impl Coordination {
     /// The balancer's plan for this turn. The lock may be held from here on.
     pub(crate) fn plan(
         &mut self,
-        now: Duration,
+        now_ms: u64,
         load: Load,
         may_have_left_clients: bool,
         exclusive: bool,
     ) -> Plan {
         let notified = mem::take(&mut self.was_notified)
             || self.group().is_some_and(|member| member.is_notified());
+        // A policy without delays does not depend on the time.
+        let now = if self.has_delay {
+            Duration::from_millis(now_ms)
+        } else {
+            Duration::ZERO
+        };
         let member = self.member.as_deref();
         let inputs = Inputs {
             load,
@@ -290,8 +296,13 @@ impl Coordination {
     }
 
     /// The member, if it sees others.
+    #[inline]
     fn group(&self) -> Option<&dyn GroupMember> {
-        self.member.as_deref().filter(|_| self.in_group)
+        if self.in_group {
+            self.member.as_deref()
+        } else {
+            None
+        }
     }
 }
 

@@ -5,21 +5,21 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::whole_ms;
+use super::{nanos, whole_ms};
 use crate::{Inputs, Plan};
 
 /// The state of a worker that listens exclusively.
 #[derive(Clone, Debug)]
 pub(crate) struct Exclusive {
     readd_every: u32,
-    delay: Duration,
+    delay_ns: u64,
     registration: Option<Registration>,
 }
 
 /// A registration of the listeners.
 #[derive(Clone, Copy, Debug)]
 struct Registration {
-    since: Duration,
+    since_ns: u64,
     accepted: u32,
 }
 
@@ -27,7 +27,7 @@ impl Exclusive {
     pub(crate) fn new(readd_every: NonZeroU32, delay: Duration) -> Self {
         Self {
             readd_every: readd_every.get(),
-            delay: whole_ms(delay),
+            delay_ns: whole_ms(delay),
             registration: None,
         }
     }
@@ -40,32 +40,34 @@ impl Exclusive {
         if !now.exclusive {
             return Plan::listen();
         }
+        let now_ns = nanos(now.now);
         let before = self.registration.map(|before| Registration {
             accepted: before.accepted.saturating_add(now.accepted),
             ..before
         });
-        let lasting = before.filter(|before| self.lasts(before, now.now));
+        let lasting = before.filter(|before| self.lasts(before, now_ns));
         let registration = lasting.unwrap_or(Registration {
-            since: now.now,
+            since_ns: now_ns,
             accepted: 0,
         });
         self.registration = Some(registration);
+        let left_ns = self.delay_ns - registration.age_ns(now_ns);
         Plan {
             exclusive: true,
             register_again: before.is_some() && lasting.is_none(),
-            wait_at_most: Some(self.delay - registration.age(now.now)),
+            wait_at_most: Some(Duration::from_nanos(left_ns)),
             ..Plan::listen()
         }
     }
 
-    fn lasts(&self, registration: &Registration, now: Duration) -> bool {
-        registration.accepted < self.readd_every && registration.age(now) < self.delay
+    fn lasts(&self, registration: &Registration, now_ns: u64) -> bool {
+        registration.accepted < self.readd_every && registration.age_ns(now_ns) < self.delay_ns
     }
 }
 
 impl Registration {
-    fn age(self, now: Duration) -> Duration {
-        now.saturating_sub(self.since)
+    fn age_ns(self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.since_ns)
     }
 }
 

@@ -12,19 +12,19 @@
 
 use std::time::Duration;
 
-use super::{slack::Slack, whole_ms};
+use super::{nanos, slack::Slack, whole_ms};
 use crate::{GroupView, Inputs, Load, Plan};
 
 /// The state of a worker that listens by the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct LockPolicy {
     slack: Slack,
-    delay: Duration,
+    delay_ns: u64,
     // Invariant: `None` until the first plan and while this worker holds the lock; otherwise the
     // time at which it stopped listening or was last refused.
-    away_since: Option<Duration>,
+    away_since_ns: Option<u64>,
     /// When this worker last listened. Before that, when it first planned.
-    listened_at: Option<Duration>,
+    listened_at_ns: Option<u64>,
     /// The last look at the group, and the load at that time.
     seen: Option<(Load, GroupView)>,
     /// The plan before this one held the lock.
@@ -38,8 +38,8 @@ pub(crate) struct LockPolicy {
 enum Turn {
     /// This worker has no free place.
     Full,
-    /// This worker leaves the lock to others, for this long.
-    GivesWay(Duration),
+    /// This worker leaves the lock to others, for this many nanoseconds.
+    GivesWay(u64),
     /// Another worker holds the lock.
     Refused,
     /// This worker holds the lock.
@@ -50,9 +50,9 @@ impl LockPolicy {
     pub(crate) fn new(slack: Slack, delay: Duration) -> Self {
         Self {
             slack,
-            delay: whole_ms(delay),
-            away_since: None,
-            listened_at: None,
+            delay_ns: whole_ms(delay),
+            away_since_ns: None,
+            listened_at_ns: None,
             seen: None,
             held: false,
             probed: false,
@@ -66,15 +66,16 @@ impl LockPolicy {
         try_lock: impl FnOnce() -> bool,
         sync: impl FnOnce() -> GroupView,
     ) -> Plan {
-        if self.held || self.listened_at.is_none() {
-            self.listened_at = Some(now.now);
+        let now_ns = nanos(now.now);
+        if self.held || self.listened_at_ns.is_none() {
+            self.listened_at_ns = Some(now_ns);
         }
         let view = self.view(now, sync);
         // A notification may have come after `now.notified` was read.
         let notified = now.notified || view.notified;
         let gives_way = !notified && self.is_over_limit(now, &view);
-        let turn = self.take_turn(now, gives_way, try_lock);
-        let plan = self.plan_of(turn, now, gives_way);
+        let turn = self.take_turn(now, now_ns, gives_way, try_lock);
+        let plan = self.plan_of(turn, now, now_ns, gives_way);
         // A worker that is notified and does not listen passes the notification on. After a refusal
         // another worker listens.
         let is_missed = self.held || (!plan.listening && (notified || now.may_have_left_clients));
@@ -84,7 +85,7 @@ impl LockPolicy {
         self.held = plan.holds_lock;
         self.probed = plan.listening && !plan.holds_lock;
         if plan.listening {
-            self.listened_at = Some(now.now);
+            self.listened_at_ns = Some(now_ns);
         }
         Plan {
             accepts_at_most: room.filter(|_| plan.holds_lock),
@@ -125,36 +126,37 @@ impl LockPolicy {
     fn take_turn(
         &mut self,
         now: &Inputs,
+        now_ns: u64,
         gives_way: bool,
         try_lock: impl FnOnce() -> bool,
     ) -> Turn {
-        let away = passed(self.away_since, now.now);
+        let away_ns = passed(self.away_since_ns, now_ns);
         if now.load.is_full() {
-            self.away_since.get_or_insert(now.now);
+            self.away_since_ns.get_or_insert(now_ns);
             return Turn::Full;
         }
-        if gives_way && away < self.delay {
-            self.away_since.get_or_insert(now.now);
-            return Turn::GivesWay(self.delay - away);
+        if gives_way && away_ns < self.delay_ns {
+            self.away_since_ns.get_or_insert(now_ns);
+            return Turn::GivesWay(self.delay_ns - away_ns);
         }
         if !try_lock() {
-            self.away_since = Some(now.now);
+            self.away_since_ns = Some(now_ns);
             return Turn::Refused;
         }
-        self.away_since = None;
+        self.away_since_ns = None;
         Turn::Holds
     }
 
-    fn plan_of(&self, turn: Turn, now: &Inputs, gives_way: bool) -> Plan {
+    fn plan_of(&self, turn: Turn, now: &Inputs, now_ns: u64, gives_way: bool) -> Plan {
         match turn {
             // Only this worker's own handlers can free a place, and a plan follows them.
             Turn::Full => Plan::away(None),
-            Turn::GivesWay(left) => self.stay_away(now, left),
-            Turn::Refused => self.stay_away(now, self.delay),
+            Turn::GivesWay(left_ns) => self.stay_away(now, now_ns, left_ns),
+            Turn::Refused => self.stay_away(now, now_ns, self.delay_ns),
             Turn::Holds => Plan {
                 holds_lock: true,
                 // Without an end to this turn no other worker would get the lock.
-                wait_at_most: gives_way.then_some(self.delay),
+                wait_at_most: gives_way.then(|| Duration::from_nanos(self.delay_ns)),
                 ..Plan::listen()
             },
         }
@@ -162,19 +164,20 @@ impl LockPolicy {
 
     /// Does not listen for this long, unless it is time to probe. Probes go on while they leave
     /// clients waiting.
-    fn stay_away(&self, now: &Inputs, at_most: Duration) -> Plan {
-        let unattended = passed(self.listened_at, now.now);
+    fn stay_away(&self, now: &Inputs, now_ns: u64, at_most_ns: u64) -> Plan {
+        let unattended_ns = passed(self.listened_at_ns, now_ns);
         let probes_on = self.probed && now.may_have_left_clients;
-        if unattended >= self.delay || probes_on {
+        if unattended_ns >= self.delay_ns || probes_on {
             return Plan::probe();
         }
-        Plan::away(Some(at_most.min(self.delay - unattended)))
+        let left_ns = at_most_ns.min(self.delay_ns - unattended_ns);
+        Plan::away(Some(Duration::from_nanos(left_ns)))
     }
 }
 
-/// How much time has passed since then. None if there is no such time, or if it is yet to come.
-fn passed(since: Option<Duration>, now: Duration) -> Duration {
-    since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+/// How much time has passed since then. 0 if there is no such time, or if it is yet to come.
+fn passed(since_ns: Option<u64>, now_ns: u64) -> u64 {
+    since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
 }
 
 #[cfg(test)]
