@@ -31,6 +31,12 @@ impl Asked {
         Self(interest.bits() | ends)
     }
 
+    /// The sides of `interest` alone.
+    #[inline]
+    pub(crate) const fn sides(interest: Interest) -> Self {
+        Self(interest.bits())
+    }
+
     /// What `ready` has reported to `interest`. A hang-up or an error is all that there is to
     /// report: a kernel that keeps levels goes on to report it.
     #[inline]

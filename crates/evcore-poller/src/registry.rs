@@ -189,7 +189,10 @@ impl Registry {
         let kept_here = !self.native.edge;
         let row = self.row(key)?;
         if kept_here && row.mode == Mode::Edge {
-            let answered = Asked::by(interest - (interest - row.wanted));
+            // The ends with a side that is asked for; the sides also if they are not: that may be
+            // taken back before the wait.
+            let mut answered = Asked::by(interest - (interest - row.wanted));
+            answered |= Asked::sides(interest);
             if !answered.is_empty() {
                 row.masked = row.masked - answered;
                 self.touch(key);

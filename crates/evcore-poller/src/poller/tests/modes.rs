@@ -100,6 +100,20 @@ fn an_edge_stays_masked_when_modify_is_taken_back_and_starts_afresh_when_not() {
     assert_eq!(stage.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
 }
 
+/// The caller has drained a side that it does not ask for just then, and asks for it again.
+#[test]
+fn a_rearm_of_what_is_not_asked_is_kept_if_that_change_is_taken_back() {
+    let mut stage = Stage::new(NOTHING);
+    stage.add(3, Interest::BOTH, Mode::Edge).expect("add");
+    stage.wait(reports([(3, Ready::READABLE)]));
+    stage.modify(3, Interest::WRITE);
+    stage.poller.rearm(3, Interest::READ).expect("registered");
+    stage.modify(3, Interest::BOTH);
+    stage.calls();
+    stage.idle();
+    assert_eq!(stage.calls(), [Wait(None)], "it asks for both as before");
+}
+
 #[test]
 fn nothing_is_masked_where_the_kernel_keeps_the_mode() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
