@@ -189,12 +189,12 @@ impl Registry {
         let kept_here = !self.native.edge;
         let row = self.row(key)?;
         if kept_here && row.mode == Mode::Edge {
-            // The ends with a side that is asked for; the sides also if they are not: that may be
-            // taken back before the wait.
-            let mut answered = Asked::by(interest - (interest - row.wanted));
-            answered |= Asked::sides(interest);
+            let answered = Asked::by(interest - (interest - row.wanted));
+            // A side that is not asked for just now is unmasked too: that interest may be taken back
+            // before the wait. But the backend is told nothing for it: a change that was refused
+            // would be refused, and reported, once more.
+            row.masked = row.masked - answered - Asked::sides(interest);
             if !answered.is_empty() {
-                row.masked = row.masked - answered;
                 self.touch(key);
             }
         }

@@ -62,8 +62,11 @@ impl Row {
 
     fn rearm(&mut self, interest: Interest) {
         let answered = interest - (interest - self.interest);
+        if self.mode == Mode::Edge {
+            // Also of a side that is not asked for just now.
+            self.masked = self.masked - interest;
+        }
         if self.mode == Mode::Edge && !answered.is_empty() {
-            self.masked = self.masked - answered;
             self.is_over = false;
             // One that was refused is asked for again.
             self.armed = true;
