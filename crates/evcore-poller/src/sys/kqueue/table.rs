@@ -60,6 +60,9 @@ impl Table {
             Some(row) => row.wanted = new.interest,
             None => self.begin(new).known = Interest::NONE,
         }
+        if new.interest.is_empty() {
+            self.forget_news(id_of(new));
+        }
         self.touch(id_of(new));
     }
 
@@ -139,6 +142,16 @@ impl Table {
         let row = &mut self.rows[id as usize];
         row.known = row.known - Interest::WRITE;
         self.touch(id);
+    }
+
+    /// What an earlier wait had no room for must not take the place of other news, once nothing is
+    /// asked for any more.
+    fn forget_news(&mut self, id: u32) {
+        let row = &mut self.rows[id as usize];
+        if !std::mem::replace(&mut row.found, Ready::NONE).is_empty() {
+            row.available = None;
+            self.news.retain(|news| *news != id);
+        }
     }
 
     /// Whether a knote reported that nobody wants.
