@@ -1,7 +1,7 @@
 //! The backends under test, and what each of them reports where they differ.
 //!
 //! This is the only file that names them. Each `match` lists all, so that a backend without an
-//! expectation does not compile; and a [`Kind`] that has no arm in [`Backend::of`] fails the first
+//! expectation does not compile; and a [`BackendKind`] that has no arm in [`Backend::of`] fails the first
 //! scenario that is made for it.
 //!
 //! Run so far: epoll, poll and select on Linux, and the simulator's backend. **Not run:** what is
@@ -10,11 +10,11 @@
 //! ports are (`crates/evcore-poller/src/sys/{kqueue,port}/scripted.rs`). Of poll on macOS it is known
 //! not to be complete: there, `POLLHUP` is reported for the end of either side, also for one's own.
 
-use evcore_poller::{Interest, Kind, Ready};
+use evcore_poller::{BackendKind, Interest, Ready};
 
 use crate::stage::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED};
 
-/// Makes, for each kernel's backend that this system has, `scenarios!(@callback module Kind args)`.
+/// Makes, for each kernel's backend that this system has, `scenarios!(@callback module BackendKind args)`.
 macro_rules! each_kernel {
     ($callback:ident, $($args:tt)*) => {
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -51,13 +51,13 @@ pub(crate) enum Backend {
 const LINUX: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Backend {
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: BackendKind) -> Self {
         match kind {
-            Kind::Epoll => Self::Epoll,
-            Kind::Kqueue => Self::Kqueue,
-            Kind::EventPorts => Self::EventPorts,
-            Kind::Poll => Self::Poll,
-            Kind::Select => Self::Select,
+            BackendKind::Epoll => Self::Epoll,
+            BackendKind::Kqueue => Self::Kqueue,
+            BackendKind::EventPorts => Self::EventPorts,
+            BackendKind::Poll => Self::Poll,
+            BackendKind::Select => Self::Select,
             unknown => panic!("{unknown}: the suite has no expectations for this backend"),
         }
     }
@@ -164,7 +164,7 @@ impl Backend {
 fn every_backend_of_this_system_has_its_tests() {
     let mut tested = Vec::new();
     each_kernel!(list, tested);
-    assert_eq!(Kind::available(), tested);
+    assert_eq!(BackendKind::available(), tested);
     for kind in tested {
         let _ = Backend::of(kind);
     }

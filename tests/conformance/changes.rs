@@ -87,7 +87,7 @@ fn what_is_not_registered_cannot_be_removed(stage: &mut Stage) {
     for unknown in [3, 7, (2 << 32) | 7] {
         let results = [
             stage.poller.remove(unknown),
-            stage.poller.forget(unknown),
+            stage.poller.remove_before_close(unknown),
             stage.poller.modify(unknown, Interest::READ),
             stage.poller.rearm(unknown, Interest::READ),
         ];
@@ -126,7 +126,7 @@ fn what_is_removed_inside_a_batch_is_not_reported_again(stage: &mut Stage) {
     }
     assert_eq!(stage.now().len(), 3, "{}", stage.name);
     stage.remove(2);
-    stage.poller.forget(3).expect("registered");
+    stage.poller.remove_before_close(3).expect("registered");
     drop(third);
     stage.expect(&[(1, WRITABLE)]);
 }
@@ -139,7 +139,7 @@ fn a_descriptor_reused_inside_a_batch_reports_under_its_new_key(stage: &mut Stag
     stage.expect(&[(old, READABLE)]);
 
     // Closed, and at once the number of another socket: id and number are those of before.
-    stage.poller.forget(old).expect("registered");
+    stage.poller.remove_before_close(old).expect("registered");
     let (_quiet, far) = stage.ground.succeed(far);
     stage.add(&far, new, Interest::READ, Mode::Level);
     stage.expect_nothing();

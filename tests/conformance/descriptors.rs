@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use evcore_poller::{Error, Interest, Mode, Pollable};
+use evcore_poller::{Error, Interest, Mode, Source};
 
 use crate::{
     backends::Backend,
@@ -90,7 +90,7 @@ fn a_forgotten_descriptor_is_silent_after_its_close(stage: &mut Stage) {
     stage.add(&far, 1, Interest::WRITE, Mode::Level);
     stage.add(&stays, 2, Interest::WRITE, Mode::Level);
     stage.expect(&[(1, WRITABLE), (2, WRITABLE)]);
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     drop(far);
     stage.expect(&[(2, WRITABLE)]);
 }
@@ -121,7 +121,7 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(stage: &mut Stage) {
 /// A mere number.
 pub(crate) struct Number(pub(crate) RawFd);
 
-impl Pollable for Number {
+impl Source for Number {
     fn raw_fd(&self) -> RawFd {
         self.0
     }

@@ -20,7 +20,7 @@ crate::scenarios! {
 
 /// Here backends differ: epoll alone has exclusive wake-ups.
 fn can(stage: &mut Stage) -> bool {
-    let can = stage.poller.abilities().exclusive;
+    let can = stage.poller.capabilities().exclusive;
     assert_eq!(can, stage.ground.has_exclusive(), "{}", stage.name);
     if !can {
         let (_near, far) = stage.pair();
@@ -58,7 +58,8 @@ fn one_of_two_is_woken() {
     let mut wakers = Vec::new();
     std::thread::scope(|threads| {
         for worker in 0..2 {
-            let mut stage = Stage::of_kernel(evcore_poller::Kind::Epoll, "one of two is woken");
+            let mut stage =
+                Stage::of_kernel(evcore_poller::BackendKind::Epoll, "one of two is woken");
             stage.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
             wakers.push(stage.poller.waker());
             let (sleeping, reporting) = (sleeping.clone(), reporting.clone());

@@ -30,7 +30,7 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
         let exclusive = poller.add_exclusive(&unknown, 2, Interest::READ, Mode::Level);
         // Where it can be exclusive at all, it is refused for the fork.
-        let exclusive = !poller.abilities().exclusive || is_refused(exclusive);
+        let exclusive = !poller.capabilities().exclusive || is_refused(exclusive);
         is_refused(waited) && is_refused(added) && is_refused(poller.remove(1)) && exclusive
     });
     drop(alone);
@@ -48,7 +48,7 @@ fn a_child_wakes_its_parent_by_the_descriptor_of_a_waker(stage: &mut Stage) {
         drop(alone);
         assert!(written, "{}", stage.name);
         assert_eq!(stage.wait(Some(PATIENCE)), [], "{}", stage.name);
-        assert!(stage.events.woken(), "{}", stage.name);
+        assert!(stage.events.was_woken(), "{}", stage.name);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{fmt, time::Duration};
 
-use evcore_poller::{Interest, Pollable, Poller, Ready, Waker};
+use evcore_poller::{Interest, Poller, Ready, Source, Waker};
 
 use crate::{
     backends::Backend,
@@ -59,22 +59,22 @@ pub(crate) trait Ground: fmt::Debug + Send + Sync {
 
 /// Many to be watched for writing.
 pub(crate) struct Crowd {
-    members: Vec<Box<dyn Pollable>>,
+    members: Vec<Box<dyn Source>>,
     pairs: Vec<(Socket, Socket)>,
 }
 
 impl Crowd {
     /// Those who are watched in place of the `pairs`' second sockets, if anybody is.
-    pub(crate) fn new(pairs: Vec<(Socket, Socket)>, members: Vec<Box<dyn Pollable>>) -> Self {
+    pub(crate) fn new(pairs: Vec<(Socket, Socket)>, members: Vec<Box<dyn Source>>) -> Self {
         Self { members, pairs }
     }
 
-    pub(crate) fn members(&self) -> Vec<&dyn Pollable> {
+    pub(crate) fn members(&self) -> Vec<&dyn Source> {
         if self.members.is_empty() {
             return self
                 .pairs
                 .iter()
-                .map(|(_, far)| far as &dyn Pollable)
+                .map(|(_, far)| far as &dyn Source)
                 .collect();
         }
         self.members.iter().map(AsRef::as_ref).collect()

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_poller::{Interest, Kind, Pollable, Poller, Ready, Waker};
+use evcore_poller::{BackendKind, Interest, Poller, Ready, Source, Waker};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Resource, getrlimit, setrlimit},
@@ -26,12 +26,12 @@ use crate::{
 /// One of the kernel's interfaces.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    kind: Kind,
+    kind: BackendKind,
     since: Instant,
 }
 
 impl Kernel {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: BackendKind) -> Self {
         allow_many_descriptors();
         let since = Instant::now();
         Self { kind, since }
@@ -43,7 +43,9 @@ impl Kernel {
         if self.backend().has_sets() {
             return 1000 + nth;
         }
-        let place = Kind::available().iter().position(|it| *it == self.kind);
+        let place = BackendKind::available()
+            .iter()
+            .position(|it| *it == self.kind);
         let place = i32::try_from(place.expect("it is available")).expect("there are few");
         limit() - 100 * (place + 1) + nth
     }
@@ -106,7 +108,7 @@ impl Ground for Kernel {
             CROWDED
         };
         let (near, far) = pair();
-        let twin = |_| -> Box<dyn Pollable> {
+        let twin = |_| -> Box<dyn Source> {
             let twin = rustix::io::fcntl_dupfd_cloexec(&far, lowest);
             Box::new(twin.expect("a duplicate"))
         };

@@ -61,7 +61,7 @@ macro_rules! scenarios {
     };
     (@kernel $kind:ident: $($scenario:ident),+) => {
         crate::scenarios!(@tests
-            |scenario| crate::stage::Stage::of_kernel(evcore_poller::Kind::$kind, scenario),
+            |scenario| crate::stage::Stage::of_kernel(evcore_poller::BackendKind::$kind, scenario),
             $($scenario),+
         );
     };
@@ -108,7 +108,7 @@ macro_rules! scenarios {
         }
     };
     (@list $module:ident $kind:ident $list:ident) => {
-        $list.extend([evcore_poller::Kind::$kind]);
+        $list.extend([evcore_poller::BackendKind::$kind]);
     };
 }
 pub(crate) use scenarios;

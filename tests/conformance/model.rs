@@ -14,7 +14,7 @@ use std::{
     mem,
 };
 
-use evcore_poller::{Events, Interest, Kind, Mode, Ready};
+use evcore_poller::{BackendKind, Events, Interest, Mode, Ready};
 use proptest::prelude::*;
 
 use crate::{
@@ -250,7 +250,10 @@ impl Course {
 
     fn replace(&mut self, id: u64) {
         if let Some(asked) = self.asked[at(id)].take() {
-            self.stage.poller.forget(asked.key).expect("registered");
+            self.stage
+                .poller
+                .remove_before_close(asked.key)
+                .expect("registered");
         }
         self.pairs[at(id)] = self.stage.pair();
         self.peers[at(id)] = Peer::Open;
@@ -283,7 +286,7 @@ impl Course {
             .filter(|it| it.mode == Mode::Edge)
             .collect();
         let again = self.stage.now();
-        assert!(!self.stage.events.woken(), "{}: woken", self.stage.name);
+        assert!(!self.stage.events.was_woken(), "{}: woken", self.stage.name);
         if !self.left_behind.is_empty() {
             // To be rid of a stale registration, a poller may register all of them anew.
             return;
@@ -298,9 +301,9 @@ impl Course {
         let trace = self.stage.now();
         let is_woken = mem::take(&mut self.is_woken);
         let name = &self.stage.name;
-        assert_eq!(self.stage.events.woken(), is_woken, "{name}: woken");
+        assert_eq!(self.stage.events.was_woken(), is_woken, "{name}: woken");
         let mut unexplained = trace.clone();
-        let (ground, masks) = (&self.stage.ground, !self.stage.poller.abilities().edge);
+        let (ground, masks) = (&self.stage.ground, !self.stage.poller.capabilities().edge);
         let backend = ground.backend();
         for (place, (near, _)) in self.pairs.iter().enumerate() {
             let Some(asked) = &mut self.asked[place] else {
@@ -468,7 +471,7 @@ impl Scarce {
         let is_woken = mem::take(&mut self.is_woken);
         // A world's waker is its backend's own, which a wait full of refusals does not ask.
         if matches!(self.pairs[0].0, Socket::Real(_)) {
-            assert_eq!(self.stage.events.woken(), is_woken, "{name}: woken");
+            assert_eq!(self.stage.events.was_woken(), is_woken, "{name}: woken");
         }
         for nth in 0..CROWD {
             let key = u64::try_from(nth).expect("a few");
@@ -506,7 +509,7 @@ proptest! {
 
     #[test]
     fn every_backend_keeps_to_the_model(steps in prop::collection::vec(step(), 1..80)) {
-        let kernels = Kind::available().iter();
+        let kernels = BackendKind::available().iter();
         let worlds = Shape::ALL.iter();
         let kernels = kernels.map(|kind| Stage::of_kernel(*kind, "the model"));
         let worlds = worlds.map(|shape| Stage::of_world(*shape, "the model"));
@@ -524,7 +527,7 @@ proptest! {
         steps in prop::collection::vec(scarcity(), 1..120),
         capacity in 1..CROWD,
     ) {
-        let kernels = Kind::available().iter();
+        let kernels = BackendKind::available().iter();
         let worlds = Shape::ALL.iter();
         let kernels = kernels.map(|kind| Stage::of_kernel(*kind, "a small buffer"));
         let worlds = worlds.map(|shape| Stage::of_world(*shape, "a small buffer"));

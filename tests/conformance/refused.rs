@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_poller::{Error, Events, Interest, Kind, Mode, Poller};
+use evcore_poller::{BackendKind, Error, Events, Interest, Mode, Poller};
 use evcore_tests::without;
 
 use crate::kernel::pair;
@@ -16,11 +16,11 @@ use crate::kernel::pair;
 fn a_backend_that_the_kernel_refuses_is_passed_over() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         without(libc::SYS_epoll_create1, errno, || {
-            let refused = Poller::with(Kind::Epoll);
+            let refused = Poller::with(BackendKind::Epoll);
             let named = |error: &Error| error.to_string().starts_with("epoll_create1 failed: ");
             assert!(refused.is_err_and(|error| named(&error)));
             let next = Poller::new().expect("the next best");
-            assert_eq!(next.name(), Kind::available()[1].to_string());
+            assert_eq!(next.name(), BackendKind::available()[1].to_string());
         });
     }
 }
@@ -30,7 +30,7 @@ fn a_sandbox_that_knows_no_epoll_pwait2_waits_all_the_same() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         without(libc::SYS_epoll_pwait2, errno, || {
             let (mut near, far) = pair();
-            let mut poller = Poller::with(Kind::Epoll).expect("epoll");
+            let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
             let mut events = Events::with_capacity(4);
             poller
                 .add(&far, 1, Interest::READ, Mode::Level)

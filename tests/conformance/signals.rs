@@ -121,7 +121,7 @@ fn a_wait_goes_on_to_its_deadline_through_signals(stage: &mut Stage) {
 fn a_wait_without_a_timeout_goes_on_through_signals(stage: &mut Stage) {
     let waker = stage.poller.waker();
     assert_eq!(wait_until(stage, || waker.wake()), [], "{}", stage.name);
-    assert!(stage.events.woken(), "{}", stage.name);
+    assert!(stage.events.was_woken(), "{}", stage.name);
 }
 
 fn a_wait_goes_on_to_what_becomes_ready(stage: &mut Stage) {
@@ -132,7 +132,7 @@ fn a_wait_goes_on_to_what_becomes_ready(stage: &mut Stage) {
 }
 
 fn who_asks_to_see_signals_sees_them(stage: &mut Stage) {
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     let seen = under_signals(|| stage.poller.wait(&mut stage.events, None));
     assert!(
         matches!(seen, Err(Error::Interrupted)),
@@ -142,5 +142,9 @@ fn who_asks_to_see_signals_sees_them(stage: &mut Stage) {
     assert!(stage.events.is_empty(), "{}", stage.name);
     stage.poller.waker().wake();
     stage.wait(None);
-    assert!(stage.events.woken(), "{}: it goes on as before", stage.name);
+    assert!(
+        stage.events.was_woken(),
+        "{}: it goes on as before",
+        stage.name
+    );
 }

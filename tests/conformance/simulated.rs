@@ -2,7 +2,7 @@
 
 use std::{io::Write, time::Duration};
 
-use evcore_poller::{Abilities, Events, Interest, Mode, Pollable, Poller, Ready, Waker};
+use evcore_poller::{Capabilities, Events, Interest, Mode, Poller, Ready, Source, Waker};
 use evcore_sim::{Client, Conditions, News, Process, Visit, World};
 
 use crate::{
@@ -39,12 +39,12 @@ impl Shape {
         }
     }
 
-    fn abilities(self) -> Abilities {
-        let mut abilities = Abilities::default();
-        abilities.edge = self.edge;
-        abilities.oneshot = self.oneshot;
-        abilities.exclusive = self.exclusive;
-        abilities
+    fn capabilities(self) -> Capabilities {
+        let mut capabilities = Capabilities::default();
+        capabilities.edge = self.edge;
+        capabilities.oneshot = self.oneshot;
+        capabilities.exclusive = self.exclusive;
+        capabilities
     }
 }
 
@@ -85,7 +85,7 @@ impl Ground for Simulated {
     }
 
     fn poller(&self) -> Poller {
-        let backend = self.process.backend_with(self.shape.abilities());
+        let backend = self.process.backend_with(self.shape.capabilities());
         Poller::from_backend(Box::new(backend))
     }
 
@@ -135,13 +135,13 @@ impl Ground for Simulated {
 
     /// A poller that never saw the socket before, and is asked for what holds.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
-        let backend = self.process.backend_with(Abilities::default());
+        let backend = self.process.backend_with(Capabilities::default());
         let mut poller = Poller::from_backend(Box::new(backend));
         let mut events = Events::with_capacity(1);
         poller.add(socket, 0, interest, Mode::Level).expect("add");
         let waited = poller.wait(&mut events, Some(Duration::ZERO));
         waited.expect("wait");
-        events.at(0).map_or(Ready::NONE, |event| event.ready)
+        events.get(0).map_or(Ready::NONE, |event| event.ready)
     }
 
     fn wake_during(&self, waker: &Waker, wait: &mut dyn FnMut()) {

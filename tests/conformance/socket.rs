@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use evcore_poller::Pollable;
+use evcore_poller::Source;
 use evcore_sim::SimStream;
 
 /// What scenarios read, write and watch: a stream socket that does not block.
@@ -36,7 +36,7 @@ impl Socket {
     }
 }
 
-impl Pollable for Socket {
+impl Source for Socket {
     fn raw_fd(&self) -> RawFd {
         match self {
             Self::Real(stream) => stream.as_raw_fd(),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use evcore_poller::{Events, Interest, Kind, Mode, Pollable, Poller, Ready};
+use evcore_poller::{BackendKind, Events, Interest, Mode, Poller, Ready, Source};
 
 use crate::{
     company::{Present, alone},
@@ -42,7 +42,7 @@ pub(crate) struct Stage {
 pub(crate) type Trace = Vec<(u64, Ready)>;
 
 impl Stage {
-    pub(crate) fn of_kernel(kind: Kind, scenario: &str) -> Self {
+    pub(crate) fn of_kernel(kind: BackendKind, scenario: &str) -> Self {
         let present = Present::enter();
         Self {
             present: Some(present),
@@ -78,7 +78,7 @@ impl Stage {
     #[track_caller]
     pub(crate) fn add(
         &mut self,
-        fd: &(impl Pollable + ?Sized),
+        fd: &(impl Source + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
@@ -91,7 +91,7 @@ impl Stage {
     #[track_caller]
     pub(crate) fn add_exclusive(
         &mut self,
-        fd: &(impl Pollable + ?Sized),
+        fd: &(impl Source + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,

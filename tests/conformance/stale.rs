@@ -38,7 +38,7 @@ fn a_number_that_came_back_is_refused_until_its_old_key_is_gone(stage: &mut Stag
         "{}: {refused:?}",
         stage.name
     );
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     stage.add(&fd, 2, Interest::WRITE, Mode::Level);
     stage.expect(&[(2, WRITABLE)]);
 }
@@ -81,7 +81,7 @@ fn readable(stage: &mut Stage) -> (UnixStream, [UnixStream; 2]) {
 
 fn what_was_forgotten_is_silent_although_a_duplicate_lives(stage: &mut Stage) {
     let (far, _alive) = readable(stage);
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     drop(far);
     stage.expect_silence();
 }
@@ -98,7 +98,7 @@ fn the_others_are_heard_after_the_silence(stage: &mut Stage) {
     let ((mut near, level), (mut other, edge)) = (kernel::pair(), kernel::pair());
     stage.add(&level, 2, Interest::READ, Mode::Level);
     stage.add(&edge, 3, Interest::READ, Mode::Edge);
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     drop(far);
     stage.expect_silence();
     near.write_all(b"a").expect("write");
@@ -109,7 +109,7 @@ fn the_others_are_heard_after_the_silence(stage: &mut Stage) {
     stage.poller.waker().wake();
     stage.modify(2, Interest::NONE);
     stage.expect_nothing();
-    assert!(stage.events.woken(), "{}", stage.name);
+    assert!(stage.events.was_woken(), "{}", stage.name);
 }
 
 fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
@@ -118,7 +118,7 @@ fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
     stage.add(&once, 2, Interest::READ, Mode::Oneshot);
     stage.expect(&[(2, READABLE)]);
     let (far, _alive) = readable(stage);
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     drop(far);
     stage.expect_silence();
     stage.modify(2, Interest::READ);
@@ -131,14 +131,14 @@ fn a_wake_that_was_seen_is_not_seen_again_after_the_silence(stage: &mut Stage) {
     for _ in 0..3 {
         stage.poller.waker().wake();
         stage.now();
-        assert!(stage.events.woken(), "{}", stage.name);
+        assert!(stage.events.was_woken(), "{}", stage.name);
         let (far, _alive) = readable(stage);
-        stage.poller.forget(1).expect("registered");
+        stage.poller.remove_before_close(1).expect("registered");
         drop(far);
         let timeout = Duration::from_millis(5);
         let start = stage.ground.time();
         assert_eq!(stage.wait(Some(timeout)), [], "{}", stage.name);
-        assert!(!stage.events.woken(), "{}: nobody woke it", stage.name);
+        assert!(!stage.events.was_woken(), "{}: nobody woke it", stage.name);
         let waited = stage.ground.time() - start;
         assert!(waited >= timeout, "{}: only {waited:?}", stage.name);
     }
@@ -161,10 +161,10 @@ fn no_wake_is_lost_while_the_forgotten_are_silenced(stage: &mut Stage) {
         while noted.load(Ordering::Relaxed) < WAKES {
             let duplicate = far.try_clone().expect("a duplicate");
             stage.add(&duplicate, 1, Interest::READ, Mode::Level);
-            stage.poller.forget(1).expect("registered");
+            stage.poller.remove_before_close(1).expect("registered");
             drop(duplicate);
             assert_eq!(stage.wait(Some(PATIENCE)), [], "{}", stage.name);
-            assert!(stage.events.woken(), "{}: a wake was lost", stage.name);
+            assert!(stage.events.was_woken(), "{}: a wake was lost", stage.name);
         }
     });
 }
@@ -180,13 +180,13 @@ fn what_was_forgotten_and_lives_on_under_its_number_is_added_again(stage: &mut S
         (3, Interest::READ, READABLE),
     ] {
         (&near).write_all(b"a").expect("write");
-        if key == 3 && stage.poller.abilities().exclusive {
+        if key == 3 && stage.poller.capabilities().exclusive {
             stage.add_exclusive(&fd, key, interest, Mode::Level);
         } else {
             stage.add(&fd, key, interest, Mode::Level);
         }
         stage.expect(&[(key, ready)]);
-        stage.poller.forget(key).expect("registered");
+        stage.poller.remove_before_close(key).expect("registered");
         rustix::io::dup2(&duplicate, &mut fd).expect("the number is taken over");
     }
     stage.add(&fd, 4, Interest::WRITE, Mode::Level);

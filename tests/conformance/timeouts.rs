@@ -44,7 +44,7 @@ fn a_timeout_of_zero_returns_at_once_with_what_there_is(stage: &mut Stage) {
 fn a_wake_ends(stage: &mut Stage, timeout: Option<Duration>) {
     let start = stage.ground.time();
     assert_eq!(stage.wait_while_woken(timeout), [], "{}", stage.name);
-    assert!(stage.events.woken(), "{}", stage.name);
+    assert!(stage.events.was_woken(), "{}", stage.name);
     let waited = stage.ground.time() - start;
     assert!(waited < PATIENCE, "{}: it slept on", stage.name);
 }

@@ -25,7 +25,7 @@ crate::scenarios! {
 fn a_wake_before_the_wait_is_kept(stage: &mut Stage) {
     stage.poller.waker().wake();
     stage.wait(Some(PATIENCE));
-    assert!(stage.events.woken(), "{}", stage.name);
+    assert!(stage.events.was_woken(), "{}", stage.name);
 }
 
 fn many_wakes_before_a_wait_are_one(stage: &mut Stage) {
@@ -35,16 +35,16 @@ fn many_wakes_before_a_wait_are_one(stage: &mut Stage) {
             waker.clone().wake();
         }
         stage.wait(Some(PATIENCE));
-        assert!(stage.events.woken(), "{}", stage.name);
+        assert!(stage.events.was_woken(), "{}", stage.name);
         stage.now();
-        assert!(!stage.events.woken(), "{}: one wake", stage.name);
+        assert!(!stage.events.was_woken(), "{}: one wake", stage.name);
     }
 }
 
 fn a_wake_is_not_an_event(stage: &mut Stage) {
     stage.poller.waker().wake();
     stage.expect_nothing();
-    assert!(stage.events.woken(), "{}", stage.name);
+    assert!(stage.events.was_woken(), "{}", stage.name);
 }
 
 fn a_wake_and_events_come_together(stage: &mut Stage) {
@@ -52,9 +52,9 @@ fn a_wake_and_events_come_together(stage: &mut Stage) {
     stage.add(&far, 1, Interest::WRITE, Mode::Level);
     stage.poller.waker().wake();
     stage.expect(&[(1, WRITABLE)]);
-    assert!(stage.events.woken(), "{}", stage.name);
+    assert!(stage.events.was_woken(), "{}", stage.name);
     stage.expect(&[(1, WRITABLE)]);
-    assert!(!stage.events.woken(), "{}", stage.name);
+    assert!(!stage.events.was_woken(), "{}", stage.name);
 }
 
 fn a_buffer_of_one_starves_neither_wakes_nor_events(stage: &mut Stage) {
@@ -65,7 +65,7 @@ fn a_buffer_of_one_starves_neither_wakes_nor_events(stage: &mut Stage) {
     for _ in 0..20 {
         stage.poller.waker().wake();
         written += stage.now().len();
-        woken += usize::from(stage.events.woken());
+        woken += usize::from(stage.events.was_woken());
     }
     assert!(
         woken >= 9 && written >= 9,
@@ -79,9 +79,9 @@ fn a_wake_that_is_seen_is_over(stage: &mut Stage) {
     for _ in 0..100 {
         waker.wake();
         stage.now();
-        assert!(stage.events.woken(), "{}", stage.name);
+        assert!(stage.events.was_woken(), "{}", stage.name);
         stage.now();
-        assert!(!stage.events.woken(), "{}", stage.name);
+        assert!(!stage.events.was_woken(), "{}", stage.name);
     }
 }
 
@@ -101,11 +101,11 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(stage: &mut Stage) 
     for _ in 0..3 {
         waker.wake();
         stage.now();
-        assert!(stage.events.woken(), "{}: it comes late", stage.name);
+        assert!(stage.events.was_woken(), "{}: it comes late", stage.name);
         // As many waits as it takes the kernel to go through the whole list.
         for wait in 0..count / 4 + 2 {
             assert_eq!(stage.now().len(), 4, "{}: all are ready", stage.name);
-            let again = stage.events.woken();
+            let again = stage.events.was_woken();
             assert!(!again, "{}: seen again, wait {wait}", stage.name);
         }
     }
@@ -124,10 +124,10 @@ fn a_wake_comes_with_the_first_wait_beside_closed_descriptors(stage: &mut Stage)
     stage.events = Events::with_capacity(1);
     stage.poller.waker().wake();
     stage.now();
-    assert!(stage.events.woken(), "{}: it comes late", stage.name);
+    assert!(stage.events.was_woken(), "{}: it comes late", stage.name);
     for _ in 0..6 {
         stage.now();
-        assert!(!stage.events.woken(), "{}: seen again", stage.name);
+        assert!(!stage.events.was_woken(), "{}: seen again", stage.name);
     }
 }
 
@@ -136,9 +136,9 @@ fn eight_bytes_written_by_hand_wake_too(stage: &mut Stage) {
     for _ in 0..3 {
         rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
         stage.wait(Some(PATIENCE));
-        assert!(stage.events.woken(), "{}", stage.name);
+        assert!(stage.events.was_woken(), "{}", stage.name);
         stage.now();
-        assert!(!stage.events.woken(), "{}", stage.name);
+        assert!(!stage.events.was_woken(), "{}", stage.name);
     }
 }
 
@@ -158,7 +158,7 @@ fn a_million_wakes_from_four_threads(stage: &mut Stage) {
         }
         while noted.load(Ordering::Relaxed) < THREADS * EACH {
             stage.wait(Some(PATIENCE));
-            assert!(stage.events.woken(), "{}: a wake was lost", stage.name);
+            assert!(stage.events.was_woken(), "{}: a wake was lost", stage.name);
         }
     });
 }
@@ -170,7 +170,11 @@ fn a_waker_outlives_its_poller(stage: &mut Stage) {
     waker.wake();
     waker.wake();
     stage.now();
-    assert!(!stage.events.woken(), "{}: it was another's", stage.name);
+    assert!(
+        !stage.events.was_woken(),
+        "{}: it was another's",
+        stage.name
+    );
 }
 
 /// Where it is one descriptor. (Where it is a pair of sockets, the end that is had here is not the
@@ -187,5 +191,5 @@ fn a_pollers_own_waker_cannot_be_registered(stage: &mut Stage) {
     }
     waker.wake();
     stage.expect_nothing();
-    assert!(stage.events.woken(), "{}: it is not deaf", stage.name);
+    assert!(stage.events.was_woken(), "{}: it is not deaf", stage.name);
 }

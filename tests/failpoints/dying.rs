@@ -3,10 +3,10 @@
 use std::os::fd::RawFd;
 
 use evcore::{
-    GroupMember, Listen, Listener, Stream,
+    Acceptor, GroupMember, Listener, Stream,
     accept::{Accept, Error},
     balancer::{GroupView, Load, WorkerId},
-    poller::Pollable,
+    poller::Source,
 };
 
 use crate::points::Points;
@@ -86,7 +86,7 @@ impl<T: GroupMember> GroupMember for Dying<T> {
         self.around("notify", |it| it.notify(peer));
     }
 
-    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
         self.it.notifier()
     }
 
@@ -95,14 +95,14 @@ impl<T: GroupMember> GroupMember for Dying<T> {
     }
 }
 
-impl Pollable for Dying<Listener> {
+impl Source for Dying<Listener> {
     fn raw_fd(&self) -> RawFd {
         self.points.0.pass("before", "register");
         self.it.raw_fd()
     }
 }
 
-impl Listen for Dying<Listener> {
+impl Acceptor for Dying<Listener> {
     type Stream = Stream;
 
     const TAKES_DESCRIPTORS: bool = Listener::TAKES_DESCRIPTORS;

@@ -181,7 +181,7 @@ impl Echo {
 
     fn turn(&mut self, points: &Points) -> Result<()> {
         let timeout = self.ev.prepare()?;
-        points.around("wait", || self.ev.collect(timeout))?;
+        points.around("wait", || self.ev.poll(timeout))?;
         while let Some(step) = self.ev.next_step() {
             points.pass("before", "step");
             match step {

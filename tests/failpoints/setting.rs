@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{balancer::Policy, poller::Kind};
+use evcore::{balancer::Policy, poller::BackendKind};
 
 use crate::kinds::{self, By};
 
@@ -105,8 +105,8 @@ impl Setting {
     }
 
     /// The poller, where it is not the best there is.
-    pub(crate) fn poller(self) -> Option<Kind> {
-        self.is_by_lock().then_some(Kind::Poll)
+    pub(crate) fn poller(self) -> Option<BackendKind> {
+        self.is_by_lock().then_some(BackendKind::Poll)
     }
 
     /// Whether each worker has a listener of its own. Then dead workers are replaced, because no

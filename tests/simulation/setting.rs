@@ -5,8 +5,8 @@ use std::time::Duration;
 use evcore::{
     Budgets, EventLoop, Mode,
     balancer::{Policy, WorkerId},
-    poller::Abilities,
-    timer::{NeverEarly, TimerHeap, TimerTree},
+    poller::Capabilities,
+    timer::{Lazy, TimerHeap, TimerTree},
 };
 use evcore_sim::{Chance, Conditions, Fault, Faults, Process, Rng, SimGroup, SimListener, World};
 
@@ -16,12 +16,8 @@ use crate::{audit::Punctuality, deafness::Patience};
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
 /// What keeps a worker from its work.
-pub(crate) const DISTURBING: [Fault; 4] = [
-    Fault::Stop,
-    Fault::Kill,
-    Fault::SlowStep,
-    Fault::OutOfDescriptors,
-];
+pub(crate) const DISTURBING: [Fault; 4] =
+    [Fault::Stop, Fault::Kill, Fault::SlowStep, Fault::Exhausted];
 
 /// The server of one seed, and its world.
 #[derive(Clone, Debug)]
@@ -39,7 +35,7 @@ pub(crate) struct Setting {
     timers: Timers,
     resolution: Option<Duration>,
     /// What the poller can by itself.
-    abilities: Abilities,
+    capabilities: Capabilities,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +73,7 @@ impl Setting {
         };
         setting.own_listeners = false;
         setting.in_group = true;
-        setting.abilities.exclusive = true;
+        setting.capabilities.exclusive = true;
         setting
     }
 
@@ -120,7 +116,7 @@ impl Setting {
             },
             timers,
             resolution: (rng.below(8) == 0).then_some(Duration::from_millis(100)),
-            abilities: abilities(rng),
+            capabilities: capabilities(rng),
         }
     }
 
@@ -138,7 +134,7 @@ impl Setting {
     pub(crate) fn patience(&self) -> Patience {
         let by_lock = match self.policy {
             Policy::Mutex { .. } => true,
-            Policy::LeastLoaded { .. } => !self.abilities.exclusive,
+            Policy::LeastLoaded { .. } => !self.capabilities.exclusive,
             _ => false,
         };
         Patience {
@@ -179,7 +175,7 @@ impl Setting {
         };
         let mut builder = process
             .builder()
-            .backend(process.backend_with(self.abilities))
+            .backend(process.backend_with(self.capabilities))
             .listener(listener)
             .connections(self.connections)
             .budgets(self.budgets)
@@ -188,7 +184,7 @@ impl Setting {
         builder = match self.timers {
             Timers::Wheel => builder,
             Timers::Tree => builder.timer_queue(TimerTree::new()),
-            Timers::Heap => builder.timer_queue(NeverEarly::new(TimerHeap::new())),
+            Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),
         };
         if let Some(resolution) = self.resolution {
             builder = builder.timer_resolution(resolution);
@@ -213,12 +209,12 @@ fn policy(rng: &mut Rng) -> (Policy, bool) {
     (policy, false)
 }
 
-fn abilities(rng: &mut Rng) -> Abilities {
+fn capabilities(rng: &mut Rng) -> Capabilities {
     let edges = rng.below(2) == 0;
-    let mut abilities = Abilities::default();
-    (abilities.edge, abilities.oneshot) = (edges, edges);
-    abilities.exclusive = rng.below(2) == 0;
-    abilities
+    let mut capabilities = Capabilities::default();
+    (capabilities.edge, capabilities.oneshot) = (edges, edges);
+    capabilities.exclusive = rng.below(2) == 0;
+    capabilities
 }
 
 /// So that each of them is used up now and then.

@@ -315,7 +315,7 @@ impl Subject {
     /// Holds a step against the account.
     fn check(&mut self, step: &Step<SimStream>) {
         let token = match step {
-            Step::Ready(token, _) | Step::Expired(token, _) | Step::Closing(token) => *token,
+            Step::Ready(token, _) | Step::Expired(token, _) | Step::Evict(token) => *token,
             Step::Accepted(_) | Step::Woken => return,
         };
         let serial = self.conns.get(token).map(|conn| conn.serial);
@@ -346,7 +346,7 @@ impl App for Subject {
             Step::Accepted(new) => self.welcome(new.stream),
             Step::Ready(token, ready) => self.ready(token, ready),
             Step::Expired(token, timer) => self.expired(token, timer),
-            Step::Closing(token) => {
+            Step::Evict(token) => {
                 self.audit.closing(token);
                 self.end(token);
             }

@@ -54,7 +54,7 @@ fn starve(server: &Server, name: &str, found: &mut Rounds) {
     add(("cpu_percent", cpu_percent(server)));
     hall.take_in_until_quiet(&mut crowd);
     add(("served", count(hall.served.len())));
-    add(("turned_away", count(hall.turned_away)));
+    add(("shed", count(hall.shed)));
     for _ in 0..CLOSES {
         let Some(leaving) = hall.served.pop() else {
             break;
@@ -89,7 +89,7 @@ fn cpu_percent(server: &Server) -> f64 {
 #[derive(Debug, Default)]
 struct Hall {
     served: Vec<usize>,
-    turned_away: usize,
+    shed: usize,
 }
 
 impl Hall {
@@ -97,7 +97,7 @@ impl Hall {
         for outcome in news {
             match outcome.answer {
                 Some(_) => self.served.push(outcome.client),
-                None => self.turned_away += 1,
+                None => self.shed += 1,
             }
         }
     }

@@ -5,13 +5,13 @@
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 
-use evcore::clock::{Reading, Source};
+use evcore::clock::{Reading, TimeSource};
 
 /// Both clocks, at each reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CClock;
 
-impl Source for CClock {
+impl TimeSource for CClock {
     fn read(&self) -> Reading {
         let wall = time_of(libc::CLOCK_REALTIME);
         Reading {

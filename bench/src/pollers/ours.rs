@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use evcore_poller::{Events, Interest, Kind, Mode, Poller};
+use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
 
 use super::contestant::{BATCH, Contestant};
 use super::ring::Ring;
@@ -19,7 +19,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    pub(super) fn new(watched: &[OwnedFd], kind: Kind, mode: Mode) -> Ours {
+    pub(super) fn new(watched: &[OwnedFd], kind: BackendKind, mode: Mode) -> Ours {
         let mut poller = Poller::with(kind).expect("there is a descriptor left");
         for (key, fd) in (0..).zip(watched) {
             let added = poller.add(fd, key, Interest::READ, mode);
@@ -35,12 +35,12 @@ impl Ours {
     /// As a server that has closed a connection, and left it to the kernel to forget it: from then
     /// on the poller looks at each event, whether it is of somebody who is gone.
     pub(super) fn after_a_close(watched: &[OwnedFd]) -> Ours {
-        let mut ours = Ours::new(watched, Kind::Epoll, Mode::Level);
+        let mut ours = Ours::new(watched, BackendKind::Epoll, Mode::Level);
         let key = u64::try_from(watched.len()).expect("it is a count");
         let (gone, _peer) = UnixStream::pair().expect("there are descriptors left");
         let added = ours.poller.add(&gone, key, Interest::READ, Mode::Level);
         added.expect("it is not watched yet");
-        ours.poller.forget(key).expect("it is watched");
+        ours.poller.remove_before_close(key).expect("it is watched");
         ours
     }
 }

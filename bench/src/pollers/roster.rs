@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use evcore_poller::{Kind, Mode};
+use evcore_poller::{BackendKind, Mode};
 
 use super::bare::Bare;
 use super::contestant::{Contestant, Setup};
@@ -44,8 +44,12 @@ impl Peer {
         }
     }
 
-    fn ours(name: &'static str, kind: Kind, mode: Mode) -> Peer {
-        let most = if kind == Kind::Epoll { usize::MAX } else { FEW };
+    fn ours(name: &'static str, kind: BackendKind, mode: Mode) -> Peer {
+        let most = if kind == BackendKind::Epoll {
+            usize::MAX
+        } else {
+            FEW
+        };
         Peer {
             most,
             ..Peer::new(
@@ -88,14 +92,14 @@ impl Peer {
 pub(super) fn peers() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(BARE, Box::new(|watched, _| Box::new(Bare::new(watched)))),
-        Peer::ours("Poller", Kind::Epoll, Mode::Level),
+        Peer::ours("Poller", BackendKind::Epoll, Mode::Level),
         Peer::new(
             "Poller, after a close",
             Box::new(|watched, _| Box::new(Ours::after_a_close(watched))),
         ),
-        Peer::ours("Poller, edge", Kind::Epoll, Mode::Edge),
-        Peer::ours("Poller, poll", Kind::Poll, Mode::Level),
-        Peer::ours("Poller, select", Kind::Select, Mode::Level),
+        Peer::ours("Poller, edge", BackendKind::Epoll, Mode::Edge),
+        Peer::ours("Poller, poll", BackendKind::Poll, Mode::Level),
+        Peer::ours("Poller, select", BackendKind::Select, Mode::Level),
         Peer {
             has_timers: true,
             ..Peer::new(

@@ -1,6 +1,6 @@
 //! Who takes part.
 
-use evcore_timer::{NeverEarly, TimerHeap, TimerQueue, TimerTree, TimerWheel, WithinSlack};
+use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
 
 use super::btree::BTree;
 use super::delay_queue::Delayed;
@@ -64,14 +64,11 @@ pub(super) fn peers() -> Vec<Peer> {
         Peer::ours("TimerWheel", |ids| Ours(TimerWheel::with_capacity(ids))),
         Peer::ours("TimerTree", |ids| Ours(TimerTree::with_capacity(ids))),
         Peer::ours("TimerHeap", |ids| Ours(TimerHeap::with_capacity(ids))),
-        Peer::ours("NeverEarly<TimerWheel>", |ids| {
-            Ours(NeverEarly::with_capacity(
-                TimerWheel::with_capacity(ids),
-                ids,
-            ))
+        Peer::ours("Lazy<TimerWheel>", |ids| {
+            Ours(Lazy::with_capacity(TimerWheel::with_capacity(ids), ids))
         }),
-        Peer::ours("WithinSlack<TimerTree>", |ids| {
-            Ours(WithinSlack::new(TimerTree::with_capacity(ids), SLACK_MS))
+        Peer::ours("Coalesced<TimerTree>", |ids| {
+            Ours(Coalesced::new(TimerTree::with_capacity(ids), SLACK_MS))
         }),
         Peer::new("DelayQueue", Delayed::new),
         Peer::new("hash wheel", HashWheel::new),

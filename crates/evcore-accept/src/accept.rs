@@ -23,7 +23,7 @@ use crate::{Address, Stream};
 /// use evcore_accept::{Accept, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
-/// assert!(matches!(listener.accept()?, Accept::Drained), "nobody has connected");
+/// assert!(matches!(listener.accept()?, Accept::WouldBlock), "nobody has connected");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub enum Accept<S = Stream> {
     Connection(S, Address),
 
     /// Nobody is waiting: go back to the poller.
-    Drained,
+    WouldBlock,
 
     /// One peer cannot be accepted: it has left, or a firewall forbids it. Go on, others may be
     /// waiting.
@@ -51,7 +51,7 @@ pub enum Accept<S = Stream> {
     ///
     /// The client keeps waiting in the backlog, so a listener that is watched stays readable; see
     /// [`Backoff`](crate::Backoff).
-    OutOfDescriptors(Shortage),
+    Exhausted(Resource),
 }
 
 impl Accept {
@@ -60,7 +60,7 @@ impl Accept {
     /// EINTR is not among them: a call that was interrupted has no outcome yet.
     pub(crate) fn from_errno(errno: Errno) -> Option<Self> {
         match errno {
-            Errno::AGAIN => Some(Self::Drained),
+            Errno::AGAIN => Some(Self::WouldBlock),
             Errno::CONNABORTED
             | Errno::NETDOWN
             | Errno::PROTO
@@ -75,9 +75,9 @@ impl Accept {
             | Errno::PERM => Some(Self::Aborted),
             #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
             Errno::NONET => Some(Self::Aborted),
-            Errno::MFILE => Some(Self::OutOfDescriptors(Shortage::Process)),
-            Errno::NFILE => Some(Self::OutOfDescriptors(Shortage::System)),
-            Errno::NOBUFS | Errno::NOMEM => Some(Self::OutOfDescriptors(Shortage::Memory)),
+            Errno::MFILE => Some(Self::Exhausted(Resource::Process)),
+            Errno::NFILE => Some(Self::Exhausted(Resource::System)),
+            Errno::NOBUFS | Errno::NOMEM => Some(Self::Exhausted(Resource::Memory)),
             _ => None,
         }
     }
@@ -88,16 +88,16 @@ impl Accept {
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::Shortage;
+/// use evcore_accept::Resource;
 ///
 /// assert_eq!(
-///     Shortage::Process.to_string(),
+///     Resource::Process.to_string(),
 ///     "this process has no descriptor left; close some or raise its limit (RLIMIT_NOFILE)",
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Shortage {
+pub enum Resource {
     /// The process has as many descriptors as it may have (EMFILE).
     Process,
     /// The whole system has (ENFILE).
@@ -106,7 +106,7 @@ pub enum Shortage {
     Memory,
 }
 
-impl fmt::Display for Shortage {
+impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Process => {
@@ -128,7 +128,7 @@ mod tests {
         for errno in [Errno::AGAIN, Errno::WOULDBLOCK] {
             let outcome = Accept::from_errno(errno);
             assert!(
-                matches!(outcome, Some(Accept::Drained)),
+                matches!(outcome, Some(Accept::WouldBlock)),
                 "{errno:?}: {outcome:?}"
             );
         }
@@ -163,13 +163,13 @@ mod tests {
     #[test]
     fn a_shortage_says_of_what() {
         for (errno, expected) in [
-            (Errno::MFILE, Shortage::Process),
-            (Errno::NFILE, Shortage::System),
-            (Errno::NOBUFS, Shortage::Memory),
-            (Errno::NOMEM, Shortage::Memory),
+            (Errno::MFILE, Resource::Process),
+            (Errno::NFILE, Resource::System),
+            (Errno::NOBUFS, Resource::Memory),
+            (Errno::NOMEM, Resource::Memory),
         ] {
             match Accept::from_errno(errno) {
-                Some(Accept::OutOfDescriptors(shortage)) => assert_eq!(shortage, expected),
+                Some(Accept::Exhausted(shortage)) => assert_eq!(shortage, expected),
                 outcome => panic!("{errno:?}: {outcome:?}"),
             }
         }

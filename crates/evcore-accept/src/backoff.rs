@@ -23,7 +23,7 @@ use std::time::Duration;
 /// use evcore_accept::Backoff;
 ///
 /// let mut backoff = Backoff::new();
-/// backoff.pause(1_000); // accept said OutOfDescriptors: stop watching the listeners
+/// backoff.pause(1_000); // accept said Exhausted: stop watching the listeners
 /// assert_eq!(backoff.resumes_at(), Some(1_500)); // a deadline for the loop's wait
 /// assert!(backoff.is_paused(1_499));
 ///
@@ -35,7 +35,7 @@ pub struct Backoff {
     pause_ms: u64,
     resumes_at_ms: Option<u64>,
     /// When another client may be turned away.
-    turns_away_at_ms: u64,
+    may_shed_at_ms: u64,
 }
 
 impl Backoff {
@@ -57,7 +57,7 @@ impl Backoff {
         Self {
             pause_ms: u64::try_from(pause_ms).unwrap_or(u64::MAX),
             resumes_at_ms: None,
-            turns_away_at_ms: 0,
+            may_shed_at_ms: 0,
         }
     }
 
@@ -66,7 +66,7 @@ impl Backoff {
         self.resumes_at_ms = Some(now_ms.saturating_add(self.pause_ms));
     }
 
-    /// Whether it is time to turn a client away, by a [`Reserve`](crate::Reserve): true once in the
+    /// Whether it is time to turn a client away, by a [`ReserveFd`](crate::ReserveFd): true once in the
     /// length of a pause, however many pauses begin in it.
     ///
     /// To be asked when there is no descriptor left, before the [`pause`](Self::pause).
@@ -77,14 +77,14 @@ impl Backoff {
     /// use evcore_accept::Backoff;
     ///
     /// let mut backoff = Backoff::new();
-    /// assert!(backoff.turns_away(1_000));
-    /// assert!(!backoff.turns_away(1_499));
-    /// assert!(backoff.turns_away(1_500));
+    /// assert!(backoff.may_shed(1_000));
+    /// assert!(!backoff.may_shed(1_499));
+    /// assert!(backoff.may_shed(1_500));
     /// ```
-    pub fn turns_away(&mut self, now_ms: u64) -> bool {
-        let is_time = now_ms >= self.turns_away_at_ms;
+    pub fn may_shed(&mut self, now_ms: u64) -> bool {
+        let is_time = now_ms >= self.may_shed_at_ms;
         if is_time {
-            self.turns_away_at_ms = now_ms.saturating_add(self.pause_ms);
+            self.may_shed_at_ms = now_ms.saturating_add(self.pause_ms);
         }
         is_time
     }
@@ -176,13 +176,13 @@ mod tests {
     #[test]
     fn one_client_a_pause_is_turned_away_however_often_descriptors_are_closed() {
         let mut backoff = Backoff::new();
-        let mut turned_away = 0;
+        let mut shed = 0;
         for now_ms in 0..2_000 {
-            turned_away += u32::from(backoff.turns_away(now_ms));
+            shed += u32::from(backoff.may_shed(now_ms));
             backoff.pause(now_ms);
             backoff.descriptor_closed();
         }
-        assert_eq!(turned_away, 4);
+        assert_eq!(shed, 4);
     }
 
     #[test]

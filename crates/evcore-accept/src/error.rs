@@ -66,7 +66,7 @@ pub enum Error {
         /// Where the listener was to be.
         address: Address,
         /// Why not.
-        problem: PathProblem,
+        problem: PathError,
     },
 
     /// An option was asked for that there is not, here or for such an address.
@@ -82,7 +82,7 @@ pub enum Error {
 
     /// The operating system refused to make the listener, for another reason.
     #[error("cannot listen on {address}: {call} failed: {source}")]
-    Listen {
+    Acceptor {
         /// Where the listener was to be.
         address: Address,
         /// The system call that failed.
@@ -132,9 +132,9 @@ impl Error {
             Errno::ACCESS => Self::PermissionDenied { address },
             Errno::NOENT | Errno::NOTDIR if address.is_unix() => Self::UnusablePath {
                 address,
-                problem: PathProblem::NoDirectory,
+                problem: PathError::NoDirectory,
             },
-            errno => Self::Listen {
+            errno => Self::Acceptor {
                 address,
                 call,
                 source: errno.into(),
@@ -150,7 +150,7 @@ impl Error {
             Self::PermissionDenied { .. } => io::ErrorKind::PermissionDenied,
             Self::UnusablePath { .. } | Self::NotListening { .. } => io::ErrorKind::InvalidInput,
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
-            Self::Listen { source, .. }
+            Self::Acceptor { source, .. }
             | Self::Inherit { source, .. }
             | Self::Accept { source, .. } => source.kind(),
         }
@@ -169,17 +169,17 @@ impl From<Error> for io::Error {
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Address, Error, Listener, PathProblem};
+/// use evcore_accept::{Address, Error, Listener, PathError};
 ///
 /// let refused = Listener::bind(Address::Unix("/".into()));
 /// assert!(matches!(
 ///     refused,
-///     Err(Error::UnusablePath { problem: PathProblem::Taken { by: "a directory" }, .. }),
+///     Err(Error::UnusablePath { problem: PathError::Taken { by: "a directory" }, .. }),
 /// ));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PathProblem {
+pub enum PathError {
     /// There is none.
     Empty,
     /// It holds a zero byte, which ends a path.
@@ -200,7 +200,7 @@ pub enum PathProblem {
     NoDirectory,
 }
 
-impl fmt::Display for PathProblem {
+impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("a listener needs a path; write unix:PATH"),

@@ -12,10 +12,10 @@ mod accept;
 
 mod stream;
 
-mod wire;
+mod transport;
 
 mod backoff;
-mod reserve;
+mod reserve_fd;
 
 mod error;
 
@@ -25,16 +25,16 @@ mod tcp_option;
 #[cfg(test)]
 mod loopback;
 
-pub use accept::{Accept, Shortage};
+pub use accept::{Accept, Resource};
 pub use address::{Address, AddressError};
 pub use backoff::Backoff;
-pub use error::{Error, PathProblem};
+pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use options::ListenerOptions;
-pub use reserve::Reserve;
+pub use reserve_fd::ReserveFd;
 pub use socket_file::SocketFile;
 pub use stream::Stream;
-pub use wire::Wire;
+pub use transport::Transport;
 
 // Each may be made on one thread and used on another.
 const _: () = {

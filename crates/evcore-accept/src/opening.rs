@@ -15,7 +15,7 @@ use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
 
 use crate::socket_file::{AtPath, SocketFile, errno_of, is_stale};
 use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN, TcpOption};
-use crate::{Address, Error, Listener, ListenerOptions, PathProblem, sys};
+use crate::{Address, Error, Listener, ListenerOptions, PathError, sys};
 
 /// One attempt to make a listener.
 pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
@@ -23,7 +23,7 @@ pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Liste
     match address {
         Address::Tcp(_) => open_tcp(options, address),
         Address::Unix(path) => open_unix(options, address, path),
-        Address::Unnamed => Err(unusable(address, PathProblem::Empty)),
+        Address::Unnamed => Err(unusable(address, PathError::Empty)),
     }
 }
 
@@ -34,11 +34,15 @@ fn refuse_what_is_not_there(options: &ListenerOptions, address: &Address) -> Res
 
     let is_unix = address.is_unix();
     let is_v4 = address.tcp().is_some_and(|address| address.is_ipv4());
-    let defers = !options.defer_accept.is_zero();
+    let batches_changes = !options.defer_accept.is_zero();
     let opens_fast = options.fast_open > 0;
     let refusals = [
-        (defers && is_unix, "defer_accept", FOR_UNIX),
-        (defers && DEFER_ACCEPT.is_none(), "defer_accept", HERE),
+        (batches_changes && is_unix, "defer_accept", FOR_UNIX),
+        (
+            batches_changes && DEFER_ACCEPT.is_none(),
+            "defer_accept",
+            HERE,
+        ),
         (opens_fast && is_unix, "fast_open", FOR_UNIX),
         (opens_fast && FAST_OPEN.is_none(), "fast_open", HERE),
         (options.reuse_port && is_unix, "reuse_port", FOR_UNIX),
@@ -127,7 +131,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
 
     let file = match SocketFile::at(path) {
         Ok(AtPath::Socket(file)) => file,
-        Ok(AtPath::Other(by)) => return Err(unusable(address, PathProblem::Taken { by })),
+        Ok(AtPath::Other(by)) => return Err(unusable(address, PathError::Taken { by })),
         // Gone meanwhile.
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(failed("lstat")(errno)),
@@ -161,16 +165,16 @@ fn finish_unix(
     listen(fd, as_c_int(options.backlog)).map_err(|errno| ("listen", errno))
 }
 
-fn check_path(path: &Path) -> Result<(), PathProblem> {
+fn check_path(path: &Path) -> Result<(), PathError> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() {
-        return Err(PathProblem::Empty);
+        return Err(PathError::Empty);
     }
     if bytes.contains(&0) {
-        return Err(PathProblem::ZeroByte);
+        return Err(PathError::ZeroByte);
     }
     if bytes.len() > sys::UNIX_PATH_MAX {
-        return Err(PathProblem::TooLong {
+        return Err(PathError::TooLong {
             bytes: bytes.len(),
             bytes_max: sys::UNIX_PATH_MAX,
         });
@@ -178,7 +182,7 @@ fn check_path(path: &Path) -> Result<(), PathProblem> {
     Ok(())
 }
 
-fn unusable(address: &Address, problem: PathProblem) -> Error {
+fn unusable(address: &Address, problem: PathError) -> Error {
     Error::UnusablePath {
         address: address.clone(),
         problem,

@@ -169,7 +169,7 @@ impl ListenerOptions {
     /// # Errors
     ///
     /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::PermissionDenied`],
-    /// [`Error::UnusablePath`], [`Error::Unsupported`], or [`Error::Listen`] for whatever else the
+    /// [`Error::UnusablePath`], [`Error::Unsupported`], or [`Error::Acceptor`] for whatever else the
     /// system has to say. There is then neither a socket nor a new file.
     pub fn bind(&self, address: Address) -> Result<Listener, Error> {
         self.bind_with(address, |pause| {

@@ -7,10 +7,10 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use evcore_accept::{Accept, Listener, Shortage};
+use evcore_accept::{Accept, Listener, Resource};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{self, Rlimit, getrlimit, setrlimit};
 
 #[test]
 fn a_client_waits_until_there_is_a_descriptor_again() {
@@ -23,9 +23,9 @@ fn a_client_waits_until_there_is_a_descriptor_again() {
         1
     );
 
-    let before = getrlimit(Resource::Nofile);
+    let before = getrlimit(process::Resource::Nofile);
     setrlimit(
-        Resource::Nofile,
+        process::Resource::Nofile,
         Rlimit {
             current: Some(0),
             ..before
@@ -33,10 +33,10 @@ fn a_client_waits_until_there_is_a_descriptor_again() {
     )
     .unwrap();
     let short = listener.accept();
-    setrlimit(Resource::Nofile, before).unwrap();
+    setrlimit(process::Resource::Nofile, before).unwrap();
     let outcome = short.unwrap();
     assert!(
-        matches!(outcome, Accept::OutOfDescriptors(Shortage::Process)),
+        matches!(outcome, Accept::Exhausted(Resource::Process)),
         "{outcome:?}"
     );
 

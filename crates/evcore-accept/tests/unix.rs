@@ -14,7 +14,7 @@ use std::{
     path::Path,
 };
 
-use evcore_accept::{Accept, Address, Error, Listener, PathProblem, Stream};
+use evcore_accept::{Accept, Address, Error, Listener, PathError, Stream};
 use evcore_testing::Scratch;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -58,7 +58,7 @@ fn a_client_and_a_server_hear_each_other() {
     let path = dir.file("a.sock");
     let listener = listen_at(&path).unwrap();
     assert_eq!(listener.local_addr().path(), Some(path.as_path()));
-    assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+    assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
 
     let mut client = UnixStream::connect(&path).unwrap();
     client.write_all(b"ping").unwrap();
@@ -193,7 +193,7 @@ fn what_is_no_socket_is_named_and_stays() {
         let error = refusal(&path);
         match error {
             Error::UnusablePath {
-                problem: PathProblem::Taken { by },
+                problem: PathError::Taken { by },
                 ..
             } => assert_eq!(by, name),
             other => panic!("{path:?}: {other}"),
@@ -219,7 +219,7 @@ fn a_path_that_cannot_be_is_refused_with_the_reason() {
     assert!(matches!(
         Listener::bind(Address::Unnamed),
         Err(Error::UnusablePath {
-            problem: PathProblem::Empty,
+            problem: PathError::Empty,
             ..
         })
     ));
@@ -230,7 +230,7 @@ fn a_path_may_be_as_long_as_it_is_said_and_no_longer() {
     let dir = Scratch::new("accept");
     let refused = refusal(Path::new(&"x".repeat(500)));
     let Error::UnusablePath {
-        problem: PathProblem::TooLong { bytes_max, .. },
+        problem: PathError::TooLong { bytes_max, .. },
         ..
     } = refused
     else {
@@ -281,7 +281,7 @@ fn an_inherited_listener_knows_its_path_and_its_file() {
     let inherited = UnixListener::bind(&path).unwrap();
     let listener = Listener::from_fd(inherited.into()).unwrap();
     assert_eq!(listener.local_addr().path(), Some(path.as_path()));
-    assert!(matches!(listener.accept().unwrap(), Accept::Drained));
+    assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
     let _client = UnixStream::connect(&path).unwrap();
     accept_one(&listener);
     assert!(listener.file().unwrap().remove().unwrap());

@@ -8,7 +8,7 @@
 use std::cell::OnceCell;
 use std::fmt;
 
-use crate::source::{Reading, Source, SystemSource};
+use crate::source::{Reading, SystemTimeSource, TimeSource};
 use crate::stamp::{self, Stamp};
 
 /// The time as it was at the last [`update`](Self::update).
@@ -40,21 +40,21 @@ pub struct Clock {
     unix_ms: i64,
     // Invariant: made of `unix_seconds`.
     second: Second,
-    source: Box<dyn Source>,
+    source: Box<dyn TimeSource>,
 }
 
 impl Clock {
     /// A clock that shows the time of the operating system and its local time zone.
     ///
-    /// It is read once here. See [`SystemSource::new`] for how the zone is found.
+    /// It is read once here. See [`SystemTimeSource::new`] for how the zone is found.
     #[must_use]
     pub fn system() -> Self {
-        Self::with_source(SystemSource::new())
+        Self::with_source(SystemTimeSource::new())
     }
 
     /// A clock that shows the time of `source`, which is read once here.
     #[must_use]
-    pub fn with_source(source: impl Source + 'static) -> Self {
+    pub fn with_source(source: impl TimeSource + 'static) -> Self {
         let reading = source.read();
         let mut clock = Self {
             monotonic_ns: 0,
@@ -82,7 +82,7 @@ impl Clock {
     ///
     /// For whoever updates at a pace, to see whether it is time to.
     #[must_use]
-    pub fn ask(&self) -> Reading {
+    pub fn read_now(&self) -> Reading {
         self.source.read()
     }
 
@@ -90,17 +90,17 @@ impl Clock {
     /// before.
     ///
     /// For whoever measures how long something takes within a turn: of the system's clocks, this
-    /// reads one where [`ask`](Self::ask) reads two. What it says is not held against what is
+    /// reads one where [`ask`](Self::read_now) reads two. What it says is not held against what is
     /// shown, so of a source whose time goes back it may be the lesser.
     ///
     /// ```
     /// # use evcore_clock::Clock;
     /// let clock = Clock::system();
-    /// assert!(clock.ask_monotonic_ns() >= clock.monotonic_ns());
+    /// assert!(clock.monotonic_ns_now() >= clock.monotonic_ns());
     /// ```
     #[inline]
     #[must_use]
-    pub fn ask_monotonic_ns(&self) -> u64 {
+    pub fn monotonic_ns_now(&self) -> u64 {
         self.source.monotonic_ns()
     }
 
@@ -248,7 +248,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ManualSource;
+    use crate::ManualTimeSource;
 
     impl Clock {
         /// Checks the invariants, the strings against the pure functions.
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_string_is_made_once_a_second_and_only_if_it_is_read() {
-        let time = ManualSource::at(1_000);
+        let time = ManualTimeSource::at(1_000);
         let mut clock = Clock::with_source(time.clone());
         assert!(clock.second.http_date.get().is_none());
 
@@ -341,7 +341,7 @@ mod tests {
         fn whatever_time_does_the_strings_are_those_of_the_shown_second(
             ops in prop::collection::vec(op(), 1..200),
         ) {
-            let time = ManualSource::at(1_774_746_000);
+            let time = ManualTimeSource::at(1_774_746_000);
             let mut clock = Clock::with_source(time.clone());
             let mut last = 0;
             for op in ops {

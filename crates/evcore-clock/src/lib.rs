@@ -21,10 +21,10 @@ pub mod stamp;
 mod civil;
 
 pub use clock::Clock;
-pub use manual::ManualSource;
+pub use manual::ManualTimeSource;
 pub use shared::SharedClock;
 pub use snapshot::Snapshot;
-pub use source::{Reading, Source, SystemSource};
+pub use source::{Reading, SystemTimeSource, TimeSource};
 pub use stamp::Stamp;
 pub use ticker::{Ticker, TickerError};
 

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::source::{Reading, Source};
+use crate::source::{Reading, TimeSource};
 
 /// A source of time that its owner moves by hand.
 ///
@@ -15,9 +15,9 @@ use crate::source::{Reading, Source};
 ///
 /// ```
 /// use std::time::Duration;
-/// use evcore_clock::{Clock, ManualSource};
+/// use evcore_clock::{Clock, ManualTimeSource};
 ///
-/// let time = ManualSource::at(23_349_600);
+/// let time = ManualTimeSource::at(23_349_600);
 /// let mut clock = Clock::with_source(time.clone());
 /// assert_eq!(clock.error_log_time().as_str(), "1970/09/28 06:00:00");
 ///
@@ -33,12 +33,12 @@ use crate::source::{Reading, Source};
 /// assert_eq!(clock.error_log_time().as_str(), "1970/09/28 12:00:30");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct ManualSource {
+pub struct ManualTimeSource {
     // A lock and not a cell, so that a simulator may run its workers in threads.
     state: Arc<Mutex<State>>,
 }
 
-impl ManualSource {
+impl ManualTimeSource {
     /// A source at monotonic 0 and 1970-01-01T00:00:00, with local time equal to UTC.
     #[must_use]
     pub fn new() -> Self {
@@ -91,7 +91,7 @@ impl ManualSource {
     }
 }
 
-impl Source for ManualSource {
+impl TimeSource for ManualTimeSource {
     fn read(&self) -> Reading {
         self.state().now
     }
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn time_stands_still_until_it_is_moved() {
-        let time = ManualSource::at(7);
+        let time = ManualTimeSource::at(7);
         assert_eq!(time.read(), time.read());
         assert_eq!(time.read().unix_seconds, 7);
     }
 
     #[test]
     fn advancing_carries_into_the_next_second() {
-        let time = ManualSource::at(7);
+        let time = ManualTimeSource::at(7);
         time.advance(Duration::from_millis(1_600));
         time.advance(Duration::from_millis(600));
         let expected = Reading {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_wall_jumps_alone() {
-        let time = ManualSource::at(7);
+        let time = ManualTimeSource::at(7);
         time.advance(Duration::from_nanos(1));
         time.jump_wall(-9);
         let expected = Reading {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn clones_share_one_time_across_threads() {
-        let time = ManualSource::new();
+        let time = ManualTimeSource::new();
         let other = time.clone();
         std::thread::spawn(move || other.advance(Duration::from_secs(5)))
             .join()
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_range_are_no_cliff() {
-        let time = ManualSource::at(i64::MAX);
+        let time = ManualTimeSource::at(i64::MAX);
         time.advance(Duration::MAX);
         time.advance(Duration::MAX);
         time.jump_wall(1);

@@ -11,7 +11,7 @@ use crate::ring::Ring;
 use crate::snapshot::{
     HTTP_DATE, HTTP_DATE_WORDS, MONOTONIC_NS, Offset, Snapshot, UNIX_SECONDS, WORDS, unpack,
 };
-use crate::source::{Source, SystemSource};
+use crate::source::{SystemTimeSource, TimeSource};
 use crate::stamp::Stamp;
 
 /// How many updates a stalled reader can be behind and still have an intact snapshot, plus one.
@@ -40,9 +40,9 @@ const SLOTS: usize = 64;
 /// use std::sync::Arc;
 /// use std::thread;
 /// use std::time::Duration;
-/// use evcore_clock::{ManualSource, SharedClock};
+/// use evcore_clock::{ManualTimeSource, SharedClock};
 ///
-/// let time = ManualSource::at(23_349_600);
+/// let time = ManualTimeSource::at(23_349_600);
 /// let clock = Arc::new(SharedClock::with_source(time.clone()));
 ///
 /// time.advance(Duration::from_secs(1));
@@ -55,21 +55,21 @@ const SLOTS: usize = 64;
 /// ```
 pub struct SharedClock {
     ring: Ring<SLOTS, WORDS>,
-    source: Box<dyn Source + Sync>,
+    source: Box<dyn TimeSource + Sync>,
 }
 
 impl SharedClock {
     /// A clock that shows the time of the operating system and its local time zone.
     ///
-    /// It is read once here. See [`SystemSource::new`] for how the zone is found.
+    /// It is read once here. See [`SystemTimeSource::new`] for how the zone is found.
     #[must_use]
     pub fn system() -> Self {
-        Self::with_source(SystemSource::new())
+        Self::with_source(SystemTimeSource::new())
     }
 
     /// A clock that shows the time of `source`, which is read once here.
     #[must_use]
-    pub fn with_source(source: impl Source + Sync + 'static) -> Self {
+    pub fn with_source(source: impl TimeSource + Sync + 'static) -> Self {
         let reading = source.read();
         let offset = asked(&source, reading.unix_seconds);
         Self {
@@ -106,7 +106,7 @@ impl SharedClock {
 
     /// The update for a signal handler: never blocks and never allocates, if the source does not.
     ///
-    /// [`SystemSource`] does neither; [`ManualSource`](crate::ManualSource) takes a lock.
+    /// [`SystemTimeSource`] does neither; [`ManualTimeSource`](crate::ManualTimeSource) takes a lock.
     /// The source is not asked for the offset, which may read files: local time is shown by the
     /// last known one until the next [`update`](Self::update).
     ///
@@ -183,7 +183,7 @@ impl fmt::Debug for SharedClock {
     }
 }
 
-fn asked(source: &dyn Source, unix_seconds: i64) -> Offset {
+fn asked(source: &dyn TimeSource, unix_seconds: i64) -> Offset {
     Offset {
         seconds: source.offset_at(unix_seconds),
         asked_at: unix_seconds,

@@ -31,9 +31,9 @@ pub(crate) const HTTP_DATE_WORDS: usize = ACCESS_LOG_TIME - HTTP_DATE;
 /// All numbers and strings are those of that update, however many came after it.
 ///
 /// ```
-/// use evcore_clock::{ManualSource, SharedClock};
+/// use evcore_clock::{ManualTimeSource, SharedClock};
 ///
-/// let clock = SharedClock::with_source(ManualSource::at(23_349_600));
+/// let clock = SharedClock::with_source(ManualTimeSource::at(23_349_600));
 /// let now = clock.snapshot();
 /// assert_eq!(now.unix_seconds(), 23_349_600);
 /// assert_eq!(now.http_date().as_bytes(), b"Mon, 28 Sep 1970 06:00:00 GMT");

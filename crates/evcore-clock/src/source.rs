@@ -12,17 +12,17 @@ use crate::zone::Zone;
 
 /// Something that knows the time.
 ///
-/// The system does ([`SystemSource`]), and so does whoever plays its part in a test
-/// ([`ManualSource`](crate::ManualSource)).
+/// The system does ([`SystemTimeSource`]), and so does whoever plays its part in a test
+/// ([`ManualTimeSource`](crate::ManualTimeSource)).
 /// `Send`, so that a clock can be made in one thread and used in another.
 ///
 /// ```
-/// use evcore_clock::{Clock, Reading, Source};
+/// use evcore_clock::{Clock, Reading, TimeSource};
 ///
 /// /// For ever the first second of 2026.
 /// struct NewYear;
 ///
-/// impl Source for NewYear {
+/// impl TimeSource for NewYear {
 ///     fn read(&self) -> Reading {
 ///         Reading { monotonic_ns: 0, unix_seconds: 1_767_225_600, subsecond_ns: 0 }
 ///     }
@@ -31,7 +31,7 @@ use crate::zone::Zone;
 /// let clock = Clock::with_source(NewYear);
 /// assert_eq!(clock.iso8601().as_str(), "2026-01-01T00:00:00+00:00");
 /// ```
-pub trait Source: Send {
+pub trait TimeSource: Send {
     /// Reads the monotonic and the wall clock.
     ///
     /// A clock asks once an update.
@@ -58,9 +58,9 @@ pub trait Source: Send {
 /// What both clocks said, one right after the other.
 ///
 /// ```
-/// use evcore_clock::{Source, SystemSource};
+/// use evcore_clock::{TimeSource, SystemTimeSource};
 ///
-/// let source = SystemSource::utc();
+/// let source = SystemTimeSource::utc();
 /// let (first, second) = (source.read(), source.read());
 /// assert!(first.monotonic_ns <= second.monotonic_ns);
 /// ```
@@ -82,18 +82,18 @@ pub struct Reading {
 /// is good enough, which is the rule.
 ///
 /// ```
-/// use evcore_clock::{Clock, SystemSource};
+/// use evcore_clock::{Clock, SystemTimeSource};
 ///
 /// // Logs in UTC, whatever the zone of the machine.
-/// let clock = Clock::with_source(SystemSource::utc());
+/// let clock = Clock::with_source(SystemTimeSource::utc());
 /// assert!(clock.iso8601().ends_with("+00:00"));
 /// ```
 #[derive(Clone)]
-pub struct SystemSource {
+pub struct SystemTimeSource {
     zone: Zone,
 }
 
-impl SystemSource {
+impl SystemTimeSource {
     /// A source whose local time is that of the machine.
     ///
     /// The zone is looked up here, once: in `TZ`, else in `/etc/localtime`, which may read files.
@@ -112,7 +112,7 @@ impl SystemSource {
     }
 }
 
-impl Source for SystemSource {
+impl TimeSource for SystemTimeSource {
     fn read(&self) -> Reading {
         let monotonic = clock_gettime(ClockId::Monotonic);
         let wall = clock_gettime(ClockId::Realtime);
@@ -132,15 +132,15 @@ impl Source for SystemSource {
     }
 }
 
-impl Default for SystemSource {
+impl Default for SystemTimeSource {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for SystemSource {
+impl fmt::Debug for SystemTimeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemSource").finish_non_exhaustive()
+        f.debug_struct("SystemTimeSource").finish_non_exhaustive()
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn wall_time_is_that_of_the_standard_library() {
-        let source = SystemSource::utc();
+        let source = SystemTimeSource::utc();
         let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let reading = source.read();
         let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn monotonic_time_does_not_go_back() {
-        let source = SystemSource::utc();
+        let source = SystemTimeSource::utc();
         let mut last = source.read().monotonic_ns;
         for _ in 0..10_000 {
             let now = source.read().monotonic_ns;
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_monotonic_clock_alone_is_the_one_that_a_reading_has() {
-        let source = SystemSource::utc();
+        let source = SystemTimeSource::utc();
         let before = source.read().monotonic_ns;
         let between = source.monotonic_ns();
         let after = source.read().monotonic_ns;

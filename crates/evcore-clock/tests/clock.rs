@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use evcore_clock::{Clock, ManualSource, Reading, Source, stamp};
+use evcore_clock::{Clock, ManualTimeSource, Reading, TimeSource, stamp};
 
 /// A manual source that counts what it is asked.
 #[derive(Clone, Default)]
 struct Counting {
-    time: ManualSource,
+    time: ManualTimeSource,
     reads: Arc<AtomicU32>,
     offsets: Arc<AtomicU32>,
 }
 
-impl Source for Counting {
+impl TimeSource for Counting {
     fn read(&self) -> Reading {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.time.read()
@@ -44,7 +44,7 @@ fn an_update_reads_the_source_once_and_the_answers_never() {
 
 #[test]
 fn nothing_changes_between_updates() {
-    let time = ManualSource::at(1_000);
+    let time = ManualTimeSource::at(1_000);
     let mut clock = Clock::with_source(time.clone());
     time.advance(Duration::from_millis(2_345));
     assert_eq!((clock.monotonic_ns(), clock.unix_ms()), (0, 1_000_000));
@@ -76,7 +76,7 @@ fn the_offset_is_asked_once_a_second_and_only_for_local_time() {
 #[test]
 fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
     for jump in [-86_400, -3_600, 3_600, 86_400] {
-        let time = ManualSource::at(1_000_000);
+        let time = ManualTimeSource::at(1_000_000);
         time.advance(Duration::from_secs(7));
         let mut clock = Clock::with_source(time.clone());
         let (before, date) = (clock.monotonic_ns(), *clock.http_date());
@@ -93,7 +93,7 @@ fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
 #[test]
 fn monotonic_time_waits_for_a_source_that_went_back() {
     struct Wound(Arc<AtomicU64>);
-    impl Source for Wound {
+    impl TimeSource for Wound {
         fn read(&self) -> Reading {
             Reading {
                 monotonic_ns: self.0.load(Ordering::Relaxed),
@@ -117,7 +117,7 @@ fn monotonic_time_waits_for_a_source_that_went_back() {
 
 #[test]
 fn wall_time_before_1970_is_rounded_down() {
-    let time = ManualSource::at(-2);
+    let time = ManualTimeSource::at(-2);
     time.advance(Duration::from_millis(250));
     let clock = Clock::with_source(time);
     assert_eq!((clock.unix_seconds(), clock.unix_ms()), (-2, -1_750));
@@ -125,7 +125,7 @@ fn wall_time_before_1970_is_rounded_down() {
 
 #[test]
 fn a_clock_can_move_to_another_thread() {
-    let time = ManualSource::new();
+    let time = ManualTimeSource::new();
     let mut clock = Clock::with_source(time.clone());
     time.advance(Duration::from_secs(3));
     let update = move || {

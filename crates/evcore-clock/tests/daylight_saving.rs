@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore_clock::{Clock, ManualSource, Reading, SharedClock, Source};
+use evcore_clock::{Clock, ManualTimeSource, Reading, SharedClock, TimeSource};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -17,11 +17,11 @@ const FALL_BACK: i64 = 1_792_890_000;
 
 /// A manual time in a zone that jiff knows.
 struct InZone {
-    time: ManualSource,
+    time: ManualTimeSource,
     zone: TimeZone,
 }
 
-impl Source for InZone {
+impl TimeSource for InZone {
     fn read(&self) -> Reading {
         self.time.read()
     }
@@ -34,7 +34,7 @@ impl Source for InZone {
 
 /// What a clock says a second before a change and at it; a shared one says the same.
 fn around(change: i64) -> [String; 2] {
-    let time = ManualSource::at(change - 1);
+    let time = ManualTimeSource::at(change - 1);
     let berlin = || InZone {
         time: time.clone(),
         zone: TimeZone::posix(BERLIN).expect("a valid rule"),
@@ -70,7 +70,7 @@ fn an_hour_comes_twice_in_autumn() {
 
 #[test]
 fn an_offset_set_by_hand_shows_from_the_next_second() {
-    let time = ManualSource::at(SPRING_FORWARD - 1);
+    let time = ManualTimeSource::at(SPRING_FORWARD - 1);
     time.set_offset(3_600);
     let mut clock = Clock::with_source(time.clone());
     assert_eq!(clock.iso8601().as_str(), "2026-03-29T01:59:59+01:00");

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use coherent::assert_coherent;
-use evcore_clock::{Clock, ManualSource, Reading, SharedClock, Source, stamp};
+use evcore_clock::{Clock, ManualTimeSource, Reading, SharedClock, TimeSource, stamp};
 use proptest::prelude::*;
 
 /// A manual source that counts how often it is asked for the offset.
 #[derive(Clone, Default)]
 struct Counting {
-    time: ManualSource,
+    time: ManualTimeSource,
     offsets: Arc<AtomicU32>,
 }
 
@@ -25,7 +25,7 @@ impl Counting {
     }
 }
 
-impl Source for Counting {
+impl TimeSource for Counting {
     fn read(&self) -> Reading {
         self.time.read()
     }
@@ -38,7 +38,7 @@ impl Source for Counting {
 
 #[test]
 fn nothing_changes_between_updates() {
-    let time = ManualSource::at(1_000);
+    let time = ManualTimeSource::at(1_000);
     let clock = SharedClock::with_source(time.clone());
     time.advance(Duration::from_millis(2_345));
     assert_eq!((clock.monotonic_ns(), clock.unix_seconds()), (0, 1_000));
@@ -52,7 +52,7 @@ fn nothing_changes_between_updates() {
 
 #[test]
 fn a_snapshot_keeps_its_time_whatever_comes_after() {
-    let time = ManualSource::at(1_000);
+    let time = ManualTimeSource::at(1_000);
     let clock = SharedClock::with_source(time.clone());
     let before = clock.snapshot();
     for _ in 0..200 {
@@ -67,7 +67,7 @@ fn a_snapshot_keeps_its_time_whatever_comes_after() {
 #[test]
 fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
     for jump in [-86_400, -3_600, 3_600, 86_400] {
-        let time = ManualSource::at(1_000_000);
+        let time = ManualTimeSource::at(1_000_000);
         time.advance(Duration::from_secs(7));
         let clock = SharedClock::with_source(time.clone());
         let before = clock.snapshot();
@@ -116,9 +116,9 @@ fn an_update_from_a_signal_keeps_the_offset_until_the_next_other_one() {
 }
 
 /// A source that calls back, so that a test can be in the middle of an update.
-struct Interrupted<F>(ManualSource, F);
+struct Interrupted<F>(ManualTimeSource, F);
 
-impl<F: Fn() + Send> Source for Interrupted<F> {
+impl<F: Fn() + Send> TimeSource for Interrupted<F> {
     fn read(&self) -> Reading {
         self.1();
         self.0.read()
@@ -131,7 +131,7 @@ fn a_second_update_returns_at_once_and_readers_read_on() {
     let (go_on, told) = mpsc::channel::<()>();
     let told = Mutex::new(told);
     let stops = Arc::new(AtomicBool::new(false));
-    let time = ManualSource::at(1_000);
+    let time = ManualTimeSource::at(1_000);
     let pause = {
         let stops = Arc::clone(&stops);
         move || {
@@ -168,7 +168,7 @@ fn a_source_that_panics_leaves_the_clock_as_it_was() {
         let panics = Arc::clone(&panics);
         move || assert!(!panics.load(Ordering::Relaxed), "expected")
     };
-    let time = ManualSource::at(1_000);
+    let time = ManualTimeSource::at(1_000);
     let clock = SharedClock::with_source(Interrupted(time.clone(), moody));
     time.advance(Duration::from_secs(1));
 
@@ -186,7 +186,7 @@ fn a_source_that_panics_leaves_the_clock_as_it_was() {
 #[derive(Default)]
 struct Hasty(AtomicU64);
 
-impl Source for Hasty {
+impl TimeSource for Hasty {
     fn read(&self) -> Reading {
         let ms = self.0.fetch_add(333, Ordering::Relaxed);
         Reading {
@@ -250,7 +250,7 @@ proptest! {
     fn it_shows_what_the_clock_of_one_thread_shows(
         ops in prop::collection::vec(op(), 1..200),
     ) {
-        let time = ManualSource::at(1_774_746_000);
+        let time = ManualTimeSource::at(1_774_746_000);
         let mut oracle = Clock::with_source(time.clone());
         let clock = SharedClock::with_source(time.clone());
         let _ = oracle.offset(); // Asked now, as the shared clock does.

@@ -2,7 +2,7 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use evcore_clock::{Source, SystemSource, Ticker, TickerError};
+use evcore_clock::{SystemTimeSource, Ticker, TickerError, TimeSource};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// `None` where this system has no ticker.
@@ -15,7 +15,7 @@ fn ticker(period: Duration) -> Option<Ticker> {
 }
 
 fn now_ns() -> u64 {
-    SystemSource::utc().read().monotonic_ns
+    SystemTimeSource::utc().read().monotonic_ns
 }
 
 /// Sleeps until it is readable.

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use evcore_clock::{Source, SystemSource};
+use evcore_clock::{SystemTimeSource, TimeSource};
 
 /// 2026-01-15T12:00:00Z and 2026-07-15T12:00:00Z.
 const WINTER: i64 = 1_768_478_400;
@@ -17,7 +17,7 @@ const EXPECTED: &str = "EVCORE_CLOCK_TEST_OFFSETS";
 
 fn runs_with_zone(test: &str, zone: &str, expected: [i32; 2]) {
     if let Ok(expected) = std::env::var(EXPECTED) {
-        let source = SystemSource::new();
+        let source = SystemTimeSource::new();
         let found = [source.offset_at(WINTER), source.offset_at(SUMMER)];
         assert_eq!(format!("{found:?}"), expected);
         return;

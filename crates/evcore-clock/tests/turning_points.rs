@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use evcore_clock::{Clock, ManualSource, SharedClock};
+use evcore_clock::{Clock, ManualTimeSource, SharedClock};
 
 /// What a clock shows at a second and at the one after it; a shared one shows the same.
 fn across(unix_seconds: i64) -> [String; 2] {
-    let time = ManualSource::at(unix_seconds);
+    let time = ManualTimeSource::at(unix_seconds);
     let mut clock = Clock::with_source(time.clone());
     let shared = SharedClock::with_source(time.clone());
     [0, 1].map(|passed| {
@@ -89,7 +89,7 @@ fn after_9999_the_strings_stand_still() {
 /// does not.
 #[test]
 fn a_night_of_suspension_passes_on_the_wall_and_not_for_durations() {
-    let time = ManualSource::at(1_774_738_800);
+    let time = ManualTimeSource::at(1_774_738_800);
     let mut clock = Clock::with_source(time.clone());
     let shared = SharedClock::with_source(time.clone());
     time.advance(Duration::from_millis(1_500));

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use coherent::assert_coherent;
-use evcore_clock::{Reading, SharedClock, Source, SystemSource};
+use evcore_clock::{Reading, SharedClock, SystemTimeSource, TimeSource};
 use evcore_testing::{CountingAllocator, allocations};
 
 /// What became of the updates from one handler.
@@ -65,7 +65,7 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
 /// A time of its own with every reading: a second after the one before.
 struct Seconds(AtomicI64);
 
-impl Source for Seconds {
+impl TimeSource for Seconds {
     fn read(&self) -> Reading {
         let unix_seconds = self.0.fetch_add(1, Ordering::Relaxed);
         Reading {
@@ -112,7 +112,7 @@ fn a_signal_within_an_update_gives_way_to_it() {
     }
     /// Interrupted in the middle of an update: the signal comes while the source is read.
     struct Interrupted(Seconds);
-    impl Source for Interrupted {
+    impl TimeSource for Interrupted {
         fn read(&self) -> Reading {
             if INTERRUPTS.load(Ordering::Relaxed) {
                 raise(libc::SIGUSR2);
@@ -175,7 +175,7 @@ fn an_update_from_a_signal_allocates_nothing() {
     assert_eq!(boxed, 1, "the allocator counts");
 
     let seconds = SharedClock::with_source(Seconds(AtomicI64::new(0)));
-    let system = SharedClock::with_source(SystemSource::new());
+    let system = SharedClock::with_source(SystemTimeSource::new());
     for clock in [&seconds, &system] {
         let made = allocations_of(|| {
             for _ in 0..1_000 {

@@ -6,7 +6,7 @@
 //!
 //! - it is never given a descriptor that has another key already; and a registration that asks for
 //!   nothing is removed, and added again when it asks for something (unless the backend
-//!   [defers](Abilities::defers));
+//!   [batches_changes](Capabilities::batches_changes));
 //! - where it has no `Edge`, a registration whose sides have all reported has an empty interest, and
 //!   asks for its [ends](Registration::ends) alone;
 //! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
@@ -33,7 +33,7 @@ pub struct Registration {
     /// The readiness that is asked for.
     ///
     /// Empty where `ends` alone are asked for; and where nothing is, which only a backend that
-    /// [defers](Abilities::defers) is told.
+    /// [batches_changes](Capabilities::batches_changes) is told.
     pub interest: Interest,
     /// The ends that are asked for: [`READ_CLOSED`](Ready::READ_CLOSED) with reading, and
     /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with anything, which is as
@@ -42,10 +42,10 @@ pub struct Registration {
     /// An [`Edge`](Mode::Edge) that is kept by masking asks for them when its sides have reported,
     /// until each was reported.
     pub ends: Ready,
-    /// How often. Where [`Abilities`] says no, the front keeps it, and `Level` is enough.
+    /// How often. Where [`Capabilities`] says no, the front keeps it, and `Level` is enough.
     pub mode: Mode,
     /// Of all pollers that watch the same file so, one is woken and not each; `READ_CLOSED` is then
-    /// not reported. Never set where [`Abilities`] says no.
+    /// not reported. Never set where [`Capabilities`] says no.
     pub exclusive: bool,
 }
 
@@ -61,14 +61,14 @@ impl Registration {
 /// What the kernel behind a backend does by itself.
 ///
 /// ```
-/// use evcore_poller::Abilities;
+/// use evcore_poller::Capabilities;
 ///
-/// let mut as_epoll = Abilities::default(); // none
+/// let mut as_epoll = Capabilities::default(); // none
 /// (as_epoll.edge, as_epoll.oneshot) = (true, true);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Abilities {
+pub struct Capabilities {
     /// Readiness is reported once for each change: `Edge` need not be kept by masking.
     pub edge: bool,
     /// A registration falls silent when it has reported: `Oneshot` need not be kept by masking.
@@ -80,7 +80,7 @@ pub struct Abilities {
     /// [`Ready::ERROR`](crate::Ready::ERROR). After such an event the next `modify` is told even
     /// where it changes nothing. And it is told of changes from and to an empty interest too, so
     /// that these go with the wait.
-    pub defers: bool,
+    pub batches_changes: bool,
 }
 
 /// One kernel interface (or a model of one).
@@ -89,7 +89,7 @@ pub struct Abilities {
 ///
 /// ```
 /// use evcore_poller::{
-///     Abilities, Backend, Events, Interest, Mode, Poller, Ready, Registration, Result,
+///     Capabilities, Backend, Events, Interest, Mode, Poller, Ready, Registration, Result,
 ///     WakeChannel, Waker,
 /// };
 /// use std::time::Duration;
@@ -99,13 +99,13 @@ pub struct Abilities {
 ///
 /// impl Backend for Eager {
 ///     fn name(&self) -> &'static str { "eager" }
-///     fn abilities(&self) -> Abilities { Abilities::default() } // the front keeps the modes
+///     fn capabilities(&self) -> Capabilities { Capabilities::default() } // the front keeps the modes
 ///     fn add(&mut self, new: &Registration) -> Result<()> { self.0.push(*new); Ok(()) }
 ///     fn modify(&mut self, new: &Registration) -> Result<()> { self.remove(new)?; self.add(new) }
-///     fn remove(&mut self, old: &Registration) -> Result<()> { self.forget(old); Ok(()) }
-///     fn forget(&mut self, old: &Registration) { self.0.retain(|it| it.key != old.key) }
+///     fn remove(&mut self, old: &Registration) -> Result<()> { self.remove_before_close(old); Ok(()) }
+///     fn remove_before_close(&mut self, old: &Registration) { self.0.retain(|it| it.key != old.key) }
 ///     fn wait(&mut self, events: &mut Events, _: Option<Duration>) -> Result<()> {
-///         for it in self.0.iter().take(events.room()) {
+///         for it in self.0.iter().take(events.remaining()) {
 ///             if it.interest.contains(Interest::READ) {
 ///                 events.push(it.key, Ready::READABLE);
 ///             }
@@ -127,7 +127,7 @@ pub trait Backend: fmt::Debug + Send {
     fn name(&self) -> &'static str;
 
     /// What need not be kept for it by masking.
-    fn abilities(&self) -> Abilities;
+    fn capabilities(&self) -> Capabilities;
 
     /// Begins to watch.
     ///
@@ -153,7 +153,7 @@ pub trait Backend: fmt::Debug + Send {
 
     /// Forgets a registration whose descriptor is about to be closed: where the kernel forgets by
     /// itself on close, this costs no system call.
-    fn forget(&mut self, registration: &Registration);
+    fn remove_before_close(&mut self, registration: &Registration);
 
     /// Waits, and appends to `events`. `None` waits without limit.
     ///
@@ -177,7 +177,7 @@ pub trait Backend: fmt::Debug + Send {
         Ok(false)
     }
 
-    /// A handle that ends a wait from elsewhere, which sets [`Events::woken`]. Asked for once.
+    /// A handle that ends a wait from elsewhere, which sets [`Events::was_woken`]. Asked for once.
     ///
     /// If it is a [`WakeChannel`](crate::WakeChannel)'s, the front drains that too: after a wait that
     /// has filled the buffer and has not come to the waker. An event of the channel that a kernel

@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{Interest, Kind, MAX_ID, Mode};
+use crate::{BackendKind, Interest, MAX_ID, Mode};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -73,7 +73,7 @@ pub enum Error {
     #[error("this system has no {kind}; there are: {}", crate::kind::names())]
     Absent {
         /// What was asked for.
-        kind: Kind,
+        kind: BackendKind,
     },
     /// The kernel has no readiness to report of this kind of file. On epoll: of a regular file, a
     /// directory, and a device without readiness of its own, as `/dev/null`.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The descriptor that was offered.
         fd: RawFd,
         /// Who refused it.
-        kind: Kind,
+        kind: BackendKind,
     },
     /// This is a child of the process that made the poller: it would act on its parent's, or on
     /// none at all.
@@ -200,7 +200,10 @@ fn id(key: &u64) -> u64 {
 
 /// The backends of this system that have no sets: `poll or epoll`.
 fn others() -> String {
-    let others = Kind::available().iter().rev().map(ToString::to_string);
+    let others = BackendKind::available()
+        .iter()
+        .rev()
+        .map(ToString::to_string);
     let others: Vec<_> = others.filter(|name| name != "select").collect();
     others.join(" or ")
 }

@@ -18,7 +18,7 @@ use crate::{Event, Ready, entry::Entry, event::Available};
 ///
 /// let events = Events::with_capacity(512);
 /// assert_eq!(events.capacity(), 512);
-/// assert!(events.is_empty() && !events.woken());
+/// assert!(events.is_empty() && !events.was_woken());
 /// ```
 pub struct Events {
     // Invariant: at most `capacity`, so that it is never reallocated.
@@ -53,7 +53,7 @@ impl Events {
     ///
     /// # Panics
     ///
-    /// Where there is no [`room`](Self::room): a backend reports no more than it was asked for.
+    /// Where there is no [`remaining`](Self::remaining): a backend reports no more than it was asked for.
     #[inline]
     pub fn push(&mut self, key: u64, ready: Ready) {
         assert!(
@@ -83,7 +83,7 @@ impl Events {
     }
 
     /// The entries, for a kernel that adds to them by itself, no more than there is
-    /// [`room`](Self::room) for; it is to be [told](Self::note_from) then.
+    /// [`remaining`](Self::remaining) for; it is to be [told](Self::note_from) then.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
@@ -145,14 +145,14 @@ impl Events {
     /// Whether a [`Waker`](crate::Waker) ended the wait.
     #[must_use]
     #[inline]
-    pub fn woken(&self) -> bool {
+    pub fn was_woken(&self) -> bool {
         self.woken
     }
 
     /// How many more events fit.
     #[must_use]
     #[inline]
-    pub fn room(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.capacity - self.entries.len()
     }
 
@@ -170,7 +170,7 @@ impl Events {
         self.entries.len()
     }
 
-    /// Whether there are no events (a wake-up is not an event: ask [`woken`](Self::woken)).
+    /// Whether there are no events (a wake-up is not an event: ask [`woken`](Self::was_woken)).
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -180,7 +180,7 @@ impl Events {
     /// The event at `position`, in the order of arrival.
     #[must_use]
     #[inline]
-    pub fn at(&self, position: usize) -> Option<Event> {
+    pub fn get(&self, position: usize) -> Option<Event> {
         let entry = *self.entries.get(position)?;
         Some(self.event(position, entry))
     }
@@ -303,7 +303,7 @@ mod tests {
         events.push_with_available(0, Ready::READABLE, Some(7));
         events.clear();
         events.push(1, Ready::READABLE);
-        assert_eq!(events.at(0).map(|event| event.available()), Some(None));
+        assert_eq!(events.get(0).map(|event| event.available()), Some(None));
     }
 
     /// What `retain_from` is to leave, by the definition.

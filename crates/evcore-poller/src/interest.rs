@@ -131,7 +131,7 @@ pub enum Mode {
     /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat all that holds
     /// with it. Where `Edge` is kept by masking (poll, select, event ports), these are silent until
     /// `rearm`. A program that does not rearm therefore works on epoll and waits for ever on poll:
-    /// test it with [`Kind::Poll`](crate::Kind::Poll).
+    /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll).
     Edge,
     /// Once, whatever it is, and then nothing until [`Poller::modify`](crate::Poller::modify).
     Oneshot,

@@ -7,19 +7,19 @@ use std::{fmt, str::FromStr};
 /// A kernel interface.
 ///
 /// ```
-/// use evcore_poller::{Error, Kind, Poller};
+/// use evcore_poller::{Error, BackendKind, Poller};
 ///
-/// for kind in Kind::available() {
+/// for kind in BackendKind::available() {
 ///     assert_eq!(Poller::with(*kind)?.name(), kind.to_string());
 /// }
-/// if let Err(error) = Poller::with(Kind::EventPorts) {
-///     assert!(matches!(error, Error::Absent { kind: Kind::EventPorts }));
+/// if let Err(error) = Poller::with(BackendKind::EventPorts) {
+///     assert!(matches!(error, Error::Absent { kind: BackendKind::EventPorts }));
 /// }
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum BackendKind {
     /// Linux; a wait costs with what is ready, not with what is watched.
     Epoll,
     /// macOS and the BSDs; a wait costs with what is ready.
@@ -32,7 +32,7 @@ pub enum Kind {
     Select,
 }
 
-impl Kind {
+impl BackendKind {
     /// The backends that this system has, best first: the order in which
     /// [`Poller::new`](crate::Poller::new) tries them.
     #[must_use]
@@ -51,19 +51,19 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for BackendKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 /// By its name, if this system has it; the error lists what it has.
-impl FromStr for Kind {
-    type Err = UnknownKind;
+impl FromStr for BackendKind {
+    type Err = ParseBackendError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+    fn from_str(name: &str) -> Result<Self, ParseBackendError> {
         let known = Self::available().iter().find(|kind| kind.name() == name);
-        known.copied().ok_or_else(|| UnknownKind {
+        known.copied().ok_or_else(|| ParseBackendError {
             name: name.to_owned(),
         })
     }
@@ -72,18 +72,21 @@ impl FromStr for Kind {
 /// No backend of this system has that name.
 ///
 /// ```
-/// let error = "completion".parse::<evcore_poller::Kind>().unwrap_err();
+/// let error = "completion".parse::<evcore_poller::BackendKind>().unwrap_err();
 /// assert!(error.to_string().starts_with("no poller is called \"completion\" here"));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("no poller is called {name:?} here; there are: {}", names())]
-pub struct UnknownKind {
+pub struct ParseBackendError {
     name: String,
 }
 
 /// What this system has: `epoll, poll, select`.
 pub(crate) fn names() -> String {
-    let names: Vec<_> = Kind::available().iter().map(|kind| kind.name()).collect();
+    let names: Vec<_> = BackendKind::available()
+        .iter()
+        .map(|kind| kind.name())
+        .collect();
     names.join(", ")
 }
 
@@ -92,19 +95,19 @@ mod tests {
     use super::*;
     use crate::{Error, Poller};
 
-    const ALL: [Kind; 5] = [
-        Kind::Epoll,
-        Kind::Kqueue,
-        Kind::EventPorts,
-        Kind::Poll,
-        Kind::Select,
+    const ALL: [BackendKind; 5] = [
+        BackendKind::Epoll,
+        BackendKind::Kqueue,
+        BackendKind::EventPorts,
+        BackendKind::Poll,
+        BackendKind::Select,
     ];
 
     #[test]
     fn a_backend_that_is_not_here_is_refused_with_those_that_are() {
         for kind in ALL {
-            let here = Kind::available().contains(&kind);
-            assert_eq!(kind.name().parse::<Kind>().is_ok(), here, "{kind}");
+            let here = BackendKind::available().contains(&kind);
+            assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");
             match Poller::with(kind) {
                 Ok(poller) => assert!(here && poller.name() == kind.name()),
                 Err(error) => {

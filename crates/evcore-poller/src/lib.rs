@@ -27,13 +27,13 @@ mod waker;
 
 mod sys;
 
-pub use backend::{Abilities, Backend, Registration};
+pub use backend::{Backend, Capabilities, Registration};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use events::{Events, Iter};
 pub use interest::{Interest, Mode};
-pub use kind::{Kind, UnknownKind};
-pub use pollable::Pollable;
+pub use kind::{BackendKind, ParseBackendError};
+pub use pollable::Source;
 pub use poller::{MAX_ID, Poller};
 pub use ready::Ready;
 pub use waker::{WakeChannel, Waker};

@@ -10,12 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 /// high ones.
 ///
 /// ```
-/// use evcore_poller::{Interest, Mode, Pollable, Poller};
+/// use evcore_poller::{Interest, Mode, Source, Poller};
 /// use std::os::fd::{AsRawFd, RawFd};
 ///
 /// struct Simulated(u32);
 ///
-/// impl Pollable for Simulated {
+/// impl Source for Simulated {
 ///     fn raw_fd(&self) -> RawFd {
 ///         0x4000_0000 + self.0 as RawFd
 ///     }
@@ -26,13 +26,13 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 /// assert!(poller.add(&Simulated(7), 0, Interest::READ, Mode::Level).is_err());
 /// # Ok::<(), evcore_poller::Error>(())
 /// ```
-pub trait Pollable {
+pub trait Source {
     /// The number of its descriptor, or what stands for it; the same for as long as it is watched.
     /// -1 is no number: it is refused.
     fn raw_fd(&self) -> RawFd;
 }
 
-impl<T: AsFd + ?Sized> Pollable for T {
+impl<T: AsFd + ?Sized> Source for T {
     #[inline]
     fn raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()

@@ -10,7 +10,8 @@ mod ghosts;
 use std::time::{Duration, Instant};
 
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Kind, Mode, Pollable, Registration, Result, Waker,
+    Backend, BackendKind, Capabilities, Error, Events, Interest, Mode, Registration, Result,
+    Source, Waker,
     asked::Asked,
     registry::{Change, Registry},
     sys::{self, Birthplace},
@@ -22,7 +23,7 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 /// Watches descriptors and waits until some are ready.
 ///
 /// Registrations are the caller's: a descriptor must stay open while it is registered, and be
-/// [removed](Self::remove) (or [forgotten](Self::forget)) before it is closed. One that is closed
+/// [removed](Self::remove) (or [forgotten](Self::remove_before_close)) before it is closed. One that is closed
 /// without that is at worst a wrong watch, never undefined behaviour: its key and its number are
 /// taken until the key is removed. Nothing is reported under a key that was removed, unless the
 /// same key, all 64 bits of it, is in use again.
@@ -59,7 +60,7 @@ pub struct Poller {
     refused: Vec<u64>,
     /// Whether the next wait with refusals to report has them behind what is ready.
     ready_first: bool,
-    sees_signals: bool,
+    returns_on_signal: bool,
     sees_gone: bool,
     made_in: Birthplace,
 }
@@ -72,7 +73,7 @@ impl Poller {
     /// Out of descriptors or memory: that passes, so no worse backend is taken for it. Else the
     /// last backend's refusal.
     pub fn new() -> Result<Self> {
-        let (last, better) = Kind::available()
+        let (last, better) = BackendKind::available()
             .split_last()
             .expect("every system has a backend");
         for kind in better {
@@ -90,21 +91,21 @@ impl Poller {
     ///
     /// [`Error::Absent`] where this system has none such; and the kernel's refusal: out of
     /// descriptors, most likely.
-    pub fn with(kind: Kind) -> Result<Self> {
+    pub fn with(kind: BackendKind) -> Result<Self> {
         Ok(Self::from_backend(sys::open(kind)?))
     }
 
     /// A backend of your own: a simulator's, say.
     #[must_use]
     pub fn from_backend(backend: Box<dyn Backend>) -> Self {
-        let registry = Registry::new(backend.abilities());
+        let registry = Registry::new(backend.capabilities());
         Self {
             waker: backend.waker(),
             backend,
             registry,
             refused: Vec::new(),
             ready_first: false,
-            sees_signals: false,
+            returns_on_signal: false,
             sees_gone: false,
             made_in: Birthplace::here(),
         }
@@ -127,7 +128,7 @@ impl Poller {
     /// [`Error::Forked`], [`Error::Os`]; nothing is registered then.
     pub fn add(
         &mut self,
-        fd: &(impl Pollable + ?Sized),
+        fd: &(impl Source + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
@@ -150,7 +151,7 @@ impl Poller {
     /// such registration. Whom the kernel wakes is not fair: mostly the one that registered first,
     /// so remove and add now and then.
     ///
-    /// epoll alone can do this: ask [`abilities`](Self::abilities) before.
+    /// epoll alone can do this: ask [`capabilities`](Self::capabilities) before.
     ///
     /// # Errors
     ///
@@ -159,12 +160,12 @@ impl Poller {
     /// [`modify`](Self::modify) to priority data is refused by the kernel: an error event.)
     pub fn add_exclusive(
         &mut self,
-        fd: &(impl Pollable + ?Sized),
+        fd: &(impl Source + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
-        if !self.abilities().exclusive {
+        if !self.capabilities().exclusive {
             return Err(Error::NoExclusive {
                 backend: self.name(),
             });
@@ -247,9 +248,9 @@ impl Poller {
     /// # Errors
     ///
     /// [`Error::NotRegistered`].
-    pub fn forget(&mut self, key: u64) -> Result<()> {
+    pub fn remove_before_close(&mut self, key: u64) -> Result<()> {
         if let Some(known) = self.take_out(key)? {
-            self.backend.forget(&known);
+            self.backend.remove_before_close(&known);
             self.registry.expect_ghosts();
         }
         Ok(())
@@ -260,8 +261,8 @@ impl Poller {
     ///
     /// One system call, plus one for each registration that was changed; and, on other backends than
     /// epoll, one if a waker has woken it. A signal does not end it (see
-    /// [`see_signals`](Self::see_signals)). It never ends before its timeout (but where something
-    /// [forgotten](Self::forget) lives on, and there is no descriptor left to be rid of it), and
+    /// [`return_on_signal`](Self::return_on_signal)). It never ends before its timeout (but where something
+    /// [forgotten](Self::remove_before_close) lives on, and there is no descriptor left to be rid of it), and
     /// nothing that does not fit into `events` is lost. Changes that were refused and descriptors
     /// that are ready take turns there: of two waits, each is served first in one.
     ///
@@ -293,7 +294,7 @@ impl Poller {
     /// that another loop could watch.
     ///
     /// One system call for each registration that was changed. A backend that
-    /// [defers](Abilities::defers) makes its changes in the wait all the same.
+    /// [batches_changes](Capabilities::batches_changes) makes its changes in the wait all the same.
     ///
     /// # Errors
     ///
@@ -308,11 +309,11 @@ impl Poller {
     /// the wait goes on to the same deadline (`false`, as it is at first).
     ///
     /// A caller that keeps its own clock saves a reading of the clock a wait by seeing them.
-    pub fn see_signals(&mut self, yes: bool) {
-        self.sees_signals = yes;
+    pub fn return_on_signal(&mut self, yes: bool) {
+        self.returns_on_signal = yes;
     }
 
-    /// Whether a wait may report keys that were [forgotten](Self::forget) (`true`), or none of them
+    /// Whether a wait may report keys that were [forgotten](Self::remove_before_close) (`true`), or none of them
     /// is (`false`, as it is at first).
     ///
     /// For a caller whose keys never come again, and who knows by itself which are in use: it saves
@@ -339,7 +340,7 @@ impl Poller {
     /// `edge` a side that was reported stays silent until [`rearm`](Self::rearm), but for its
     /// [end](Mode::Edge).
     #[must_use]
-    pub fn abilities(&self) -> Abilities {
+    pub fn capabilities(&self) -> Capabilities {
         self.registry.native()
     }
 
@@ -396,7 +397,7 @@ impl Poller {
 
     #[cold]
     fn report_refused(&mut self, events: &mut Events) {
-        let count = events.room().min(self.refused.len());
+        let count = events.remaining().min(self.refused.len());
         for key in self.refused.drain(..count) {
             if let Some(ready) = self.registry.refusal(key) {
                 events.push(key, ready);
@@ -424,7 +425,7 @@ impl Poller {
     /// Adds what is ready now, if there is room.
     fn look(&mut self, events: &mut Events) {
         let before = events.len();
-        if events.room() > 0 {
+        if events.remaining() > 0 {
             // An error that would throw the news away, and that lasts, is met by the next wait.
             let _ = self.backend.wait(events, Some(Duration::ZERO));
         }
@@ -433,7 +434,7 @@ impl Poller {
     }
 
     fn wait_for_news(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        if self.sees_signals {
+        if self.returns_on_signal {
             return self.wait_once(events, timeout);
         }
         // No deadline: none was asked for, it is at once, or it is past the end of time.
@@ -458,7 +459,7 @@ impl Poller {
         self.backend.wait(events, timeout)?;
         self.note_wake(events);
         let ghosts = self.complete(events, 0);
-        if ghosts == 0 || !events.is_empty() || events.woken() {
+        if ghosts == 0 || !events.is_empty() || events.was_woken() {
             return Ok(());
         }
         self.end_haunting(events)
@@ -468,7 +469,7 @@ impl Poller {
     /// `events` are full, the waker may be behind more of them.
     #[inline]
     fn note_wake(&self, events: &mut Events) {
-        if events.room() == 0 && !events.woken() && self.waker.take_pending() {
+        if events.remaining() == 0 && !events.was_woken() && self.waker.take_pending() {
             events.set_woken();
         }
     }

@@ -8,7 +8,7 @@
 use std::{mem, os::fd::RawFd};
 
 use crate::{
-    Abilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result, asked::Asked,
+    Capabilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result, asked::Asked,
     descriptors::Descriptors,
 };
 
@@ -31,7 +31,7 @@ impl Change {
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    native: Abilities,
+    native: Capabilities,
     rows: Vec<Row>,
     // Invariant: those of the live rows, each of which has one of its own.
     descriptors: Descriptors,
@@ -80,7 +80,7 @@ struct Row {
 const VACANT: RawFd = -1;
 
 impl Registry {
-    pub(crate) fn new(native: Abilities) -> Self {
+    pub(crate) fn new(native: Capabilities) -> Self {
         Self {
             native,
             rows: Vec::new(),
@@ -95,7 +95,7 @@ impl Registry {
         }
     }
 
-    pub(crate) fn native(&self) -> Abilities {
+    pub(crate) fn native(&self) -> Capabilities {
         self.native
     }
 
@@ -269,7 +269,7 @@ impl Registry {
         }
         if event.ready.is_exceptional() {
             event.ready |= Ready::answering(row.wanted);
-            row.disarmed |= native.defers && event.ready.is_error();
+            row.disarmed |= native.batches_changes && event.ready.is_error();
         }
         let reported = match row.mode {
             Mode::Edge if !native.edge => {
@@ -354,12 +354,12 @@ impl Row {
     }
 
     /// Takes the backend to be told, and says what it is to be told, if anything.
-    fn settle(&mut self, id: u32, native: Abilities) -> Option<Change> {
+    fn settle(&mut self, id: u32, native: Capabilities) -> Option<Change> {
         if self.wanted != self.settled {
             // As where the kernel keeps the mode: a change of interest looks at everything afresh.
             self.masked = Asked::NOTHING;
         }
-        let arm_again = mem::take(&mut self.disarmed) && (native.oneshot || native.defers);
+        let arm_again = mem::take(&mut self.disarmed) && (native.oneshot || native.batches_changes);
         let before = mem::replace(&mut self.known, Asked::by(self.wanted) - self.masked);
         self.settled = self.wanted;
 
@@ -367,10 +367,12 @@ impl Row {
         match (before.is_empty(), self.known.is_empty()) {
             (true, true) => None,
             (false, false) if self.known == before && !arm_again => None,
-            (true, false) if !native.defers => {
+            (true, false) if !native.batches_changes => {
                 Some(Change::Add(self.registration(key, self.known)))
             }
-            (false, true) if !native.defers => Some(Change::Remove(self.registration(key, before))),
+            (false, true) if !native.batches_changes => {
+                Some(Change::Remove(self.registration(key, before)))
+            }
             _ => Some(Change::Modify(self.registration(key, self.known))),
         }
     }

@@ -29,7 +29,7 @@ use crate::{
 /// let waker = poller.waker();
 /// std::thread::spawn(move || waker.wake());
 /// poller.wait(&mut events, None)?;
-/// assert!(events.woken());
+/// assert!(events.was_woken());
 /// # Ok::<(), evcore_poller::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use evcore_poller::{Events, Interest, Kind, Mode, Poller};
+use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
 use evcore_testing::{CountingAllocator, allocations};
 
 #[global_allocator]
@@ -43,7 +43,7 @@ fn turn(poller: &mut Poller, events: &mut Events, pairs: &mut [(UnixStream, Unix
 
 #[test]
 fn a_steady_state_allocates_nothing() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let mut pairs: Vec<_> = (0..30)
             .map(|_| UnixStream::pair().expect("a pair of sockets"))
             .collect();

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::poller::{Abilities, Backend, Events, Registration, Result, Waker};
+use evcore::poller::{Backend, Capabilities, Events, Registration, Result, Waker};
 
 use crate::World;
 
@@ -22,7 +22,7 @@ use crate::World;
 ///
 /// Under a bare [`Poller`](evcore::poller::Poller) with
 /// [`Fault::InterruptedWait`](crate::Fault::InterruptedWait), ask for
-/// [`see_signals`](evcore::poller::Poller::see_signals), as the loop does: the poller would measure
+/// [`return_on_signal`](evcore::poller::Poller::return_on_signal), as the loop does: the poller would measure
 /// by the real clock how long is left to wait.
 ///
 /// From [`Process::backend`](crate::Process::backend).
@@ -39,25 +39,25 @@ use crate::World;
 ///
 /// let mut events = Events::with_capacity(4);
 /// poller.wait(&mut events, None)?;
-/// assert_eq!(events.at(0).unwrap().ready, Ready::READABLE);
+/// assert_eq!(events.get(0).unwrap().ready, Ready::READABLE);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct SimBackend {
     world: World,
     process: u32,
-    abilities: Abilities,
+    capabilities: Capabilities,
     /// Its place in the world's table of pollers.
     poller: u32,
 }
 
 impl SimBackend {
-    pub(crate) fn new(world: World, process: u32, abilities: Abilities) -> Self {
-        let poller = world.state().open_poller(process, abilities);
+    pub(crate) fn new(world: World, process: u32, capabilities: Capabilities) -> Self {
+        let poller = world.state().open_poller(process, capabilities);
         Self {
             world,
             process,
-            abilities,
+            capabilities,
             poller,
         }
     }
@@ -68,8 +68,8 @@ impl Backend for SimBackend {
         "simulated"
     }
 
-    fn abilities(&self) -> Abilities {
-        self.abilities
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
@@ -84,7 +84,7 @@ impl Backend for SimBackend {
         self.world.state().unwatch(self.poller, registration.id())
     }
 
-    fn forget(&mut self, registration: &Registration) {
+    fn remove_before_close(&mut self, registration: &Registration) {
         // Where the descriptor was closed before, the kernel has forgotten it.
         let _ = self.remove(registration);
     }

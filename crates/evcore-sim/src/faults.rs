@@ -49,7 +49,7 @@ pub enum Fault {
     /// A client has gone before it was accepted, and accepting says so.
     Abort,
     /// The system has no descriptor left for whom it would accept (ENFILE), though the process has.
-    OutOfDescriptors,
+    Exhausted,
     /// A step takes up to 200 ms longer than it should. (Under [`Workers`](crate::Workers).)
     SlowStep,
     /// A worker is stopped between two steps, for up to two seconds, with all that it holds. (Under
@@ -78,7 +78,7 @@ impl Fault {
         Self::Delay,
         Self::Reset,
         Self::Abort,
-        Self::OutOfDescriptors,
+        Self::Exhausted,
         Self::SlowStep,
         Self::Stop,
         Self::Kill,
@@ -92,9 +92,7 @@ impl Fault {
             Self::ShortRead | Self::ShortWrite | Self::Fragment => Chance::one_in(8),
             Self::RepeatedReadiness | Self::SpuriousReadiness => Chance::one_in(16),
             Self::InterruptedWait | Self::Delay => Chance::one_in(32),
-            Self::Abort | Self::OutOfDescriptors | Self::SlowStep | Self::TurnLeft => {
-                Chance::one_in(64)
-            }
+            Self::Abort | Self::Exhausted | Self::SlowStep | Self::TurnLeft => Chance::one_in(64),
             Self::WallStep | Self::ClockJump => Chance::one_in(128),
             Self::Reset | Self::Stop => Chance::one_in(512),
             Self::Kill => Chance::one_in(2048),

@@ -5,7 +5,7 @@ use std::{fmt, mem, os::fd::RawFd};
 use evcore::{
     GroupMember,
     balancer::{GroupView, Load, Member, MutexHandle, WorkerId},
-    poller::Pollable,
+    poller::Source,
 };
 
 use crate::{Process, World, notifier::Notifier, state::State, trace::What};
@@ -175,7 +175,7 @@ impl GroupMember for SimMember {
         }
     }
 
-    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
         self.fd.map(|fd| Box::new(Descriptor(fd)) as Box<_>)
     }
 
@@ -218,7 +218,7 @@ impl fmt::Debug for SimMember {
 /// A simulated descriptor.
 struct Descriptor(RawFd);
 
-impl Pollable for Descriptor {
+impl Source for Descriptor {
     fn raw_fd(&self) -> RawFd {
         self.0
     }

@@ -2,8 +2,8 @@
 //!
 //! # How to test your own server
 //!
-//! 1. **Let it not know what it runs on.** Be generic over [`Listen`](evcore::Listen), which brings
-//!    the stream with it, and call the stream by [`Wire`](evcore::Wire). Take the time from
+//! 1. **Let it not know what it runs on.** Be generic over [`Acceptor`](evcore::Acceptor), which brings
+//!    the stream with it, and call the stream by [`Transport`](evcore::Transport). Take the time from
 //!    [`EventLoop::clock`](evcore::EventLoop::clock), and chance from the caller.
 //! 2. **Keep the run repeatable.** No [`Instant`](std::time::Instant), no thread, no order of a
 //!    `HashMap`, nothing that depends on an address: all of these differ from run to run, and a

@@ -3,9 +3,9 @@
 use std::os::fd::RawFd;
 
 use evcore::{
-    Listen,
+    Acceptor,
     accept::{Accept, Error},
-    poller::Pollable,
+    poller::Source,
 };
 
 use crate::{SimStream, World, poll::Object};
@@ -16,12 +16,12 @@ use crate::{SimStream, World, poll::Object};
 /// the socket stays, as the parent's.
 ///
 /// ```
-/// use evcore::{Listen, accept::Accept};
+/// use evcore::{Acceptor, accept::Accept};
 /// use evcore_sim::World;
 ///
 /// let world = World::new(7);
 /// let listener = world.process().listen("10.0.0.1:80".parse()?);
-/// assert!(matches!(listener.accept()?, Accept::Drained));
+/// assert!(matches!(listener.accept()?, Accept::WouldBlock));
 /// let client = world.connect("10.0.0.1:80".parse()?)?;
 /// assert!(matches!(listener.accept()?, Accept::Connection(..)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,7 +39,7 @@ impl SimListener {
     }
 }
 
-impl Listen for SimListener {
+impl Acceptor for SimListener {
     type Stream = SimStream;
 
     fn accept(&self) -> Result<Accept<SimStream>, Error> {
@@ -47,7 +47,7 @@ impl Listen for SimListener {
         let descriptors = &state.processes[self.process as usize].descriptors;
         let Some(Object::Listener(listener)) = descriptors.object(self.fd) else {
             // Its process is dead: nobody comes to it any more.
-            return Ok(Accept::Drained);
+            return Ok(Accept::WouldBlock);
         };
         Ok(match state.accept(self.process, listener) {
             Accept::Connection((end, fd), peer) => {
@@ -55,14 +55,14 @@ impl Listen for SimListener {
                 let stream = SimStream::new(self.world.clone(), self.process, fd, end);
                 Accept::Connection(stream, peer)
             }
-            Accept::Drained => Accept::Drained,
+            Accept::WouldBlock => Accept::WouldBlock,
             Accept::Aborted => Accept::Aborted,
-            Accept::OutOfDescriptors(shortage) => Accept::OutOfDescriptors(shortage),
+            Accept::Exhausted(shortage) => Accept::Exhausted(shortage),
         })
     }
 }
 
-impl Pollable for SimListener {
+impl Source for SimListener {
     fn raw_fd(&self) -> RawFd {
         self.fd
     }

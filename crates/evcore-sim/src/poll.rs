@@ -14,7 +14,7 @@ use std::{
 
 use evcore::{
     Interest, Mode, Ready,
-    poller::{Abilities, Events, Registration},
+    poller::{Capabilities, Events, Registration},
 };
 
 use crate::{
@@ -59,7 +59,7 @@ struct Watch {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) process: u32,
-    abilities: Abilities,
+    capabilities: Capabilities,
     watches: Vec<Option<Watch>>,
     list: VecDeque<u32>,
     /// Somebody sleeps in a wait of this, and nothing has woken him yet.
@@ -69,10 +69,10 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(process: u32, abilities: Abilities) -> Self {
+    pub(crate) fn new(process: u32, capabilities: Capabilities) -> Self {
         Self {
             process,
-            abilities,
+            capabilities,
             watches: Vec::new(),
             list: VecDeque::new(),
             sleeps: false,
@@ -97,8 +97,8 @@ impl Instance {
         }
         // Where this "kernel" has not the mode, the front keeps it, over levels.
         let mode = match new.mode {
-            Mode::Edge if self.abilities.edge => Mode::Edge,
-            Mode::Oneshot if self.abilities.oneshot => Mode::Oneshot,
+            Mode::Edge if self.capabilities.edge => Mode::Edge,
+            Mode::Oneshot if self.capabilities.oneshot => Mode::Oneshot,
             _ => Mode::Level,
         };
         self.watches[id] = Some(Watch {
@@ -209,7 +209,7 @@ impl Instance {
             events.set_woken();
         }
         for _ in 0..self.list.len() {
-            if events.room() == 0 {
+            if events.remaining() == 0 {
                 break;
             }
             let Some(id) = self.list.pop_front() else {

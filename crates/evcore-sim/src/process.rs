@@ -4,8 +4,8 @@ use std::{io, net::SocketAddr};
 
 use evcore::{
     Builder,
-    clock::{Clock, Reading, Source},
-    poller::Abilities,
+    clock::{Clock, Reading, TimeSource},
+    poller::Capabilities,
 };
 
 use crate::{SimBackend, SimListener, SimStream, World, net::Family};
@@ -52,7 +52,7 @@ impl Process {
     /// A poller's backend that can what epoll can: edges, one-shots and exclusive registrations.
     #[must_use]
     pub fn backend(&self) -> SimBackend {
-        let mut as_epoll = Abilities::default();
+        let mut as_epoll = Capabilities::default();
         (as_epoll.edge, as_epoll.oneshot, as_epoll.exclusive) = (true, true, true);
         self.backend_with(as_epoll)
     }
@@ -60,8 +60,8 @@ impl Process {
     /// A poller's backend that can this by itself: what it cannot, the poller keeps by masking, as
     /// over `poll` and `select`.
     #[must_use]
-    pub fn backend_with(&self, abilities: Abilities) -> SimBackend {
-        SimBackend::new(self.world.clone(), self.id, abilities)
+    pub fn backend_with(&self, capabilities: Capabilities) -> SimBackend {
+        SimBackend::new(self.world.clone(), self.id, capabilities)
     }
 
     /// A descriptor of the listener at an address.
@@ -129,7 +129,7 @@ impl Process {
     }
 }
 
-/// The simulated clocks, as a [`Source`]: monotonic time, and a wall clock that may be set. Local
+/// The simulated clocks, as a [`TimeSource`]: monotonic time, and a wall clock that may be set. Local
 /// time is UTC.
 ///
 /// From [`Process::clock`].
@@ -151,7 +151,7 @@ pub struct SimClock {
     world: World,
 }
 
-impl Source for SimClock {
+impl TimeSource for SimClock {
     fn read(&self) -> Reading {
         self.world.state().reading()
     }

@@ -6,7 +6,7 @@ use std::{
     sync::MutexGuard,
 };
 
-use evcore::{Wire, accept::Address, poller::Pollable};
+use evcore::{Transport, accept::Address, poller::Source};
 
 use crate::{World, net::EndId, state::State};
 
@@ -127,7 +127,7 @@ impl SimStream {
     }
 }
 
-impl Wire for SimStream {
+impl Transport for SimStream {
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Self::recv(self, buffer)
     }
@@ -183,7 +183,7 @@ impl Write for &SimStream {
     }
 }
 
-impl Pollable for SimStream {
+impl Source for SimStream {
     fn raw_fd(&self) -> RawFd {
         self.fd
     }

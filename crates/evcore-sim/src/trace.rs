@@ -16,7 +16,7 @@ pub(crate) struct Trace {
 /// What a line is about. The order is part of the hash: new ones come at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Listen,
+    Acceptor,
     Knock,
     Accept,
     Refuse,

@@ -181,7 +181,7 @@ impl<A: App> Worker<A> {
         state.set_sleeping(self.process.id(), false);
         drop(state);
         let app = self.app.as_mut().expect("it lives");
-        match app.event_loop().collect(timeout) {
+        match app.event_loop().poll(timeout) {
             Ok(()) => self.go_on(),
             Err(error) => {
                 app.failed(error);

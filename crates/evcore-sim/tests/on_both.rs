@@ -8,8 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Address, Connections, EventLoop, Interest, Listen, Listener, Mode, Ready, Step, Timer, Token,
-    Wire,
+    Acceptor, Address, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
+    Transport,
 };
 use evcore_sim::{App, Fault, Faults, Script, SimListener, SimStream, Workers, World, check};
 
@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Answers each line by its length.
 #[derive(Debug)]
-struct Counter<L: Listen> {
+struct Counter<L: Acceptor> {
     ev: EventLoop<L>,
     conns: Connections<Conn<L::Stream>>,
     ended: u32,
@@ -31,7 +31,7 @@ struct Conn<S> {
     is_at_end: bool,
 }
 
-impl<L: Listen<Stream: Wire>> Counter<L> {
+impl<L: Acceptor<Stream: Transport>> Counter<L> {
     fn new(ev: EventLoop<L>) -> Self {
         Self {
             ev,
@@ -81,7 +81,7 @@ impl<L: Listen<Stream: Wire>> Counter<L> {
     }
 }
 
-impl<S: Wire> Conn<S> {
+impl<S: Transport> Conn<S> {
     /// Reads a little, and answers. Returns what it waits for; an error is the end of it.
     fn go_on(&mut self, ready: Ready) -> io::Result<Interest> {
         if ready.is_readable() && self.answer.is_empty() && !self.is_at_end {

@@ -26,7 +26,7 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 /// use evcore_timer::{Cancelable, TimerQueue, TimerWheel};
 ///
 /// let mut timers = Cancelable::new(TimerWheel::new());
-/// timers.set_cancelable(0, true); // sweeps the cache
+/// timers.set_background(0, true); // sweeps the cache
 /// timers.arm(0, 3_600_000);
 /// timers.arm(7, 60_000); // a client
 /// assert!(!timers.only_cancelable_left());
@@ -62,7 +62,7 @@ impl<Q: TimerQueue> Cancelable<Q> {
     /// # Panics
     ///
     /// Where `id` is above [`ID_MAX`](Self::ID_MAX).
-    pub fn set_cancelable(&mut self, id: u32, cancelable: bool) {
+    pub fn set_background(&mut self, id: u32, cancelable: bool) {
         if cancelable == self.is_cancelable(id) {
             return;
         }
@@ -143,9 +143,9 @@ impl<Q: TimerQueue> TimerQueue for Cancelable<Q> {
         Some((id, deadline))
     }
 
-    fn refile(&mut self, id: u32, deadline: u64) {
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.count_arming(id);
-        self.queue.refile(id, deadline);
+        self.queue.reinsert_in_phase(id, deadline);
     }
 
     fn clear(&mut self) {
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::oracle::{IDS, Subject, assert_agrees, scripts};
-    use crate::{NeverEarly, TimerHeap, TimerTree, TimerWheel};
+    use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
     impl<Q: Subject> Subject for Cancelable<Q> {
         const EQUALS_IN_ORDER: bool = Q::EQUALS_IN_ORDER;
@@ -206,7 +206,7 @@ mod tests {
     fn marked<Q: TimerQueue>(queue: Q, ids: &HashSet<u32>) -> Cancelable<Q> {
         let mut timers = Cancelable::new(queue);
         for &id in ids {
-            timers.set_cancelable(id, true);
+            timers.set_background(id, true);
         }
         timers
     }
@@ -221,10 +221,10 @@ mod tests {
         let mut timers = Cancelable::new(TimerTree::new());
         timers.arm(5, 10);
         assert!(!timers.only_cancelable_left());
-        timers.set_cancelable(5, true);
-        timers.set_cancelable(5, true);
+        timers.set_background(5, true);
+        timers.set_background(5, true);
         assert!(timers.only_cancelable_left());
-        timers.set_cancelable(5, false);
+        timers.set_background(5, false);
         assert!(!timers.only_cancelable_left());
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let mut heap = TimerHeap::new();
         heap.arm_periodic(5, 10, 10);
         let mut timers = Cancelable::new(heap);
-        timers.set_cancelable(5, true);
+        timers.set_background(5, true);
         assert_eq!(timers.pop_expired(10), Some((5, 10)));
         assert!(timers.only_cancelable_left());
         timers.arm(6, 30);
@@ -261,7 +261,7 @@ mod tests {
     #[should_panic(expected = "timer id 134217728 is above 134217727")]
     fn a_mark_for_an_id_above_the_limit_is_refused_by_name() {
         let id = Cancelable::<TimerTree>::ID_MAX + 1;
-        Cancelable::new(TimerTree::new()).set_cancelable(id, true);
+        Cancelable::new(TimerTree::new()).set_background(id, true);
     }
 
     proptest! {
@@ -271,7 +271,7 @@ mod tests {
             ids in prop::collection::hash_set(0..IDS, 0..IDS as usize),
         ) {
             assert_agrees(marked(TimerHeap::new(), &ids), &script);
-            assert_agrees(marked(NeverEarly::new(TimerTree::new()), &ids), &script);
+            assert_agrees(marked(Lazy::new(TimerTree::new()), &ids), &script);
         }
     }
 }

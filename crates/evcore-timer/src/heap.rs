@@ -33,7 +33,7 @@ use crate::queue::{self, TimerQueue};
 /// This is the rule of Go's tickers.
 /// Where that deadline would be above [`u64::MAX`] there is none, and the timer is disarmed.
 ///
-/// `arm`, `refile` and `disarm` end the periods; `clear` ends those of all timers.
+/// `arm`, `reinsert_in_phase` and `disarm` end the periods; `clear` ends those of all timers.
 ///
 /// # Cost
 ///
@@ -162,7 +162,7 @@ impl TimerQueue for TimerHeap {
         self.piles.insert(pile, id, deadline);
     }
 
-    fn refile(&mut self, id: u32, deadline: u64) {
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.end_periods(id);
         self.piles.insert(Pile::Main, id, deadline);
     }

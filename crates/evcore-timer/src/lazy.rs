@@ -4,14 +4,14 @@
 //! ever fires.
 //! So most of that work is thrown away, and there are two ways not to do it.
 //!
-//! - [`NeverEarly`] notes the new deadline and moves the timer when the old one comes up.
-//! - [`WithinSlack`] does not move a timer at all for a small difference, as nginx does.
+//! - [`Lazy`] notes the new deadline and moves the timer when the old one comes up.
+//! - [`Coalesced`] does not move a timer at all for a small difference, as nginx does.
 //!
 //! They are two types because they promise different things: the first that no timer fires early,
 //! the second that a deadline may be off by the slack.
 
-mod never_early;
-mod within_slack;
+mod coalesced;
+mod lazy_queue;
 
-pub use never_early::NeverEarly;
-pub use within_slack::WithinSlack;
+pub use coalesced::Coalesced;
+pub use lazy_queue::Lazy;

@@ -18,7 +18,7 @@ mod oracle;
 
 pub use cancelable::Cancelable;
 pub use heap::TimerHeap;
-pub use lazy::{NeverEarly, WithinSlack};
+pub use lazy::{Coalesced, Lazy};
 pub use queue::TimerQueue;
 pub use tree::TimerTree;
 pub use wheel::TimerWheel;

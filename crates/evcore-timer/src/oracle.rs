@@ -139,7 +139,7 @@ impl TimerQueue for Oracle {
         self.pop_expired_like(now, None)
     }
 
-    fn refile(&mut self, id: u32, deadline: u64) {
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         match self.phase {
             Some((now, _)) if deadline <= now => {
                 self.file(id, (deadline, self.refilings));
@@ -261,7 +261,7 @@ fn play_phase<Q: Subject>(
     queue: &mut Q,
     oracle: &mut Oracle,
 ) {
-    // Handlers may refile, which adds to the phase: so they come once each and not in a circle.
+    // Handlers may reinsert_in_phase, which adds to the phase: so they come once each and not in a circle.
     let mut handlers = handlers.iter();
     for _ in 0..budget {
         let limit = oracle.enter_phase(now);
@@ -311,8 +311,8 @@ fn apply<Q: Subject>(change: &Change, now: u64, queue: &mut Q, oracle: &mut Orac
         }
         Change::Refile(id, tick) => {
             let deadline = tick.resolve(now, oracle);
-            queue.refile(*id, deadline);
-            oracle.refile(*id, deadline);
+            queue.reinsert_in_phase(*id, deadline);
+            oracle.reinsert_in_phase(*id, deadline);
         }
         Change::Disarm(id) => assert_eq!(queue.disarm(*id), oracle.disarm(*id), "disarm {id}"),
         Change::Clear => {

@@ -90,14 +90,14 @@ pub trait TimerQueue: Debug + Send {
     /// Outside a phase, and for a deadline after `now`, this is [`arm`](Self::arm).
     ///
     /// It is for a wrapper that takes a timer which came up too soon and files it again, such as
-    /// [`NeverEarly`](crate::NeverEarly).
+    /// [`Lazy`](crate::Lazy).
     /// A handler that calls it for deadlines at or before `now`, again and again, keeps the phase
     /// from ending.
     ///
     /// # Panics
     ///
     /// As `arm` does.
-    fn refile(&mut self, id: u32, deadline: u64);
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64);
 
     /// Disarms all timers and keeps the memory.
     ///
@@ -168,8 +168,8 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 
     #[inline]
-    fn refile(&mut self, id: u32, deadline: u64) {
-        (**self).refile(id, deadline);
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
+        (**self).reinsert_in_phase(id, deadline);
     }
 
     fn clear(&mut self) {

@@ -118,7 +118,7 @@ impl TimerQueue for TimerTree {
         self.forest.insert(tree, node, deadline);
     }
 
-    fn refile(&mut self, id: u32, deadline: u64) {
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         let node = self.take_up(id);
         self.forest.insert(Tree::Main, node, deadline);
     }

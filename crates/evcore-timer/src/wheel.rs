@@ -355,7 +355,7 @@ impl TimerQueue for TimerWheel {
         }
     }
 
-    fn refile(&mut self, id: u32, deadline: u64) {
+    fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         let node = self.take_up(id);
         if self.in_phase {
             self.file_in_phase(node, deadline);

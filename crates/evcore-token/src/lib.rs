@@ -7,10 +7,10 @@ mod table;
 
 mod full;
 
-mod idle;
+mod lru;
 
 pub use full::Full;
-pub use idle::IdleList;
+pub use lru::LruList;
 pub use table::{Table, VacantEntry};
 pub use token::Token;
 
@@ -18,5 +18,5 @@ pub use token::Token;
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Table<u8>>();
-    is_send::<IdleList>();
+    is_send::<LruList>();
 };

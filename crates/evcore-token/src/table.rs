@@ -161,7 +161,7 @@ impl<T> Table<T> {
 
     /// The token of the value in slot `index`; `None` if there is no value.
     ///
-    /// For side tables that know only the index, such as [`IdleList`](crate::IdleList).
+    /// For side tables that know only the index, such as [`LruList`](crate::LruList).
     #[inline]
     #[must_use]
     pub fn token_at(&self, index: u32) -> Option<Token> {

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let blocks = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
                     (token, failed.is_none_or(blocks))
                 }
-                Step::Expired(token, _) | Step::Closing(token) => (token, false),
+                Step::Expired(token, _) | Step::Evict(token) => (token, false),
                 Step::Woken => continue,
             };
             if stays {

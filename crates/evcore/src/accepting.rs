@@ -5,14 +5,14 @@
 
 use std::{mem, time::Duration};
 
-use evcore_accept::{Accept, Backoff, Reserve, Shortage};
+use evcore_accept::{Accept, Backoff, ReserveFd, Resource};
 use evcore_balancer::{Leadership, Load, Plan};
 use evcore_clock::Clock;
 use evcore_poller::{Poller, Ready};
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Listen, ListenerError, Result, Stats, group::Coordination, listeners::Listeners,
+    Accepted, Acceptor, ListenerError, Result, Stats, group::Coordination, listeners::Listeners,
     timers::NS_PER_MS, turn::earliest,
 };
 
@@ -35,14 +35,14 @@ pub(crate) struct Accepting<L> {
     allowed: usize,
     /// The pause for want of descriptors or memory.
     backoff: Backoff,
-    reserve: Reserve,
+    reserve: ReserveFd,
 }
 
-impl<L: Listen> Accepting<L> {
+impl<L: Acceptor> Accepting<L> {
     pub(crate) fn new(listeners: Vec<L>, coordination: Coordination) -> Self {
-        let mut reserve = Reserve::none();
+        let mut reserve = ReserveFd::empty();
         if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
-            reserve.hold();
+            reserve.acquire();
         }
         Self {
             listeners: Listeners::new(listeners),
@@ -79,7 +79,7 @@ impl<L: Listen> Accepting<L> {
         } else {
             full(load)
         };
-        let exclusive = poller.abilities().exclusive;
+        let exclusive = poller.capabilities().exclusive;
         // The kernel has woken no other worker for an event that this one leaves there.
         let left_clients = mem::take(&mut self.left_behind)
             || !self.queue.is_empty()
@@ -200,8 +200,8 @@ impl<L: Listen> Accepting<L> {
                     stats.aborted += 1;
                     self.queue.post(id);
                 }
-                Ok(Accept::Drained) => self.refill_reserve(),
-                Ok(Accept::OutOfDescriptors(shortage)) => {
+                Ok(Accept::WouldBlock) => self.refill_reserve(),
+                Ok(Accept::Exhausted(shortage)) => {
                     // A client still waits there: the next plan notifies another worker of it.
                     self.queue.post(id);
                     self.run_out(id, shortage, true_ms(clock), stats);
@@ -257,7 +257,7 @@ impl<L: Listen> Accepting<L> {
         self.coordination.step_down();
         self.queue.clear();
         let closed = self.listeners.close(poller);
-        self.reserve = Reserve::none();
+        self.reserve = ReserveFd::empty();
         self.release_lock();
         let others = self.coordination.mark_full();
         // Also if it did not lead: the kernel may have woken no other worker for a client.
@@ -280,13 +280,13 @@ impl<L: Listen> Accepting<L> {
 
     /// There is nothing left to accept with: all listeners pause. One client is turned away, unless
     /// another worker has a free place and answers.
-    fn run_out(&mut self, listener: u32, shortage: Shortage, now_ms: u64, stats: &mut Stats) {
+    fn run_out(&mut self, listener: u32, shortage: Resource, now_ms: u64, stats: &mut Stats) {
         // Memory is not set aside.
-        let reserve_helps = shortage != Shortage::Memory && self.reserve.is_held();
+        let reserve_helps = shortage != Resource::Memory && self.reserve.is_held();
         let is_hopeless = reserve_helps && self.coordination.mark_full().least_loaded.is_none();
-        if is_hopeless && self.backoff.turns_away(now_ms) {
+        if is_hopeless && self.backoff.may_shed(now_ms) {
             let has_come = || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
-            stats.turned_away += u64::from(self.reserve.lend(has_come) == Some(true));
+            stats.shed += u64::from(self.reserve.with_released(has_come) == Some(true));
         }
         stats.accept_pauses += 1;
         self.backoff.pause(now_ms);
@@ -296,14 +296,14 @@ impl<L: Listen> Accepting<L> {
     /// who waits has one.
     fn refill_reserve(&mut self) {
         if L::TAKES_DESCRIPTORS {
-            self.reserve.hold();
+            self.reserve.acquire();
         }
     }
 }
 
 /// Not what the clock shows, which stood still while handlers ran.
 pub(crate) fn true_ms(clock: &Clock) -> u64 {
-    clock.ask_monotonic_ns() / NS_PER_MS
+    clock.monotonic_ns_now() / NS_PER_MS
 }
 
 /// The same worker with no place left.

@@ -42,7 +42,7 @@ impl Batch {
     /// The next event that is not yet delivered.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Event> {
-        let event = self.events.at(self.next)?;
+        let event = self.events.get(self.next)?;
         self.next += 1;
         Some(event)
     }
@@ -64,7 +64,7 @@ impl Batch {
 
     /// Whether there may be more ready than the wait brought. (A wake-up may have taken a place.)
     pub(crate) fn is_full(&self) -> bool {
-        self.events.room() <= usize::from(self.events.woken())
+        self.events.remaining() <= usize::from(self.events.was_woken())
     }
 
     /// How many events the wait brought.
@@ -74,11 +74,11 @@ impl Batch {
 
     /// Whether nothing ended the wait but its timeout, if it had one.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.events.is_empty() && !self.woken() && !self.interrupted
+        self.events.is_empty() && !self.was_woken() && !self.interrupted
     }
 
     /// Whether a waker ended the wait.
-    pub(crate) fn woken(&self) -> bool {
-        self.events.woken()
+    pub(crate) fn was_woken(&self) -> bool {
+        self.events.was_woken()
     }
 }

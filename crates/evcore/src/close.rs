@@ -3,9 +3,9 @@
 use evcore_poller::Poller;
 use evcore_token::Token;
 
-use crate::{EventLoop, Listen, Result};
+use crate::{Acceptor, EventLoop, Result};
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     /// Forgets a token: disarms its timers, cancels what was posted for it, removes its descriptor
     /// from the poller, and ends its generation.
     ///
@@ -24,7 +24,7 @@ impl<L: Listen> EventLoop<L> {
     /// on epoll with no system call beyond the closing itself.
     pub(crate) fn close_and_drop<T>(&mut self, token: Token, owner: T) {
         self.end(token, |poller, key| {
-            let _ = poller.forget(key);
+            let _ = poller.remove_before_close(key);
         });
         drop(owner);
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use evcore_accept::Listener;
 use evcore_balancer::Policy;
 use evcore_clock::Clock;
-use evcore_poller::{Backend, Kind, Poller};
-use evcore_timer::{NeverEarly, TimerQueue, TimerWheel};
+use evcore_poller::{Backend, BackendKind, Poller};
+use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{EventLoop, GroupMember, Listen, Result, pace::Pace};
+use crate::{Acceptor, EventLoop, GroupMember, Result, pace::Pace};
 
 /// How much of each kind a turn does at most; what is over comes in the next turn, which then does
 /// not wait.
@@ -68,13 +68,13 @@ impl Budgets {
 /// [`Builder::new`].
 ///
 /// ```
-/// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::Kind};
+/// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::BackendKind};
 ///
 /// let ev = EventLoop::builder()
 ///     .listener(Listener::bind(([127, 0, 0, 1], 0).into())?)
 ///     .connections(10_000)
 ///     .policy(Policy::Off)
-///     .poller(Kind::Poll)
+///     .poller(BackendKind::Poll)
 ///     .budgets(Budgets { accepts: 16, ..Budgets::default() })
 ///     .build()?;
 /// assert_eq!(ev.poller_name(), "poll");
@@ -100,11 +100,11 @@ pub struct Builder<L = Listener> {
 #[derive(Debug)]
 enum Polling {
     Best,
-    Kind(Kind),
+    BackendKind(BackendKind),
     Backend(Box<dyn Backend>),
 }
 
-impl<L: Listen> Builder<L> {
+impl<L: Acceptor> Builder<L> {
     /// A loop of the defaults, that listens nowhere.
     pub fn new() -> Self {
         Self {
@@ -114,7 +114,7 @@ impl<L: Listen> Builder<L> {
             member: None,
             clock: None,
             budgets: Budgets::default(),
-            timer_queue: Box::new(NeverEarly::new(TimerWheel::new())),
+            timer_queue: Box::new(Lazy::new(TimerWheel::new())),
             timers_per_token: 2,
             resolution: None,
             watchdog: None,
@@ -169,8 +169,8 @@ impl<L: Listen> Builder<L> {
     }
 
     /// A named poller backend. Default: the best that this system has.
-    pub fn poller(mut self, kind: Kind) -> Self {
-        self.polling = Polling::Kind(kind);
+    pub fn poller(mut self, kind: BackendKind) -> Self {
+        self.polling = Polling::BackendKind(kind);
         self
     }
 
@@ -181,18 +181,18 @@ impl<L: Listen> Builder<L> {
         self
     }
 
-    /// A clock of your own: one over a [manual source](evcore_clock::ManualSource), for tests.
+    /// A clock of your own: one over a [manual source](evcore_clock::ManualTimeSource), for tests.
     /// Default: the system's.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// A timer queue of another kind. Default: a `NeverEarly` over a `TimerWheel`, whose re-arming
+    /// A timer queue of another kind. Default: a `Lazy` over a `TimerWheel`, whose re-arming
     /// to later is a store.
     ///
     /// It must be empty, and must take an id for each [timer](Self::timers_per_token) of each index.
-    /// Its ticks are milliseconds of the clock. With a [`WithinSlack`](evcore_timer::WithinSlack),
+    /// Its ticks are milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced),
     /// timers may be early by the slack.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
         self.timer_queue = Box::new(queue);
@@ -282,14 +282,14 @@ impl<L: Listen> Builder<L> {
         let pace = Pace::new(self.resolution, matches!(self.polling, Polling::Backend(_)))?;
         let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
             Polling::Best => Poller::new()?,
-            Polling::Kind(kind) => Poller::with(kind)?,
+            Polling::BackendKind(kind) => Poller::with(kind)?,
             Polling::Backend(backend) => Poller::from_backend(backend),
         };
         EventLoop::from_parts(self, poller, pace)
     }
 }
 
-impl<L: Listen> Default for Builder<L> {
+impl<L: Acceptor> Default for Builder<L> {
     fn default() -> Self {
         Self::new()
     }

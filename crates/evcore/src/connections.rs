@@ -2,10 +2,10 @@
 
 use std::{fmt, iter, num::NonZeroU32};
 
-use evcore_poller::{Interest, Mode, Pollable};
+use evcore_poller::{Interest, Mode, Source};
 use evcore_token::Token;
 
-use crate::{EventLoop, Listen, Result};
+use crate::{Acceptor, EventLoop, Result};
 
 /// Values by the tokens of one [`EventLoop`]: connections, mostly.
 ///
@@ -59,7 +59,7 @@ impl<T> Connections<T> {
     /// # Errors
     ///
     /// Those of [`EventLoop::add`]. The value is dropped then, which closes its descriptor.
-    pub fn add<L: Listen>(
+    pub fn add<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
         value: T,
@@ -67,7 +67,7 @@ impl<T> Connections<T> {
         mode: Mode,
     ) -> Result<Token>
     where
-        T: Pollable,
+        T: Source,
     {
         let token = ev.add(&value, interest, mode)?;
         self.reserve(token, ev.limit());
@@ -92,7 +92,7 @@ impl<T> Connections<T> {
     ///
     /// The descriptor must be the only one of its file; of a duplicated one, use
     /// [`remove`](Self::remove). `false`: the token has no value here.
-    pub fn close<L: Listen>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
+    pub fn close<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
         let value = self.take(token);
         let is_known = value.is_some();
         if is_known {
@@ -103,7 +103,7 @@ impl<T> Connections<T> {
 
     /// Takes a connection out of the loop and hands its value back, with its descriptor open;
     /// `None` if the token has no value here.
-    pub fn remove<L: Listen>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<T> {
+    pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<T> {
         let value = self.take(token)?;
         ev.close(token);
         Some(value)
@@ -111,7 +111,7 @@ impl<T> Connections<T> {
 
     /// Closes every connection for which `keep` returns false, in the order of their indices.
     /// O(indices that the loop has used).
-    pub fn retain<L: Listen>(
+    pub fn retain<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
         mut keep: impl FnMut(Token, &mut T) -> bool,

@@ -5,11 +5,11 @@ use std::{fmt, time::Duration};
 use evcore_accept::Listener;
 use evcore_balancer::Load;
 use evcore_clock::Clock;
-use evcore_poller::{Interest, Mode, Pollable, Poller, Ready};
+use evcore_poller::{Interest, Mode, Poller, Ready, Source};
 use evcore_token::Token;
 
 use crate::{
-    Budgets, Builder, Error, Handle, Listen, ListenerError, Result, Stats, Step, Timer,
+    Acceptor, Budgets, Builder, Error, Handle, ListenerError, Result, Stats, Step, Timer,
     accepting::Accepting, batch::Batch, group::Coordination, idle::Idle, measures::Measures,
     naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown, slots::Slots, timers::Timers,
     turn::Phase,
@@ -17,7 +17,7 @@ use crate::{
 
 /// One worker's event loop: the parts, in nginx's order.
 ///
-/// `L` is what it accepts from: a [`Listener`], but for [simulators](Listen).
+/// `L` is what it accepts from: a [`Listener`], but for [simulators](Acceptor).
 ///
 /// You own the connections, the loop owns the order. It belongs to one thread; others reach it by a
 /// [`Handle`].
@@ -39,7 +39,7 @@ use crate::{
 /// assert!(ev.next_step().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct EventLoop<L: Listen = Listener> {
+pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     pub(crate) poller: Poller,
@@ -74,7 +74,7 @@ impl EventLoop {
     }
 }
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn from_parts(
         builder: Builder<L>,
         mut poller: Poller,
@@ -83,7 +83,7 @@ impl<L: Listen> EventLoop<L> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
         // A wait that a signal ends is a turn with no events: so no clock is read to put it on
         // again, and what the signal's handler did is seen at once.
-        poller.see_signals(true);
+        poller.return_on_signal(true);
         // A token's generation does not come again, so the loop itself knows who is gone.
         poller.see_gone(true);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
@@ -131,7 +131,7 @@ impl<L: Listen> EventLoop<L> {
     /// refusals. Nothing is watched then.
     pub fn add(
         &mut self,
-        fd: &(impl Pollable + ?Sized),
+        fd: &(impl Source + ?Sized),
         interest: Interest,
         mode: Mode,
     ) -> Result<Token> {
@@ -364,7 +364,7 @@ impl<L: Listen> EventLoop<L> {
 }
 
 /// What it is, where it stands and what it has done; not its tables, which may be long.
-impl<L: Listen> fmt::Debug for EventLoop<L> {
+impl<L: Acceptor> fmt::Debug for EventLoop<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLoop")
             .field("poller", &self.poller_name())

@@ -99,7 +99,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`LoopGone`]: the loop has been dropped. What was posted before and not yet taken in is
+    /// [`LoopClosed`]: the loop has been dropped. What was posted before and not yet taken in is
     /// dropped with it.
     ///
     /// ```
@@ -119,10 +119,10 @@ impl Handle {
     /// assert_eq!(done.try_recv(), Ok(42));
     /// # Ok::<(), evcore::Error>(())
     /// ```
-    pub fn post(&self, token: Token, ready: Ready) -> Result<(), LoopGone> {
+    pub fn post(&self, token: Token, ready: Ready) -> Result<(), LoopClosed> {
         self.posts
             .send((token, ready))
-            .map_err(|_| LoopGone { token, ready })
+            .map_err(|_| LoopClosed { token, ready })
     }
 }
 
@@ -141,20 +141,20 @@ impl AsFd for Handle {
 /// What [`Handle::post`] hands back: the loop that it was posted to has been dropped.
 ///
 /// ```
-/// use evcore::{EventLoop, LoopGone, Ready, Token};
+/// use evcore::{EventLoop, LoopClosed, Ready, Token};
 /// use std::num::NonZeroU32;
 ///
 /// let ev = EventLoop::builder().build()?;
 /// let (handle, token) = (ev.handle(), Token::new(7, NonZeroU32::MIN));
 /// drop(ev);
 /// let gone = handle.post(token, Ready::READABLE).unwrap_err();
-/// assert_eq!(gone, LoopGone { token, ready: Ready::READABLE });
+/// assert_eq!(gone, LoopClosed { token, ready: Ready::READABLE });
 /// assert_eq!(gone.to_string(), "posting 7v1: its loop is gone, and so is all that it served");
 /// # Ok::<(), evcore::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("posting {token}: its loop is gone, and so is all that it served")]
-pub struct LoopGone {
+pub struct LoopClosed {
     /// The token that was posted.
     pub token: Token,
     /// The readiness that was posted with it.
@@ -162,8 +162,8 @@ pub struct LoopGone {
 }
 
 /// A broken pipe, with the message.
-impl From<LoopGone> for io::Error {
-    fn from(gone: LoopGone) -> Self {
+impl From<LoopClosed> for io::Error {
+    fn from(gone: LoopClosed) -> Self {
         Self::new(io::ErrorKind::BrokenPipe, gone)
     }
 }

@@ -7,31 +7,31 @@
 //! them has been told, so that nobody who has just asked for something is sent away either.
 
 use evcore_balancer::Load;
-use evcore_token::{IdleList, Token};
+use evcore_token::{LruList, Token};
 
-use crate::{EventLoop, Listen, Step, slots::Slots};
+use crate::{Acceptor, EventLoop, Step, slots::Slots};
 
 /// The idle of one loop, by index.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     // Invariant: each is watched, and lives.
-    list: IdleList,
+    list: LruList,
     /// Whose places this turn wants, the oldest last. They may have been of use since, or closed.
     chosen: Vec<Token>,
 }
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     /// Says that a connection is idle: it is kept for what may come, and nothing is under way. Of
     /// all that are idle it is now the one that has been so for the shortest time, also if it was
     /// idle before.
     ///
-    /// The loop may then name it in a [`Step::Closing`]: when a client waits and places are short,
+    /// The loop may then name it in a [`Step::Evict`]: when a client waits and places are short,
     /// or when it [shuts down](Self::shutdown). `false`: the token is stale, or has no descriptor,
     /// so that its end would free no place.
     ///
     /// Places are short when no more than 1/16 of the [capacity](crate::Builder::connections) is
     /// free. Then an eighth of the idle is named, the oldest, but one at least and 32 at most
-    /// ([nginx's numbers](IdleList::drain_count)). A loop that is full listens for as long as
+    /// ([nginx's numbers](LruList::drain_count)). A loop that is full listens for as long as
     /// anybody is idle.
     ///
     /// O(1), and cheap enough to be called after each request. A connection that is never called
@@ -55,7 +55,7 @@ impl<L: Listen> EventLoop<L> {
     ///                 let token = conns.add(&mut ev, new.stream, Interest::READ, Mode::Level)?;
     ///                 ev.set_idle(token);
     ///             }
-    ///             Step::Closing(oldest) => {
+    ///             Step::Evict(oldest) => {
     ///                 conns.close(&mut ev, oldest);
     ///             }
     ///             _ => {}
@@ -132,7 +132,7 @@ impl<L: Listen> EventLoop<L> {
             }
             self.idle.list.remove(token.index());
             self.stats.closing += 1;
-            return Some(Step::Closing(token));
+            return Some(Step::Evict(token));
         }
         None
     }
@@ -153,7 +153,7 @@ impl Idle {
     /// For so many connections; there may be more.
     pub(crate) fn expecting(connections: u32) -> Self {
         Self {
-            list: IdleList::expecting(connections),
+            list: LruList::with_expected(connections),
             ..Self::default()
         }
     }

@@ -14,7 +14,7 @@
 //! 5. what was posted, as [`Step::Ready`]: what was left over, what was
 //!    [put off](EventLoop::post_next) to this turn, what [other threads](Handle::post) posted, what
 //!    the lock's hurry put off to here, and what the steps of this turn posted, in this order;
-//! 6. the oldest of the [idle](EventLoop::set_idle), as [`Step::Closing`], if clients wait and
+//! 6. the oldest of the [idle](EventLoop::set_idle), as [`Step::Evict`], if clients wait and
 //!    places are short, or the loop [shuts down](EventLoop::shutdown): last, when all that is known
 //!    of them has been told, so that nobody who has just asked for something is taken for idle; and
 //!    right before the next plan, which finds their places free.
@@ -30,6 +30,7 @@
 //! Each is a crate of its own, re-exported here under its last name.
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod config;
 mod error;
 mod event_loop;
@@ -37,7 +38,6 @@ mod group;
 mod handle;
 mod histogram;
 mod histograms;
-mod listen;
 mod slow_turn;
 mod stats;
 mod step;
@@ -64,15 +64,15 @@ mod sync;
 mod timers;
 mod watchdog;
 
+pub use acceptor::Acceptor;
 pub use config::{Budgets, Builder};
 pub use connections::Connections;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
-pub use handle::{Handle, LoopGone};
+pub use handle::{Handle, LoopClosed};
 pub use histogram::Histogram;
 pub use histograms::Histograms;
-pub use listen::Listen;
 pub use slow_turn::{SlowStep, SlowTurn, StepKind};
 pub use stats::Stats;
 pub use step::{Accepted, Step};
@@ -86,7 +86,7 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_accept::{Address, Listener, Stream, Wire};
+pub use evcore_accept::{Address, Listener, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
 

@@ -14,7 +14,7 @@ use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{
-    Error, Listen, ListenerError, Result, Stats, accepting::true_ms, naming::listener_key,
+    Acceptor, Error, ListenerError, Result, Stats, accepting::true_ms, naming::listener_key,
 };
 
 /// How long one that has failed is suspended: as long as a pause for want of descriptors.
@@ -55,7 +55,7 @@ struct Entry<L> {
     resumes_at_ms: Option<u64>,
 }
 
-impl<L: Listen> Listeners<L> {
+impl<L: Acceptor> Listeners<L> {
     pub(crate) fn new(listeners: Vec<L>) -> Self {
         let entries = listeners.into_iter().map(|listener| Entry {
             listener,
@@ -221,7 +221,7 @@ impl<L> Entry<L> {
     }
 }
 
-impl<L: Listen> Entry<L> {
+impl<L: Acceptor> Entry<L> {
     /// Makes the poller watch it exactly if it is not suspended.
     fn update(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::{
-    EventLoop, Histograms, Listen, SlowTurn,
+    Acceptor, EventLoop, Histograms, SlowTurn,
     watchdog::{Ended, Watchdog},
 };
 
@@ -31,7 +31,7 @@ impl Measures {
     }
 }
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     /// How the loop's figures were spread: the time of turns, the lateness of timers, the length of
     /// queues.
     #[must_use]
@@ -64,7 +64,7 @@ impl<L: Listen> EventLoop<L> {
         measures.histograms.turn_began(events, posted);
         measures.began_ns = updated.then(|| self.clock.monotonic_ns());
         if let Some(watchdog) = &mut measures.watchdog {
-            let ask = || self.clock.ask_monotonic_ns();
+            let ask = || self.clock.monotonic_ns_now();
             watchdog.turn_begins(*measures.began_ns.get_or_insert_with(ask));
             self.watch();
         }
@@ -75,7 +75,7 @@ impl<L: Listen> EventLoop<L> {
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         let measures = &mut self.measures;
         let began_ns = measures.began_ns.take()?;
-        let now_ns = self.clock.ask_monotonic_ns();
+        let now_ns = self.clock.monotonic_ns_now();
         let took_ns = now_ns.saturating_sub(began_ns);
         measures.histograms.turn_took(took_ns);
         if let Some(watchdog) = &mut measures.watchdog {

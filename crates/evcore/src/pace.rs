@@ -121,7 +121,7 @@ impl Pace {
                 period_ns,
                 asked_ns,
             } => {
-                *asked_ns = clock.ask().monotonic_ns;
+                *asked_ns = clock.read_now().monotonic_ns;
                 *asked_ns >= next_tick_ns(clock, *period_ns)
             }
         };

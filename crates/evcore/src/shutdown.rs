@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evcore_token::Token;
 
-use crate::{EventLoop, Listen};
+use crate::{Acceptor, EventLoop};
 
 /// Whether the loop shuts down, and until when.
 #[derive(Debug, Default)]
@@ -13,12 +13,12 @@ pub(crate) struct Shutdown {
     over_ns: Option<u64>,
 }
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     /// Begins an orderly end, which lasts so long at most, from this turn's time.
     ///
     /// The listeners are closed: who waits in the backlog is left to the other workers that share
     /// it. Whoever is [idle](Self::set_idle), or comes to be, is named in a
-    /// [`Step::Closing`](crate::Step::Closing), a [budget](crate::Budgets::closing) of them a turn.
+    /// [`Step::Evict`](crate::Step::Evict), a [budget](crate::Budgets::closing) of them a turn.
     /// Those who are busy go on as before, to their own end. The loop says when it
     /// [is done](Self::is_done).
     ///
@@ -38,7 +38,7 @@ impl<L: Listen> EventLoop<L> {
     /// while !ev.is_done() {
     ///     ev.wait()?;
     ///     while let Some(step) = ev.next_step() {
-    ///         if let Step::Closing(token) = step {
+    ///         if let Step::Evict(token) = step {
     ///             conns.close(&mut ev, token);
     ///         }
     ///     }
@@ -71,7 +71,7 @@ impl<L: Listen> EventLoop<L> {
     /// then.
     ///
     /// Nothing is left when no descriptor is watched, nothing is posted or otherwise left over, and
-    /// no timer is armed but [cancelable](Self::set_cancelable) ones.
+    /// no timer is armed but [cancelable](Self::set_background) ones.
     ///
     /// Who is still there when the time is over has no further step to expect: dropping the
     /// connections closes them.
@@ -100,12 +100,12 @@ impl<L: Listen> EventLoop<L> {
     ///
     /// ev.shutdown(Duration::from_secs(30));
     /// assert!(!ev.is_done(), "the sweep is still to come");
-    /// ev.set_cancelable(sweep);
+    /// ev.set_background(sweep);
     /// assert!(ev.is_done());
     /// # Ok::<(), evcore::Error>(())
     /// ```
-    pub fn set_cancelable(&mut self, token: Token) -> bool {
-        self.slots.set_cancelable(token)
+    pub fn set_background(&mut self, token: Token) -> bool {
+        self.slots.set_background(token)
     }
 
     /// How long until the shutdown gives up; `None`: there is none.

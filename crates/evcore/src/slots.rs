@@ -167,7 +167,7 @@ impl Slots {
     }
 
     /// A shutdown does not wait for the timers of this token. `false` if the token is stale.
-    pub(crate) fn set_cancelable(&mut self, token: Token) -> bool {
+    pub(crate) fn set_background(&mut self, token: Token) -> bool {
         let Some(state) = self.state_mut(token) else {
             return false;
         };

@@ -13,11 +13,11 @@ use crate::{Step, Timer};
 /// ```
 /// use evcore::{
 ///     EventLoop, Ready, StepKind,
-///     clock::{Clock, ManualSource},
+///     clock::{Clock, ManualTimeSource},
 /// };
 /// use std::time::Duration;
 ///
-/// let time = ManualSource::new();
+/// let time = ManualTimeSource::new();
 /// let clock = Clock::with_source(time.clone());
 /// let mut ev = EventLoop::builder()
 ///     .clock(clock)
@@ -102,8 +102,8 @@ pub enum StepKind {
     Expired(Token, Timer),
     /// [`Step::Woken`].
     Woken,
-    /// [`Step::Closing`].
-    Closing(Token),
+    /// [`Step::Evict`].
+    Evict(Token),
 }
 
 impl StepKind {
@@ -116,7 +116,7 @@ impl StepKind {
             Step::Ready(token, _) => Self::Ready(token),
             Step::Expired(token, timer) => Self::Expired(token, timer),
             Step::Woken => Self::Woken,
-            Step::Closing(token) => Self::Closing(token),
+            Step::Evict(token) => Self::Evict(token),
         }
     }
 }

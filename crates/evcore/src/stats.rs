@@ -50,7 +50,7 @@ pub struct Stats {
     pub listener_errors: u64,
     /// Clients turned away because descriptors had run out, here and at every other worker that
     /// this one sees: accepted, and closed at once. Not among [`accepted`](Self::accepted).
-    pub turned_away: u64,
+    pub shed: u64,
     /// Timers that fired.
     pub expired: u64,
     /// Steps delivered from the posted queue, whoever put them there.

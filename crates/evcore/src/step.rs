@@ -24,7 +24,7 @@ use crate::Timer;
 ///         Step::Expired(token, timer) => println!("{token}: its timer {timer:?} has expired"),
 ///         Step::Accepted(new) => println!("{} has come", new.peer),
 ///         Step::Woken => println!("somebody has news"),
-///         Step::Closing(token) => println!("{token} has to make room"),
+///         Step::Evict(token) => println!("{token} has to make room"),
 ///     }
 /// }
 /// # Ok::<(), evcore::Error>(())
@@ -49,7 +49,7 @@ pub enum Step<S = Stream> {
     /// to look for. If you do not close it, no harm is done but that its place is not free: it
     /// stays, and is named again only after you have called it idle again. Whoever still waits then
     /// is given the place of another, in the next turn.
-    Closing(Token),
+    Evict(Token),
 }
 
 /// A client that has come. Dropping it closes the connection.

@@ -6,7 +6,7 @@ use evcore_balancer::Plan;
 use evcore_poller::{Event, Ready};
 
 use crate::{
-    EventLoop, Listen, Result, Step,
+    Acceptor, EventLoop, Result, Step,
     naming::{Naming, Other},
     timers::{NS_PER_MS, late_ns},
 };
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     Over,
 }
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (unless there is
     /// a [`timer_resolution`](crate::Builder::timer_resolution), and it is not time to).
     ///
@@ -54,14 +54,14 @@ impl<L: Listen> EventLoop<L> {
     /// [`Ready::ERROR`].
     pub fn wait(&mut self) -> Result<()> {
         let timeout = self.follow_plan();
-        self.collect(timeout)
+        self.poll(timeout)
     }
 
     /// The first half of [`wait`](Self::wait), up to the wait itself: finishes the turn before,
     /// asks the balancer, starts or stops listening, tells the poller's changes to the kernel, and
     /// says how long to wait at most (`None`: without limit).
     ///
-    /// With [`collect`](Self::collect), for who drives more than one loop from one thread: above
+    /// With [`poll`](Self::poll), for who drives more than one loop from one thread: above
     /// all, a simulator of many workers. (There is no descriptor by which another loop would learn
     /// that this one has news, and kqueue is told of changes in the wait alone.) From here to the
     /// end of the accepts this worker may hold the accept lock, so do not put the other half off
@@ -79,7 +79,7 @@ impl<L: Listen> EventLoop<L> {
     /// let timeout = ev.prepare()?;
     /// assert_eq!(timeout, None, "there is nothing to wait for");
     /// // ... whatever else there is to do, for no longer than the timeout ...
-    /// ev.collect(Some(Duration::ZERO))?;
+    /// ev.poll(Some(Duration::ZERO))?;
     /// assert!(ev.next_step().is_none());
     /// # Ok::<(), evcore::Error>(())
     /// ```
@@ -102,7 +102,7 @@ impl<L: Listen> EventLoop<L> {
     /// # Errors
     ///
     /// Those of [`wait`](Self::wait) that are the poller's.
-    pub fn collect(&mut self, timeout: Option<Duration>) -> Result<()> {
+    pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
         if self.phase != Phase::Over {
             // Not prepared: at least nothing is lost.
             self.finish_turn();
@@ -185,7 +185,7 @@ impl<L: Listen> EventLoop<L> {
         // The clock is behind by what the handlers took or, where no turn was measured (before the
         // first, and after a wait that failed), by whatever has been done instead. A delay is not
         // to begin then.
-        ended_ns.unwrap_or_else(|| self.clock.ask_monotonic_ns())
+        ended_ns.unwrap_or_else(|| self.clock.monotonic_ns_now())
     }
 
     fn enter_next_phase(&mut self) {
@@ -249,7 +249,7 @@ impl<L: Listen> EventLoop<L> {
     fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let waited = self.batch.wait(&mut self.poller, timeout);
         // Even of a wait that failed: no other will tell of this.
-        if self.batch.woken() {
+        if self.batch.was_woken() {
             self.outside.wait_was_ended();
         }
         let waited = waited.and_then(|()| self.pace.update(&mut self.clock, &self.batch));

@@ -14,7 +14,7 @@
 
 use std::{mem, time::Duration};
 
-use crate::{EventLoop, Listen, SlowStep, SlowTurn, Step, StepKind, turn::Phase};
+use crate::{Acceptor, EventLoop, SlowStep, SlowTurn, Step, StepKind, turn::Phase};
 
 /// The limit, the turn under way, and the worst of those that are over.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ pub(crate) struct Ended {
     pub(crate) now_ns: u64,
 }
 
-impl<L: Listen> EventLoop<L> {
+impl<L: Acceptor> EventLoop<L> {
     /// Between two steps: the next is found by [`next_watched`](Self::next_watched), if there is a
     /// watchdog.
     #[cold]
@@ -120,7 +120,7 @@ impl<L: Listen> EventLoop<L> {
     /// The next step of a turn that is watched.
     #[cold]
     pub(crate) fn next_watched(&mut self) -> Option<Step<L::Stream>> {
-        let now_ns = self.clock.ask_monotonic_ns();
+        let now_ns = self.clock.monotonic_ns_now();
         self.unwatch();
         let step = self.next_step();
         if let Some(watchdog) = &mut self.measures.watchdog {

@@ -10,9 +10,9 @@ use std::{
 };
 
 use evcore::{
-    Builder, Error, EventLoop, Listen, Step,
+    Acceptor, Builder, Error, EventLoop, Step,
     accept::{self, Accept},
-    clock::{Clock, ManualSource},
+    clock::{Clock, ManualTimeSource},
 };
 
 /// A listener that stays readable, and loses connections.
@@ -36,7 +36,7 @@ impl AsFd for Losing {
     }
 }
 
-impl Listen for Losing {
+impl Acceptor for Losing {
     type Stream = UnixStream;
 
     fn accept(&self) -> Result<Accept<UnixStream>, accept::Error> {
@@ -48,15 +48,15 @@ impl Listen for Losing {
                 let (client, _) = UnixStream::pair().unwrap();
                 Accept::Connection(client, ([127, 0, 0, 1], 1).into())
             }
-            _ => Accept::Drained,
+            _ => Accept::WouldBlock,
         })
     }
 }
 
-fn losing(losses: u32) -> (EventLoop<Losing>, Rc<Script>, ManualSource) {
+fn losing(losses: u32) -> (EventLoop<Losing>, Rc<Script>, ManualTimeSource) {
     let (readable, mut writer) = UnixStream::pair().unwrap();
     writer.write_all(b"x").unwrap();
-    let (script, time) = (Rc::new(Script::default()), ManualSource::new());
+    let (script, time) = (Rc::new(Script::default()), ManualTimeSource::new());
     script.losses.set(losses);
     let listener = Losing {
         readable,

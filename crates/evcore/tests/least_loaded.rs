@@ -9,7 +9,7 @@ use std::{
 use evcore::{
     Connections, Error, EventLoop, Interest, Listener, Mode, Step, Stream,
     balancer::{Policy, WorkerGroup, WorkerId},
-    poller::Kind,
+    poller::BackendKind,
 };
 
 struct Worker {
@@ -21,7 +21,7 @@ impl Worker {
     /// A turn that does not wait.
     fn turn(&mut self) {
         self.ev.prepare().unwrap();
-        self.ev.collect(Some(Duration::ZERO)).unwrap();
+        self.ev.poll(Some(Duration::ZERO)).unwrap();
         while let Some(step) = self.ev.next_step() {
             if let Step::Accepted(new) = step {
                 let (ev, mode) = (&mut self.ev, Mode::Edge);
@@ -32,7 +32,7 @@ impl Worker {
     }
 }
 
-fn two_workers(kind: Kind, connections: u32) -> ([Worker; 2], SocketAddr) {
+fn two_workers(kind: BackendKind, connections: u32) -> ([Worker; 2], SocketAddr) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().tcp().unwrap();
     let group = WorkerGroup::new(Policy::least_loaded(), 2).unwrap();
@@ -57,7 +57,7 @@ fn two_workers(kind: Kind, connections: u32) -> ([Worker; 2], SocketAddr) {
 
 #[test]
 fn clients_are_spread_evenly_on_every_backend() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let (mut workers, address) = two_workers(*kind, 1000);
         let mut clients = Vec::new();
         for number in 1..=100 {
@@ -77,7 +77,7 @@ fn clients_are_spread_evenly_on_every_backend() {
 
 #[test]
 fn all_places_are_filled_and_the_first_that_becomes_free_too() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let (mut workers, address) = two_workers(*kind, 5);
         let mut clients: Vec<_> = (0..11)
             .map(|_| TcpStream::connect(address).unwrap())
@@ -104,10 +104,10 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
 
 #[test]
 fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
-    if !Kind::available().contains(&Kind::Epoll) {
+    if !BackendKind::available().contains(&BackendKind::Epoll) {
         return; // Only epoll wakes one worker alone.
     }
-    let ([mut leaves, mut stays], address) = two_workers(Kind::Epoll, 1000);
+    let ([mut leaves, mut stays], address) = two_workers(BackendKind::Epoll, 1000);
     let mut clients = Vec::new();
     for number in 1..=10 {
         clients.push(TcpStream::connect(address).unwrap());

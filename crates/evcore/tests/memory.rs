@@ -11,9 +11,10 @@ use std::{
 use evcore::{
     Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
     balancer::{AcceptMutex, Policy, WorkerId},
-    clock::{Clock, ManualSource},
+    clock::{Clock, ManualTimeSource},
     poller::{
-        Abilities, Backend, Events, Kind, Pollable, Registration, Result, WakeChannel, Waker,
+        Backend, BackendKind, Capabilities, Events, Registration, Result, Source, WakeChannel,
+        Waker,
     },
 };
 use evcore_testing::{CountingAllocator, allocations, bytes_in_use};
@@ -54,8 +55,8 @@ impl Backend for RoundRobin {
         "round-robin"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
@@ -72,7 +73,7 @@ impl Backend for RoundRobin {
         Ok(())
     }
 
-    fn forget(&mut self, old: &Registration) {
+    fn remove_before_close(&mut self, old: &Registration) {
         self.keys.retain(|key| *key != old.key);
     }
 
@@ -106,8 +107,8 @@ impl Backend for NoTables {
         "no-tables"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn add(&mut self, _: &Registration) -> Result<()> {
@@ -122,7 +123,7 @@ impl Backend for NoTables {
         Ok(())
     }
 
-    fn forget(&mut self, _: &Registration) {}
+    fn remove_before_close(&mut self, _: &Registration) {}
 
     fn wait(&mut self, _: &mut Events, _: Option<Duration>) -> Result<()> {
         Ok(())
@@ -144,7 +145,7 @@ impl Number {
     }
 }
 
-impl Pollable for Number {
+impl Source for Number {
     fn raw_fd(&self) -> RawFd {
         self.0
     }
@@ -205,7 +206,7 @@ fn whatever_their_number_connections_take_no_more_than_is_said() {
             let all = (0..connections).map(|_| end.try_clone().unwrap());
             let all: Vec<_> = all.collect();
             let builder = EventLoop::builder().connections(limit);
-            let ev = builder.poller(Kind::Poll).build().unwrap();
+            let ev = builder.poller(BackendKind::Poll).build().unwrap();
             let fd = |index: u32| Number(all[index as usize].as_raw_fd());
             let each = bytes_each(ev, connections, fd);
             assert!(
@@ -248,7 +249,7 @@ fn raise_descriptors() -> u32 {
 /// little else. Without the system's clock, whose time zone is read once a process.
 #[test]
 fn a_loop_takes_no_more_by_itself_than_it_says() {
-    let (backend, time) = (RoundRobin::new(), ManualSource::new());
+    let (backend, time) = (RoundRobin::new(), ManualTimeSource::new());
     let before = bytes_in_use();
     let builder = EventLoop::builder()
         .connections(CONNECTIONS)
@@ -263,7 +264,7 @@ fn a_loop_takes_no_more_by_itself_than_it_says() {
 
 #[test]
 fn turns_allocate_nothing() {
-    let time = ManualSource::new();
+    let time = ManualTimeSource::new();
     let me = WorkerId::from_slot(0);
     let builder = EventLoop::builder()
         .listener(Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap())
@@ -291,7 +292,7 @@ fn turns_allocate_nothing() {
                 Step::Ready(token, ready) if ready.is_readable() => read(&mut ev, token),
                 Step::Ready(token, _) => written(&mut ev, &mut conns, token),
                 Step::Expired(token, timer) => assert!(ev.arm(token, timer, IDLE)),
-                Step::Accepted(_) | Step::Woken | Step::Closing(_) => {
+                Step::Accepted(_) | Step::Woken | Step::Evict(_) => {
                     unreachable!("nobody is there")
                 }
             }

@@ -8,7 +8,7 @@ use std::{fs::File, net::TcpStream, time::Duration};
 
 use evcore::{
     Connections, EventLoop, Interest, Listener, Mode, Step,
-    clock::{Clock, ManualSource},
+    clock::{Clock, ManualTimeSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -46,7 +46,7 @@ fn runs_out(ev: &mut EventLoop, pauses: u64) {
 
 #[test]
 fn accepting_pauses_until_time_has_passed_or_a_descriptor_is_closed() {
-    let time = ManualSource::new();
+    let time = ManualTimeSource::new();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().tcp().unwrap();
     let mut ev = EventLoop::builder()

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use evcore::{EventLoop, Interest, Listener, Mode, Step, Stream, Timer, Token, poller::Kind};
+use evcore::{
+    EventLoop, Interest, Listener, Mode, Step, Stream, Timer, Token, poller::BackendKind,
+};
 
 /// Far more than any of this takes.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -33,7 +35,7 @@ fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending
 
 #[test]
 fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         for together in [true, false] {
             let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
             let mut client = TcpStream::connect(listener.local_addr()).unwrap();

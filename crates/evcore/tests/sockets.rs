@@ -17,7 +17,7 @@ use evcore::{
     Stream, Timer, Token,
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::Ticker,
-    poller::Kind,
+    poller::BackendKind,
 };
 
 /// Far more than any of this takes.
@@ -60,7 +60,7 @@ impl Echo {
                     assert!(self.conns.close(&mut self.ev, token));
                     self.ended += 1;
                 }
-                Step::Expired(..) | Step::Closing(_) => panic!("not within {DEADLINE:?}"),
+                Step::Expired(..) | Step::Evict(_) => panic!("not within {DEADLINE:?}"),
                 Step::Woken => {}
             }
         }
@@ -86,7 +86,7 @@ impl Echo {
 
 #[test]
 fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         for mode in [Mode::Level, Mode::Edge] {
             let (listener, address) = listener();
             let mut server = Echo {
@@ -119,7 +119,7 @@ fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
 #[test]
 fn no_wake_from_another_thread_is_lost() {
     const EACH: usize = 500;
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let (sender, inbox) = mpsc::channel();
         thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn no_wake_from_another_thread_is_lost() {
 fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it() {
     const THREADS: usize = 3;
     const EACH: usize = 400;
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let budgets = Budgets {
             posted: 5, // so that some are left over
             ..Budgets::default()
@@ -195,7 +195,7 @@ fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it(
 fn tokens_that_are_posted_once_each_are_delivered_once_each() {
     const THREADS: usize = 4;
     const EACH: usize = 200;
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let mut jobs = Connections::new();
         let tokens: Vec<_> = (0..THREADS * EACH)
@@ -231,7 +231,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
 
 #[test]
 fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let token = ev.add_unwatched().unwrap();
         let handle = ev.handle();
@@ -255,7 +255,7 @@ fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
 
 #[test]
 fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let (listener, address) = listener();
         let budgets = Budgets {
             accepts: 2,
@@ -275,7 +275,7 @@ fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
 
 #[test]
 fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let mut conns = Connections::new();
         let mut peers = Vec::new();
@@ -366,7 +366,7 @@ fn two_loops_share_a_listener_by_a_lock_and_serve_every_client_once() {
 
 #[test]
 fn a_timer_ends_a_wait_and_is_never_early() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let token = ev.add_unwatched().unwrap();
         for after in [1, 999, 1_000, 1_001, 2_500].map(Duration::from_micros) {
@@ -389,7 +389,7 @@ fn a_timer_ends_a_wait_and_is_never_early() {
 
 #[test]
 fn with_a_resolution_the_clock_stands_still_however_often_the_loop_wakes() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder
             .timer_resolution(Ticker::PERIOD_MAX)
@@ -411,7 +411,7 @@ fn with_a_resolution_the_clock_stands_still_however_often_the_loop_wakes() {
 #[test]
 fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
     const TICKS: u64 = 20;
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let resolution = Duration::from_millis(10);
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder.timer_resolution(resolution).build().unwrap();
@@ -442,7 +442,7 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
 #[test]
 fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
     let resolution = Duration::from_millis(20);
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder.timer_resolution(resolution).build().unwrap();
         let handle = ev.handle();
@@ -473,7 +473,7 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
 #[test]
 fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
     let resolution = Duration::from_millis(2);
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let budgets = Budgets {
             batch: 2,
             ..Budgets::default()
@@ -502,7 +502,7 @@ fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
 
 #[test]
 fn with_a_resolution_clients_are_served_while_the_clock_stands_still() {
-    for kind in Kind::available() {
+    for kind in BackendKind::available() {
         let (listener, address) = listener();
         let builder = EventLoop::builder().listener(listener).poller(*kind);
         let builder = builder

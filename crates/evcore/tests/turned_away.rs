@@ -16,7 +16,7 @@ use std::{
 use evcore::{
     Address, EventLoop, Listener, Step,
     balancer::{Leader, Load, Member, Policy, WorkerGroup, WorkerId},
-    clock::{Clock, ManualSource},
+    clock::{Clock, ManualTimeSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -75,7 +75,7 @@ fn told(clients: &mut [TcpStream]) -> usize {
 #[test]
 fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     let _alone = DESCRIPTORS.lock().unwrap();
-    let time = ManualSource::new();
+    let time = ManualTimeSource::new();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().clone();
     let mut ev = EventLoop::builder()
@@ -90,7 +90,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     let mut files = take_all_descriptors();
 
     assert_eq!(accepted(&mut ev).len(), 0);
-    assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+    assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
     assert!(
         File::open("/dev/null").is_err(),
         "the reserve is held again"
@@ -101,7 +101,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     ev.descriptor_closed();
     let served = accepted(&mut ev);
     assert_eq!(served.len(), 1);
-    assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+    assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
     assert_eq!(ev.stats().accept_pauses, 2);
 
     // Half a second later it is the next one's turn, and not earlier.
@@ -110,7 +110,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     assert_eq!(told(&mut clients), 1);
     time.advance(Duration::from_millis(1));
     assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
-    assert_eq!((told(&mut clients), ev.stats().turned_away), (2, 2));
+    assert_eq!((told(&mut clients), ev.stats().shed), (2, 2));
 
     // Everybody who has waited is served in the end, and the listener is drained.
     files.clear();
@@ -121,7 +121,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
 }
 
 /// A worker in a group, its listener's address, and another member.
-fn grouped(policy: Policy, time: &ManualSource) -> (EventLoop, Address, Member) {
+fn grouped(policy: Policy, time: &ManualTimeSource) -> (EventLoop, Address, Member) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().clone();
     let group = WorkerGroup::new(policy, 2).unwrap();
@@ -143,7 +143,7 @@ fn if_another_worker_has_a_place_it_is_notified_and_no_client_turned_away() {
         capacity: 10,
     };
     for policy in [Policy::least_loaded(), Policy::mutex()] {
-        let time = ManualSource::new();
+        let time = ManualTimeSource::new();
         let (mut ev, address, other) = grouped(policy, &time);
         let mut clients = [TcpStream::connect(&address).unwrap()];
         clients[0].set_nonblocking(true).unwrap();
@@ -153,7 +153,7 @@ fn if_another_worker_has_a_place_it_is_notified_and_no_client_turned_away() {
         assert_eq!(accepted(&mut ev).len(), 0);
         assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn notifies");
         assert!(other.is_notified() && !ev.is_listening(), "{policy:?}");
-        assert_eq!((told(&mut clients), ev.stats().turned_away), (0, 0));
+        assert_eq!((told(&mut clients), ev.stats().shed), (0, 0));
 
         // The other worker has come and is full: after the pause there is none to notify.
         let least_loaded = other.sync(load(10)).least_loaded;
@@ -161,14 +161,14 @@ fn if_another_worker_has_a_place_it_is_notified_and_no_client_turned_away() {
         time.advance(Duration::from_millis(500));
         assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
         assert!(!other.is_notified());
-        assert_eq!((told(&mut clients), ev.stats().turned_away), (1, 1));
+        assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
     }
 }
 
 #[test]
 fn a_notification_while_descriptors_run_out_is_followed_later() {
     let _alone = DESCRIPTORS.lock().unwrap();
-    let (mut ev, address, other) = grouped(Policy::least_loaded(), &ManualSource::new());
+    let (mut ev, address, other) = grouped(Policy::least_loaded(), &ManualTimeSource::new());
     let _client = TcpStream::connect(&address).unwrap();
     assert_eq!(accepted(&mut ev).len(), 1);
     let none = Load::default();
@@ -179,7 +179,7 @@ fn a_notification_while_descriptors_run_out_is_followed_later() {
     other.lead();
     other.notify(WorkerId::from_slot(0));
     let files = take_all_descriptors();
-    ev.collect(timeout).unwrap();
+    ev.poll(timeout).unwrap();
     while ev.next_step().is_some() {}
     assert_eq!(ev.stats().accept_pauses, 1);
     drop(files);
@@ -206,7 +206,7 @@ fn a_reserve_that_was_lost_is_set_aside_again_when_everybody_is_in() {
 
     ev.descriptor_closed();
     let served = accepted(&mut ev);
-    assert_eq!((served.len(), ev.stats().turned_away), (1, 0));
+    assert_eq!((served.len(), ev.stats().shed), (1, 0));
     assert_eq!(
         open_descriptors(),
         before + 1,

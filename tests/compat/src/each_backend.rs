@@ -5,7 +5,7 @@ use std::{
     process::{Command, Output},
 };
 
-use evcore_poller::Kind;
+use evcore_poller::BackendKind;
 use polling::under_test;
 
 use crate::watchdog;
@@ -35,7 +35,7 @@ macro_rules! on_each_backend {
 pub fn run_on_each_backend(name: &str, program: fn()) {
     match env::var(under_test::BACKEND) {
         Ok(backend) => run_here(name, &backend, program),
-        Err(_) => Kind::available()
+        Err(_) => BackendKind::available()
             .iter()
             .for_each(|kind| run_elsewhere(name, *kind)),
     }
@@ -49,7 +49,7 @@ fn run_here(name: &str, backend: &str, program: fn()) {
     println!("{}", receipt(name, backend));
 }
 
-fn run_elsewhere(name: &str, kind: Kind) {
+fn run_elsewhere(name: &str, kind: BackendKind) {
     let (_, test) = name.split_once("::").expect("a crate and a test");
     let this = env::current_exe().expect("this program has a path");
     let mut command = Command::new(this);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_test_that_does_not_exist_is_not_taken_for_a_success() {
-        let kind = Kind::available()[0];
+        let kind = BackendKind::available()[0];
         let ran = std::panic::catch_unwind(|| run_elsewhere("crate::no_such_test", kind));
         assert!(ran.is_err());
     }

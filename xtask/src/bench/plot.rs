@@ -192,7 +192,7 @@ fn names(svg: &mut String, axes: Axes, series: &[Series<'_>]) {
 
 /// Ours are told from the peers by colour and weight.
 fn class(name: &str) -> &'static str {
-    let is_ours = ["Timer", "NeverEarly", "WithinSlack"]
+    let is_ours = ["Timer", "Lazy", "Coalesced"]
         .iter()
         .any(|ours| name.starts_with(ours));
     if is_ours { "ours " } else { "" }

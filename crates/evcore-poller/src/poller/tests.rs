@@ -19,18 +19,18 @@ mod waits;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// As epoll.
-const ALL: Abilities = Abilities {
+const ALL: Capabilities = Capabilities {
     edge: true,
     oneshot: true,
     exclusive: true,
-    defers: false,
+    batches_changes: false,
 };
 /// As poll.
-const NOTHING: Abilities = Abilities {
+const NOTHING: Capabilities = Capabilities {
     edge: false,
     oneshot: false,
     exclusive: false,
-    defers: false,
+    batches_changes: false,
 };
 
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ fn reports<const N: usize>(events: [(u64, Ready); N]) -> Answer {
 
 #[derive(Debug)]
 struct Scripted {
-    abilities: Abilities,
+    capabilities: Capabilities,
     script: Arc<Mutex<Script>>,
     wake: WakeChannel,
 }
@@ -98,8 +98,8 @@ impl Backend for Scripted {
         "scripted"
     }
 
-    fn abilities(&self) -> Abilities {
-        self.abilities
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
@@ -120,7 +120,7 @@ impl Backend for Scripted {
         self.tell(old.key, Remove(old.key, old.interest))
     }
 
-    fn forget(&mut self, old: &Registration) {
+    fn remove_before_close(&mut self, old: &Registration) {
         self.script().calls.push(Forget(old.key));
     }
 
@@ -142,7 +142,7 @@ impl Backend for Scripted {
 
     fn begin_anew(&mut self) -> Result<bool> {
         self.script().calls.push(BeginAnew);
-        Ok(self.abilities == ALL)
+        Ok(self.capabilities == ALL)
     }
 
     fn waker(&self) -> Waker {
@@ -158,10 +158,10 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(abilities: Abilities) -> Self {
+    fn new(capabilities: Capabilities) -> Self {
         let script = Arc::<Mutex<Script>>::default();
         let backend = Scripted {
-            abilities,
+            capabilities,
             script: Arc::clone(&script),
             wake: WakeChannel::new().expect("a channel"),
         };

@@ -26,8 +26,8 @@ use super::{
     pieces::{LONGEST_IN_MS, wait_in_pieces},
 };
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Kind, MAX_ID, Mode, Registration, Result,
-    WakeChannel, Waker, entry::Entry,
+    Backend, BackendKind, Capabilities, Error, Events, Interest, MAX_ID, Mode, Registration,
+    Result, WakeChannel, Waker, entry::Entry,
 };
 
 /// What the waker's events carry. Its low half is no id, since those end at `MAX_ID`.
@@ -137,12 +137,12 @@ impl Backend for Epoll {
         "epoll"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             edge: true,
             oneshot: true,
             exclusive: true,
-            defers: false,
+            batches_changes: false,
         }
     }
 
@@ -157,7 +157,7 @@ impl Backend for Epoll {
                 Errno::EXIST => Error::AlreadyWatched { fd },
                 Errno::PERM => Error::NotPollable {
                     fd,
-                    kind: Kind::Epoll,
+                    kind: BackendKind::Epoll,
                 },
                 other => Error::os("epoll_ctl(ADD)")(other),
             }
@@ -180,11 +180,11 @@ impl Backend for Epoll {
     }
 
     /// The kernel forgets a file when its last descriptor is closed.
-    fn forget(&mut self, _: &Registration) {}
+    fn remove_before_close(&mut self, _: &Registration) {}
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         // A wake-up takes the place of an event, which the next wait then brings.
-        let (held, limit) = (events.len(), events.room().min(LONGEST_BATCH));
+        let (held, limit) = (events.len(), events.remaining().min(LONGEST_BATCH));
         let entries = events.entries_mut();
         let n = self.wait_once(&mut entries.spare_capacity_mut()[..limit], timeout)?;
         // SAFETY: the kernel wrote the first `n` of the places behind those that were held; `n` is
@@ -360,12 +360,12 @@ mod tests {
         epoll
             .wait(&mut events, Some(Duration::from_nanos(1)))
             .expect("a wait");
-        assert!(!events.woken());
+        assert!(!events.was_woken());
         for timeout in [None, Some(Duration::MAX)] {
             epoll.waker().wake();
             events.clear();
             epoll.wait(&mut events, timeout).expect("a wait");
-            assert!(events.woken() && events.is_empty(), "{timeout:?}");
+            assert!(events.was_woken() && events.is_empty(), "{timeout:?}");
         }
     }
 }

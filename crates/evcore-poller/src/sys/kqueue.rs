@@ -55,7 +55,7 @@ use rustix::io::Errno;
 
 use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Mode, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, Events, Interest, Mode, Registration, Result, WakeChannel, Waker,
 };
 
 mod kernel;
@@ -195,11 +195,11 @@ impl<K: Kernel> Backend for Kqueue<K> {
         "kqueue"
     }
 
-    fn abilities(&self) -> Abilities {
-        let mut abilities = Abilities::default();
-        (abilities.edge, abilities.oneshot) = (true, true);
-        abilities.defers = true;
-        abilities
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::default();
+        (capabilities.edge, capabilities.oneshot) = (true, true);
+        capabilities.batches_changes = true;
+        capabilities
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
@@ -242,7 +242,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
     }
 
     /// The kernel drops the knotes of a descriptor that is closed.
-    fn forget(&mut self, old: &Registration) {
+    fn remove_before_close(&mut self, old: &Registration) {
         self.table.leave(old);
     }
 
@@ -254,7 +254,9 @@ impl<K: Kernel> Backend for Kqueue<K> {
         let mut answers = self.table.news();
         loop {
             let behind = if ready_first { answers } else { 0 };
-            let room = events.room().saturating_sub(self.table.news() - behind);
+            let room = events
+                .remaining()
+                .saturating_sub(self.table.news() - behind);
             if room == 0 {
                 break;
             }

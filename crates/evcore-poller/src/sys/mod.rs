@@ -1,6 +1,6 @@
 //! The backends: the only files of this crate that call the operating system to wait.
 
-use crate::{Backend, Error, Kind, Result};
+use crate::{Backend, BackendKind, Error, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
@@ -33,12 +33,12 @@ pub(crate) use fork::Birthplace;
 macro_rules! backends {
     ($($(#[$here:meta])? $kind:ident => $backend:ty,)+) => {
         /// What this system has, best first.
-        pub(crate) const AVAILABLE: &[Kind] = &[$($(#[$here])? Kind::$kind,)+];
+        pub(crate) const AVAILABLE: &[BackendKind] = &[$($(#[$here])? BackendKind::$kind,)+];
 
-        pub(crate) fn open(kind: Kind) -> Result<Box<dyn Backend>> {
+        pub(crate) fn open(kind: BackendKind) -> Result<Box<dyn Backend>> {
             $(
                 $(#[$here])?
-                if kind == Kind::$kind {
+                if kind == BackendKind::$kind {
                     return Ok(Box::new(<$backend>::new()?));
                 }
             )+

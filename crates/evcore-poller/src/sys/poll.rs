@@ -24,7 +24,7 @@ use super::{
     pieces::{LONGEST_IN_MS, wait_in_pieces},
 };
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
 };
 
 /// In `slots`: the id is not in the array.
@@ -91,7 +91,7 @@ impl Poll {
         }
         let mut slot = self.scan_from;
         // It ends: `ready` entries have something to say, and each says it once.
-        while ready > 0 && events.room() > 0 {
+        while ready > 0 && events.remaining() > 0 {
             if slot >= self.fds.len() {
                 slot = WAKE + 1;
             }
@@ -125,8 +125,8 @@ impl Backend for Poll {
         "poll"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
@@ -156,11 +156,11 @@ impl Backend for Poll {
     }
 
     fn remove(&mut self, registration: &Registration) -> Result<()> {
-        self.forget(registration);
+        self.remove_before_close(registration);
         Ok(())
     }
 
-    fn forget(&mut self, registration: &Registration) {
+    fn remove_before_close(&mut self, registration: &Registration) {
         if let Some(slot) = self.slot(registration) {
             self.take_out(slot);
         }

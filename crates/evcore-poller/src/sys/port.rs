@@ -37,7 +37,7 @@ use rustix::io::Errno;
 
 use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
 };
 
 mod kernel;
@@ -134,7 +134,7 @@ impl<K: Kernel> EventPorts<K> {
     }
 
     fn report_lost(&mut self, events: &mut Events) {
-        let count = events.room().min(self.lost.len());
+        let count = events.remaining().min(self.lost.len());
         for key in self.lost.drain(..count) {
             events.push(key, Ready::ERROR);
         }
@@ -198,8 +198,8 @@ impl<K: Kernel> Backend for EventPorts<K> {
         "port"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
@@ -225,7 +225,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
     }
 
     /// The kernel drops the association of a descriptor that is closed.
-    fn forget(&mut self, old: &Registration) {
+    fn remove_before_close(&mut self, old: &Registration) {
         self.unlist(old.key);
         self.watches.leave(old.fd, old.key);
     }
@@ -241,13 +241,13 @@ impl<K: Kernel> Backend for EventPorts<K> {
             timeout
         };
         let mut is_cut_short = false;
-        while events.room() > 0 {
+        while events.remaining() > 0 {
             // Each time: its event may have been no news, and without it the wait is deaf.
             match self.watch_waker() {
                 Err(_) if has_news => break,
                 told => told?,
             }
-            match self.take(events.room(), left) {
+            match self.take(events.remaining(), left) {
                 Ok(0) => break,
                 Ok(taken) => {
                     if self.report(taken, events) {

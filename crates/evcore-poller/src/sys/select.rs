@@ -23,7 +23,7 @@ use super::{
     pieces::{LONGEST_IN_MS, wait_in_pieces},
 };
 use crate::{
-    Abilities, Backend, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
 };
 
 /// In `rows`: nobody has registered this descriptor.
@@ -120,7 +120,7 @@ impl Select {
             if found.is_empty() {
                 continue;
             }
-            if events.room() == 0 {
+            if events.remaining() == 0 {
                 self.report_from = place;
                 break;
             }
@@ -171,7 +171,7 @@ impl Select {
     /// One such descriptor fails every call for all, and the kernel does not say which it is.
     fn report_closed(&mut self, events: &mut Events) {
         for place in 0..self.rows.len() {
-            if events.room() == 0 {
+            if events.remaining() == 0 {
                 return;
             }
             // Taking out the last row shortens the table.
@@ -188,8 +188,8 @@ impl Backend for Select {
         "select"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
@@ -212,11 +212,11 @@ impl Backend for Select {
     }
 
     fn remove(&mut self, registration: &Registration) -> Result<()> {
-        self.forget(registration);
+        self.remove_before_close(registration);
         Ok(())
     }
 
-    fn forget(&mut self, registration: &Registration) {
+    fn remove_before_close(&mut self, registration: &Registration) {
         let Some(place) = place(registration.fd) else {
             return;
         };
@@ -232,7 +232,7 @@ impl Backend for Select {
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
                 self.report_beside_closed(events);
-                if events.is_empty() && !events.woken() {
+                if events.is_empty() && !events.was_woken() {
                     // It was closed when the kernel looked, and is open now that we do: another
                     // thread closes what is registered here.
                     return Err(Error::os("select")(Errno::BADF));

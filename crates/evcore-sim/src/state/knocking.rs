@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use evcore::accept::{Accept, Shortage};
+use evcore::accept::{Accept, Resource};
 
 use super::State;
 use crate::{
@@ -29,7 +29,7 @@ impl State {
             listening.shared(address)
         };
         listening.socket_mut(id).descriptors += 1;
-        self.note(What::Listen, u64::from(process), u64::from(id.0));
+        self.note(What::Acceptor, u64::from(process), u64::from(id.0));
         let descriptors = &mut self.processes[process as usize].descriptors;
         descriptors.insert(Object::Listener(id))
     }
@@ -122,14 +122,14 @@ impl State {
     /// Takes the next client of a listener into a process.
     pub(crate) fn accept(&mut self, process: u32, listener: ListenerId) -> Accept<(EndId, i32)> {
         let Some(server) = self.net.listening.socket(listener).queue.front().copied() else {
-            return Accept::Drained;
+            return Accept::WouldBlock;
         };
         let open = self.processes[process as usize].descriptors.open();
         if open >= self.conditions.descriptors {
-            return Accept::OutOfDescriptors(Shortage::Process);
+            return Accept::Exhausted(Resource::Process);
         }
-        if self.fails(Fault::OutOfDescriptors) {
-            return Accept::OutOfDescriptors(Shortage::System);
+        if self.fails(Fault::Exhausted) {
+            return Accept::Exhausted(Resource::System);
         }
         self.net.listening.socket_mut(listener).queue.pop_front();
         if self.fails(Fault::Abort) {

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use evcore::poller::{Abilities, Error, Events, Registration, Result};
+use evcore::poller::{Capabilities, Error, Events, Registration, Result};
 
 use super::State;
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
 };
 
 impl State {
-    pub(crate) fn open_poller(&mut self, process: u32, abilities: Abilities) -> u32 {
+    pub(crate) fn open_poller(&mut self, process: u32, capabilities: Capabilities) -> u32 {
         let poller = u32::try_from(self.pollers.len()).expect("there are fewer pollers");
-        self.pollers.push(Instance::new(process, abilities));
+        self.pollers.push(Instance::new(process, capabilities));
         self.processes[process as usize].pollers.push(poller);
         poller
     }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Wire,
-    poller::{Pollable, Poller},
+    Transport,
+    poller::{Poller, Source},
 };
 use evcore_sim::{Conditions, SimStream, World};
 use rustix::net::sockopt::set_socket_linger;
@@ -21,7 +21,7 @@ pub(crate) enum Family {
 }
 
 /// One end of a connection that does not block.
-pub(crate) trait End: Pollable {
+pub(crate) trait End: Source {
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
     fn finish_writing(&self) -> io::Result<()>;
@@ -88,11 +88,11 @@ fn unix_pair() -> [UnixStream; 2] {
 
 impl End for SimStream {
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        Wire::send(self, bytes)
+        Transport::send(self, bytes)
     }
 
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        Wire::recv(self, buffer)
+        Transport::recv(self, buffer)
     }
 
     fn finish_writing(&self) -> io::Result<()> {
@@ -100,7 +100,7 @@ impl End for SimStream {
     }
 
     fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Wire::take_error(self)
+        Transport::take_error(self)
     }
 
     fn reset(self: Box<Self>) {

@@ -8,8 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Listen,
-    accept::{Accept, Shortage},
+    Acceptor,
+    accept::{Accept, Resource},
 };
 use evcore_sim::{Client, Conditions, Ending, News, Script, Visit, Workers, World};
 
@@ -163,10 +163,7 @@ fn a_process_without_descriptors_accepts_nobody_until_it_closes_one() {
         panic!("there is a descriptor");
     };
     let none = listener.accept();
-    assert!(matches!(
-        none,
-        Ok(Accept::OutOfDescriptors(Shortage::Process))
-    ));
+    assert!(matches!(none, Ok(Accept::Exhausted(Resource::Process))));
     drop(stream);
     assert!(matches!(listener.accept(), Ok(Accept::Connection(..))));
 }

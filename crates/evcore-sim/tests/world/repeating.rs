@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io::ErrorKind::WouldBlock, rc::Rc, time::Duration};
 
 use evcore::{
-    Interest, Listen, Mode,
+    Acceptor, Interest, Mode,
     accept::Accept,
     poller::{Error, Events, Poller},
 };
@@ -66,7 +66,7 @@ fn the_trace_of_a_seed_is_known() {
     world.set_end(Duration::from_secs(60));
     let process = world.process();
     let mut poller = Poller::from_backend(Box::new(process.backend()));
-    poller.see_signals(true);
+    poller.return_on_signal(true);
     let listener = process.listen(address());
     poller
         .add(&listener, 0, Interest::READ, Mode::Level)

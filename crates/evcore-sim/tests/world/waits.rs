@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use evcore::{
     Builder, EventLoop, Handle, Interest, Mode, Ready, Step, Timer,
-    poller::{Abilities, Error, Events, Poller},
+    poller::{Capabilities, Error, Events, Poller},
 };
 use evcore_sim::{Chance, Client, Conditions, Fault, Faults, News, SimListener, Visit, World};
 
@@ -151,11 +151,11 @@ fn the_clocks_go_their_own_ways() {
 /// Where the backend has no modes of its own, the poller keeps them: with equal reports.
 #[test]
 fn modes_are_kept_with_and_without_the_kernels_help() {
-    let mut as_epoll = Abilities::default();
+    let mut as_epoll = Capabilities::default();
     (as_epoll.edge, as_epoll.oneshot) = (true, true);
-    for abilities in [as_epoll, Abilities::default()] {
+    for capabilities in [as_epoll, Capabilities::default()] {
         let process = World::new(7).process();
-        let mut poller = Poller::from_backend(Box::new(process.backend_with(abilities)));
+        let mut poller = Poller::from_backend(Box::new(process.backend_with(capabilities)));
         let mut events = Events::with_capacity(4);
         let mut ready = |poller: &mut Poller| {
             poller.wait(&mut events, Some(Duration::ZERO)).unwrap();

@@ -173,7 +173,7 @@ fn refiling_fires_in_the_same_phase_behind_its_equals() {
     let mut wheel = wheel_with(&[(0, 10), (1, 20), (2, 20), (3, 30)]);
     assert_eq!(wheel.pop_expired(30), Some((0, 10)));
     wheel.arm(4, 20);
-    wheel.refile(0, 20);
+    wheel.reinsert_in_phase(0, 20);
     wheel.verify();
     assert_eq!(fired(&mut wheel, 30), [1, 2, 0, 3]);
     assert_eq!(fired(&mut wheel, 30), [4]);
@@ -188,7 +188,7 @@ fn refiling_among_what_was_overdue_when_armed_keeps_the_order() {
     }
     assert_eq!(wheel.pop_expired(200), Some((0, 10)));
     for (id, deadline) in [(3, 100), (4, 50), (5, 150), (6, 201)] {
-        wheel.refile(id, deadline);
+        wheel.reinsert_in_phase(id, deadline);
         wheel.verify();
     }
     assert_eq!(fired(&mut wheel, 200), [1, 4, 2, 3, 5]);

@@ -6,7 +6,7 @@
 
 use std::{io, mem, net::IpAddr, time::Duration};
 
-use evcore::{EventLoop, Listen, Listener, Ready, Timer, Token, Wire};
+use evcore::{Acceptor, EventLoop, Listener, Ready, Timer, Token, Transport};
 
 use crate::{
     body::BodyReader,
@@ -118,16 +118,16 @@ pub enum Fate {
 
 /// One visit of the loop to a connection: what it may touch.
 #[derive(Debug)]
-pub struct Visit<'a, L: Listen = Listener> {
+pub struct Visit<'a, L: Acceptor = Listener> {
     pub ev: &'a mut EventLoop<L>,
     pub site: &'a mut Site,
     pub token: Token,
 }
 
-impl<S: Wire> Connection<S> {
+impl<S: Transport> Connection<S> {
     /// A client that has just come; arms the timer of its first head. Until that comes it is as
     /// idle as one that is kept alive.
-    pub fn new(stream: S, peer: Option<IpAddr>, visit: &mut Visit<'_, impl Listen>) -> Self {
+    pub fn new(stream: S, peer: Option<IpAddr>, visit: &mut Visit<'_, impl Acceptor>) -> Self {
         visit.ev.set_idle(visit.token);
         visit
             .ev
@@ -157,7 +157,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The kernel has reported something, or the connection has posted itself.
-    pub fn ready(&mut self, ready: Ready, visit: &mut Visit<'_, impl Listen>) -> Fate {
+    pub fn ready(&mut self, ready: Ready, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
         if ready.is_error() || ready.is_write_closed() {
             // Nothing that is sent would arrive.
             return Fate::Ends;
@@ -168,7 +168,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// A timer has expired.
-    pub fn expired(&mut self, timer: Timer, visit: &mut Visit<'_, impl Listen>) -> Fate {
+    pub fn expired(&mut self, timer: Timer, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
         match (timer, &self.state, self.read_timer) {
             // Only one that has begun: before, the same timer watches over what is sent first.
             (
@@ -199,7 +199,7 @@ impl<S: Wire> Connection<S> {
     /// It is idle, and its place is wanted, or the worker stops: it ends, unless a request has just
     /// come. When the worker stops, a client that has connected or been answered a moment ago may
     /// send one more request: it could not know better, and would lose that request.
-    pub fn closing(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
+    pub fn closing(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
         if let Some(fate) = self.look_once_more(visit) {
             return fate;
         }
@@ -212,7 +212,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Serves what has come since the loop looked; `None`: nothing has.
-    fn look_once_more(&mut self, visit: &mut Visit<'_, impl Listen>) -> Option<Fate> {
+    fn look_once_more(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Option<Fate> {
         self.readable = true;
         let fate = self.go_on(visit);
         // One that the loop counts as idle again has answered something.
@@ -220,7 +220,7 @@ impl<S: Wire> Connection<S> {
         (fate == Fate::Ends || has_come).then_some(fate)
     }
 
-    fn was_idle_for_a_moment_only(&self, visit: &Visit<'_, impl Listen>) -> bool {
+    fn was_idle_for_a_moment_only(&self, visit: &Visit<'_, impl Acceptor>) -> bool {
         let idle_ms = visit.ev.clock().monotonic_ms() - self.idle_since_ms;
         u128::from(idle_ms) <= LAST_REQUEST_GRACE.as_millis()
     }
@@ -254,7 +254,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Sends, serves and reads for as long as there is something to do, and leaves all in order.
-    fn go_on(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
+    fn go_on(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
         let fate = self.work(visit);
         // The buffer is everybody's: what is in it must never reach the next connection.
         if fate == Fate::Ends || self.keep_output(0, visit.site).is_err() {
@@ -265,7 +265,7 @@ impl<S: Wire> Connection<S> {
         Fate::Stays
     }
 
-    fn work(&mut self, visit: &mut Visit<'_, impl Listen>) -> Fate {
+    fn work(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
         for _ in 0..VISIT_BUDGET {
             match self.step(visit) {
                 Ok(Progress::More) => {}
@@ -278,7 +278,7 @@ impl<S: Wire> Connection<S> {
         Fate::Stays
     }
 
-    fn step(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
+    fn step(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
         if visit.site.output.len() + self.output.len() > 0 || self.filling > 0 {
             return self.send(visit);
         }
@@ -306,7 +306,7 @@ impl<S: Wire> Connection<S> {
 
     /// Puts everything in order for the time until the next visit: timers and counts, and whether
     /// the loop may want its place.
-    fn settle(&mut self, visit: &mut Visit<'_, impl Listen>) {
+    fn settle(&mut self, visit: &mut Visit<'_, impl Acceptor>) {
         let (doing, timer) = match &self.state {
             State::Lingering { .. } => (Doing::Writing, ReadTimer::Linger),
             State::Sleeping { .. } => (Doing::Writing, ReadTimer::None),
@@ -334,7 +334,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// To be called idle again makes it the last whose place is wanted: so only if it was of use.
-    fn tell_whether_idle(&self, doing: Doing, visit: &mut Visit<'_, impl Listen>) {
+    fn tell_whether_idle(&self, doing: Doing, visit: &mut Visit<'_, impl Acceptor>) {
         if doing != Doing::Waiting {
             visit.ev.set_busy(visit.token);
         } else if self.doing != Doing::Waiting || self.fresh {
@@ -342,7 +342,7 @@ impl<S: Wire> Connection<S> {
         }
     }
 
-    fn arm_read_timer(&self, visit: &mut Visit<'_, impl Listen>) {
+    fn arm_read_timer(&self, visit: &mut Visit<'_, impl Acceptor>) {
         let limits = &visit.site.limits;
         let time = match self.read_timer {
             ReadTimer::None => {

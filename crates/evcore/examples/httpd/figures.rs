@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{EventLoop, Histogram, Listen};
+use evcore::{Acceptor, EventLoop, Histogram};
 
 /// How often the histograms are looked through, at most.
 const LOOK_THROUGH_EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ impl Keeper {
     }
 
     /// The figures at the end of a turn. What takes a look through a histogram may be a second old.
-    pub fn figures<L: Listen>(&mut self, ev: &EventLoop<L>) -> &Figures {
+    pub fn figures<L: Acceptor>(&mut self, ev: &EventLoop<L>) -> &Figures {
         let stats = ev.stats();
         self.figures.turns = stats.turns;
         self.figures.events = stats.events;
@@ -148,7 +148,7 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
-    use evcore::clock::{Clock, ManualSource};
+    use evcore::clock::{Clock, ManualTimeSource};
 
     use super::*;
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn in_the_first_second_no_mean_is_0_beside_a_maximum() {
-        let time = ManualSource::new();
+        let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a loop");
         let mut keeper = Keeper::new(0);
@@ -170,9 +170,9 @@ mod tests {
         assert_eq!((mean_ns, max_ns), (0, 0), "there was no turn");
         let turn_of = |time_taken, ev: &mut EventLoop| {
             // The second ends the first.
-            ev.collect(Some(Duration::ZERO)).expect("it waits");
+            ev.poll(Some(Duration::ZERO)).expect("it waits");
             time.advance(time_taken);
-            ev.collect(Some(Duration::ZERO)).expect("it waits");
+            ev.poll(Some(Duration::ZERO)).expect("it waits");
         };
         turn_of(Duration::from_millis(5), &mut ev);
         let first = keeper.figures(&ev).turn;

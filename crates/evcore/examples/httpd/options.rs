@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use evcore::{accept::Address, balancer::Policy, poller::Kind};
+use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
 use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
@@ -87,7 +87,7 @@ pub struct Options {
     pub own_listeners: bool,
     pub multi_accept: usize,
     /// `None`: the best that there is.
-    pub poller: Option<Kind>,
+    pub poller: Option<BackendKind>,
     pub timers: Timers,
     /// `None`: the clock is updated every turn.
     pub timer_resolution: Option<Duration>,
@@ -327,7 +327,7 @@ fn usable_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn poller(value: &str) -> Result<Option<Kind>, BadOption> {
+fn poller(value: &str) -> Result<Option<BackendKind>, BadOption> {
     match value {
         "auto" => Ok(None),
         _ => match value.parse() {

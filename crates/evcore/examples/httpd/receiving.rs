@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use evcore::{Interest, Listen, Wire};
+use evcore::{Acceptor, Interest, Transport};
 
 use crate::{
     access_log::keep_request_line,
@@ -20,9 +20,9 @@ use crate::{
 /// Answers to pipelined requests are sent when they have come to this.
 pub const MOST_OUTPUT_BYTES: usize = 64 * 1024;
 
-impl<S: Wire> Connection<S> {
+impl<S: Transport> Connection<S> {
     /// Serves what was kept from earlier reads; whether that led anywhere.
-    pub fn serve_kept(&mut self, visit: &mut Visit<'_, impl Listen>) -> bool {
+    pub fn serve_kept(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> bool {
         if self.input.is_empty() || self.partial {
             return false;
         }
@@ -31,7 +31,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Reads once, and serves what came.
-    pub fn receive(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
+    pub fn receive(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
         if !self.readable {
             return Ok(Progress::Waits);
         }
@@ -54,7 +54,7 @@ impl<S: Wire> Connection<S> {
     pub fn read(
         &mut self,
         buffer: &mut [u8],
-        visit: &mut Visit<'_, impl Listen>,
+        visit: &mut Visit<'_, impl Acceptor>,
     ) -> io::Result<Option<usize>> {
         match self.stream.recv(buffer) {
             Ok(n) => {
@@ -73,13 +73,13 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The socket is empty: tell whoever keeps edge triggering for a kernel that has none.
-    fn drained(&mut self, visit: &mut Visit<'_, impl Listen>) {
+    fn drained(&mut self, visit: &mut Visit<'_, impl Acceptor>) {
         self.readable = false;
         visit.ev.rearm(visit.token, Interest::READ);
     }
 
     /// Serves new bytes, straight from the shared buffer where nothing was kept before.
-    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Listen>) -> io::Result<()> {
+    fn take_in(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Acceptor>) -> io::Result<()> {
         let known = self.input.len();
         let used = if known == 0 {
             self.serve(bytes, 0, visit)
@@ -95,7 +95,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Serves what is in `input`, of which `known` bytes were looked at before.
-    fn serve_input(&mut self, known: usize, visit: &mut Visit<'_, impl Listen>) {
+    fn serve_input(&mut self, known: usize, visit: &mut Visit<'_, impl Acceptor>) {
         let mut input = mem::take(&mut self.input);
         let used = self.serve(&input, known, visit);
         if used < input.len() {
@@ -106,7 +106,7 @@ impl<S: Wire> Connection<S> {
 
     /// Serves requests from `bytes` until they end in the middle of one, or until an answer has to
     /// be sent first; how many bytes that took.
-    fn serve(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_, impl Listen>) -> usize {
+    fn serve(&mut self, bytes: &[u8], known: usize, visit: &mut Visit<'_, impl Acceptor>) -> usize {
         let mut used = 0;
         self.partial = false;
         while used < bytes.len() && self.may_serve(visit) {
@@ -126,7 +126,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Whether what comes next can be looked at now.
-    fn may_serve(&self, visit: &Visit<'_, impl Listen>) -> bool {
+    fn may_serve(&self, visit: &Visit<'_, impl Acceptor>) -> bool {
         let at_request = matches!(self.state, State::Head | State::Body(_));
         let room = self.filling == 0 && visit.site.output.len() < MOST_OUTPUT_BYTES;
         at_request && room && !self.last && !self.partial
@@ -137,7 +137,7 @@ impl<S: Wire> Connection<S> {
         &mut self,
         bytes: &[u8],
         known: usize,
-        visit: &mut Visit<'_, impl Listen>,
+        visit: &mut Visit<'_, impl Acceptor>,
     ) -> usize {
         // A head ends with a line: until another has ended, parsing again would find nothing new.
         // So a client that sends a byte at a time does not make us parse at every byte.
@@ -161,13 +161,18 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Keeps what the access log will tell of a request.
-    fn note(&mut self, head: &[u8], visit: &Visit<'_, impl Listen>) {
+    fn note(&mut self, head: &[u8], visit: &Visit<'_, impl Acceptor>) {
         if visit.site.log.is_some() {
             keep_request_line(&mut self.asked, head);
         }
     }
 
-    fn begin(&mut self, request: Request, more_is_here: bool, visit: &mut Visit<'_, impl Listen>) {
+    fn begin(
+        &mut self,
+        request: Request,
+        more_is_here: bool,
+        visit: &mut Visit<'_, impl Acceptor>,
+    ) {
         if request.framing.is_empty() {
             return self.answer(&request, &[], visit);
         }
@@ -195,7 +200,7 @@ impl<S: Wire> Connection<S> {
 
     /// Answers a client that asks before it sends its body, and need not send it. It may do so all
     /// the same (RFC 9110, section 10.1.1): so nothing behind this answer can be told from a body.
-    fn refuse_body(&mut self, request: Request, visit: &mut Visit<'_, impl Listen>) {
+    fn refuse_body(&mut self, request: Request, visit: &mut Visit<'_, impl Acceptor>) {
         let last = Request {
             keep_alive: false,
             ..request
@@ -205,7 +210,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Serves a piece of a body; how long it was.
-    fn serve_body(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Listen>) -> usize {
+    fn serve_body(&mut self, bytes: &[u8], visit: &mut Visit<'_, impl Acceptor>) -> usize {
         let State::Body(body) = &mut self.state else {
             return 0;
         };
@@ -225,7 +230,7 @@ impl<S: Wire> Connection<S> {
         }
     }
 
-    fn answer(&mut self, request: &Request, body: &[u8], visit: &mut Visit<'_, impl Listen>) {
+    fn answer(&mut self, request: &Request, body: &[u8], visit: &mut Visit<'_, impl Acceptor>) {
         let clock = visit.ev.clock();
         match visit.site.answer(request, body, &mut self.doing, clock) {
             Rest::Sleep(time) => {
@@ -241,7 +246,7 @@ impl<S: Wire> Connection<S> {
         self.answered(request, visit);
     }
 
-    pub fn answered(&mut self, request: &Request, visit: &mut Visit<'_, impl Listen>) {
+    pub fn answered(&mut self, request: &Request, visit: &mut Visit<'_, impl Acceptor>) {
         self.log_answer(visit);
         self.state = State::Head;
         self.last = !visit.site.keeps(request);
@@ -251,7 +256,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Says why, and ends the connection once that is said.
-    pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_, impl Listen>) {
+    pub fn refuse(&mut self, status: Status, visit: &mut Visit<'_, impl Acceptor>) {
         visit.site.refuse(status, visit.ev.clock());
         self.log_answer(visit);
         self.leave_body(visit.token, visit.site);
@@ -260,7 +265,7 @@ impl<S: Wire> Connection<S> {
         self.lingers = true;
     }
 
-    fn log_answer(&mut self, visit: &mut Visit<'_, impl Listen>) {
+    fn log_answer(&mut self, visit: &mut Visit<'_, impl Acceptor>) {
         let clock = visit.ev.clock();
         visit.site.log_answer(self.peer, &self.asked, clock);
         self.asked.clear();

@@ -8,9 +8,9 @@ use std::{
 };
 
 use evcore::{
-    Address, EventLoop, Interest, Mode, Ready, Step, Timer, Token, Wire,
+    Address, EventLoop, Interest, Mode, Ready, Step, Timer, Token, Transport,
     balancer::WorkerId,
-    clock::{Clock, ManualSource},
+    clock::{Clock, ManualTimeSource},
 };
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ struct Script {
 #[derive(Debug, Default)]
 struct Scripted(RefCell<Script>);
 
-impl Wire for Scripted {
+impl Transport for Scripted {
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut script = self.0.borrow_mut();
         if script.sent.is_empty() && !script.has_ended {
@@ -83,7 +83,7 @@ struct Stage {
     site: Site,
     board: Board,
     token: Token,
-    time: ManualSource,
+    time: ManualTimeSource,
     /// The room that the bodies of other connections hold.
     of_others: usize,
     /// `None` once it has ended.
@@ -93,7 +93,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let time = ManualSource::new();
+        let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
         // Never readable: the tests say what is. But watched, for only then it can be idle.
@@ -188,7 +188,7 @@ impl Stage {
     fn passes(&mut self, time: Duration) {
         self.time.advance(time);
         self.ev
-            .collect(Some(Duration::ZERO))
+            .poll(Some(Duration::ZERO))
             .expect("the poller waits");
         while let Some(step) = self.ev.next_step() {
             if let Step::Expired(_, timer) = step {

@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use evcore::{Interest, Listen, Timer, Wire};
+use evcore::{Acceptor, Interest, Timer, Transport};
 
 use crate::{
     connection::{Connection, Progress, State, Visit},
@@ -17,9 +17,9 @@ const MOST_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 static FILLINGS: [u8; 64 * 1024] = [FILLING; 64 * 1024];
 
-impl<S: Wire> Connection<S> {
+impl<S: Transport> Connection<S> {
     /// Sends once.
-    pub fn send(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
+    pub fn send(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
         let sent = if !self.output.is_empty() {
             // In the order in which they were made.
             self.keep_output(0, visit.site)?;
@@ -46,7 +46,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// So many bytes were taken by the socket.
-    fn advance(&mut self, n: usize, visit: &mut Visit<'_, impl Listen>) -> io::Result<()> {
+    fn advance(&mut self, n: usize, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<()> {
         if !self.output.is_empty() {
             self.sent += n;
             if self.sent == self.output.len() {
@@ -78,7 +78,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The socket is full: the client has until the write timer expires to take something.
-    fn blocked(&mut self, visit: &mut Visit<'_, impl Listen>) {
+    fn blocked(&mut self, visit: &mut Visit<'_, impl Acceptor>) {
         visit.ev.rearm(visit.token, Interest::WRITE);
         if !self.send_timed {
             self.send_timed = true;
@@ -89,7 +89,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// The last answer is sent.
-    pub fn finish(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
+    pub fn finish(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
         // What the socket may still hold would turn the closing into a reset, too (nginx).
         if !self.lingers && !self.readable {
             return Ok(Progress::Over);
@@ -104,7 +104,7 @@ impl<S: Wire> Connection<S> {
     }
 
     /// Reads once, and throws it away.
-    pub fn linger(&mut self, visit: &mut Visit<'_, impl Listen>) -> io::Result<Progress> {
+    pub fn linger(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
         if !self.readable {
             return Ok(Progress::Waits);
         }

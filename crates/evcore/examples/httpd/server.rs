@@ -3,8 +3,8 @@
 use std::{io, time::Duration};
 
 use evcore::{
-    Accepted, Connections, EventLoop, Interest, Listen, Listener, Mode, Ready, Stats, Step, Timer,
-    Token, Wire,
+    Accepted, Acceptor, Connections, EventLoop, Interest, Listener, Mode, Ready, Stats, Step,
+    Timer, Token, Transport,
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 /// A worker's loop and its connections; over sockets, or over those of a simulator.
 #[derive(Debug)]
-pub struct Server<L: Listen<Stream: Wire> = Listener> {
+pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     pub ev: EventLoop<L>,
     connections: Connections<Connection<L::Stream>>,
     site: Site,
@@ -42,7 +42,7 @@ struct Flush {
 /// How old a line of the access log becomes before it is written.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-impl<L: Listen<Stream: Wire>> Server<L> {
+impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Over a loop, as the worker of this index.
     pub fn new(ev: EventLoop<L>, index: usize, counts: Counts, options: Options) -> Self {
         let mut server = Self {
@@ -63,7 +63,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
     pub fn with_access_log(mut self, log: AccessLog) -> evcore::Result<Self> {
         let token = self.ev.add_unwatched()?;
         // Who stops flushes in any case.
-        self.ev.set_cancelable(token);
+        self.ev.set_background(token);
         self.flush = Some(Flush {
             token,
             is_armed: false,
@@ -106,7 +106,7 @@ impl<L: Listen<Stream: Wire>> Server<L> {
             }
             // A signal, which is looked at before every turn.
             Step::Woken => {}
-            Step::Closing(token) => self.visit(token, Connection::closing),
+            Step::Evict(token) => self.visit(token, Connection::closing),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{io, mem, os::fd::AsFd};
 use evcore::{
     Budgets, Builder, EventLoop, Listener,
     balancer::{WorkerGroup, WorkerId},
-    timer::{NeverEarly, TimerHeap, TimerTree},
+    timer::{Lazy, TimerHeap, TimerTree},
 };
 use evcore_prefork::{Stop, Worker};
 
@@ -117,8 +117,8 @@ fn configured(options: &Options) -> Builder {
     builder = match options.timers {
         // Over a wheel: what the loop does by itself.
         Timers::Wheel => builder,
-        Timers::Tree => builder.timer_queue(NeverEarly::new(TimerTree::new())),
-        Timers::Heap => builder.timer_queue(NeverEarly::new(TimerHeap::new())),
+        Timers::Tree => builder.timer_queue(Lazy::new(TimerTree::new())),
+        Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),
     };
     if let Some(kind) = options.poller {
         builder = builder.poller(kind);

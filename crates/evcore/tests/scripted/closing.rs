@@ -243,7 +243,7 @@ fn all_kinds(stage: &mut Stage, shuts_down: bool) -> [Token; 4] {
 
 fn owner(did: &Did) -> Option<Token> {
     match did {
-        Did::Ready(token, _) | Did::Expired(token, _) | Did::Closing(token) => Some(*token),
+        Did::Ready(token, _) | Did::Expired(token, _) | Did::Evict(token) => Some(*token),
         _ => None,
     }
 }

@@ -91,7 +91,7 @@ fn a_client_that_waits_for_the_place_of_an_idle_one_is_counted() {
     assert_eq!(stage.ev.stats().full, 0, "its place is as good as free");
     stage.connect(0, 1);
     stage.report_listeners(&[0]);
-    assert_eq!(stage.turn(), [Did::Closing(idle)]);
+    assert_eq!(stage.turn(), [Did::Evict(idle)]);
     assert_eq!(stage.ev.stats().full, 1);
     stage.leave(idle);
     stage.report_listeners(&[0]);

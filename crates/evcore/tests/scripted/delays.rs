@@ -99,7 +99,7 @@ fn with_a_delay_of_nothing_no_turn_waits_less_than_a_millisecond_but_a_look() {
             let timeout = stage.ev.prepare().unwrap();
             let timeout = timeout.unwrap_or_else(|| panic!("without an end: {plight:?}"));
             stage.time.advance(timeout);
-            stage.ev.collect(Some(timeout)).unwrap();
+            stage.ev.poll(Some(timeout)).unwrap();
             assert_eq!(stage.rest(), []);
             // A look at who waits is a turn of no time, and one alone.
             let waited = timeout >= MS;

@@ -10,7 +10,7 @@ use std::{
 use evcore::{
     GroupMember,
     balancer::{GroupView, Leader, Load, Peer, WorkerId},
-    poller::Pollable,
+    poller::Source,
 };
 
 use crate::script::{Did, Script};
@@ -164,7 +164,7 @@ impl GroupMember for FakeMember {
         self.record(Call::Notify(peer));
     }
 
-    fn notifier(&self) -> Option<Box<dyn Pollable + '_>> {
+    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
         Some(Box::new(Number(self.notifier_fd())))
     }
 
@@ -176,7 +176,7 @@ impl GroupMember for FakeMember {
 /// A descriptor that only the script looks at.
 struct Number(RawFd);
 
-impl Pollable for Number {
+impl Source for Number {
     fn raw_fd(&self) -> RawFd {
         self.0
     }

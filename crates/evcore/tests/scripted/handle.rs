@@ -3,7 +3,7 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use evcore::{Budgets, LoopGone, Ready, Timer};
+use evcore::{Budgets, LoopClosed, Ready, Timer};
 
 use crate::{
     script::Did,
@@ -212,8 +212,8 @@ fn a_loop_that_is_gone_hands_the_post_back_and_is_not_woken() {
     let (token, handle) = (stage.join(), stage.ev.handle());
     drop(stage);
     let ready = Ready::READABLE;
-    assert_eq!(handle.post(token, ready), Err(LoopGone { token, ready }));
+    assert_eq!(handle.post(token, ready), Err(LoopClosed { token, ready }));
     handle.wake();
-    let error = std::io::Error::from(LoopGone { token, ready });
+    let error = std::io::Error::from(LoopClosed { token, ready });
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 }

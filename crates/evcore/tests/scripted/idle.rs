@@ -33,7 +33,7 @@ fn an_eighth_of_the_idle_is_named_where_a_client_finds_no_more_than_a_sixteenth_
     assert_eq!(turn_with_clients(&mut stage), [], "three places were free");
     stage.join();
     stage.connect(0, 1);
-    let oldest = [0, 1, 2].map(|at| Did::Closing(idle[at]));
+    let oldest = [0, 1, 2].map(|at| Did::Evict(idle[at]));
     assert_eq!(turn_with_clients(&mut stage), oldest, "29 / 8");
     assert_eq!(stage.accepted.len(), 2);
     assert_eq!(stage.ev.stats().closing, 3);
@@ -70,7 +70,7 @@ fn who_was_of_use_is_the_last_to_be_named_and_who_is_busy_is_not() {
         while stage.ev.idle() > 0 {
             named.extend(turn_with_clients(&mut stage));
         }
-        assert_eq!(named, [c, d, a].map(Did::Closing), "as nobody is closed");
+        assert_eq!(named, [c, d, a].map(Did::Evict), "as nobody is closed");
     }
 }
 
@@ -80,7 +80,7 @@ fn while_a_client_waits_and_nobody_is_closed_the_next_turns_name_others() {
         let tokens = [(); 3].map(|()| stage.join_idle());
         stage.connect(0, 1);
         for token in tokens {
-            assert_eq!(turn_with_clients(&mut stage), [Did::Closing(token)]);
+            assert_eq!(turn_with_clients(&mut stage), [Did::Evict(token)]);
         }
         assert_eq!(stage.turn(), []);
         assert!(!stage.ev.is_listening(), "now all are busy");
@@ -115,7 +115,7 @@ fn a_full_table_of_idle_connections_makes_room_for_who_waits_in_the_backlog() {
             while let Some(did) = stage.step() {
                 match did {
                     Did::Accepted(0) => living.push(stage.join_idle()),
-                    Did::Closing(token) => {
+                    Did::Evict(token) => {
                         assert!(!stage.script.holds_lock(), "handlers run without it");
                         stage.leave(token);
                         named.push(token);
@@ -147,7 +147,7 @@ fn where_all_are_busy_a_client_waits_until_one_is_idle() {
         stage.ev.set_idle(a);
         assert_eq!(stage.rest(), [readable(b)]);
         stage.report_listeners(&[0]);
-        assert_eq!(stage.turn(), [Did::Closing(a)]);
+        assert_eq!(stage.turn(), [Did::Evict(a)]);
         stage.leave(a);
         stage.report_listeners(&[0]);
         assert_eq!(stage.turn(), [Did::Accepted(0)]);
@@ -165,11 +165,7 @@ fn who_has_just_come_is_not_sent_away_for_who_came_with_him() {
         let new = stage.join_idle();
         assert_eq!(stage.rest(), [], "nobody was idle before");
         stage.report_listeners(&[0]);
-        assert_eq!(
-            stage.turn(),
-            [Did::Closing(new)],
-            "the other one still waits"
-        );
+        assert_eq!(stage.turn(), [Did::Evict(new)], "the other one still waits");
     }
 }
 
@@ -211,7 +207,7 @@ fn the_idle_are_named_last_when_all_that_is_known_has_been_told() {
                     assert_eq!(named, [], "this was known before");
                     assert!(stage.ev.set_idle(token), "of use, and idle again");
                 }
-                Did::Closing(token) => named.push(token),
+                Did::Evict(token) => named.push(token),
                 did => assert_eq!(did, Did::Woken),
             }
         }
@@ -231,7 +227,7 @@ fn one_that_was_chosen_and_then_was_of_use_is_not_named() {
         assert_eq!(stage.step(), Some(Did::Woken));
         stage.ev.set_idle(chosen);
         assert_eq!(stage.rest(), []);
-        assert_eq!(turn_with_clients(&mut stage), [Did::Closing(other)]);
+        assert_eq!(turn_with_clients(&mut stage), [Did::Evict(other)]);
     }
 }
 
@@ -259,10 +255,7 @@ fn one_for_which_something_is_posted_that_is_over_the_budget_is_passed_over() {
         stage.report_listeners(&[0]);
         assert_eq!(stage.turn(), [readable(a)], "b was chosen, and has news");
         assert!(stage.ev.is_idle(b));
-        assert_eq!(
-            turn_with_clients(&mut stage),
-            [readable(b), Did::Closing(c)]
-        );
+        assert_eq!(turn_with_clients(&mut stage), [readable(b), Did::Evict(c)]);
     }
 }
 
@@ -275,7 +268,7 @@ fn a_turn_that_is_left_before_it_has_named_anybody_leaves_that_to_the_next() {
         stage.report_listeners(&[0]);
         stage.wait();
         assert_eq!(stage.step(), Some(readable(b)));
-        assert_eq!(turn_with_clients(&mut stage), [Did::Closing(a)]);
+        assert_eq!(turn_with_clients(&mut stage), [Did::Evict(a)]);
     }
 }
 

@@ -116,7 +116,7 @@ fn nor_is_anything_lost_of_a_turn_of_a_loop_that_shuts_down() {
             stage.wait();
             stage.ev.shutdown(Duration::from_secs(1));
             expected.retain(|did| *did != Did::Accepted(0));
-            expected.extend(idle.map(Did::Closing));
+            expected.extend(idle.map(Did::Evict));
             let expected = bit_by_bit(expected);
             let mut seen: Vec<_> = (0..leave_after).map_while(|_| stage.step()).collect();
             stage.script.record();

@@ -40,7 +40,7 @@ fn what_a_wait_takes_is_in_no_turn() {
     stage.turn();
     let timeout = stage.ev.prepare().unwrap();
     stage.pass_ms(500);
-    stage.ev.collect(timeout).unwrap();
+    stage.ev.poll(timeout).unwrap();
     stage.wait();
     let turns = stage.ev.histograms().turn_ns();
     assert_eq!((turns.count(), turns.max()), (2, 0));
@@ -79,7 +79,7 @@ fn a_wait_that_was_not_prepared_ends_the_turn_before_too() {
     stage.report_readable(&[token]);
     stage.wait();
     stage.pass_ms(5);
-    stage.ev.collect(Some(Duration::ZERO)).unwrap();
+    stage.ev.poll(Some(Duration::ZERO)).unwrap();
     let turns = stage.ev.histograms().turn_ns();
     assert_eq!(turns.count(), 1);
     assert_about(turns.max(), 5_000_000);

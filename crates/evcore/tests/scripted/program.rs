@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Budgets, Error, Ready, Timer, Token, balancer::Policy, clock::Source};
+use evcore::{Budgets, Error, Ready, Timer, Token, balancer::Policy, clock::TimeSource};
 use proptest::prelude::*;
 
 use crate::{owed::Owed, script::Did, stage::Stage};
@@ -242,7 +242,7 @@ impl Run {
                 let Some((_, token, lives)) = self.chosen(who) else {
                     return;
                 };
-                assert_eq!(self.stage.ev.set_cancelable(token), lives);
+                assert_eq!(self.stage.ev.set_background(token), lives);
                 self.cancelable.insert(token);
             }
             Deed::Shutdown(timeout) => {
@@ -411,7 +411,7 @@ impl Run {
         self.owed.knocked &= self.stage.ev.is_listening();
         let events = self.reports(turn, budgets.batch);
         self.stage.time.advance(turn.time_passes);
-        self.stage.ev.collect(timeout).unwrap();
+        self.stage.ev.poll(timeout).unwrap();
         self.takes_in_posts(budgets.posted);
         self.hears_of_shutdown();
         self.owed.batch = events;
@@ -448,7 +448,7 @@ impl Run {
                 assert_eq!(self.owed.name_oldest(), None);
                 return false;
             }
-            Some(Did::Closing(token)) => {
+            Some(Did::Evict(token)) => {
                 assert_eq!(self.owed.name_oldest(), Some(token));
                 self.named += 1;
             }

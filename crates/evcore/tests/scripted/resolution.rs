@@ -5,7 +5,7 @@ use std::time::Duration;
 use evcore::{
     Builder, Error, EventLoop, Ready, Timer,
     balancer::Policy,
-    clock::{Clock, ManualSource, Ticker},
+    clock::{Clock, ManualTimeSource, Ticker},
 };
 
 use crate::{
@@ -229,7 +229,7 @@ fn an_interrupted_wait_and_one_that_fails_leave_the_pace_as_it_is() {
 
 #[test]
 fn a_clock_that_was_made_long_before_the_loop_is_updated_when_the_loop_is_built() {
-    let time = ManualSource::new();
+    let time = ManualTimeSource::new();
     let clock = Clock::with_source(time.clone());
     time.advance(5_000 * MS);
     let builder = EventLoop::builder().backend(Script::new()).clock(clock);

@@ -9,7 +9,7 @@ use std::{
 
 use evcore::{
     GroupMember, Ready, Timer, Token,
-    poller::{Abilities, Backend, Error, Events, Registration, Result, WakeChannel, Waker},
+    poller::{Backend, Capabilities, Error, Events, Registration, Result, WakeChannel, Waker},
 };
 
 use crate::fake_member::Call;
@@ -31,7 +31,7 @@ pub(crate) enum Did {
     Ready(Token, Ready),
     Expired(Token, Timer),
     Woken,
-    Closing(Token),
+    Evict(Token),
     /// The loop called its member, which is
     /// [recorded](crate::fake_member::FakeMember::record_in) here.
     Member(Call),
@@ -192,7 +192,7 @@ impl Shared {
             Some(Outcome::Interrupted) => Err(Error::Interrupted),
             Some(Outcome::Failed) => Err(refusal("wait")),
             Some(Outcome::Events(mut batch)) => {
-                let rest = batch.split_off(batch.len().min(events.room()));
+                let rest = batch.split_off(batch.len().min(events.remaining()));
                 for (fd, ready) in batch {
                     events.push(self.keys[&fd], ready);
                 }
@@ -217,10 +217,10 @@ impl Backend for Script {
         "script"
     }
 
-    fn abilities(&self) -> Abilities {
-        let mut abilities = Abilities::default();
-        abilities.exclusive = self.shared().exclusive;
-        abilities
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::default();
+        capabilities.exclusive = self.shared().exclusive;
+        capabilities
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
@@ -242,7 +242,7 @@ impl Backend for Script {
         Ok(())
     }
 
-    fn forget(&mut self, registration: &Registration) {
+    fn remove_before_close(&mut self, registration: &Registration) {
         let mut shared = self.shared();
         shared.record.push(Did::Forget(registration.fd));
         shared.keys.remove(&registration.fd);

@@ -80,7 +80,7 @@ fn all_the_idle_are_named_a_budget_of_them_a_turn_without_a_wait() {
     stage.ev.shutdown(ms(1000));
     let turns = [vec![a, b], vec![c, d], vec![e]];
     for named in turns {
-        let named: Vec<_> = named.into_iter().map(Did::Closing).collect();
+        let named: Vec<_> = named.into_iter().map(Did::Evict).collect();
         assert_eq!(stage.turn(), named);
     }
     assert_eq!(stage.script.timeouts(), [ZERO; 3]);
@@ -105,7 +105,7 @@ fn the_busy_finish_and_are_named_when_they_are_idle() {
     stage.ev.set_idle(a);
     assert_eq!(stage.step(), Some(readable(b)));
     stage.leave(b);
-    assert_eq!(stage.rest(), [Did::Closing(a)]);
+    assert_eq!(stage.rest(), [Did::Evict(a)]);
     assert!(!stage.ev.is_done());
     stage.leave(a);
     assert!(stage.ev.is_done());
@@ -123,12 +123,12 @@ fn one_that_is_called_idle_while_the_idle_are_named_is_named_too() {
         let [a, b] = [stage.join_idle(), stage.join()];
         stage.ev.shutdown(ms(1000));
         stage.wait();
-        assert_eq!(stage.step(), Some(Did::Closing(a)));
+        assert_eq!(stage.step(), Some(Did::Evict(a)));
         stage.ev.set_idle(b);
         stage.leave(a);
         let mut named = stage.rest();
         named.extend(stage.turn());
-        assert_eq!(named, [Did::Closing(b)]);
+        assert_eq!(named, [Did::Evict(b)]);
         let hurried = stage
             .script
             .timeouts()
@@ -201,7 +201,7 @@ fn a_handle_begins_it_in_the_turn_that_it_makes_and_counts_from_there() {
         handle.clone().shutdown(ms(300));
         assert!(!stage.ev.is_shutting_down(), "the loop does not know yet");
         stage.pass_ms(50);
-        assert_eq!(stage.turn(), [Did::Closing(idle)], "and no Woken");
+        assert_eq!(stage.turn(), [Did::Evict(idle)], "and no Woken");
         assert!(!stage.ev.is_listening() && stage.ev.is_shutting_down());
         stage.leave(idle);
         stage.script.record();
@@ -250,7 +250,7 @@ fn a_timer_without_a_descriptor_keeps_it_alive_until_it_has_fired() {
 fn cancelable_timers_alone_do_not_keep_it_alive_but_fire_while_it_lives() {
     let mut stage = Stage::new();
     let [sweep, job] = [stage.begin(), stage.begin()];
-    assert!(stage.ev.set_cancelable(sweep) && stage.ev.set_cancelable(sweep));
+    assert!(stage.ev.set_background(sweep) && stage.ev.set_background(sweep));
     for side in [Timer::READ, Timer::WRITE] {
         stage.arm_ms(sweep, side, 10);
     }
@@ -268,9 +268,9 @@ fn cancelable_timers_alone_do_not_keep_it_alive_but_fire_while_it_lives() {
 fn who_comes_to_the_index_of_a_cancelable_token_is_waited_for() {
     let mut stage = Stage::new();
     let sweep = stage.begin();
-    stage.ev.set_cancelable(sweep);
+    stage.ev.set_background(sweep);
     stage.leave(sweep);
-    assert!(!stage.ev.set_cancelable(sweep), "stale");
+    assert!(!stage.ev.set_background(sweep), "stale");
     let job = stage.begin();
     assert_eq!(job.index(), sweep.index());
     stage.arm_ms(job, Timer::READ, 10);
@@ -282,7 +282,7 @@ fn who_comes_to_the_index_of_a_cancelable_token_is_waited_for() {
 fn a_connection_keeps_it_alive_whether_or_not_its_timers_are_cancelable() {
     let mut stage = Stage::new();
     let token = stage.join();
-    stage.ev.set_cancelable(token);
+    stage.ev.set_background(token);
     stage.arm_ms(token, Timer::READ, 10);
     stage.ev.shutdown(ms(1000));
     assert!(!stage.ev.is_done());
@@ -339,6 +339,6 @@ fn whichever_step_a_turn_is_left_at_all_the_idle_are_named_in_the_end() {
             Some(ms(1000))
         };
         assert_eq!(stage.script.timeouts(), [waited]);
-        assert_eq!(named, tokens.map(Did::Closing));
+        assert_eq!(named, tokens.map(Did::Evict));
     }
 }

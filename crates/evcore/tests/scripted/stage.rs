@@ -11,7 +11,7 @@ use evcore::{
     Accepted, Builder, Connections, EventLoop, Interest, Listener, Mode, Ready, Result, Step,
     Timer, Token,
     balancer::Policy,
-    clock::{Clock, ManualSource},
+    clock::{Clock, ManualTimeSource},
 };
 
 use crate::script::{Did, Script};
@@ -20,7 +20,7 @@ use crate::script::{Did, Script};
 pub(crate) struct Stage {
     pub(crate) ev: EventLoop,
     pub(crate) script: Script,
-    pub(crate) time: ManualSource,
+    pub(crate) time: ManualTimeSource,
     /// The connections: any descriptor will do, since only the script looks at them.
     conns: Connections<File>,
     /// The clients that came, with the listener by which they did.
@@ -49,7 +49,7 @@ impl Stage {
 
     /// A loop as it is wanted.
     pub(crate) fn built(listeners: usize, build: impl FnOnce(Builder, &Script) -> Builder) -> Self {
-        let (script, time) = (Script::new(), ManualSource::new());
+        let (script, time) = (Script::new(), ManualTimeSource::new());
         let mut builder = EventLoop::builder()
             .backend(script.clone())
             .clock(Clock::with_source(time.clone()));
@@ -141,7 +141,7 @@ impl Stage {
             Step::Ready(token, ready) => Did::Ready(token, ready),
             Step::Expired(token, timer) => Did::Expired(token, timer),
             Step::Woken => Did::Woken,
-            Step::Closing(token) => Did::Closing(token),
+            Step::Evict(token) => Did::Evict(token),
         };
         self.script.note(did);
         Some(did)

@@ -155,7 +155,7 @@ impl Trough {
         missing.extend([Did::Woken, Did::Expired(timed, Timer::WRITE)]);
         if shuts_down {
             stage.ev.shutdown(Duration::from_secs(1000));
-            missing.push(Did::Closing(idle));
+            missing.push(Did::Evict(idle));
         }
         (missing, vec![(ready, Ready::READABLE)])
     }

@@ -69,8 +69,8 @@ fn so_is_one_that_names_the_idle() {
     let mut stage = watched(0);
     let token = stage.join_idle();
     stage.ev.shutdown(100 * LIMIT);
-    let told = turn_with_a_slow(&mut stage, Did::Closing(token), 200).unwrap();
-    assert_eq!(told.longest.unwrap().kind, StepKind::Closing(token));
+    let told = turn_with_a_slow(&mut stage, Did::Evict(token), 200).unwrap();
+    assert_eq!(told.longest.unwrap().kind, StepKind::Evict(token));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use evcore_poller::{Abilities, Mode};
+use evcore_poller::{Capabilities, Mode};
 
 /// How often a descriptor is told to be ready.
 ///
@@ -27,7 +27,7 @@ impl PollMode {
     ///
     /// Our `Edge` is kept on every backend, but where the kernel does not keep it, the caller must
     /// say when it has drained a descriptor, and nobody who uses `polling` says so.
-    pub(crate) fn ours(self, native: Abilities) -> io::Result<Mode> {
+    pub(crate) fn ours(self, native: Capabilities) -> io::Result<Mode> {
         match self {
             Self::Oneshot | Self::EdgeOneshot => Ok(Mode::Oneshot),
             Self::Level => Ok(Mode::Level),
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn edge_is_refused_where_the_kernel_has_none() {
-        let mut native = Abilities::default();
+        let mut native = Capabilities::default();
         let refused = PollMode::Edge.ours(native).expect_err("no edge");
         assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
         assert_eq!(PollMode::Level.ours(native).expect("level"), Mode::Level);

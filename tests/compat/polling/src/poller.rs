@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_poller::{Abilities, Kind, Waker};
+use evcore_poller::{Capabilities, BackendKind, Waker};
 
 use crate::{
     AsRawSource, AsSource, Event, Events, PollMode, loan::Shared, under_test, watch::Watch,
@@ -41,7 +41,7 @@ pub struct Poller {
     waker: Waker,
     /// A wake is one that a wait returns for, and not only one of somebody who asks for the loan.
     is_notified: AtomicBool,
-    native: Abilities,
+    native: Capabilities,
 }
 
 impl Poller {
@@ -62,7 +62,7 @@ impl Poller {
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn on(kind: Kind) -> io::Result<Self> {
+    pub fn on(kind: BackendKind) -> io::Result<Self> {
         Ok(Self::over(evcore_poller::Poller::with(kind)?))
     }
 
@@ -185,7 +185,7 @@ impl Poller {
         let watch = Watch::new(poller);
         Self {
             waker: watch.poller().waker(),
-            native: watch.poller().abilities(),
+            native: watch.poller().capabilities(),
             is_notified: AtomicBool::new(false),
             watch: Shared::new(watch),
         }

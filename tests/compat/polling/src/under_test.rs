@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use evcore_poller::Kind;
+use evcore_poller::BackendKind;
 
 /// The environment variable that names the backend of every [`Poller`](crate::Poller) of a
 /// process: `epoll`, `poll`, `select`. Without it, the best.
@@ -37,11 +37,11 @@ pub(crate) fn count_a_wait(backend: &'static str) {
 }
 
 /// The backend that the environment names, if it names one.
-pub(crate) fn backend() -> io::Result<Option<Kind>> {
+pub(crate) fn backend() -> io::Result<Option<BackendKind>> {
     let Ok(name) = env::var(BACKEND) else {
         return Ok(None);
     };
-    let kind = name.parse::<Kind>();
+    let kind = name.parse::<BackendKind>();
     kind.map(Some)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

@@ -55,7 +55,7 @@ impl Watch {
         interest: Event,
         mode: PollMode,
     ) -> io::Result<()> {
-        let mode = mode.ours(self.poller.abilities())?;
+        let mode = mode.ours(self.poller.capabilities())?;
         if self.rows.contains_key(&fd.as_raw_fd()) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -68,7 +68,7 @@ impl Watch {
         interest: Event,
         mode: PollMode,
     ) -> io::Result<()> {
-        let mode = mode.ours(self.poller.abilities())?;
+        let mode = mode.ours(self.poller.capabilities())?;
         let row = self.row(fd)?;
         if mode == row.mode && mode != Mode::Edge {
             row.theirs = interest.key;
@@ -97,7 +97,7 @@ impl Watch {
         under_test::count_a_wait(self.poller.name());
         waited?;
         for position in 0..events.raw.len() {
-            let event = events.raw.at(position).expect("below the length");
+            let event = events.raw.get(position).expect("below the length");
             if let Some(theirs) = self.theirs(event.key) {
                 events.push(Event::said(theirs, event.ready));
             }

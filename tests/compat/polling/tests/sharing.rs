@@ -17,14 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_poller::Kind;
+use evcore_poller::BackendKind;
 use polling::{Event, Events, PollMode, Poller};
 
 /// What only a failure waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pollers() -> impl Iterator<Item = Poller> {
-    let kinds = Kind::available().iter();
+    let kinds = BackendKind::available().iter();
     kinds.map(|kind| Poller::on(*kind).expect("the backend opens"))
 }
 

@@ -38,7 +38,7 @@ fn cells(results: &Results, peer: &str) -> impl Iterator<Item = String> {
     };
     let one = |what| spread(what).map(|spread| spread.median);
     let cpu = one("cpu_percent").map(shown);
-    let counts = ["served", "turned_away"].map(|what| one(what).map(|n| format!("{n:.0}")));
+    let counts = ["served", "shed"].map(|what| one(what).map(|n| format!("{n:.0}")));
     let resumed = spread("resumed_us").map(|us| {
         let [median, least, most] = [us.median, us.least, us.most].map(|us| shown(us / 1e3));
         format!("**{median}** ({least} to {most})")

@@ -35,10 +35,10 @@ const TARGETS: &[Target] = &[
         of: |run| ns(run, "timers/rearm", 100_000, "TimerWheel"),
     },
     Target {
-        what: "re-arm, 10^5 armed, `NeverEarly<TimerWheel>`",
+        what: "re-arm, 10^5 armed, `Lazy<TimerWheel>`",
         bound: AtMost(4.0),
         unit: "ns",
-        of: |run| ns(run, "timers/rearm", 100_000, "NeverEarly<TimerWheel>"),
+        of: |run| ns(run, "timers/rearm", 100_000, "Lazy<TimerWheel>"),
     },
     Target {
         what: "re-arm, 10^5 armed, `TimerWheel` to `TimerTree`",

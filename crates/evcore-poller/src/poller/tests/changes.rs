@@ -57,7 +57,7 @@ fn nothing_asked_is_nothing_told() {
     stage.idle();
     stage.poller.remove(3).expect("remove");
     stage.add(3, Interest::NONE, Mode::Level).expect("add");
-    stage.poller.forget(3).expect("forget");
+    stage.poller.remove_before_close(3).expect("forget");
     assert_eq!(stage.calls(), [Wait(None)]);
 }
 
@@ -80,7 +80,7 @@ fn remove_names_what_the_backend_knows_not_what_is_pending() {
 fn forget_says_so_to_the_backend() {
     let mut stage = Stage::new(ALL);
     stage.add(3, Interest::READ, Mode::Level).expect("add");
-    stage.poller.forget(3).expect("forget");
+    stage.poller.remove_before_close(3).expect("forget");
     assert_eq!(stage.calls(), [Add(3, Interest::READ), Forget(3)]);
     assert!(stage.poller.remove(3).is_err(), "it is gone");
 }

@@ -3,18 +3,18 @@
 use super::*;
 
 /// A poller that had a registration under key 9, which left without the kernel's word for it.
-fn haunted(abilities: Abilities) -> Stage {
-    let mut stage = Stage::new(abilities);
+fn haunted(capabilities: Capabilities) -> Stage {
+    let mut stage = Stage::new(capabilities);
     stage.add(9, Interest::READ, Mode::Level).expect("add");
-    stage.poller.forget(9).expect("registered");
+    stage.poller.remove_before_close(9).expect("registered");
     stage
 }
 
 #[test]
 fn an_event_of_what_is_gone_is_dropped() {
     let (old, new) = ((1 << 32) | 3, (2 << 32) | 3);
-    for abilities in [ALL, NOTHING] {
-        let mut stage = haunted(abilities);
+    for capabilities in [ALL, NOTHING] {
+        let mut stage = haunted(capabilities);
         stage.add(new, Interest::BOTH, Mode::Oneshot).expect("add");
         let answer = reports([
             (old, Ready::ERROR),
@@ -59,7 +59,7 @@ fn ghosts_that_come_alone_are_laid_and_the_wait_goes_on() {
 #[test]
 fn a_wait_that_sees_signals_is_interrupted_by_a_ghost() {
     let mut stage = haunted(ALL);
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     let answer = reports([(9, Ready::READABLE)]);
     stage.script().answers.push_back(answer);
     let waited = stage.poller.wait(&mut stage.events, Some(SECOND));

@@ -16,7 +16,7 @@ fn both_halves_of_a_key_must_match() {
         poller.modify(new, Interest::READ),
         poller.rearm(new, Interest::READ),
         poller.remove(new),
-        poller.forget(new),
+        poller.remove_before_close(new),
     ] {
         assert!(matches!(refused, Err(Error::NotRegistered { key }) if key == new));
     }
@@ -38,7 +38,7 @@ fn rearm_checks_the_key_where_it_has_nothing_else_to_do() {
 /// What stands for no descriptor.
 struct Nothing;
 
-impl Pollable for Nothing {
+impl Source for Nothing {
     fn raw_fd(&self) -> RawFd {
         -1
     }
@@ -120,6 +120,6 @@ fn a_descriptor_is_registered_once() {
     let refused = stage.poller.register(&twice);
     assert!(matches!(refused, Err(Error::AlreadyWatched { fd: 3 })));
     assert_eq!(stage.calls(), [], "the kernel is not asked");
-    stage.poller.forget(3).expect("registered");
+    stage.poller.remove_before_close(3).expect("registered");
     stage.poller.register(&twice).expect("it is free");
 }

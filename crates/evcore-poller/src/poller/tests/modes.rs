@@ -10,8 +10,8 @@ fn hang_up() -> Ready {
 
 #[test]
 fn a_one_shot_that_has_not_reported_needs_no_arming() {
-    for abilities in [ALL, NOTHING] {
-        let mut stage = Stage::new(abilities);
+    for capabilities in [ALL, NOTHING] {
+        let mut stage = Stage::new(capabilities);
         stage.add(3, Interest::READ, Mode::Oneshot).expect("add");
         stage.calls();
         stage.modify(3, Interest::READ);
@@ -139,7 +139,7 @@ fn level_is_never_masked() {
 
 #[test]
 fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
-    for abilities in [ALL, NOTHING] {
+    for capabilities in [ALL, NOTHING] {
         for (interest, sides) in [
             (Interest::READ, Ready::READABLE),
             (Interest::WRITE, Ready::WRITABLE),
@@ -148,7 +148,7 @@ fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
             (Interest::PRIORITY, Ready::NONE),
         ] {
             for bit in [Ready::ERROR, Ready::WRITE_CLOSED] {
-                let mut stage = Stage::new(abilities);
+                let mut stage = Stage::new(capabilities);
                 stage.add(3, interest, Mode::Level).expect("add");
                 assert_eq!(stage.wait(reports([(3, bit)])), [(3, bit | sides)]);
             }
@@ -260,7 +260,7 @@ fn a_masked_edge_is_removed_and_forgotten_as_what_it_is() {
     stage.idle();
     stage.calls();
     stage.poller.remove(3).expect("registered");
-    stage.poller.forget(4).expect("registered");
+    stage.poller.remove_before_close(4).expect("registered");
     assert_eq!(stage.calls(), [Remove(3, Interest::NONE), Forget(4)]);
 }
 

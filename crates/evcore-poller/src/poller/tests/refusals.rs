@@ -76,7 +76,7 @@ fn a_refusal_of_what_was_removed_meanwhile_is_not_reported() {
     let rest = (0..5)
         .find(|key| !told.contains(key))
         .expect("one did not fit");
-    stage.poller.forget(rest).expect("forget");
+    stage.poller.remove_before_close(rest).expect("forget");
     stage.script().refuses.clear();
     stage.add(rest, Interest::READ, Mode::Level).expect("add");
     assert_eq!(stage.idle(), []);
@@ -86,7 +86,7 @@ fn a_refusal_of_what_was_removed_meanwhile_is_not_reported() {
 fn a_refusal_is_not_lost_when_the_wait_beside_it_fails() {
     for failure in [Answer::Interrupted, Answer::Broken] {
         let mut stage = Stage::new(ALL);
-        stage.poller.see_signals(true);
+        stage.poller.return_on_signal(true);
         stage.add(3, Interest::READ, Mode::Level).expect("add");
         stage.script().refuses.push(3);
         stage.modify(3, Interest::WRITE);
@@ -139,7 +139,7 @@ fn a_wake_comes_with_a_refusal() {
     stage.modify(3, Interest::WRITE);
     stage.poller.waker().wake();
     assert_eq!(stage.idle(), [(3, Ready::ERROR | Ready::WRITABLE)]);
-    assert!(stage.events.woken());
+    assert!(stage.events.was_woken());
 }
 
 /// Each turn as many changes are refused as there is room for.

@@ -37,7 +37,7 @@ fn an_interrupted_wait_without_a_deadline_is_repeated_as_it_was() {
 #[test]
 fn who_asks_to_see_signals_sees_them() {
     let mut stage = Stage::new(ALL);
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     stage.script().answers.push_back(Answer::Interrupted);
     let seen = stage.poller.wait(&mut stage.events, None);
     assert!(matches!(seen, Err(Error::Interrupted)));
@@ -77,7 +77,7 @@ fn a_wake_comes_with_the_first_wait_whatever_the_backend_reports() {
         stage.poller.waker().wake();
         for woken in [true, false, false] {
             assert_eq!(stage.wait(reports(event)), event);
-            assert_eq!(stage.events.woken(), woken);
+            assert_eq!(stage.events.was_woken(), woken);
         }
     }
 }
@@ -90,7 +90,7 @@ fn a_wait_that_fails_leaves_the_wake_to_the_next() {
     stage.poller.waker().wake();
     stage.script().answers.push_back(Answer::Broken);
     assert!(stage.poller.wait(&mut stage.events, None).is_err());
-    assert!(!stage.events.woken());
+    assert!(!stage.events.was_woken());
     stage.wait(reports([(3, Ready::READABLE)]));
-    assert!(stage.events.woken());
+    assert!(stage.events.was_woken());
 }

@@ -171,7 +171,7 @@ impl Table {
 
     /// Reports as much as there is room for.
     pub(super) fn report(&mut self, events: &mut Events) {
-        let count = events.room().min(self.news.len());
+        let count = events.remaining().min(self.news.len());
         for id in self.news.drain(..count) {
             let row = &mut self.rows[id as usize];
             let ready = std::mem::replace(&mut row.found, Ready::NONE);

@@ -56,7 +56,7 @@ fn what_the_sets_do_not_hold_is_an_error_that_names_the_way_out() {
         assert!(matches!(refused, Error::BeyondSets { fd: named, .. } if named == fd));
         let message = format!("select cannot watch descriptor {fd}: its sets hold 1024; use poll");
         assert!(refused.to_string().starts_with(&message), "{refused}");
-        select.forget(&registration(fd, 1));
+        select.remove_before_close(&registration(fd, 1));
     }
     select.verify();
     let waker = beyond(1024, true).to_string();
@@ -138,11 +138,11 @@ fn the_table_is_as_long_as_the_highest_descriptor() {
         select.enter(&registration(fd, key)).expect("in range");
     }
     assert_eq!(select.rows.len(), place(fd).expect("in range") + 1);
-    select.forget(&registration(fd, 7));
+    select.remove_before_close(&registration(fd, 7));
     assert!(select.rows.len() > 900, "it was another's key");
-    select.forget(&registration(fd, 1));
+    select.remove_before_close(&registration(fd, 1));
     select.verify();
-    select.forget(&registration(lower, 2));
+    select.remove_before_close(&registration(lower, 2));
     select.verify();
     assert_eq!(select.rows.len(), alone);
 }

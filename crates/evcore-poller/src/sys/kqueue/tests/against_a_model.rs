@@ -219,7 +219,10 @@ impl Run {
             return; // Likewise.
         }
         if forget && file.watch.take().is_some() {
-            self.stage.poller.forget(key(i)).expect("registered");
+            self.stage
+                .poller
+                .remove_before_close(key(i))
+                .expect("registered");
         }
         let watch = file.watch.map(|watch| Watch {
             stale: true,

@@ -43,7 +43,7 @@ fn forgetting_costs_no_call() {
     let mut stage = Stage::new();
     stage.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
     stage.calls();
-    stage.poller.forget(7).expect("forget");
+    stage.poller.remove_before_close(7).expect("forget");
     stage.kernel().close(A);
     assert_eq!(stage.calls(), []);
 }
@@ -76,7 +76,7 @@ fn one_that_ended_while_it_wanted_nothing_leaves_nothing_behind() {
     stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
     stage.modify(7, Interest::NONE);
     assert_eq!(stage.wait(), []);
-    stage.poller.forget(7).expect("forget");
+    stage.poller.remove_before_close(7).expect("forget");
     // The same key and the same number, but it is another registration.
     stage.add(A, 7, Interest::NONE, Mode::Edge).expect("add");
     stage.kernel().arrive(A, 1);
@@ -182,7 +182,7 @@ fn what_a_failed_call_did_not_make_the_next_one_makes() {
 #[test]
 fn an_interrupted_wait_has_made_its_changes() {
     let mut stage = Stage::new();
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
     stage.modify(7, Interest::WRITE);
     stage.calls();

@@ -43,7 +43,7 @@ fn a_descriptor_that_is_forgotten_and_not_closed_does_not_spin() {
     let mut stage = Stage::new();
     stage.kernel().arrive(A, 1);
     stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.poller.forget(1).expect("forget");
+    stage.poller.remove_before_close(1).expect("forget");
     stage.calls();
     let mut events = Events::with_capacity(4);
     stage
@@ -61,7 +61,7 @@ fn a_stray_takes_nobodys_name() {
     let mut stage = Stage::new();
     stage.kernel().arrive(A, 1);
     stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.poller.forget(1).expect("forget");
+    stage.poller.remove_before_close(1).expect("forget");
     // The same id for another descriptor, while the knote of the first is still there.
     stage.add(B, 1, Interest::READ, Mode::Level).expect("add");
     assert_eq!(stage.wait(), []);

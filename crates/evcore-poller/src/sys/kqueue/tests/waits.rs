@@ -58,12 +58,12 @@ fn wakes_before_a_wait_end_it_once() {
         waker.wake();
         waker.wake();
         stage.poller.wait(&mut events, None).expect("a wait");
-        assert!(events.woken() && events.is_empty());
+        assert!(events.was_woken() && events.is_empty());
         stage
             .poller
             .wait(&mut events, Some(SECOND))
             .expect("a wait");
-        assert!(!events.woken());
+        assert!(!events.was_woken());
     }
     assert_eq!(stage.kernel().waited, SECOND * 3);
 }
@@ -78,7 +78,7 @@ fn a_wake_and_an_event_share_a_small_buffer() {
     let (mut wakes, mut reports) = (0, 0);
     for _ in 0..2 {
         stage.poller.wait(&mut events, None).expect("a wait");
-        wakes += usize::from(events.woken());
+        wakes += usize::from(events.was_woken());
         reports += events.len();
     }
     assert_eq!((wakes, reports), (1, 1));
@@ -110,11 +110,11 @@ fn a_wake_that_comes_with_a_stray_ends_the_wait() {
     let mut stage = Stage::new();
     stage.kernel().arrive(A, 1);
     stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.poller.forget(1).expect("forget");
+    stage.poller.remove_before_close(1).expect("forget");
     stage.poller.waker().wake();
     let mut events = Events::with_capacity(4);
     stage.poller.wait(&mut events, None).expect("a wait");
-    assert!(events.woken() && events.is_empty());
+    assert!(events.was_woken() && events.is_empty());
 }
 
 /// How much of it is left when a stray ends a call.
@@ -125,7 +125,7 @@ const BEFORE_REST: Duration = Duration::from_millis(30);
 fn with_a_stray() -> Stage {
     let mut stage = Stage::new();
     stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.poller.forget(1).expect("forget");
+    stage.poller.remove_before_close(1).expect("forget");
     stage.kernel().arrive_in_wait(BEFORE_REST, A);
     stage.calls();
     stage
@@ -152,7 +152,7 @@ fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
 #[test]
 fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
     let mut stage = with_a_stray();
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     let mut events = Events::with_capacity(4);
     let waited = stage.poller.wait(&mut events, Some(BEFORE_REST + REST));
     assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
@@ -174,7 +174,7 @@ fn what_is_ready_beside_a_stray_is_reported_at_once() {
 #[test]
 fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     let mut stage = with_a_stray();
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     stage.kernel().arrive(A, 1);
     stage.add(B, 2, Interest::READ, Mode::Level).expect("add");
     stage.kernel().arrive_in_wait(Duration::ZERO, B);

@@ -96,7 +96,7 @@ fn forget_costs_no_call() {
     let mut stage = Stage::new();
     stage.add(A, 1, Interest::READ, Mode::Level);
     stage.calls();
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     stage.close(A);
     assert_eq!(stage.calls(), []);
     stage.open(A);
@@ -112,7 +112,7 @@ fn forgotten_but_not_closed_ends_no_wait() {
     stage.add(B, 2, Interest::READ, Mode::Level);
     stage.set(A, IN);
     stage.set(B, IN);
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     let told = stage.try_wait(None).expect("a wait");
     assert_eq!(told, [(2, Ready::READABLE)], "the stray is passed over");
 }

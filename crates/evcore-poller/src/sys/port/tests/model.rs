@@ -192,7 +192,10 @@ impl Run {
                     return;
                 };
                 let row = self.oracle.rows.remove(&key).expect("it is there");
-                self.stage.poller.forget(key).expect("registered");
+                self.stage
+                    .poller
+                    .remove_before_close(key)
+                    .expect("registered");
                 if !row.lost {
                     self.renew(row.fd);
                 }

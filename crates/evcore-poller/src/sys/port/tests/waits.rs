@@ -57,7 +57,7 @@ fn the_longest_timeout_is_ended_by_an_event() {
 fn what_is_taken_at_the_last_moment_is_told() {
     for errno in [Errno::TIME, Errno::INTR] {
         let mut stage = Stage::new();
-        stage.poller.see_signals(true);
+        stage.poller.return_on_signal(true);
         stage.add(A, 1, Interest::READ, Mode::Level);
         stage.set(A, IN);
         stage.kernel.port().ends.push_back(End::Late(errno));
@@ -68,7 +68,7 @@ fn what_is_taken_at_the_last_moment_is_told() {
 #[test]
 fn a_signal_is_seen_by_who_asks() {
     let mut stage = Stage::new();
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     stage.kernel.port().ends.push_back(End::Interrupted);
     let seen = stage.try_wait(Some(SECOND));
     assert!(matches!(seen, Err(Error::Interrupted)));
@@ -100,7 +100,7 @@ fn an_error_of_the_wait_is_returned_and_loses_nothing() {
 fn a_lost_watch_is_told_though_the_wait_beside_it_fails() {
     for end in [End::Broken, End::Interrupted] {
         let mut stage = Stage::new();
-        stage.poller.see_signals(true);
+        stage.poller.return_on_signal(true);
         stage.add(A, 1, Interest::READ, Mode::Level);
         stage.set(A, IN);
         stage.wait();
@@ -146,9 +146,9 @@ fn a_wake_is_seen_once_and_the_next_one_again() {
         waker.wake();
         waker.wake();
         assert_eq!(stage.try_wait(None).expect("a wait"), []);
-        assert!(stage.events.woken());
+        assert!(stage.events.was_woken());
         stage.wait();
-        assert!(!stage.events.woken());
+        assert!(!stage.events.was_woken());
     }
 }
 
@@ -160,7 +160,7 @@ fn a_wake_hides_no_event_and_no_event_a_wake() {
     stage.poller.waker().wake();
     for woken in [true, false, false] {
         assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
-        assert_eq!(stage.events.woken(), woken);
+        assert_eq!(stage.events.was_woken(), woken);
     }
 }
 
@@ -172,17 +172,17 @@ fn a_wake_is_reported_once_and_its_event_ends_no_other_wait() {
     stage.set(A, IN);
     stage.poller.waker().wake();
     stage.wait();
-    assert!(stage.events.woken());
+    assert!(stage.events.was_woken());
     stage.set(A, 0);
     stage.calls();
     assert_eq!(stage.try_wait(Some(SECOND)).expect("a wait"), []);
-    assert!(!stage.events.woken(), "nobody woke it again");
+    assert!(!stage.events.was_woken(), "nobody woke it again");
     let waits = stage.calls();
     let goes_on = matches!(waits.last(), Some(Getn(1, Some(left))) if !left.is_zero());
     assert!(waits.len() > 1 && goes_on, "{waits:?}");
     stage.poller.waker().wake();
     stage.try_wait(None).expect("a wait");
-    assert!(stage.events.woken());
+    assert!(stage.events.was_woken());
 }
 
 /// How much of it is left when a stray ends a call.
@@ -193,7 +193,7 @@ const BEFORE_REST: Duration = Duration::from_millis(30);
 fn with_a_stray() -> Stage {
     let mut stage = Stage::new();
     stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.poller.forget(1).expect("registered");
+    stage.poller.remove_before_close(1).expect("registered");
     stage.kernel.port().set_in_wait(BEFORE_REST, A, IN);
     stage.calls();
     stage
@@ -215,7 +215,7 @@ fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
 #[test]
 fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
     let mut stage = with_a_stray();
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     let waited = stage.try_wait(Some(BEFORE_REST + REST));
     assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
 }
@@ -234,7 +234,7 @@ fn what_is_ready_beside_a_stray_is_reported_at_once() {
 #[test]
 fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     let mut stage = with_a_stray();
-    stage.poller.see_signals(true);
+    stage.poller.return_on_signal(true);
     stage.set(A, IN);
     stage.add(B, 2, Interest::READ, Mode::Level);
     stage.kernel.port().set_in_wait(Duration::ZERO, B, IN);

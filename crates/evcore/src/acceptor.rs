@@ -1,0 +1,91 @@
+//! What a loop accepts from.
+
+use std::fmt;
+
+use evcore_accept::{Accept, Error, Listener, Stream};
+use evcore_poller::Source;
+
+/// Something that clients come by.
+///
+/// A [`Listener`] is one, and what an [`EventLoop`](crate::EventLoop) accepts from unless it is
+/// told otherwise. A simulator has its own, so that a server runs there with the loop that it runs
+/// with on sockets.
+///
+/// ```
+/// use evcore::{Builder, Acceptor, Step, accept::{self, Accept}, poller::Source};
+/// use std::{cell::Cell, os::fd::RawFd};
+///
+/// /// One client.
+/// #[derive(Debug)]
+/// struct Door(Cell<Option<Client>>);
+///
+/// #[derive(Clone, Copy, Debug)]
+/// struct Client;
+///
+/// // Numbers that only the simulator's backend hears of.
+/// impl Source for Door {
+///     fn raw_fd(&self) -> RawFd { 0x4000_0000 }
+/// }
+/// impl Source for Client {
+///     fn raw_fd(&self) -> RawFd { 0x4000_0001 }
+/// }
+///
+/// impl Acceptor for Door {
+///     type Stream = Client;
+///
+///     fn accept(&self) -> Result<Accept<Client>, accept::Error> {
+///         let peer = ([127, 0, 0, 1], 1).into();
+///         Ok(self.0.take().map_or(Accept::WouldBlock, |client| Accept::Connection(client, peer)))
+///     }
+/// }
+///
+/// # #[derive(Debug)]
+/// # struct Eager(Option<u64>, evcore::poller::WakeChannel);
+/// # use evcore::poller::*;
+/// # impl Backend for Eager {
+/// #     fn name(&self) -> &'static str { "eager" }
+/// #     fn capabilities(&self) -> Capabilities { Capabilities::default() }
+/// #     fn add(&mut self, new: &Registration) -> Result<()> { self.0 = Some(new.key); Ok(()) }
+/// #     fn modify(&mut self, _: &Registration) -> Result<()> { Ok(()) }
+/// #     fn remove(&mut self, _: &Registration) -> Result<()> { self.0 = None; Ok(()) }
+/// #     fn remove_before_close(&mut self, _: &Registration) {}
+/// #     fn wait(&mut self, events: &mut Events, _: Option<std::time::Duration>) -> Result<()> {
+/// #         self.0.map(|key| events.push(key, Ready::READABLE));
+/// #         Ok(())
+/// #     }
+/// #     fn waker(&self) -> Waker { self.1.waker() }
+/// # }
+/// # let simulator = Eager(None, WakeChannel::new()?);
+/// let door = Door(Cell::new(Some(Client)));
+/// let mut ev = Builder::new().listener(door).backend(simulator).build()?;
+/// ev.wait()?;
+/// assert!(matches!(ev.next_step(), Some(Step::Accepted(_))));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+pub trait Acceptor: Source + fmt::Debug {
+    /// A client's connection, which the loop can watch.
+    type Stream: Source;
+
+    /// Whether each connection takes a descriptor of this process, as sockets do.
+    ///
+    /// A loop then sets one aside, to turn clients away with when there is no other.
+    const TAKES_DESCRIPTORS: bool = false;
+
+    /// Accepts one connection, if one is waiting; never blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Listener::accept`]: the listener itself is broken.
+    fn accept(&self) -> Result<Accept<Self::Stream>, Error>;
+}
+
+impl Acceptor for Listener {
+    type Stream = Stream;
+
+    const TAKES_DESCRIPTORS: bool = true;
+
+    #[inline]
+    fn accept(&self) -> Result<Accept, Error> {
+        Self::accept(self)
+    }
+}
