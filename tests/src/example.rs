@@ -1,4 +1,4 @@
-//! The examples as programs, built if they have to be, as the test that asks was.
+//! The programs under test, built on demand in the profile of the test that runs them.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The path of the example server.
+/// The path of the program `httpd`.
 ///
 /// # Panics
 ///
@@ -14,7 +14,7 @@ use std::{
 #[must_use]
 pub fn httpd() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("httpd"))
+    PATH.get_or_init(|| build("evcore-httpd", "--bin", "httpd"))
 }
 
 /// The path of the example `echo`.
@@ -25,10 +25,11 @@ pub fn httpd() -> &'static Path {
 #[must_use]
 pub fn echo() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("echo"))
+    PATH.get_or_init(|| build("evcore", "--example", "echo"))
 }
 
-fn build(example: &str) -> PathBuf {
+/// Builds a program of a package; `kind` is `--bin` or `--example`.
+fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
     // target/PROFILE/deps/TEST
     let profile = test
@@ -41,14 +42,17 @@ fn build(example: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .args(["build", "--quiet", "--package", "evcore"])
-        .args(["--example", example, "--target-dir"])
+        .args(["build", "--quiet", "--package", package])
+        .args([kind, name, "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if profile.ends_with("release") {
         build.arg("--release");
     }
     let built = build.status().expect("cargo runs");
-    assert!(built.success(), "{example} does not build");
-    profile.join("examples").join(example)
+    assert!(built.success(), "{name} does not build");
+    match kind {
+        "--example" => profile.join("examples").join(name),
+        _ => profile.join(name),
+    }
 }

@@ -1,52 +1,5 @@
-//! The steady state of keep-alive requests allocates nothing: counted in the example server itself,
-//! compiled into this test and run on a thread whose allocations are counted.
-
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "the server's files, without its `main`"
-)]
-
-#[path = "../../crates/evcore/examples/httpd/access_log.rs"]
-mod access_log;
-#[path = "../../crates/evcore/examples/httpd/board.rs"]
-mod board;
-#[path = "../../crates/evcore/examples/httpd/bodies.rs"]
-mod bodies;
-#[path = "../../crates/evcore/examples/httpd/body.rs"]
-mod body;
-#[path = "../../crates/evcore/examples/httpd/connection.rs"]
-mod connection;
-#[path = "../../crates/evcore/examples/httpd/counts.rs"]
-mod counts;
-#[path = "../../crates/evcore/examples/httpd/figures.rs"]
-mod figures;
-#[path = "../../crates/evcore/examples/httpd/host.rs"]
-mod host;
-#[path = "../../crates/evcore/examples/httpd/log.rs"]
-mod log;
-#[path = "../../crates/evcore/examples/httpd/options.rs"]
-mod options;
-#[path = "../../crates/evcore/examples/httpd/pipe.rs"]
-mod pipe;
-#[path = "../../crates/evcore/examples/httpd/receiving.rs"]
-mod receiving;
-#[path = "../../crates/evcore/examples/httpd/request.rs"]
-mod request;
-#[path = "../../crates/evcore/examples/httpd/response.rs"]
-mod response;
-#[path = "../../crates/evcore/examples/httpd/route.rs"]
-mod route;
-#[path = "../../crates/evcore/examples/httpd/sending.rs"]
-mod sending;
-#[path = "../../crates/evcore/examples/httpd/server.rs"]
-mod server;
-#[path = "../../crates/evcore/examples/httpd/site.rs"]
-mod site;
-#[path = "../../crates/evcore/examples/httpd/status_json.rs"]
-mod status_json;
-#[path = "../../crates/evcore/examples/httpd/worker.rs"]
-mod worker;
+//! The steady state of keep-alive requests allocates nothing: counted in the example server's
+//! library, on a thread whose allocations are counted.
 
 use std::{ffi::OsString, fs, net::SocketAddr, process::Command};
 
@@ -56,9 +9,9 @@ use evcore_testing::{CountingAllocator, watch_this_thread, watched_allocations};
 use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
-use board::Line;
-use options::{Asked, Options};
-use worker::Shared;
+use evcore_httpd::board::Line;
+use evcore_httpd::options::{self, Asked, Options};
+use evcore_httpd::worker::{self, Shared};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

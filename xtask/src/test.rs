@@ -51,9 +51,9 @@ fn docs() -> Part {
 /// The tests of the whole start this program from the target directory; cargo
 /// builds it for them only where their own package has it.
 fn example_server(workspace: &Workspace) -> Option<Part> {
-    let evcore = workspace.package("evcore")?;
-    let has_it = evcore.examples.iter().any(|example| example == "httpd");
-    has_it.then(|| cargo("httpd", "build -p evcore --example httpd"))
+    let package = workspace.package("evcore-httpd")?;
+    let has_it = package.bins.iter().any(|bin| bin == "httpd");
+    has_it.then(|| cargo("httpd", "build -p evcore-httpd --bin httpd"))
 }
 
 /// A crate by itself, as its users build it and as its authors test it; and
@@ -93,14 +93,19 @@ mod tests {
     fn names() -> Vec<String> {
         let evcore = Package {
             default_features: true,
-            examples: vec!["httpd".to_owned()],
             ..Package::made_up("evcore")
+        };
+        let httpd = Package {
+            published: false,
+            bins: vec!["httpd".to_owned()],
+            ..Package::made_up("evcore-httpd")
         };
         let tests = Package {
             published: false,
             ..Package::made_up("evcore-tests")
         };
-        let workspace = Workspace::made_up(vec![evcore, Package::made_up("evcore-token"), tests]);
+        let workspace =
+            Workspace::made_up(vec![evcore, Package::made_up("evcore-token"), httpd, tests]);
         let tree = Tree::made_up(&[
             ("crates/evcore-token/tests/loom_table.rs", ""),
             ("tests/mutants/early_timers.mutant", ""),
@@ -128,6 +133,7 @@ mod tests {
                 "test without features: evcore",
                 "check alone: evcore-token",
                 "test alone: evcore-token",
+                "build alone: evcore-httpd",
                 "build alone: evcore-tests",
                 "compat: fmt",
                 "compat: clippy",

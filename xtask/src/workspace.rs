@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Target};
 
 use crate::Result;
 
@@ -33,6 +33,7 @@ pub(crate) struct Package {
     /// Whether it has features that are on unless refused.
     pub(crate) default_features: bool,
     pub(crate) examples: Vec<String>,
+    pub(crate) bins: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
     /// The text of its manifest: what cargo has resolved cannot say what was inherited.
     pub(crate) manifest: String,
@@ -116,7 +117,8 @@ fn reduced(package: &cargo_metadata::Package, root: &Path) -> Result<Package> {
         categories: package.categories.clone(),
         readme: package.readme.as_ref().map(ToString::to_string),
         default_features: package.features.contains_key("default"),
-        examples: examples(package),
+        examples: names(package, Target::is_example),
+        bins: names(package, Target::is_bin),
         dependencies: package.dependencies.iter().map(dependency).collect(),
         manifest: fs::read_to_string(manifest)?,
     })
@@ -127,9 +129,10 @@ fn rust_version(package: &cargo_metadata::Package) -> String {
     version.map_or_else(String::new, |v| format!("{}.{}", v.major, v.minor))
 }
 
-fn examples(package: &cargo_metadata::Package) -> Vec<String> {
-    let examples = package.targets.iter().filter(|target| target.is_example());
-    examples.map(|target| target.name.clone()).collect()
+/// The names of a package's targets of one kind.
+fn names(package: &cargo_metadata::Package, is_kind: fn(&Target) -> bool) -> Vec<String> {
+    let targets = package.targets.iter().filter(|target| is_kind(target));
+    targets.map(|target| target.name.clone()).collect()
 }
 
 fn dependency(dependency: &cargo_metadata::Dependency) -> Dependency {

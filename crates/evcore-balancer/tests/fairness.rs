@@ -5,7 +5,7 @@
 //! reports the clients that wait already. Time is in microseconds: a wake-up takes 20 to 60, an
 //! accept 5, its handlers 10.
 //!
-//! `bench/` measures the real kernel beside real loops (`cargo xtask bench accept`).
+//! `evcore-bench` measures the real kernel beside real loops (`cargo xtask bench accept`).
 
 use std::{num::NonZeroU32, time::Duration};
 

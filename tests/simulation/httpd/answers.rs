@@ -2,13 +2,13 @@
 
 /// An answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
             body: body.into(),
@@ -21,7 +21,7 @@ impl Answer {
 /// # Panics
 ///
 /// Where it is not HTTP.
-pub fn complete(mut bytes: &[u8]) -> Vec<Answer> {
+pub(crate) fn complete(mut bytes: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while let Some((answer, rest)) = first(bytes) {
         answers.push(answer);

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
+use evcore_httpd::site::FILLING;
 use evcore_sim::{Ending, Rng, Script, Scripted, World};
 
 use crate::{
     ADDRESS,
     answers::{self, Answer},
-    site::FILLING,
 };
 
 /// A client, and what it is to hear if all goes well.
 #[derive(Debug)]
-pub struct Browser {
+pub(crate) struct Browser {
     client: Scripted,
     expected: Vec<Answer>,
 }
 
 impl Browser {
     /// One who comes now, and speaks as chance has it.
-    pub fn comes(world: &World, rng: &mut Rng) -> Self {
+    pub(crate) fn comes(world: &World, rng: &mut Rng) -> Self {
         let (mut script, mut expected) = (Script::new(), Vec::new());
         for _ in 0..rng.below(6) {
             script = say(script, &request(rng, "", &mut expected), rng);
@@ -39,13 +39,13 @@ impl Browser {
     }
 
     /// Whether its connection has ended.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.client.is_done()
     }
 
     /// What it was answered is what it asked for, as far as it goes. (A client that spoke too
     /// slowly, or whose body had no room, is told so, which ends the connection.)
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         let mut answers = answers::complete(&self.client.heard());
         if answers
             .last()
@@ -57,7 +57,7 @@ impl Browser {
     }
 
     /// Whether it was answered all that it asked for.
-    pub fn is_content(&self) -> bool {
+    pub(crate) fn is_content(&self) -> bool {
         let answers = answers::complete(&self.client.heard());
         self.client.ending() == Some(Ending::Done) && answers == self.expected
     }

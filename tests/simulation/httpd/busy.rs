@@ -18,7 +18,7 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
 
 /// What became of a client's requests.
 #[derive(Clone, Debug, Default)]
-pub struct Account(Arc<Mutex<Counts>>);
+pub(crate) struct Account(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -37,7 +37,7 @@ struct Busy {
 
 impl Account {
     /// A client comes, for so many requests.
-    pub fn of_a_client(world: &World, requests: u32) -> Self {
+    pub(crate) fn of_a_client(world: &World, requests: u32) -> Self {
         let account = Self::default();
         world.add_client(Busy {
             requests_left: requests,
@@ -47,15 +47,15 @@ impl Account {
         account
     }
 
-    pub fn answered(&self) -> u32 {
+    pub(crate) fn answered(&self) -> u32 {
         self.counts().answered
     }
 
-    pub fn connections(&self) -> u32 {
+    pub(crate) fn connections(&self) -> u32 {
         self.counts().connections
     }
 
-    pub fn lost(&self) -> u32 {
+    pub(crate) fn lost(&self) -> u32 {
         self.counts().lost
     }
 

@@ -4,51 +4,6 @@
 //! What must hold: every request is answered, in its order and with its body, or its connection is
 //! closed; and where nothing goes wrong, all are answered.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "the server's files, without its `main`"
-)]
-
-#[path = "../../../crates/evcore/examples/httpd/access_log.rs"]
-mod access_log;
-#[path = "../../../crates/evcore/examples/httpd/board.rs"]
-mod board;
-#[path = "../../../crates/evcore/examples/httpd/bodies.rs"]
-mod bodies;
-#[path = "../../../crates/evcore/examples/httpd/body.rs"]
-mod body;
-#[path = "../../../crates/evcore/examples/httpd/connection.rs"]
-mod connection;
-#[path = "../../../crates/evcore/examples/httpd/counts.rs"]
-mod counts;
-#[path = "../../../crates/evcore/examples/httpd/figures.rs"]
-mod figures;
-#[path = "../../../crates/evcore/examples/httpd/host.rs"]
-mod host;
-#[path = "../../../crates/evcore/examples/httpd/log.rs"]
-mod log;
-#[path = "../../../crates/evcore/examples/httpd/options.rs"]
-mod options;
-#[path = "../../../crates/evcore/examples/httpd/pipe.rs"]
-mod pipe;
-#[path = "../../../crates/evcore/examples/httpd/receiving.rs"]
-mod receiving;
-#[path = "../../../crates/evcore/examples/httpd/request.rs"]
-mod request;
-#[path = "../../../crates/evcore/examples/httpd/response.rs"]
-mod response;
-#[path = "../../../crates/evcore/examples/httpd/route.rs"]
-mod route;
-#[path = "../../../crates/evcore/examples/httpd/sending.rs"]
-mod sending;
-#[path = "../../../crates/evcore/examples/httpd/server.rs"]
-mod server;
-#[path = "../../../crates/evcore/examples/httpd/site.rs"]
-mod site;
-#[path = "../../../crates/evcore/examples/httpd/status_json.rs"]
-mod status_json;
-
 mod answers;
 mod browser;
 mod busy;
@@ -62,12 +17,12 @@ use evcore::{
 };
 use evcore_sim::{App, Faults, Process, SimGroup, SimListener, SimStream, Workers, World, check};
 
-use board::{Board, Line};
 use browser::Browser;
 use busy::Account;
-use counts::Counts;
-use options::Options;
-use server::Server;
+use evcore_httpd::board::{Board, Line};
+use evcore_httpd::counts::Counts;
+use evcore_httpd::options::Options;
+use evcore_httpd::server::Server;
 
 /// Where it listens.
 const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Room for one of these bodies, and not for two, chunked ones among them.
-pub const ROOM_FOR_ONE: usize = 8_000;
+pub(crate) const ROOM_FOR_ONE: usize = 8_000;
 
 /// What is sent at a time, and the pause after it.
 const PIECE: usize = 500;
@@ -18,14 +18,14 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// A client, and what it sends.
 #[derive(Debug)]
-pub struct Upload {
+pub(crate) struct Upload {
     client: Scripted,
     body: Vec<u8>,
     waits_for_continue: bool,
 }
 
 impl Upload {
-    pub fn begins(world: &World, rng: &mut Rng) -> Self {
+    pub(crate) fn begins(world: &World, rng: &mut Rng) -> Self {
         let is_chunked = rng.below(4) == 0;
         let waits_for_continue = rng.below(2) == 0;
         let length = if is_chunked { 0 } else { 4_100 } + rng.index(3_900);
@@ -55,12 +55,12 @@ impl Upload {
         }
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
 
     /// How long nobody else has room. (What was sent unasked may all be there by then.)
-    pub fn takes_at_least(&self) -> Duration {
+    pub(crate) fn takes_at_least(&self) -> Duration {
         let pieces = self.body.len() / PIECE;
         if self.waits_for_continue {
             EVERY * u32::try_from(pieces.saturating_sub(1)).expect("few")
@@ -70,7 +70,7 @@ impl Upload {
     }
 
     /// It has its body back.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         assert_eq!(self.client.ending(), Some(Ending::Done), "{self:?}");
         let heard = self.client.heard();
         let heard = heard.strip_prefix(CONTINUE).unwrap_or(&heard);

@@ -39,6 +39,8 @@ pub(super) enum Ours {
     Leaves,
     /// The facade and what is below it.
     FacadeAndLeaves,
+    /// What a server is made of: these, and the supervisor.
+    FacadePreforkAndLeaves,
     Any,
 }
 
@@ -49,6 +51,9 @@ impl Ours {
             Ours::Testing => name == "evcore-testing",
             Ours::Leaves => LEAVES.contains(&name),
             Ours::FacadeAndLeaves => name == "evcore" || LEAVES.contains(&name),
+            Ours::FacadePreforkAndLeaves => {
+                name == "evcore-prefork" || Ours::FacadeAndLeaves.holds(name)
+            }
             Ours::Any => true,
         }
     }
@@ -63,6 +68,7 @@ pub(super) fn layer(name: &str) -> Option<Layer> {
         "evcore-prefork" => (Ours::None, Ours::Any),
         "evcore-scheduler" => (Ours::Leaves, Ours::Any),
         "evcore-sim" => (Ours::FacadeAndLeaves, Ours::Any),
+        "evcore-httpd" => (Ours::FacadePreforkAndLeaves, Ours::Testing),
         "evcore-testing" => (Ours::None, Ours::None),
         "evcore-tests" | "evcore-bench" => (Ours::Any, Ours::Any),
         "xtask" => (Ours::None, Ours::None),
@@ -99,6 +105,10 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-prefork"), "signal-hook", "signals that arrive as bytes in a pipe"),
     (Only("evcore-prefork"), "libc", "fork and signal masks, which rustix leaves out"),
     (Only("evcore"), "hdrhistogram", "histograms of a fixed size that a record takes little of"),
+    (Only("evcore-httpd"), "httparse", "the parser of heads"),
+    (Only("evcore-httpd"), "lexopt", "the command line, in the order in which it was typed"),
+    (Only("evcore-httpd"), "rustix", "pipes without waiting, file sizes, limits of descriptors"),
+    (Only("evcore-httpd"), "signal-hook", "a write beyond a file's limit fails instead of ending the process"),
     (Only("xtask"), "cargo_metadata", "what cargo knows of the workspace, typed"),
     (Only("xtask"), "xflags", "the command line, without syn in the build"),
     (Every, "thiserror", "one error enum in each crate that meets the world"),
@@ -106,10 +116,8 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Tests, "proptest", "random input against a naive oracle"),
     (Tests, "httpdate", "an oracle for the clock's HTTP date"),
     (Tests, "jiff", "an oracle for the clock's calendar"),
+    (Tests, "lexopt", "the example cron's options"),
     (Tests, "croner", "the example cron's patterns"),
-    (Tests, "httparse", "the example server's parser"),
-    (Tests, "lexopt", "the example server's options"),
-    (Tests, "signal-hook", "the example server's life after SIGXFSZ"),
     (Tests, "rustix", "sockets and processes for tests and examples"),
     (Tests, "libc", "fork and signals for tests, which rustix leaves out"),
 ];

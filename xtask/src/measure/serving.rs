@@ -89,7 +89,7 @@ impl Drop for Serving {
 
 /// The release build of the example server.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let words = ["build", "--release", "-p", "evcore", "--example", "httpd"];
+    let words = ["build", "--release", "-p", "evcore-httpd", "--bin", "httpd"];
     let status = Command::new("cargo")
         .args(words)
         .current_dir(&workspace.root)
@@ -97,7 +97,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     if !status.success() {
         return Err("httpd does not build".into());
     }
-    Ok(workspace.target_dir.join("release/examples/httpd"))
+    Ok(workspace.target_dir.join("release/httpd"))
 }
 
 fn on_cpu_0(program: &Path) -> Command {

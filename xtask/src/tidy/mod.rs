@@ -53,7 +53,7 @@ const OF_ALL: &[fn(&Tree, &Workspace) -> Vec<Fault>] = &[
     crate_readme::is_short_named_and_tested,
     root_readme::the_map_is_what_the_manifests_say,
     root_readme::the_test_command_is_the_one_of_ci,
-    root_readme::the_example_command_works,
+    root_readme::the_programs_exist,
     root_readme::its_program_is_the_example,
     rust_version::documents_say_what_the_manifest_says,
     changelog::has_a_section_for_what_comes_next,

@@ -6,7 +6,7 @@ use crate::workspace::{Package, Workspace};
 
 const README: &str = "README.md";
 const CI: &str = ".ci/run";
-const EXAMPLE: &str = "httpd";
+const SERVER: &str = "httpd";
 const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 const PROGRAM_LINES_MAX: usize = 60;
 
@@ -45,17 +45,25 @@ pub(super) fn the_test_command_is_the_one_of_ci(tree: &Tree, _: &Workspace) -> V
     needs_command(tree, command)
 }
 
-/// The README names the command that runs the example, and what it names exists.
-pub(super) fn the_example_command_works(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
-    let command = format!("cargo run --release --example {EXAMPLE}");
+/// The README names the command that runs the server, and the programs that it names exist.
+pub(super) fn the_programs_exist(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+    let command = format!("cargo run --release --bin {SERVER}");
     let mut faults = needs_command(tree, &command);
-    let exists = |name: &str| {
-        let mut examples = workspace.packages.iter().flat_map(|p| &p.examples);
-        examples.any(|example| example == name)
-    };
-    for (number, name) in tree.file(README).into_iter().flat_map(examples) {
-        if !exists(name) {
-            let what = format!("no crate has an example `{name}`");
+    let packages = &workspace.packages;
+    let kinds: [(&str, Vec<&String>); 2] = [
+        ("bin", packages.iter().flat_map(|p| &p.bins).collect()),
+        (
+            "example",
+            packages.iter().flat_map(|p| &p.examples).collect(),
+        ),
+    ];
+    for (kind, exist) in kinds {
+        let named = tree
+            .file(README)
+            .into_iter()
+            .flat_map(|it| programs(it, kind));
+        for (number, name) in named.filter(|(_, name)| !exist.iter().any(|it| it == name)) {
+            let what = format!("no crate has {kind} `{name}`");
             faults.push(Fault::at(README, number, what));
         }
     }
@@ -112,10 +120,11 @@ fn needs_command(tree: &Tree, command: &str) -> Vec<Fault> {
     )]
 }
 
-/// The examples that a document runs, with their lines.
-fn examples(readme: &File) -> impl Iterator<Item = (usize, &str)> {
-    readme.lines().filter_map(|(number, line)| {
-        let (_, rest) = line.split_once("--example ")?;
+/// The programs of one kind that a document runs, with their lines.
+fn programs<'a>(readme: &'a File, kind: &str) -> impl Iterator<Item = (usize, &'a str)> {
+    let option = format!("--{kind} ");
+    readme.lines().filter_map(move |(number, line)| {
+        let (_, rest) = line.split_once(&option)?;
         let is_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
         Some((number, &rest[..end]))
@@ -130,7 +139,7 @@ mod tests {
 
 ```sh
 cargo xtask test
-cargo run --release --example httpd
+cargo run --release --bin httpd
 ```
 
 | crate | what it is |
@@ -145,7 +154,7 @@ cargo run --release --example httpd
             ..Package::made_up("evcore-tests")
         };
         let token = Package {
-            examples: vec![EXAMPLE.to_owned()],
+            bins: vec![SERVER.to_owned()],
             ..Package::made_up("evcore-token")
         };
         Workspace::made_up(vec![token, tests])
@@ -167,7 +176,7 @@ cargo run --release --example httpd
             faults(the_test_command_is_the_one_of_ci, SOUND, SOUND_CI),
             0
         );
-        assert_eq!(faults(the_example_command_works, SOUND, SOUND_CI), 0);
+        assert_eq!(faults(the_programs_exist, SOUND, SOUND_CI), 0);
     }
 
     #[test]
@@ -195,7 +204,7 @@ cargo run --release --example httpd
             faults(the_test_command_is_the_one_of_ci, &none, SOUND_CI),
             1
         );
-        assert_eq!(faults(the_example_command_works, &none, SOUND_CI), 1);
+        assert_eq!(faults(the_programs_exist, &none, SOUND_CI), 1);
     }
 
     #[test]
@@ -208,7 +217,9 @@ cargo run --release --example httpd
     #[test]
     fn an_example_that_does_not_exist_is_a_fault() {
         let more = format!("{SOUND}Try `cargo run --example proxy`.\n");
-        assert_eq!(faults(the_example_command_works, &more, SOUND_CI), 1);
+        assert_eq!(faults(the_programs_exist, &more, SOUND_CI), 1);
+        let other = more.replace("--example", "--bin");
+        assert_eq!(faults(the_programs_exist, &other, SOUND_CI), 1);
     }
 
     #[test]

@@ -14,11 +14,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "an address in use is tried again after a documented pause",
     ),
     (
-        "crates/evcore/examples/httpd/",
+        "crates/evcore-httpd/src/",
         "`/block` blocks its worker, to show how others take over",
     ),
     (
-        "bench/src/accept/pace.rs",
+        "crates/evcore-bench/src/accept/pace.rs",
         "a measurement lasts as long as it says, and a bare worker blocks when it is asked to",
     ),
     (

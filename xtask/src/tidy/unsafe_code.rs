@@ -15,8 +15,8 @@ const PLACES: &[&str] = &[
     "crates/evcore-testing/src/counting.rs",
     "tests/",
     // The peers in C, and what they are to have in common.
-    "bench/src/pollers/",
-    "bench/src/timers/foreign.rs",
+    "crates/evcore-bench/src/pollers/",
+    "crates/evcore-bench/src/timers/foreign.rs",
 ];
 
 /// A file with `unsafe` allows it by name, for the file as a whole, with a reason.

@@ -55,7 +55,7 @@ const BEGINNING: &str = "\
 # Performance
 
 Written by `cargo xtask bench`: do not edit. Each section is of its part's last run, whose date and \
-machine stand at its head. How it measures: [bench](../bench/README.md).
+machine stand at its head. How it measures: [evcore-bench](../crates/evcore-bench/README.md).
 ";
 
 /// Of the parts that are compared with a baseline.
