@@ -2,7 +2,7 @@
 //!
 //! One file, one idea:
 //!
-//! - `options`: what the command line may say;
+//! - `options`: what the command line may say; `cpu_masks`: the grammar of `--cpu-affinity`;
 //! - `master`: what starts workers, as processes or as threads, and hears of them; `pid_file`: how
 //!   others find it;
 //! - `listeners`: where they come from; `socket_files`: what they leave behind; `descriptors`: how
@@ -33,6 +33,7 @@ mod bodies;
 mod body;
 mod connection;
 pub mod counts;
+mod cpu_masks;
 mod descriptors;
 mod figures;
 mod host;

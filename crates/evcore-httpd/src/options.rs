@@ -6,7 +6,7 @@ use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
 use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::request::MOST_BODY_BYTES;
+use crate::{cpu_masks, request::MOST_BODY_BYTES};
 
 pub const HELP: &str = "\
 An HTTP server on every part of evcore.
@@ -320,7 +320,7 @@ fn workers(value: &str) -> Result<usize, BadOption> {
 fn affinity(value: &str) -> Result<Affinity, BadOption> {
     let allowed = Cpus::allowed();
     let allowed = allowed.map_err(|error| BadOption(format!("--cpu-affinity: {error}")))?;
-    Affinity::parse(value, &allowed).map_err(|error| BadOption(format!("--cpu-affinity: {error}")))
+    cpu_masks::parse(value, &allowed).map_err(|error| BadOption(format!("--cpu-affinity: {error}")))
 }
 
 fn usable_cpus() -> usize {

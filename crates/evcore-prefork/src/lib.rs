@@ -84,7 +84,7 @@ mod signals;
 mod sync;
 mod told;
 
-pub use affinity::{Affinity, BadAffinity};
+pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{DO_NOT_RESTART, Outcome, WorkerExit};

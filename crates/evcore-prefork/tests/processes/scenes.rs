@@ -246,7 +246,7 @@ fn descriptors() {
 
 #[cfg(target_os = "linux")]
 fn pinned() {
-    let affinity = Affinity::parse("auto", &Cpus::allowed().unwrap()).unwrap();
+    let affinity = Affinity::one_each(&Cpus::allowed().unwrap());
     run(Supervisor::new(3).affinity(affinity), |worker| {
         assert!(worker.pin_error().is_none());
         println!("on {} {}", worker.index(), Cpus::allowed().unwrap());
