@@ -43,14 +43,14 @@ type Board = Scoreboard<2>;
 /// Serves until a signal says stop; a worker dies at its point `fatal` of this stage.
 pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> ExitCode {
     let supervisor = Supervisor::new(setting.room().len());
-    let shared = Shared::new(setting, supervisor.seats());
+    let shared = Shared::new(setting, supervisor.slots());
     let address = shared.listeners[0].local_addr();
     eprintln!("listening on {address}");
     let (group, board) = (shared.group.clone(), shared.board.clone());
     let is_first_gone = Cell::new(false);
     let outcome = supervisor
-        .on_exit(|dead| {
-            release(dead, &group, &board);
+        .on_exit(|exit| {
+            release(exit, &group, &board);
             is_first_gone.set(true);
         })
         .run(|worker| {
@@ -65,8 +65,8 @@ pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> Ex
 }
 
 /// Frees what a dead worker held, and checks that nothing is left of it.
-fn release(dead: &WorkerExit, group: &WorkerGroup, board: &Board) {
-    let id = WorkerId::from_slot(dead.seat);
+fn release(exit: &WorkerExit, group: &WorkerGroup, board: &Board) {
+    let id = WorkerId::from_slot(exit.worker.slot);
     group.release_dead(id);
     assert_ne!(group.mutex().owner(), Some(id), "it has the lock");
     assert!(!group.release_dead(id), "it is a member");
@@ -108,7 +108,7 @@ fn work(
     worker: &Worker,
     shared: Shared,
 ) -> Result<()> {
-    let me = WorkerId::from_slot(worker.seat());
+    let me = WorkerId::from_slot(worker.slot());
     let points = Points::new(fatal, shared.death.clone());
     let (departure, board) = (shared.departure.clone(), shared.board.clone());
     let [_, mut turns] = board.read(me);
@@ -148,7 +148,7 @@ fn event_loop(
     mut shared: Shared,
     points: &Points,
 ) -> Result<EventLoop<Dying<Listener>>> {
-    let me = WorkerId::from_slot(worker.seat());
+    let me = WorkerId::from_slot(worker.slot());
     let own = worker.index() % shared.listeners.len();
     let listener = shared.listeners.swap_remove(own);
     let mut builder = Builder::new()

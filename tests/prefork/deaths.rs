@@ -98,7 +98,7 @@ fn a_worker_that_ends_unasked_is_logged_whatever_its_status() {
     let mut server = start("auto");
     signal_to(server.connect().worker(), Signal::QUIT);
     eventually("the master says so", || {
-        server.log().contains("ended unasked: exit status: 0")
+        server.log().contains("ended unexpectedly: exit status: 0")
     });
     // Those that are asked to end are not logged.
     server.signal(Signal::HUP);

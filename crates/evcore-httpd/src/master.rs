@@ -1,4 +1,4 @@
-//! What the master does: it starts workers, as processes or as threads, and hears of them.
+//! What the master does: it starts workers, as processes or as threads, and reports on them.
 
 use std::{
     cell::{Cell, RefCell},
@@ -9,7 +9,7 @@ use std::{
 };
 
 use evcore::balancer::WorkerId;
-use evcore_prefork::{DO_NOT_RESTART, Outcome, Reload, Supervisor, ThreadEnd, Threads, Worker};
+use evcore_prefork::{DO_NOT_RESTART, ExitCause, Outcome, Reload, Supervisor, Worker, WorkerInfo};
 
 use crate::{
     listeners,
@@ -20,14 +20,14 @@ use crate::{
     worker::{self, Shared},
 };
 
-/// The exit status of a worker that is to be replaced.
+/// The exit code of a worker that has to be replaced.
 const TRY_AGAIN: i32 = 1;
 
 /// How many workers can live at the same time, old and new ones.
 pub fn slots(options: &Options) -> usize {
     match options.workers {
         0 => 1,
-        workers => Supervisor::new(workers).seats(),
+        workers => Supervisor::new(workers).slots(),
     }
 }
 
@@ -40,8 +40,8 @@ pub fn notifiers(options: &Options) -> usize {
     }
 }
 
-/// Workers as processes, which the master replaces.
-pub fn with_processes(
+/// Runs the workers, as processes or as threads, until a signal stops them.
+pub fn run(
     shared: Shared,
     pid_file: Option<PidFile>,
     files: &SocketFiles,
@@ -51,78 +51,66 @@ pub fn with_processes(
     let after_death = after_death(&shared);
     let mut announce = listeners::announcement(&shared.listeners[0]);
     let options = &shared.options;
-    let workers = options.workers;
-    let mut supervisor = Supervisor::new(workers)
+    let mut supervisor = Supervisor::new(options.workers)
         .slots_serve_alone(options.own_listeners)
         // A worker gives up by itself at its timeout; this is for one that does not.
         .stop_timeout(options.shutdown_timeout * 2)
-        .on_start(|_index, _pid| started.set(started.get() + 1))
-        .on_ready(|_index, _pid| {
+        .on_start(|_worker| started.set(started.get() + 1))
+        .on_start_error(log_start_error)
+        .on_ready(|_worker| {
             pid_file.borrow_mut().iter_mut().for_each(PidFile::show);
             announce();
         })
-        .on_exit(move |dead| {
-            after_death(dead.seat);
-            let is_well = dead.status.is_some_and(|status| status.success());
-            if !is_well || dead.stop.is_none() {
-                log(format_args!("httpd: {dead}"));
+        .on_stuck(log_stuck)
+        .on_exit(move |exit| {
+            after_death(exit.worker.slot);
+            if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
+                log(format_args!("httpd: {exit}"));
             }
         })
-        .on_fork_error(not_started)
-        .on_reload(reloads)
+        .on_reload(log_reload)
         .on_upgrade(|upgrade| {
             log(format_args!("httpd: {upgrade}"));
             let mut pid_file = pid_file.borrow_mut();
             pid_file.iter_mut().for_each(|file| file.follow(upgrade));
             files.follow(upgrade);
         });
-    for listener in shared.listeners.iter().flatten() {
-        supervisor = supervisor.inherit(listener)?;
-    }
     if let Some(affinity) = options.affinity.clone() {
         supervisor = supervisor.affinity(affinity);
     }
-    // A worker has the count as it was when it was forked.
-    let is_first = || started.get() < workers;
-    let outcome = supervisor.run(|worker| work(worker, Ok(shared), is_first()))?;
-    Ok(status(outcome))
+    let outcome = if options.threads {
+        run_threads(supervisor, shared)
+    } else {
+        run_processes(supervisor, shared, &started)
+    };
+    Ok(match outcome? {
+        Outcome::AllRefused => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
-/// Workers as threads of this process.
-pub fn with_threads(
+fn run_processes(
+    mut supervisor: Supervisor<'_>,
     shared: Shared,
-    mut pid_file: Option<PidFile>,
-) -> Result<ExitCode, Box<dyn Error>> {
-    let after_death = after_death(&shared);
-    let mut announce = listeners::announcement(&shared.listeners[0]);
-    let options = &shared.options;
-    let workers = options.workers;
-    let mut threads = Threads::new(workers)
-        .slots_serve_alone(options.own_listeners)
-        .stop_timeout(options.shutdown_timeout * 2)
-        .on_ready(|_index| {
-            pid_file.iter_mut().for_each(PidFile::show);
-            announce();
-        })
-        .on_exit(move |dead| {
-            after_death(dead.seat);
-            if dead.end != ThreadEnd::Returned(0) || dead.stop.is_none() {
-                log(format_args!("httpd: {dead}"));
-            }
-        })
-        .on_start_error(not_started)
-        .on_stuck(does_not_stop)
-        .on_reload(reloads);
-    if let Some(affinity) = options.affinity.clone() {
-        threads = threads.affinity(affinity);
+    started: &Cell<usize>,
+) -> evcore_prefork::Result<Outcome> {
+    for listener in shared.listeners.iter().flatten() {
+        supervisor = supervisor.inherit(listener)?;
     }
+    let workers = shared.options.workers;
+    // A worker has the count of the time when it was forked.
+    let is_first = || started.get() < workers;
+    supervisor.run(|worker| work(worker, Ok(shared), is_first()))
+}
+
+fn run_threads(supervisor: Supervisor<'_>, shared: Shared) -> evcore_prefork::Result<Outcome> {
+    let workers = shared.options.workers;
     let started = AtomicUsize::new(0);
-    let outcome = threads.run(move |worker| {
+    supervisor.run_threads(move |worker| {
         let is_first = started.fetch_add(1, Ordering::Relaxed) < workers;
         let shared = shared.for_another_worker(&worker);
         work(worker, shared, is_first)
-    })?;
-    Ok(status(outcome))
+    })
 }
 
 /// Frees all that a dead worker held in shared memory.
@@ -133,35 +121,30 @@ fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
     }
 }
 
-fn not_started(index: usize, error: &io::Error) {
+fn log_start_error(worker: &WorkerInfo, error: &io::Error) {
+    let index = worker.index;
     log(format_args!(
         "httpd: worker {index} cannot be started, which is tried again: {error}"
     ));
 }
 
-fn does_not_stop(index: usize) {
+fn log_stuck(worker: &WorkerInfo) {
+    let index = worker.index;
     log(format_args!(
         "httpd: worker {index} does not stop; it goes on beside its replacement until it does, or \
          until the server ends"
     ));
 }
 
-fn reloads(reload: Reload) {
+fn log_reload(reload: Reload) {
     log(format_args!("httpd: reload: {reload:?}: {reload}"));
-}
-
-fn status(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Outcome::Refused => ExitCode::from(1),
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 /// A worker's life; its exit status. One of the first that cannot begin is not tried again: a
 /// server that does not come up is to say so and end. Later ones take the place of somebody who
 /// has served: so what is in the way may pass, and meanwhile the clients of their listener wait.
 fn work(worker: Worker, shared: Result<Shared, Box<dyn Error>>, is_first: bool) -> i32 {
-    if let Some(error) = worker.pin_error() {
+    if let Some(error) = worker.affinity_error() {
         log(format_args!(
             "httpd: worker is not kept on its CPU: {error}"
         ));

@@ -66,7 +66,7 @@ impl PidFile {
     /// Makes room for the file of a new binary, and comes back when that one is no more (nginx).
     pub fn follow(&mut self, upgrade: &Upgrade) {
         match upgrade {
-            Upgrade::Begins => self.move_to(Place::Aside),
+            Upgrade::Starting => self.move_to(Place::Aside),
             Upgrade::Failed(_) | Upgrade::Ended(_) => self.move_to(Place::AtPath),
             _ => {}
         }

@@ -62,8 +62,7 @@ fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
     match shared.options.workers {
         0 => serve_here(shared, pid_file),
-        _ if shared.options.threads => master::with_threads(shared, pid_file),
-        _ => master::with_processes(shared, pid_file, &files),
+        _ => master::run(shared, pid_file, &files),
     }
 }
 

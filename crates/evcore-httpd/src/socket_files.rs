@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use evcore::{Listener, accept::SocketFile};
-use evcore_prefork::{Upgrade, predecessor_lives};
+use evcore_prefork::{Upgrade, parent_binary_alive};
 
 use crate::log::log;
 
@@ -45,7 +45,7 @@ impl Drop for SocketFiles {
     fn drop(&mut self) {
         // It takes over again, by the same files. (Where both are stopped at the same time, each
         // may leave them to the other: then the next server finds that they are stale.)
-        if predecessor_lives() {
+        if parent_binary_alive() {
             return;
         }
         // A successor knows nothing of what was not passed on to it.

@@ -65,7 +65,7 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
         group,
         options,
     } = shared;
-    let id = WorkerId::from_slot(worker.seat());
+    let id = WorkerId::from_slot(worker.slot());
     let set = set_of(worker, &options);
     let mut builder = configured(&options).group(group.join(id));
     for listener in listeners.swap_remove(set) {
@@ -85,9 +85,9 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
 /// Serves until a signal says stop.
 pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
     // Not what there are by now: one may have come since the log was opened.
-    let mut reopens = 0;
+    let mut reopen_count = 0;
     loop {
-        if mem::replace(&mut reopens, worker.reopens()) != reopens {
+        if mem::replace(&mut reopen_count, worker.reopen_count()) != reopen_count {
             server.reopen_log();
         }
         match worker.stop() {

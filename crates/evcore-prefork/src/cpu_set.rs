@@ -1,7 +1,7 @@
-//! How the kernel is asked for a thread's CPUs, and told of them.
+//! Reading and setting the CPUs of a thread.
 //!
-//! A set is a row of bits, and the kernel's own is as long as it was built and booted for. Types of
-//! a fixed size end at CPU 1,023; these grow until the kernel has room.
+//! A set is an array of bits. The length of the kernel's own set depends on how it was built and
+//! booted. Types of a fixed size end at CPU 1,023; these grow until the kernel's set fits.
 
 #![allow(
     unsafe_code,
@@ -17,40 +17,42 @@ type Word = c_ulong;
 
 const WORD_BITS: usize = Word::BITS as usize;
 
-/// Where the asking begins: enough for nearly all machines.
-const CPUS_AT_FIRST: usize = 1024;
+/// The length of the first attempt: enough for nearly all machines.
+const CPUS_FIRST: usize = 1024;
 
-/// Where it ends: more than any kernel can be built for.
-const CPUS_MOST: usize = 1 << 16;
+/// The length of the last attempt: more than any kernel can be built for.
+const CPUS_MAX: usize = 1 << 16;
 
 /// The CPUs that this thread may use.
 pub(crate) fn allowed() -> Result<Cpus> {
-    grow_until_told(get).map_err(Error::os(
+    grow_until_it_fits(get_affinity).map_err(Error::os(
         "reading the CPUs that this process may use (sched_getaffinity)",
     ))
 }
 
-/// Keeps this thread, and the threads that it starts, on these CPUs.
-pub(crate) fn stay(cpus: &Cpus) -> Result<()> {
-    set_of(cpus).and_then(|set| put(&set)).map_err(Error::os(
-        "tying this thread to its CPUs (sched_setaffinity)",
-    ))
+/// Runs this thread, and the threads that it starts, on these CPUs.
+pub(crate) fn pin(cpus: &Cpus) -> Result<()> {
+    set_of(cpus)
+        .and_then(|set| set_affinity(&set))
+        .map_err(Error::os(
+            "pinning this thread to its CPUs (sched_setaffinity)",
+        ))
 }
 
-/// Asks with longer and longer sets, until the kernel's fits.
-fn grow_until_told(mut ask: impl FnMut(&mut [Word]) -> io::Result<()>) -> io::Result<Cpus> {
-    let mut cpus = CPUS_AT_FIRST;
+/// Calls `read` with longer and longer sets, until the kernel's set fits.
+fn grow_until_it_fits(mut read: impl FnMut(&mut [Word]) -> io::Result<()>) -> io::Result<Cpus> {
+    let mut cpus = CPUS_FIRST;
     loop {
         let mut set = vec![0; cpus / WORD_BITS];
-        match ask(&mut set) {
+        match read(&mut set) {
             Ok(()) => return Ok(numbers(&set)),
-            Err(error) if is_too_short(&error) && cpus < CPUS_MOST => cpus *= 2,
+            Err(error) if is_too_short(&error) && cpus < CPUS_MAX => cpus *= 2,
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Linux says EINVAL of a set that has not room for its own, FreeBSD ERANGE.
+/// For a set that is shorter than its own, Linux returns EINVAL and FreeBSD ERANGE.
 fn is_too_short(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ERANGE))
 }
@@ -61,28 +63,27 @@ fn numbers(set: &[Word]) -> Cpus {
 }
 
 fn set_of(cpus: &Cpus) -> io::Result<Vec<Word>> {
-    let room = cpus.iter().last().map_or(0, |last| last.saturating_add(1));
-    if room > CPUS_MOST {
-        let message = format!("no machine has {room} CPUs");
+    let length = cpus.iter().last().map_or(0, |last| last.saturating_add(1));
+    if length > CPUS_MAX {
+        let message = format!("no machine has {length} CPUs");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    let mut set = vec![0; room.max(CPUS_AT_FIRST).div_ceil(WORD_BITS)];
+    let mut set = vec![0; length.max(CPUS_FIRST).div_ceil(WORD_BITS)];
     for cpu in cpus.iter() {
         set[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
     }
     Ok(set)
 }
 
-fn get(set: &mut [Word]) -> io::Result<()> {
-    // SAFETY: the kernel writes at most the bytes of the set, whose size it is told, and the C
-    // library clears what is left of them; 0 is this thread.
+fn get_affinity(set: &mut [Word]) -> io::Result<()> {
+    // SAFETY: the kernel writes at most the bytes of the set, whose size is passed. The C library
+    // clears the rest of them. 0 is this thread.
     let result = unsafe { libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast()) };
     result_of(result)
 }
 
-fn put(set: &[Word]) -> io::Result<()> {
-    // SAFETY: the kernel reads at most the bytes of the set, whose size it is told; 0 is this
-    // thread.
+fn set_affinity(set: &[Word]) -> io::Result<()> {
+    // SAFETY: the kernel reads at most the bytes of the set, whose size is passed. 0 is this thread.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(set), set.as_ptr().cast()) };
     result_of(result)
 }
@@ -98,7 +99,7 @@ fn result_of(result: i32) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A kernel that was built for so many CPUs, of which the thread may use one.
+    /// A kernel that was built for this many CPUs, of which the thread may use one.
     fn kernel(built_for: usize, allowed: usize) -> impl FnMut(&mut [Word]) -> io::Result<()> {
         move |set| {
             if set.len() * WORD_BITS < built_for {
@@ -110,27 +111,27 @@ mod tests {
     }
 
     #[test]
-    fn a_set_grows_until_the_kernels_fits() {
+    fn a_set_grows_until_the_kernels_set_fits() {
         for (built_for, allowed) in [(64, 0), (1024, 1023), (1025, 1024), (8192, 5000)] {
-            let told = grow_until_told(kernel(built_for, allowed)).unwrap();
-            assert_eq!(told, Cpus::from_iter([allowed]));
+            let read = grow_until_it_fits(kernel(built_for, allowed)).unwrap();
+            assert_eq!(read, Cpus::from_iter([allowed]));
         }
     }
 
     #[test]
-    fn the_growing_has_an_end() {
-        let mut asked = 0;
-        let refusal = grow_until_told(|_| {
-            asked += 1;
+    fn a_set_stops_growing_at_the_maximum() {
+        let mut calls = 0;
+        let refusal = grow_until_it_fits(|_| {
+            calls += 1;
             Err(io::Error::from_raw_os_error(libc::EINVAL))
         });
         assert_eq!(refusal.unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(asked, 7, "1,024 doubled six times");
+        assert_eq!(calls, 7, "1,024 doubled six times");
     }
 
     #[test]
-    fn another_error_ends_it_at_once() {
-        let refusal = grow_until_told(|_| Err(io::Error::from_raw_os_error(libc::EPERM)));
+    fn another_error_is_returned_at_once() {
+        let refusal = grow_until_it_fits(|_| Err(io::Error::from_raw_os_error(libc::EPERM)));
         assert_eq!(refusal.unwrap_err().raw_os_error(), Some(libc::EPERM));
     }
 
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_all_machines_takes_no_memory() {
+    fn a_huge_cpu_number_allocates_nothing() {
         for far in [65_536, usize::MAX] {
             let refusal = set_of(&Cpus::from_iter([far])).unwrap_err();
             assert_eq!(refusal.kind(), io::ErrorKind::InvalidInput);

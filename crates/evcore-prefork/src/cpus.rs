@@ -1,4 +1,4 @@
-//! Which CPUs there are to use, and staying on some of them.
+//! Sets of CPUs, and CPU affinity.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::Result;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 use crate::cpu_set as imp;
 
-/// CPUs, by their numbers.
+/// A set of CPUs, by number.
 ///
 /// ```
 /// use evcore_prefork::Cpus;
@@ -23,14 +23,13 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// The CPUs that this thread may use, which are not all that there are where a cpuset, a
-    /// container or `taskset` leaves it fewer.
+    /// The CPUs that this thread may use. A cpuset, a container or `taskset` may leave fewer than
+    /// the machine has.
     ///
     /// # Errors
     ///
-    /// [`Error::NoAffinity`](crate::Error::NoAffinity) where the system has no such notion (it has
-    /// on Linux, and on FreeBSD, where this was not run), [`Error::Os`](crate::Error::Os) if it
-    /// does not tell.
+    /// [`Error::NoAffinity`](crate::Error::NoAffinity) if the system has no CPU affinity (Linux and
+    /// FreeBSD have it; not run on FreeBSD), [`Error::Os`](crate::Error::Os) if the call fails.
     ///
     /// ```
     /// use evcore_prefork::{Cpus, Error};
@@ -44,36 +43,36 @@ impl Cpus {
         imp::allowed()
     }
 
-    /// Keeps this thread, and the threads that it starts, on these CPUs.
-    pub(crate) fn stay(&self) -> Result<()> {
-        imp::stay(self)
+    /// Runs this thread, and the threads that it starts, on these CPUs.
+    pub(crate) fn pin(&self) -> Result<()> {
+        imp::pin(self)
     }
 
-    /// Whether `cpu` is one of them.
+    /// Whether `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: usize) -> bool {
         self.numbers.binary_search(&cpu).is_ok()
     }
 
-    /// How many there are.
+    /// The number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// Their numbers, ascending.
+    /// The numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.numbers.iter().copied()
     }
 }
 
-/// In any order; what comes twice is there once.
+/// From numbers in any order. Duplicates are dropped.
 impl FromIterator<usize> for Cpus {
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
         let mut numbers: Vec<_> = numbers.into_iter().collect();
@@ -83,7 +82,7 @@ impl FromIterator<usize> for Cpus {
     }
 }
 
-/// As the kernel writes such lists: `0-2,6`.
+/// As the kernel writes such a list: `0-2,6`.
 impl fmt::Display for Cpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.numbers.chunk_by(|one, next| one + 1 == *next);
@@ -108,7 +107,7 @@ mod imp {
         Err(Error::NoAffinity)
     }
 
-    pub(super) fn stay(_: &Cpus) -> Result<()> {
+    pub(super) fn pin(_: &Cpus) -> Result<()> {
         Err(Error::NoAffinity)
     }
 }
@@ -120,7 +119,7 @@ mod tests {
     use crate::Error;
 
     #[test]
-    fn runs_are_written_by_their_ends() {
+    fn consecutive_cpus_are_written_as_a_range() {
         let written = |cpus: &[usize]| cpus.iter().copied().collect::<Cpus>().to_string();
         assert_eq!(written(&[]), "");
         assert_eq!(written(&[3]), "3");
@@ -130,31 +129,31 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_thread_stays_where_it_is_told_to() {
-        // In a thread of its own, for the others are to go where they like.
-        let stayed = std::thread::spawn(|| {
+    fn a_pinned_thread_may_use_its_cpus_alone() {
+        // In a thread of its own, so that the others are not pinned.
+        let pinned = std::thread::spawn(|| {
             let before = Cpus::allowed().unwrap();
             let last: Cpus = before.iter().last().into_iter().collect();
-            last.stay().unwrap();
+            last.pin().unwrap();
             (last, Cpus::allowed().unwrap())
         });
-        let (asked, got) = stayed.join().unwrap();
-        assert_eq!(asked, got);
+        let (requested, got) = pinned.join().unwrap();
+        assert_eq!(requested, got);
         assert_eq!(got.len(), 1);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn nobody_can_stay_nowhere() {
-        let nowhere = Cpus::default().stay();
+    fn an_empty_set_is_refused() {
+        let nowhere = Cpus::default().pin();
         assert!(matches!(nowhere, Err(Error::Os { .. })));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_cpu_far_beyond_all_that_there_are_is_refused_and_no_panic() {
+    fn a_cpu_that_does_not_exist_is_refused_without_a_panic() {
         for far in [1023, 1024, 5000, 1 << 20] {
-            let beyond = Cpus::from_iter([far]).stay();
+            let beyond = Cpus::from_iter([far]).pin();
             assert!(matches!(beyond, Err(Error::Os { .. })), "{far}");
         }
     }

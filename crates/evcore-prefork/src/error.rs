@@ -7,62 +7,65 @@ use rustix::io::Errno;
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why workers could not be started, watched or told.
+/// Why a supervisor or a worker could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The supervisor was given nobody to supervise.
+    /// The supervisor has no workers.
     #[error("a supervisor of 0 workers has nothing to do; serve in this process by Worker::solo")]
     NoWorkers,
-    /// More workers than there are seats for.
-    #[error("a supervisor of {workers} workers is a mistake; {most} is the most")]
+    /// The supervisor has more workers than the limit.
+    #[error("a supervisor of {workers} workers is a mistake; the limit is {most}")]
     TooManyWorkers {
-        /// How many were asked for.
+        /// The number of workers.
         workers: usize,
-        /// The most that there can be.
+        /// The limit.
         most: usize,
     },
-    /// The process has other threads, of whose locks and memory a forked child would have copies
-    /// that nobody will ever release.
+    /// The process has other threads. A forked child would have copies of their locks, which no
+    /// thread would ever release.
     #[error(
         "cannot fork a process that has {count} threads; run the supervisor before any is started"
     )]
     Threads {
-        /// How many threads there are, this one included.
+        /// The number of threads, with this one.
         count: usize,
     },
     /// The process has a supervisor or a [`Worker`](crate::Worker) already.
-    #[error("the stop signals of this process are taken by a supervisor or a worker already")]
+    #[error("a supervisor or a worker handles the stop signals of this process already")]
     InUse,
-    /// A signal handler that wrote to this descriptor could hang.
+    /// A signal handler that wrote to this descriptor could block.
     #[error("descriptor {fd} would block a signal handler; make it non-blocking")]
     Blocking {
-        /// The descriptor that was offered.
+        /// The descriptor.
         fd: RawFd,
     },
-    /// The variable [`INHERITED`](crate::INHERITED) does not tell what this process inherits.
+    /// The variable [`INHERITED`](crate::INHERITED) does not list descriptors of this process.
     #[error("{} is {text:?}: {why}", crate::INHERITED)]
     BadInheritance {
-        /// What it holds.
+        /// The value of the variable.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// This system cannot tie workers to CPUs.
-    #[error("this system cannot tie workers to CPUs; leave the affinity out")]
+    /// Threads cannot pass descriptors on to a new binary.
+    #[error("only worker processes can pass descriptors on to a new binary; leave `inherit` out")]
+    ThreadsCannotUpgrade,
+    /// This system has no CPU affinity.
+    #[error("this system has no CPU affinity; leave the affinity out")]
     NoAffinity,
     /// The operating system refused a call.
     #[error("{doing} failed: {source}{}", advice(source))]
     Os {
-        /// What was being done, with the call in parentheses where it has another name.
+        /// What was being done, with the system call in parentheses if it has another name.
         doing: &'static str,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// The system's error, with what was being done.
+    /// Adds what was being done to the system's error.
     pub(crate) fn os<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::Os {
             doing,
@@ -71,13 +74,13 @@ impl Error {
     }
 }
 
-/// What to do about an error of the system, where that is known.
+/// What to do about the system's error, if that is known.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::MFILE) => "; raise the limit on descriptors (ulimit -n)",
         Some(Errno::NFILE) => "; the whole system is out of files: raise its limit (fs.file-max)",
         Some(Errno::NOMEM) => "; free memory, or raise the limit on it (ulimit -v)",
-        // What fork and the start of a thread answer.
+        // The error of fork and of the start of a thread.
         Some(Errno::AGAIN) => {
             "; raise the limit on processes (ulimit -u, or pids.max of the control group)"
         }
@@ -91,7 +94,8 @@ impl From<Error> for io::Error {
             Error::NoWorkers
             | Error::TooManyWorkers { .. }
             | Error::BadInheritance { .. }
-            | Error::Blocking { .. } => io::ErrorKind::InvalidInput,
+            | Error::Blocking { .. }
+            | Error::ThreadsCannotUpgrade => io::ErrorKind::InvalidInput,
             Error::Threads { .. } | Error::NoAffinity => io::ErrorKind::Unsupported,
             Error::InUse => io::ErrorKind::AlreadyExists,
             Error::Os { source, .. } => source.kind(),
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_systems_own_error_keeps_its_kind() {
+    fn an_os_error_keeps_its_kind() {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = Error::os("forking a worker")(refused);
         assert_eq!(
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_systems_own_error_is_named_once_with_what_to_do_about_it() {
+    fn an_os_error_is_named_once_with_advice() {
         let inner = Error::os("making a socket pair")(Errno::MFILE);
         let outer = Error::os("forking a worker")(io::Error::from(inner));
         assert_eq!(

@@ -1,106 +1,234 @@
-//! How a worker ended, and how all of it did.
+//! Which worker it is, how it ended, and how the supervisor ended.
 
-use std::{fmt, num::NonZeroU32, process::ExitStatus};
+use std::{any::Any, fmt, num::NonZeroU32, os::unix::process::ExitStatusExt, process::ExitStatus};
 
-use crate::Stop;
+use crate::{Stop, lifecycle::Slot};
 
-/// The exit code (2, as in nginx) by which a worker asks not to be replaced.
+/// The exit code by which a worker asks not to be replaced: 2, as in nginx.
 ///
-/// For a worker that knows that its replacement would fare no better. It is a worker's only way to
-/// stay away: one that returns 0 while nobody asked it to stop is replaced, as is one that panics.
+/// Use it if a replacement would fail in the same way. A worker that returns any other code without
+/// being asked to stop is replaced, and so is one that panics.
 pub const DO_NOT_RESTART: i32 = 2;
 
-/// A worker's death, as [`on_exit`](crate::Supervisor::on_exit) is told of it.
+/// Names a worker to the supervisor's hooks.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor};
 ///
-/// let mut codes = Vec::new();
+/// let mut started = Vec::new();
 /// Supervisor::new(2)
-///     .on_exit(|dead| codes.push((dead.index, dead.status.and_then(|status| status.code()))))
+///     .on_start(|worker| started.push((worker.index, worker.slot)))
+///     .run_threads(|_worker| DO_NOT_RESTART)?;
+/// assert_eq!(started, [(0, 0), (1, 1)]);
+/// # Ok::<(), evcore_prefork::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// The worker's [index](crate::Worker::index), which its replacement gets too.
+    pub index: usize,
+    /// The worker's [slot](crate::Worker::slot), which no other living worker has.
+    pub slot: usize,
+    /// The worker's process id. None if it is a thread, or if it could not be started.
+    pub pid: Option<NonZeroU32>,
+}
+
+impl WorkerInfo {
+    /// The worker of a slot in a table of this many workers a row.
+    pub(crate) fn new(slot: Slot, workers: usize, pid: Option<NonZeroU32>) -> Self {
+        Self {
+            index: slot.index,
+            slot: slot.number(workers),
+            pid,
+        }
+    }
+}
+
+/// `worker 3 (process 4711)`, or `worker 3 (slot 7)` without a process, for a log.
+impl fmt::Display for WorkerInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, slot, pid } = self;
+        match pid {
+            Some(pid) => write!(f, "worker {index} (process {pid})"),
+            None => write!(f, "worker {index} (slot {slot})"),
+        }
+    }
+}
+
+/// The end of a worker, as the hook [`on_exit`](crate::Supervisor::on_exit) gets it.
+///
+/// ```
+/// use evcore_prefork::{DO_NOT_RESTART, ExitCause, Supervisor};
+///
+/// let mut ends = Vec::new();
+/// Supervisor::new(2)
+///     .on_exit(|exit| ends.push((exit.worker.index, exit.cause.clone())))
 ///     .run(|_worker| DO_NOT_RESTART)?;
-/// codes.sort();
-/// assert_eq!(codes, [(0, Some(2)), (1, Some(2))]);
+/// ends.sort_by_key(|(index, _)| *index);
+/// let refused = ExitCause::Exited(DO_NOT_RESTART);
+/// assert_eq!(ends, [(0, refused.clone()), (1, refused)]);
 /// # Ok::<(), evcore_prefork::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerExit {
-    /// The worker's index, which its replacement will have too.
-    pub index: usize,
-    /// The [seat](crate::Worker::seat) it had.
-    pub seat: usize,
-    /// The process id it had.
-    pub pid: NonZeroU32,
-    /// Its exit code or the signal that ended it.
+    /// The worker that ended.
+    pub worker: WorkerInfo,
+    /// How it ended.
+    pub cause: ExitCause,
+    /// The stop that the worker was asked for. None if it ended unexpectedly.
     ///
-    /// None if other code in the master's process waited for it first, and so took the answer.
-    pub status: Option<ExitStatus>,
-    /// The stop that its master had asked it for, or was told itself. None: the worker ended
-    /// unasked, and its status alone says why. One that was signalled by others, an operator
-    /// perhaps, ended unasked too.
+    /// A worker that somebody else signals, such as an operator, ends unexpectedly too. A signal for
+    /// the whole process group, such as Ctrl-C, is a request.
     pub stop: Option<Stop>,
 }
 
-/// `worker 3 (process 4711) ended unasked: signal: 9 (SIGKILL)`, for a log.
+/// `worker 3 (process 4711) ended unexpectedly: signal: 9 (SIGKILL)`, for a log.
 impl fmt::Display for WorkerExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unasked = if self.stop.is_none() { " unasked" } else { "" };
-        write!(
-            f,
-            "worker {} (process {}) ended{unasked}: ",
-            self.index, self.pid
-        )?;
-        match self.status {
-            Some(status) => status.fmt(f),
-            None => f.write_str("nobody knows how"),
+        let unexpectedly = if self.stop.is_none() {
+            " unexpectedly"
+        } else {
+            ""
+        };
+        write!(f, "{} ended{unexpectedly}: {}", self.worker, self.cause)
+    }
+}
+
+/// How a worker ended.
+///
+/// ```
+/// use evcore_prefork::ExitCause;
+///
+/// assert_eq!(ExitCause::Exited(7).to_string(), "exit status: 7");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExitCause {
+    /// Its function returned this code, or its process exited with it.
+    ///
+    /// Of a process the code has eight bits. A process that panics exits with 101.
+    Exited(i32),
+    /// A signal ended its process.
+    Signaled {
+        /// The number of the signal.
+        signal: i32,
+        /// Whether the system wrote a core dump.
+        core_dumped: bool,
+    },
+    /// It is a thread, and panicked with this message.
+    Panicked(String),
+    /// It is a thread, and did not stop within a second of [`Stop::Fast`] when the supervisor
+    /// stopped. A thread cannot be killed: it runs until the process ends.
+    Abandoned,
+    /// Other code in the master's process has waited for the process, and so took its exit status.
+    Unknown,
+}
+
+impl ExitCause {
+    pub(crate) fn of_process(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Exited(code),
+            (None, Some(signal)) => Self::Signaled {
+                signal,
+                core_dumped: status.core_dumped(),
+            },
+            (None, None) => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Self::Panicked(text.unwrap_or_else(|| "with a value that is not a string".to_owned()))
+    }
+}
+
+impl fmt::Display for ExitCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit status: {code}"),
+            Self::Signaled {
+                signal,
+                core_dumped,
+            } => {
+                // The standard library has the names of the signals.
+                let core = if *core_dumped { 0x80 } else { 0 };
+                ExitStatus::from_raw(signal | core).fmt(f)
+            }
+            Self::Panicked(text) => write!(f, "panicked: {text}"),
+            Self::Abandoned => f.write_str("did not stop, and was abandoned"),
+            Self::Unknown => f.write_str("unknown exit status"),
         }
     }
 }
 
-/// Why [`run`](crate::Supervisor::run) returned, after the last worker's end.
+/// Why the supervisor returned, after its last worker had ended.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
 ///
 /// let outcome = Supervisor::new(1).run(|_worker| DO_NOT_RESTART)?;
-/// assert_eq!(outcome, Outcome::Refused);
+/// assert_eq!(outcome, Outcome::AllRefused);
 /// # Ok::<(), evcore_prefork::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A signal stopped it. `Graceful` only if all workers ended by themselves within the
-    /// [timeout](crate::Supervisor::stop_timeout), and nobody made the stop a fast one.
+    /// [timeout](crate::Supervisor::stop_timeout), and no signal made the stop a fast one.
     Stopped(Stop),
     /// Every worker ended with [`DO_NOT_RESTART`].
-    Refused,
+    AllRefused,
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
     use super::*;
 
     #[test]
-    fn a_death_reads_as_a_line_of_a_log() {
-        let mut dead = WorkerExit {
-            index: 3,
-            seat: 3,
-            pid: NonZeroU32::new(4711).unwrap(),
-            status: Some(ExitStatus::from_raw(7 << 8)),
+    fn an_exit_reads_as_a_line_of_a_log() {
+        let mut exit = WorkerExit {
+            worker: WorkerInfo {
+                index: 3,
+                slot: 7,
+                pid: NonZeroU32::new(4711),
+            },
+            cause: ExitCause::Exited(7),
             stop: None,
         };
         assert_eq!(
-            dead.to_string(),
-            "worker 3 (process 4711) ended unasked: exit status: 7"
+            exit.to_string(),
+            "worker 3 (process 4711) ended unexpectedly: exit status: 7"
         );
-        dead.stop = Some(Stop::Fast);
-        dead.status = None;
+        exit.worker.pid = None;
+        exit.stop = Some(Stop::Fast);
+        exit.cause = ExitCause::Abandoned;
         assert_eq!(
-            dead.to_string(),
-            "worker 3 (process 4711) ended: nobody knows how"
+            exit.to_string(),
+            "worker 3 (slot 7) ended: did not stop, and was abandoned"
+        );
+    }
+
+    #[test]
+    fn the_cause_of_a_process_reads_as_its_status() {
+        for raw in [0, 7 << 8, 9, 15, 11 | 0x80] {
+            let status = ExitStatus::from_raw(raw);
+            let cause = ExitCause::of_process(status);
+            assert_eq!(cause.to_string(), status.to_string());
+        }
+    }
+
+    #[test]
+    fn a_panic_is_reported_with_its_message() {
+        let report = |payload: Box<dyn Any + Send>| ExitCause::of_panic(&*payload).to_string();
+        assert_eq!(report(Box::new("no more")), "panicked: no more");
+        assert_eq!(report(Box::new(String::from("no 7"))), "panicked: no 7");
+        assert_eq!(
+            report(Box::new(7)),
+            "panicked: with a value that is not a string"
         );
     }
 }

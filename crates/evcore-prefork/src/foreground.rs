@@ -1,5 +1,5 @@
-//! Whether this process is what its terminal shows: then a WINCH says that the window has changed
-//! its size, and is no order.
+//! Whether this process is in the foreground of its terminal. If it is, WINCH means that the window
+//! has changed its size, and is not a command.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use rustix::{process::getpgrp, termios::tcgetpgrp};
 
 /// Whether this process is in the foreground of the terminal that controls it.
 pub(crate) fn is_ours() -> bool {
-    // Without a terminal it cannot be opened, and one that hangs up has no foreground.
+    // Without a terminal this cannot be opened. A terminal that hangs up has no foreground.
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };

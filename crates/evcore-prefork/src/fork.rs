@@ -1,4 +1,4 @@
-//! Becoming two processes.
+//! Forking a process that has one thread.
 
 #![allow(unsafe_code, reason = "fork")]
 
@@ -11,32 +11,32 @@ use rustix::process::Pid;
 
 use crate::{
     Error, Result,
-    leash::{Held, Worn, leash},
+    liveness_pipe::{ChildEnd, ParentEnd, liveness_pipe},
     signals,
 };
 
-/// Which of the two this is, and its end of the leash between them.
+/// The side of a fork that this process is on, and its end of the liveness pipe.
 #[derive(Debug)]
 pub(crate) enum Side {
-    Parent(Pid, Held),
-    /// Its signals are still blocked, and its handlers still those of the parent.
-    Child(Worn),
+    Parent(Pid, ParentEnd),
+    /// Its signals are still blocked, and its handlers are those of the parent.
+    Child(ChildEnd),
 }
 
-/// Forks this process, of which this must be the only thread.
+/// Forks this process, whose only thread must be this one.
 ///
-/// No signal that [`signals`] handles reaches the child before it asks for them.
+/// The signals that [`signals`] handles stay blocked in the child until it unblocks them.
 pub(crate) fn fork() -> io::Result<Side> {
-    let (held, worn) = leash()?;
-    // What waits in the buffer would be written by both.
+    let (parent, child) = liveness_pipe()?;
+    // Both processes would write what is left in the buffer.
     let _ = io::stdout().flush();
     signals::block();
-    // SAFETY: there is one thread, as `run` has checked where it can and demands where it cannot.
-    // So no lock is held, and the child may do all that the parent could.
+    // SAFETY: there is one thread: `run` checks it if the system can tell, and requires it of the
+    // caller otherwise. So no lock is held, and the child may do all that the parent may.
     let pid = unsafe { libc::fork() };
     let side = match pid {
         ..0 => Err(io::Error::last_os_error()),
-        _ => Ok(Pid::from_raw(pid).map_or(Side::Child(worn), |pid| Side::Parent(pid, held))),
+        _ => Ok(Pid::from_raw(pid).map_or(Side::Child(child), |pid| Side::Parent(pid, parent))),
     };
     if !matches!(side, Ok(Side::Child(_))) {
         signals::unblock();
@@ -52,7 +52,7 @@ pub(crate) fn require_one_thread() -> Result<()> {
     }
 }
 
-/// How many threads there are, where the system tells: on Linux, with /proc mounted.
+/// The number of threads, if it can be read: on Linux, with /proc mounted.
 fn threads() -> Option<usize> {
     if cfg!(any(target_os = "linux", target_os = "android")) {
         Some(count(fs::read_dir("/proc/self/task").ok()?))
@@ -61,7 +61,7 @@ fn threads() -> Option<usize> {
     }
 }
 
-/// The entries that can be read: an error is no thread.
+/// Counts the entries that can be read.
 fn count<T>(entries: impl Iterator<Item = io::Result<T>>) -> usize {
     entries.filter(Result::is_ok).count()
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_that_cannot_be_read_is_not_counted_as_a_thread() {
+    fn an_unreadable_entry_is_not_counted_as_a_thread() {
         let entries = [Ok("4711"), Err(io::Error::other("getdents64 failed"))];
         assert_eq!(count(entries.into_iter()), 1);
     }

@@ -2,60 +2,71 @@
 //!
 //! # Signals
 //!
-//! As nginx has them:
+//! As in nginx:
 //!
-//! | sent to | signal | what happens |
+//! | sent to | signal | effect |
 //! |---|---|---|
-//! | master | TERM, INT | TERM to all workers; a second later KILL to those that are left |
-//! | master | QUIT | QUIT to all workers; after the stop timeout as for TERM |
-//! | master | HUP | a new set of workers; when they serve, QUIT to the old, and so on |
-//! | master | USR1 | the hook for the master's own logs, then USR1 to all workers |
-//! | master | USR2 | the program is started again, and inherits what it was given to pass on |
-//! | master | WINCH | QUIT to all workers, and so on; the master stays; HUP brings workers back |
-//! | master | CHLD | the dead are reaped, the hook is called, replacements are forked |
+//! | master | TERM, INT | fast stop: TERM to all workers, and a second later KILL to those that are left |
+//! | master | QUIT | graceful stop: QUIT to all workers; after the stop timeout a fast stop |
+//! | master | HUP | reload: new workers are started; when they serve, the old ones get a graceful stop |
+//! | master | USR1 | reopen: the hook for the master's own logs, then USR1 to all workers |
+//! | master | USR2 | upgrade: the program is started again, and inherits the listeners |
+//! | master | WINCH | a graceful stop for all workers; the master stays, and HUP starts new workers |
 //! | worker | TERM, INT | [`Stop::Fast`] |
 //! | worker | QUIT | [`Stop::Graceful`] |
-//! | worker | USR1 | one more in [`Worker::reopens`] |
-//! | worker | HUP, USR2, WINCH | nothing |
+//! | worker | USR1 | one more in [`Worker::reopen_count`] |
+//! | worker | HUP, USR2, WINCH | none |
+//!
+//! Workers that are threads get the same requests from the master's thread, without signals.
 //!
 //! TERM or INT during a graceful stop makes it fast. Ctrl-C sends INT to master and workers alike,
-//! to the same effect as TERM to the master. HUP reloads whoever sends it, so a master outlives its
-//! terminal. WINCH is what a terminal sends too, when its window changes: a master in the
-//! foreground of its terminal heeds none (nginx: one that is no daemon).
+//! with the same effect as TERM to the master. HUP is always a reload, so a master survives the end
+//! of its terminal. A terminal also sends WINCH when its window changes. So a master in the
+//! foreground of its terminal ignores WINCH, as nginx does unless it is a daemon.
 //!
-//! HUP, USR2 and WINCH that come at once are taken in this order: USR2, WINCH, HUP.
+//! If HUP, USR2 and WINCH are pending at once, they are handled in this order: USR2, WINCH, HUP.
+//!
+//! # Replacement
+//!
+//! A worker that ends without being asked to stop is replaced, whatever its exit code, unless that
+//! is [`DO_NOT_RESTART`]. If it lived for a second or more, it is replaced at once. Otherwise it has
+//! crashed, and the replacement waits: 100 ms after the first crash of a slot, twice as long after
+//! each further one, up to 10 s.
+//!
+//! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
+//! lasts at most 500 ms. So if all workers are killed, the next one starts within half a second, and
+//! a worker that always crashes is started twice a second, not in a busy loop. Workers that were
+//! asked to stop do not count as serving. If [each slot serves alone](Supervisor::slots_serve_alone),
+//! this holds for each slot by itself.
 //!
 //! # Reload
 //!
-//! The listeners stay open in the master, so nobody is refused or reset: clients wait in the
-//! backlog until somebody accepts. The old workers are asked to finish only when each new one has
-//! said that it [is ready](Worker::ready), or has lived for the
-//! [timeout](Supervisor::ready_timeout); until then those of both sets that die are replaced. If
-//! all new workers refuse ([`DO_NOT_RESTART`]), the old ones go on. Up to four sets of workers may
-//! live at once, each with a time of its own to finish; further reloads wait. If the workers of all
-//! old sets were killed and still do not end, a reload is refused ([`Reload::Stuck`]).
+//! The listeners stay open in the master, so no connection is refused or reset: clients wait in the
+//! backlog until a worker accepts them. The old workers are asked to stop only when each new one has
+//! reported that it [is ready](Worker::ready), or has lived for the
+//! [timeout](Supervisor::ready_timeout). Until then, workers of both generations are replaced. If all
+//! new workers refuse ([`DO_NOT_RESTART`]), the old ones go on. Up to four generations of workers may
+//! live at once, each with its own stop timeout. Further reloads wait. If the workers of all old
+//! generations cannot be ended, a reload is refused ([`Reload::Stuck`]).
 //!
-//! # A new binary
+//! # Upgrade
 //!
-//! USR2 starts the program again, from the file that it was started from, with the same arguments.
-//! It finds the listeners by [`inherited`]. The old master goes on beside it until it is told to
-//! QUIT, or may be told to take over again: WINCH to send its workers away, HUP to bring them back.
-//! If the new binary ends first, workers that were sent away come back by themselves. So as long as
-//! the old one lives, the new one removes nothing that both serve by ([`predecessor_lives`]), and
-//! starts no newer binary. A stop for the whole process group, such as Ctrl-C, ends both, also while
-//! the new one is being started.
+//! USR2 starts the program again, from the same file, with the same arguments. The new binary takes
+//! the listeners by [`inherited`]. The old master runs beside it until it gets QUIT. It can also take
+//! over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first, the
+//! workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the new
+//! one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary. A stop
+//! signal for the whole process group, such as Ctrl-C, ends both, also while the new binary starts.
 //!
 //! # The master's death
 //!
-//! A worker whose master dies is told [`Stop::Fast`], however the master died and whether or not
-//! the worker had begun; but nobody is left to kill one that does not listen. It is told by SIGIO,
-//! from a socket that only the master holds the other end of; a worker that closes all descriptors
-//! that it does not know is not told. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
+//! If the master dies, however that happens, its worker processes get [`Stop::Fast`], also those that
+//! have not begun yet. Nothing kills a worker that ignores it. The request arrives by SIGIO, from a
+//! socket whose other end the master holds. A worker that closes all descriptors that it has not
+//! opened does not get it. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
 
 mod supervisor;
 mod worker;
-
-mod threads;
 
 mod affinity;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
@@ -67,29 +78,29 @@ mod exit;
 mod reload;
 mod upgrade;
 
+mod children;
+mod hooks;
+mod lifecycle;
 mod master;
-mod roster;
-mod set;
-mod stopping;
-mod team;
 
-mod bell;
-mod crew;
-mod letterbox;
+mod processes;
+mod spawn;
+mod threads;
 
 mod foreground;
 mod fork;
-mod leash;
+mod liveness_pipe;
+mod self_pipe;
+mod signal_state;
 mod signals;
 mod sync;
-mod told;
+mod thread_channel;
 
 pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
-pub use exit::{DO_NOT_RESTART, Outcome, WorkerExit};
+pub use exit::{DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
 pub use reload::Reload;
 pub use supervisor::Supervisor;
-pub use threads::{ThreadEnd, ThreadExit, Threads};
-pub use upgrade::{INHERITED, Upgrade, inherited, predecessor_lives};
+pub use upgrade::{INHERITED, Upgrade, inherited, parent_binary_alive};
 pub use worker::{Stop, Worker};

@@ -1,210 +1,240 @@
-//! The master's life: fork, wait, reap, and do as it is told.
+//! The master: it starts workers, waits, reaps them, and handles commands.
 
-use std::{
-    io, mem,
-    num::NonZeroU32,
-    panic::{self, AssertUnwindSafe},
-    process,
-    time::Instant,
-};
-
-use rustix::process::{Pid, Signal};
+use std::{io, mem, os::unix::net::UnixStream, time::Instant};
 
 use crate::{
-    Affinity, Error, Outcome, Reload, Result, Stop, Upgrade, Worker, WorkerExit,
-    bell::Bell,
-    crew::Crew,
+    DO_NOT_RESTART, Error, ExitCause, Outcome, Result, Stop, Upgrade, WorkerExit, WorkerInfo,
+    children::Children,
     foreground,
-    fork::{self, Side},
-    leash::{Held, Worn},
-    roster::{Action, Patience, Roster, Seat},
-    signals::{self, Handlers, Order},
+    hooks::Hooks,
+    lifecycle::{Action, Config, Lifecycle, Slot},
+    self_pipe::SelfPipe,
+    signals::{self, Command, Handlers},
+    spawn::{Child, Spawn, Spawned},
     upgrade::Binary,
-    worker::Post,
 };
 
-/// What Rust's runtime makes of a panic that nobody catches.
-const PANICKED: i32 = 101;
-
-/// What the application wants to hear of.
-pub(crate) struct Hooks<'a> {
-    pub(crate) on_start: Box<dyn FnMut(usize, NonZeroU32) + 'a>,
-    pub(crate) on_ready: Box<dyn FnMut(usize, NonZeroU32) + 'a>,
-    pub(crate) on_exit: Box<dyn FnMut(&WorkerExit) + 'a>,
-    pub(crate) on_fork_error: ForkErrorHook<'a>,
-    pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
-    pub(crate) on_reopen: Box<dyn FnMut() + 'a>,
-    pub(crate) on_upgrade: Box<dyn FnMut(&Upgrade) + 'a>,
-}
-
-type ForkErrorHook<'a> = Box<dyn FnMut(usize, &io::Error) + 'a>;
-
-/// What is to be run, and how.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) workers: usize,
-    pub(crate) patience: Patience,
-    pub(crate) slots_serve_alone: bool,
-    pub(crate) affinity: Option<Affinity>,
-    pub(crate) binary: Binary,
-}
-
-/// The one process that has no other work than to watch the others.
-pub(crate) struct Master<'a, F> {
-    // In the order in which they are to be dropped: the workers, what is rung, the bell.
-    crew: Crew,
+/// Performs what the [`Lifecycle`] decides, for either kind of worker.
+pub(crate) struct Master<'a, S: Spawn> {
+    // In the order in which they are dropped: the workers, what is written to, and its reader.
+    children: Children<S::Child>,
     handlers: Handlers,
-    bell: Bell,
+    self_pipe: SelfPipe,
+    lifecycle: Lifecycle,
+    config: Config,
+    spawner: S,
     hooks: Hooks<'a>,
-    /// `None` once nobody will be started any more.
-    work: Option<F>,
-    workers: usize,
-    affinity: Option<Affinity>,
-    binary: Binary,
-    /// How often the logs were opened again.
-    reopens: u32,
-    forked_any: bool,
+    /// What USR2 starts. None if the workers are threads.
+    binary: Option<Binary>,
+    /// How many reopen signals were handled.
+    reopen_count: u32,
+    started_any: bool,
 }
 
-impl<'a, F: FnOnce(Worker) -> i32> Master<'a, F> {
-    pub(crate) fn new(plan: Plan, hooks: Hooks<'a>, work: F) -> Result<Self> {
+impl<'a, S: Spawn> Master<'a, S> {
+    /// Takes the process's signals. `spawner` gets the write end of the self-pipe.
+    pub(crate) fn new(
+        config: Config,
+        hooks: Hooks<'a>,
+        binary: Option<Binary>,
+        spawner: impl FnOnce(UnixStream) -> S,
+    ) -> Result<Self> {
         let mut handlers = Handlers::install()?;
-        // The rope is for workers that are threads: here there are none.
-        let (bell, _rope) = Bell::hang()?;
-        handlers.command()?;
-        let roster = Roster::new(plan.workers, plan.patience, Instant::now())
-            .slots_serve_alone(plan.slots_serve_alone);
+        let (self_pipe, waker) = SelfPipe::install()?;
+        handlers.install_for_master()?;
         Ok(Self {
-            crew: Crew::new(roster, plan.workers),
+            children: Children::new(),
             handlers,
-            bell,
+            self_pipe,
+            lifecycle: Lifecycle::new(config, Instant::now()),
+            config,
+            spawner: spawner(waker),
             hooks,
-            work: Some(work),
-            workers: plan.workers,
-            affinity: plan.affinity,
-            binary: plan.binary,
-            reopens: 0,
-            forked_any: false,
+            binary,
+            reopen_count: 0,
+            started_any: false,
         })
     }
 
-    /// Returns when no worker is left; in the workers it does not return.
+    /// Returns when no worker is left, except for abandoned threads. In a forked worker it does not
+    /// return.
     pub(crate) fn run(mut self) -> Result<Outcome> {
         loop {
-            match self.crew.roster.next(Instant::now()) {
-                Action::Start(seat) => match fork::fork() {
-                    Ok(Side::Child(worn)) => self.become_worker(seat, worn),
-                    Ok(Side::Parent(pid, held)) => self.forked(seat, pid, held),
-                    Err(error) => self.fork_failed(seat, error)?,
+            match self.lifecycle.next(Instant::now()) {
+                Action::Start(slot) => match self.spawner.spawn(slot) {
+                    Ok(Spawned::Child(child)) => self.started(slot, child),
+                    Ok(Spawned::Forked(forked)) => self.become_worker(slot, forked),
+                    Err(error) => self.start_failed(slot, error)?,
                 },
-                Action::Signal(bank, signal) => self.crew.signal(bank, signal),
-                Action::Tell(reload) => (self.hooks.on_reload)(reload),
+                Action::Stop(row, stop) => {
+                    let children = self.children.in_row(row);
+                    children.for_each(|(_, child)| child.stop(stop));
+                }
+                Action::Kill(row) => {
+                    let children = self.children.in_row(row);
+                    children.for_each(|(_, child)| child.kill());
+                }
+                Action::ReportStuck(row) => self.report_stuck(row),
+                Action::Abandon(row) => self.abandon(row),
+                Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
-                    self.bell.wait(until, self.crew.leashes())?;
-                    self.look();
+                    self.self_pipe.wait(until, self.children.ready_fds())?;
+                    self.handle_events();
                 }
                 Action::Done(outcome) => return Ok(outcome),
             }
         }
     }
 
-    fn forked(&mut self, seat: Seat, pid: Pid, leash: Held) {
-        self.forked_any = true;
-        self.crew.join(seat, pid, leash, Instant::now());
-        (self.hooks.on_start)(seat.index, pid.as_raw_nonzero().unsigned_abs());
+    fn started(&mut self, slot: Slot, child: S::Child) {
+        self.started_any = true;
+        let worker = self.info(slot, Some(&child));
+        self.children.insert(slot, child);
+        self.lifecycle.started(slot, Instant::now());
+        (self.hooks.on_start)(&worker);
     }
 
-    /// A fork that fails is tried again, but for the first of all: that is a server that does not
-    /// come up, and says why.
-    fn fork_failed(&mut self, seat: Seat, error: io::Error) -> Result<()> {
-        if !self.forked_any {
-            return Err(Error::os("forking a worker")(error));
+    /// A start that fails is tried again. Only the very first is an error: the server cannot come
+    /// up, and reports why.
+    fn start_failed(&mut self, slot: Slot, error: io::Error) -> Result<()> {
+        if !self.started_any {
+            return Err(Error::os(S::DOING)(error));
         }
-        self.crew.roster.start_failed(seat, Instant::now());
-        (self.hooks.on_fork_error)(seat.index, &error);
+        self.lifecycle.start_failed(slot, Instant::now());
+        let worker = self.info(slot, None);
+        (self.hooks.on_start_error)(&worker, &error);
         Ok(())
     }
 
-    /// Sees who serves and who died, and then what is ordered.
+    /// First the workers that are ready or have ended, then the commands.
     ///
-    /// In this order: Ctrl-C goes to the workers as well, and whoever is seen dead of it was
-    /// signalled no sooner than the master. So the stop is seen too, before anyone is replaced.
-    fn look(&mut self) {
-        self.crew.hear(&mut self.hooks.on_ready);
-        while let Some(dead) = self.crew.reap(Instant::now()) {
-            (self.hooks.on_exit)(&dead);
-        }
-        self.look_after_the_new_binary();
-        self.reopen();
-        self.obey();
-        if let Some(stop) = Stop::of(signals::here().severity()) {
-            self.crew.roster.stop(stop, Instant::now());
-            // And with it what it has captured: listeners, above all, which would otherwise go on
-            // taking in clients that nobody will serve.
-            self.work = None;
-            self.binary.close();
+    /// The order matters: Ctrl-C also reaches the workers. A worker that was reaped because of it
+    /// was signalled no sooner than the master, so the stop is seen before any worker is replaced.
+    fn handle_events(&mut self) {
+        self.handle_ready();
+        self.handle_ends();
+        self.handle_end_of_new_binary();
+        self.handle_reopen();
+        self.handle_commands();
+        self.handle_stop();
+    }
+
+    fn handle_ready(&mut self) {
+        let (lifecycle, hooks, workers) =
+            (&mut self.lifecycle, &mut self.hooks, self.config.workers);
+        self.children.take_ready(|slot, child| {
+            lifecycle.ready(slot);
+            (hooks.on_ready)(&WorkerInfo::new(slot, workers, child.pid()));
+        });
+    }
+
+    fn handle_ends(&mut self) {
+        while let Some((slot, child, end)) = self.children.take_ended() {
+            let stop = self.lifecycle.requested(slot.row).max(end.stop);
+            self.ended(slot, &child, end.cause, stop);
         }
     }
 
-    /// Tells the master first: workers may rely on what its hook has done.
-    fn reopen(&mut self) {
-        let reopens = signals::here().reopens();
-        if mem::replace(&mut self.reopens, reopens) != reopens {
+    fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
+        let refused = cause == ExitCause::Exited(DO_NOT_RESTART);
+        self.lifecycle.ended(slot, refused, Instant::now());
+        let worker = self.info(slot, Some(child));
+        (self.hooks.on_exit)(&WorkerExit {
+            worker,
+            cause,
+            stop,
+        });
+    }
+
+    fn report_stuck(&mut self, row: usize) {
+        for (slot, child) in self.children.in_row(row) {
+            let worker = WorkerInfo::new(slot, self.config.workers, child.pid());
+            (self.hooks.on_stuck)(&worker);
+        }
+    }
+
+    fn abandon(&mut self, row: usize) {
+        let slots: Vec<Slot> = self.children.in_row(row).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let child = self.children.remove(slot).expect("it was there just now");
+            self.ended(slot, &child, ExitCause::Abandoned, Some(Stop::Fast));
+        }
+    }
+
+    /// If the new binary ends while this one lives, this one is the server again, as in nginx.
+    fn handle_end_of_new_binary(&mut self) {
+        let binary = self.binary.as_mut();
+        let ended = binary.is_some_and(|binary| binary.reap(&mut self.hooks.on_upgrade));
+        if ended && self.lifecycle.is_drained() {
+            self.lifecycle.reload();
+        }
+    }
+
+    /// The master first: workers may rely on what its hook has done.
+    fn handle_reopen(&mut self) {
+        let reopen_count = signals::state().reopen_count();
+        if mem::replace(&mut self.reopen_count, reopen_count) != reopen_count {
             (self.hooks.on_reopen)();
-            self.crew.signal_all(Signal::USR1);
+            self.children.iter().for_each(S::Child::reopen);
         }
     }
 
-    /// Orders that come together are obeyed in the order that leaves a server that serves.
-    fn obey(&mut self) {
-        let orders = signals::take_orders();
-        if self.work.is_none() {
+    /// If several commands come together, the last one handled leaves a server that serves.
+    fn handle_commands(&mut self) {
+        let commands = signals::take_commands();
+        if self.lifecycle.is_stopping() {
             return;
         }
-        if orders.contain(Order::Upgrade) {
-            self.binary.start(&mut self.hooks.on_upgrade);
+        if commands.contain(Command::Upgrade) {
+            self.upgrade();
         }
-        if orders.contain(Order::Rest) && !foreground::is_ours() {
-            self.crew.roster.rest(Instant::now());
+        if commands.contain(Command::Drain) && !foreground::is_ours() {
+            self.lifecycle.drain(Instant::now());
         }
-        if orders.contain(Order::Reload) {
-            self.crew.roster.reload();
-        }
-    }
-
-    /// The new binary may end while this one lives: then this one is the server again (nginx).
-    fn look_after_the_new_binary(&mut self) {
-        if self.binary.reap(&mut self.hooks.on_upgrade) && self.crew.roster.is_resting() {
-            self.crew.roster.reload();
+        if commands.contain(Command::Reload) {
+            self.lifecycle.reload();
         }
     }
 
-    /// The child's side of the fork, with the signals still blocked.
-    fn become_worker(self, seat: Seat, worn: Worn) -> ! {
+    fn upgrade(&mut self) {
+        match &mut self.binary {
+            Some(binary) => binary.start(&mut self.hooks.on_upgrade),
+            None => (self.hooks.on_upgrade)(&Upgrade::Unsupported),
+        }
+    }
+
+    fn handle_stop(&mut self) {
+        if let Some(stop) = Stop::from_severity(signals::state().severity()) {
+            self.lifecycle.stop(stop, Instant::now());
+            // With it goes what it has captured, above all listeners: otherwise they would accept
+            // clients that no worker will serve.
+            self.spawner.close();
+            if let Some(binary) = &mut self.binary {
+                binary.close();
+            }
+        }
+    }
+
+    fn info(&self, slot: Slot, child: Option<&S::Child>) -> WorkerInfo {
+        WorkerInfo::new(slot, self.config.workers, child.and_then(S::Child::pid))
+    }
+
+    /// The child's side of a fork, with the signals still blocked.
+    fn become_worker(self, slot: Slot, forked: S::Forked) -> ! {
         let Self {
-            crew,
+            children,
             mut handlers,
-            bell,
+            self_pipe,
+            spawner,
             hooks,
-            work,
-            workers,
-            affinity,
             binary,
             ..
         } = self;
         handlers.inherit();
-        drop((bell, binary));
-        crew.forget();
-        worn.put_on();
-        // It may have gone before it could be followed.
-        signals::follow_master();
-        signals::unblock();
-        // None of this is the child's to end: what the application lent.
+        drop((self_pipe, binary));
+        children.forget();
+        // The application owns what the hooks have borrowed; the handlers stay installed.
         mem::forget((handlers, hooks));
-        let mut worker = Worker::new(seat.index, seat.number(workers), Post::Process);
-        worker.pin(affinity.as_ref());
-        let work = work.expect("nobody is started after a stop");
-        let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
-        process::exit(ended.unwrap_or(PANICKED))
+        spawner.run_forked(slot, forked)
     }
 }

@@ -1,14 +1,14 @@
-//! How a change of workers goes, as the application hears of it.
+//! The progress of a reload, as the application gets it.
 
 use std::fmt;
 
-/// What becomes of a reload, as [`on_reload`](crate::Supervisor::on_reload) is told of it.
+/// The progress of a reload, as the hook [`on_reload`](crate::Supervisor::on_reload) gets it.
 ///
 /// ```
 /// use evcore_prefork::{Reload, Supervisor};
 ///
 /// let supervisor = Supervisor::new(4).on_reload(|reload| match reload {
-///     Reload::Begins => { /* read the configuration again */ }
+///     Reload::Started => { /* read the configuration again */ }
 ///     _ => eprintln!("{reload}"),
 /// });
 /// # drop(supervisor);
@@ -16,20 +16,19 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reload {
-    /// New workers are about to be started: what they are to find anew is to be there now.
-    Begins,
-    /// The new workers serve, and the old ones are about to be asked to finish.
+    /// New workers are about to be started. What they should find must be in place when the hook
+    /// returns.
+    Started,
+    /// The new workers serve. The old ones are about to be asked to stop.
     ///
-    /// Not told where there were no old ones, after WINCH.
+    /// Not reported if there are no old workers, after WINCH.
     Done,
-    /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART): the old ones go on.
+    /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART). The old ones go on.
     Refused,
-    /// No new workers are started: the old ones of three reloads were killed a second ago or
-    /// earlier and have not ended, and there is no [seat](crate::Supervisor::seats) for more. The
-    /// present ones go on.
+    /// No new workers are started, because no [slot](crate::Supervisor::slots) is free: the old
+    /// workers of three reloads [do not end](crate::Supervisor::on_stuck). The present ones go on.
     ///
-    /// It happens to [`Threads`](crate::Threads), since a thread cannot be killed, and to processes
-    /// that the kernel does not let go. A further HUP may succeed when some of them have ended.
+    /// A further HUP succeeds when some of the old workers have ended.
     Stuck,
 }
 
@@ -37,11 +36,11 @@ pub enum Reload {
 impl fmt::Display for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Begins => "new workers are being started",
+            Self::Started => "new workers are being started",
             Self::Done => "the new workers serve, the old ones finish",
             Self::Refused => "the new workers refuse, the old ones go on",
             Self::Stuck => {
-                "no new workers: those of earlier reloads do not stop, and have all seats; restart \
+                "no new workers: those of earlier reloads do not end, and have all slots; restart \
                  the server"
             }
         })

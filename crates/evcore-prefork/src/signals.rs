@@ -1,14 +1,15 @@
 //! What signals do to this process.
 //!
-//! Master and worker have the same handlers: note what came, then write to a descriptor. The notes
-//! and the descriptor belong to the process, so a forked child inherits the handlers and has only
-//! to reset the notes, with the signals blocked, before it goes on. Nothing is installed in the
-//! child, so nothing can fail there, and there is no gap in which a signal would find no handler.
+//! Master and worker have the same handlers: store a request, then write to a descriptor. Requests
+//! and descriptor belong to the process. So a forked child inherits the handlers; it only resets the
+//! requests, while the signals are blocked. Nothing is installed in the child: nothing can fail
+//! there, and no signal arrives before its handler.
 //!
-//! A child that is to become a new binary has them until exec: it gives those of the stops up before.
+//! A child that becomes a new binary keeps the handlers until `exec`; it gives up those of the stop
+//! signals before.
 //!
-//! TERM, INT, QUIT and USR1 are for master and worker. HUP, USR2, WINCH and CHLD are for a master;
-//! a worker ignores them. IO comes to a worker when its leash moves.
+//! Master and worker handle TERM, INT, QUIT and USR1. A master also handles HUP, USR2, WINCH and
+//! CHLD, which a worker ignores. A worker gets IO when its liveness pipe changes.
 
 #![allow(
     unsafe_code,
@@ -26,33 +27,33 @@ use libc::c_int;
 use signal_hook::{SigId, low_level};
 
 use crate::{
-    Error, Result, Stop, leash,
-    told::{NOWHERE, Told},
+    Error, Result, Stop, liveness_pipe,
+    signal_state::{NO_FD, SignalState},
 };
 
 /// Whether some `Handlers` exist.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// What this process was told.
+/// The requests to this process.
 // Invariant: its descriptor is open, and owned by this static alone.
-static HERE: Told = Told {
+static STATE: SignalState = SignalState {
     stop: AtomicU8::new(0),
-    reopens: AtomicU32::new(0),
-    wake: AtomicI32::new(NOWHERE),
+    reopen_count: AtomicU32::new(0),
+    wake_fd: AtomicI32::new(NO_FD),
 };
 
-/// The orders that have come to this process as a master, and were not taken yet: bits.
-static ORDERS: AtomicU8 = AtomicU8::new(0);
+/// The commands to this process as a master that were not taken yet, a bit each.
+static COMMANDS: AtomicU8 = AtomicU8::new(0);
 
-/// What a master can be told besides stops and reopening.
+/// What a master is commanded besides stops and reopening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// HUP: new workers for old.
+pub(crate) enum Command {
+    /// HUP: replace the workers.
     Reload,
     /// USR2: start a new binary.
     Upgrade,
-    /// WINCH: workers go, the master stays.
-    Rest,
+    /// WINCH: stop the workers, and stay.
+    Drain,
 }
 
 const STOPS: [(c_int, Stop); 3] = [
@@ -61,13 +62,13 @@ const STOPS: [(c_int, Stop); 3] = [
     (libc::SIGQUIT, Stop::Graceful),
 ];
 
-const ORDER_SIGNALS: [(c_int, Order); 3] = [
-    (libc::SIGHUP, Order::Reload),
-    (libc::SIGUSR2, Order::Upgrade),
-    (libc::SIGWINCH, Order::Rest),
+const COMMAND_SIGNALS: [(c_int, Command); 3] = [
+    (libc::SIGHUP, Command::Reload),
+    (libc::SIGUSR2, Command::Upgrade),
+    (libc::SIGWINCH, Command::Drain),
 ];
 
-/// What a worker without a master heeds.
+/// What a worker without a master handles.
 const SOLO: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1];
 
 /// What this module handles.
@@ -85,7 +86,7 @@ const ALL: [c_int; 9] = [
 
 /// The process's handlers, until they are dropped.
 ///
-/// From then on these signals do nothing: signal-hook keeps its own handler in place.
+/// From then on these signals have no effect: signal-hook keeps its own handler in place.
 #[derive(Debug)]
 pub(crate) struct Handlers {
     for_all: Vec<SigId>,
@@ -93,49 +94,52 @@ pub(crate) struct Handlers {
 }
 
 impl Handlers {
-    /// Takes what any worker heeds. What was blocked stays so: what is pending needs its handler.
+    /// Installs the handlers of any worker. Blocked signals stay blocked: a pending one may need a
+    /// handler that is not installed yet.
     pub(crate) fn install() -> Result<Self> {
-        if TAKEN.swap(true, Ordering::AcqRel) {
+        if IN_USE.swap(true, Ordering::AcqRel) {
             return Err(Error::InUse);
         }
-        // From here on, an early return gives back what was taken.
+        // From here on, an early return removes what was installed.
         let mut handlers = Self {
             for_all: Vec::with_capacity(STOPS.len() + 2),
             for_a_master: Vec::new(),
         };
         for (signal, stop) in STOPS {
-            handlers.for_all.push(register(signal, move || note(stop))?);
+            let id = register(signal, move || request_stop(stop))?;
+            handlers.for_all.push(id);
         }
-        let reopen = || ring(HERE.reopen());
+        let reopen = || wake(STATE.request_reopen());
         handlers.for_all.push(register(libc::SIGUSR1, reopen)?);
         Ok(handlers)
     }
 
-    /// Takes what a master heeds too, and what its workers will need: IO does nothing in a master.
-    /// Then unblocks all of it, with what came while it was blocked.
-    pub(crate) fn command(&mut self) -> Result<()> {
-        for (signal, order) in ORDER_SIGNALS {
-            let id = register(signal, move || note_order(order))?;
+    /// Installs the handlers of a master, and the one for IO, which its workers need and which has
+    /// no effect in a master. Then unblocks all signals, which delivers the pending ones.
+    pub(crate) fn install_for_master(&mut self) -> Result<()> {
+        for (signal, command) in COMMAND_SIGNALS {
+            let id = register(signal, move || request(command))?;
             self.for_a_master.push(id);
         }
-        let child = || ring(HERE.bell());
+        let child = || wake(STATE.wake_fd());
         self.for_a_master.push(register(libc::SIGCHLD, child)?);
-        self.for_all.push(register(libc::SIGIO, follow_master)?);
+        let parent = register(libc::SIGIO, stop_if_parent_gone)?;
+        self.for_all.push(parent);
         unblock();
         Ok(())
     }
 
-    /// In a forked child that still has the signals blocked: forgets what was meant for its parent.
+    /// In a forked child, whose signals are still blocked: drops the requests to its parent.
     pub(crate) fn inherit(&mut self) {
         for id in self.for_a_master.drain(..) {
             low_level::unregister(id);
         }
-        forget();
+        reset();
     }
 
-    /// Keeps the handlers for as long as the process lives, and unblocks what they heed without a
-    /// master's: of the others, the application may wait for what it has blocked.
-    pub(crate) fn serve_alone(self) {
+    /// Keeps the handlers for the life of the process, and unblocks the signals of a worker without
+    /// a master. The application may wait for the others, which it has blocked.
+    pub(crate) fn keep_for_solo(self) {
         mem::forget(self);
         mask(libc::SIG_UNBLOCK, &SOLO);
     }
@@ -147,67 +151,67 @@ impl Drop for Handlers {
             // Returns when no other thread is in the handler any more.
             low_level::unregister(id);
         }
-        forget();
-        TAKEN.store(false, Ordering::Release);
+        reset();
+        IN_USE.store(false, Ordering::Release);
     }
 }
 
-/// What this process was told.
-pub(crate) fn here() -> &'static Told {
-    &HERE
+/// The requests to this process.
+pub(crate) fn state() -> &'static SignalState {
+    &STATE
 }
 
-/// Takes the orders that have come.
-pub(crate) fn take_orders() -> Orders {
-    Orders(ORDERS.swap(0, Ordering::SeqCst))
+/// Takes the commands that have come.
+pub(crate) fn take_commands() -> Commands {
+    Commands(COMMANDS.swap(0, Ordering::SeqCst))
 }
 
-/// Some orders. Which came first is not known: signals of different numbers have no order.
+/// Some commands, in no order: signals of different numbers have none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Orders(u8);
+pub(crate) struct Commands(u8);
 
-impl Orders {
-    pub(crate) fn contain(self, order: Order) -> bool {
-        self.0 & bit(order) != 0
+impl Commands {
+    pub(crate) fn contain(self, command: Command) -> bool {
+        self.0 & bit(command) != 0
     }
 }
 
-/// Does what the handler of a stop signal does.
-pub(crate) fn note(stop: Stop) {
-    ring(HERE.stop(stop.severity()));
+/// The handler of a stop signal.
+fn request_stop(stop: Stop) {
+    wake(STATE.request_stop(stop.severity()));
 }
 
-/// Does what the handler of IO does: a worker whose master is gone stops.
-pub(crate) fn follow_master() {
-    if leash::is_torn() {
-        note(Stop::Fast);
+/// The handler of IO: a worker stops when its master is gone.
+pub(crate) fn stop_if_parent_gone() {
+    if liveness_pipe::parent_gone() {
+        request_stop(Stop::Fast);
     }
 }
 
-/// Makes the handlers write to `fd`, and does so at once if something was told before.
+/// Makes the handlers write to `fd`, and writes to it at once if there was a request before.
 ///
-/// A descriptor that was set before stays open: a handler on another thread may be about to write
+/// A descriptor that was set before stays open. A handler on another thread may be about to write
 /// to it, and must not find another file under its number.
-pub(crate) fn wake_by(fd: OwnedFd) {
+pub(crate) fn set_wake_fd(fd: OwnedFd) {
     let fd = fd.into_raw_fd();
-    if HERE.wake_by(fd) {
-        ring(Some(fd));
+    if STATE.set_wake_fd(fd) {
+        wake(Some(fd));
     }
 }
 
 /// Writes to the descriptor, if there is one. If it is full, its reader has been woken already.
-fn ring(fd: Option<RawFd>) {
+fn wake(fd: Option<RawFd>) {
     if let Some(fd) = fd {
-        // SAFETY: HERE's descriptor is closed by `forget` alone, while no handler can run.
+        // SAFETY: STATE's descriptor is closed by `reset` alone, while no handler can run.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
     }
 }
 
 /// In a forked child that is about to become another program, with the signals still blocked: from
-/// here on a stop ends it, as it ends any program that has just been started. One that has come
-/// since the fork ends it now.
-pub(crate) fn leave_stops_to_exec() {
+/// here on a stop signal ends the child, as it ends any program that has just been started. A signal
+/// that has come since the fork ends it now.
+pub(crate) fn restore_default_stops() {
     for (signal, _) in STOPS {
         // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -215,40 +219,40 @@ pub(crate) fn leave_stops_to_exec() {
     unblock();
 }
 
-/// Holds back the signals that this module handles.
+/// Blocks the signals that this module handles.
 pub(crate) fn block() {
     mask(libc::SIG_BLOCK, &ALL);
 }
 
-/// Lets them through, those first that were held back.
+/// Unblocks them, which delivers the pending ones.
 pub(crate) fn unblock() {
     mask(libc::SIG_UNBLOCK, &ALL);
 }
 
-fn note_order(order: Order) {
-    ORDERS.fetch_or(bit(order), Ordering::SeqCst);
-    ring(HERE.bell());
+fn request(command: Command) {
+    COMMANDS.fetch_or(bit(command), Ordering::SeqCst);
+    wake(STATE.wake_fd());
 }
 
-const fn bit(order: Order) -> u8 {
-    1 << order as u8
+const fn bit(command: Command) -> u8 {
+    1 << command as u8
 }
 
-/// Forgets all news and closes the descriptor. No handler may be able to run meanwhile.
-fn forget() {
-    HERE.stop.store(0, Ordering::SeqCst);
-    HERE.reopens.store(0, Ordering::SeqCst);
-    ORDERS.store(0, Ordering::SeqCst);
-    let fd = HERE.wake.swap(NOWHERE, Ordering::SeqCst);
-    if fd != NOWHERE {
-        // SAFETY: `wake_by` gave HERE this descriptor to own, and HERE has just given it up.
+/// Drops all requests and closes the descriptor. No handler may be able to run meanwhile.
+fn reset() {
+    STATE.stop.store(0, Ordering::SeqCst);
+    STATE.reopen_count.store(0, Ordering::SeqCst);
+    COMMANDS.store(0, Ordering::SeqCst);
+    let fd = STATE.wake_fd.swap(NO_FD, Ordering::SeqCst);
+    if fd != NO_FD {
+        // SAFETY: `set_wake_fd` gave STATE this descriptor to own, and STATE has just given it up.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
     }
 }
 
 fn register(signal: c_int, action: impl Fn() + Sync + Send + 'static) -> Result<SigId> {
-    // SAFETY: the actions of this module access atomics, peek at a socket and call write(2), all of
-    // which a handler may do; signal-hook keeps errno.
+    // SAFETY: the actions of this module access atomics, peek at a socket and call write(2). A
+    // handler may do all of that; signal-hook keeps errno.
     unsafe { low_level::register(signal, action) }
         .map_err(Error::os("installing a signal handler (sigaction)"))
 }
@@ -263,7 +267,7 @@ fn mask(how: c_int, signals: &[c_int]) {
         // SAFETY: `set` is a set, and `signal` the number of a signal.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }
-    // SAFETY: `set` is a set, and a null pointer asks for no old one.
+    // SAFETY: `set` is a set, and a null pointer means that the old one is not returned.
     let refused = unsafe { libc::pthread_sigmask(how, &raw const set, ptr::null_mut()) };
     debug_assert_eq!(refused, 0, "SIG_BLOCK and SIG_UNBLOCK are always accepted");
 }

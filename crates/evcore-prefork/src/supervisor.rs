@@ -1,99 +1,96 @@
-//! The front: how many workers, what to tell of them, and what they do.
+//! The front: how many workers, what they do, and what the application is called for.
 
 use std::{
     fmt, io,
-    num::NonZeroU32,
     os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
 
 use crate::{
-    Affinity, Error, Outcome, Reload, Result, Upgrade, Worker, WorkerExit, fork,
-    master::{Hooks, Master, Plan},
-    roster::{Patience, SETS_MAX},
+    Affinity, Error, Outcome, Reload, Result, Upgrade, Worker, WorkerExit, WorkerInfo, fork,
+    hooks::Hooks,
+    lifecycle::{Config, GENERATIONS_MAX, Timeouts},
+    master::Master,
+    processes::Processes,
+    threads::Threads,
     upgrade::Binary,
 };
 
-/// The most workers of a set: more is a mistake, as it is for nginx.
+/// The limit on workers, as in nginx: a greater number is a mistake.
 pub(crate) const WORKERS_MAX: usize = 1024;
 
-/// Runs workers as processes of their own: forks them, replaces those that die, and stops them.
+/// Starts workers, replaces those that end, and stops them: as processes by [`run`](Self::run), or
+/// as threads by [`run_threads`](Self::run_threads).
 ///
-/// The hooks are called in the master, between two waits; while one runs, nobody is replaced or
-/// stopped. They must not start threads, since the master forks again. They may borrow what the
-/// workers use too.
+/// The options and hooks are the same for both. The hooks are called in the master, between two
+/// waits; while a hook runs, no worker is replaced or stopped. Hooks must not start threads if the
+/// workers are processes, because the master forks again. They may borrow what the workers use too.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
 ///
 /// let mut started = Vec::new();
 /// let outcome = Supervisor::new(3)
-///     .on_start(|index, _pid| started.push(index))
+///     .on_start(|worker| started.push(worker.index))
 ///     .run(|_worker| DO_NOT_RESTART)?;
-/// assert_eq!(outcome, Outcome::Refused);
+/// assert_eq!(outcome, Outcome::AllRefused);
 /// assert_eq!(started, [0, 1, 2]);
 /// # Ok::<(), evcore_prefork::Error>(())
 /// ```
 #[must_use = "it does nothing until it runs"]
 pub struct Supervisor<'a> {
-    workers: usize,
-    patience: Patience,
-    slots_serve_alone: bool,
+    config: Config,
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
     hooks: Hooks<'a>,
 }
 
 impl<'a> Supervisor<'a> {
-    /// A supervisor of so many workers, from 1 to 1,024, which have the indices from 0 up.
+    /// A supervisor of this many workers, from 1 to 1,024. They have the indices from 0 up.
     pub fn new(workers: usize) -> Self {
         Self {
-            workers,
-            patience: Patience::default(),
-            slots_serve_alone: false,
+            config: Config {
+                workers,
+                timeouts: Timeouts::default(),
+                slots_serve_alone: false,
+                can_kill: true,
+            },
             affinity: None,
             inherited: Vec::new(),
-            hooks: Hooks {
-                on_start: Box::new(|_, _| {}),
-                on_ready: Box::new(|_, _| {}),
-                on_exit: Box::new(|_| {}),
-                on_fork_error: Box::new(|_, _| {}),
-                on_reload: Box::new(|_| {}),
-                on_reopen: Box::new(|| {}),
-                on_upgrade: Box::new(|_| {}),
-            },
+            hooks: Hooks::default(),
         }
     }
 
-    /// How many [seats](Worker::seat) there are: four times the workers, since a reload is possible
-    /// while two older sets of workers still finish. One that would be too many waits for a seat.
+    /// The number of [slots](Worker::slot): four times the workers, because up to four generations
+    /// of workers may live at once. A worker for which no slot is free is started later.
     #[must_use]
-    pub fn seats(&self) -> usize {
-        self.workers.saturating_mul(SETS_MAX)
+    pub fn slots(&self) -> usize {
+        self.config.workers.saturating_mul(GENERATIONS_MAX)
     }
 
-    /// How long a graceful stop may take until it becomes a fast one: 30 seconds unless set.
+    /// The time after which a graceful stop becomes a fast one. The default is 30 seconds.
     ///
-    /// [`Duration::MAX`] for as long as it takes.
+    /// [`Duration::MAX`] means no limit.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
-        self.patience.stop = timeout;
+        self.config.timeouts.stop = timeout;
         self
     }
 
-    /// How long a new worker may take to say that it is [ready](Worker::ready), in a reload: 1
-    /// second unless set. One that has lived for so long is taken to serve.
+    /// The time after which a new worker that has not reported that it is [ready](Worker::ready)
+    /// counts as ready, in a reload. The default is 1 second.
     ///
-    /// [`Duration::MAX`] for as long as it takes, which is for workers that do say so.
+    /// [`Duration::MAX`] means no limit; use it if your workers report.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
-        self.patience.ready = timeout;
+        self.config.timeouts.ready = timeout;
         self
     }
 
-    /// Whether clients of one index are out of reach for workers of another, as where each
-    /// worker has a listener of its own (`SO_REUSEPORT`): false unless set.
+    /// Whether workers of one index cannot serve clients of another, for example because each
+    /// worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
-    /// It decides when a worker that died young is [replaced](Self::run): at the latest 500 ms
-    /// after its own start if its slot serves alone, whatever workers of other slots live.
+    /// It decides when a crashed worker is [replaced](crate#replacement). If its slot serves alone,
+    /// the replacement is started at most 500 ms after the crashed worker, no matter how many other
+    /// workers live.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -102,21 +99,25 @@ impl<'a> Supervisor<'a> {
     /// # drop(one_listener_each);
     /// ```
     pub fn slots_serve_alone(mut self, alone: bool) -> Self {
-        self.slots_serve_alone = alone;
+        self.config.slots_serve_alone = alone;
         self
     }
 
-    /// Keeps each worker on the CPUs that `affinity` has for its index.
+    /// Runs each worker on the CPUs that `affinity` has for its index.
+    ///
+    /// If that fails, the worker runs nevertheless, and [`Worker::affinity_error`] has the reason.
     pub fn affinity(mut self, affinity: Affinity) -> Self {
         self.affinity = Some(affinity);
         self
     }
 
-    /// Passes a descriptor on to a new binary that USR2 starts, which finds it by
-    /// [`inherited`](crate::inherited): a listener, as a rule.
+    /// Passes a descriptor on to the new binary that USR2 starts, which takes it by
+    /// [`inherited`](crate::inherited). Usually that is a listener.
     ///
-    /// It is duplicated; the master's duplicate is closed when a stop begins, those of the workers
-    /// at once.
+    /// It is duplicated. The master closes its duplicate when a stop begins, a worker process at its
+    /// start.
+    ///
+    /// Processes only: [`run_threads`](Self::run_threads) returns an error.
     ///
     /// # Errors
     ///
@@ -137,142 +138,193 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Called with the index and process id of each worker that was forked.
-    ///
-    /// The worker runs by then, and may even be dead.
-    pub fn on_start(mut self, hook: impl FnMut(usize, NonZeroU32) + 'a) -> Self {
+    /// Called for each worker that was started. It runs by then, and may even have ended.
+    pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
     }
 
-    /// Called with the index and process id of each worker that has said that it is
-    /// [ready](Worker::ready): at the first call, the server serves. One that dies right after it
-    /// has said so may be left out.
+    /// Called with the error if a worker could not be started. The next attempt follows after a
+    /// [pause](crate#replacement), as after a crash.
+    ///
+    /// The very first start of all is not retried: its error ends the supervisor.
+    pub fn on_start_error(mut self, hook: impl FnMut(&WorkerInfo, &io::Error) + 'a) -> Self {
+        self.hooks.on_start_error = Box::new(hook);
+        self
+    }
+
+    /// Called for each worker that has reported that it is [ready](Worker::ready). After the first
+    /// call the server serves. A worker that dies right after its report may be left out.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
     ///
     /// let mut announcement = Some("listening on 127.0.0.1:8080");
-    /// let supervisor = Supervisor::new(4).on_ready(move |_index, _pid| {
+    /// let supervisor = Supervisor::new(4).on_ready(move |_worker| {
     ///     announcement.take().into_iter().for_each(|line| eprintln!("{line}"));
     /// });
     /// # drop(supervisor);
     /// ```
-    pub fn on_ready(mut self, hook: impl FnMut(usize, NonZeroU32) + 'a) -> Self {
+    pub fn on_ready(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_ready = Box::new(hook);
         self
     }
 
-    /// Called for each death, before the replacement is forked: the place to free what the dead
-    /// worker held in shared memory.
+    /// Called for each worker that cannot be ended: a process that lives a second after it was
+    /// killed, or a thread that runs a second after [`Stop::Fast`](crate::Stop::Fast).
+    ///
+    /// The worker keeps its slot until it ends. [`on_exit`](Self::on_exit) is called then. When the
+    /// workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
+    ///
+    /// Not called for threads when the supervisor stops: they are [abandoned].
+    ///
+    /// [abandoned]: crate::ExitCause::Abandoned
+    pub fn on_stuck(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
+        self.hooks.on_stuck = Box::new(hook);
+        self
+    }
+
+    /// Called for each worker that has ended, before its replacement is started. Release what the
+    /// worker held in shared memory here.
     pub fn on_exit(mut self, hook: impl FnMut(&WorkerExit) + 'a) -> Self {
         self.hooks.on_exit = Box::new(hook);
         self
     }
 
-    /// Called with the index and the error when a worker could not be forked. The next try comes
-    /// after a pause, as for a worker that died young.
-    pub fn on_fork_error(mut self, hook: impl FnMut(usize, &io::Error) + 'a) -> Self {
-        self.hooks.on_fork_error = Box::new(hook);
-        self
-    }
-
-    /// Called as a reload (HUP) goes on.
+    /// Called as a reload (HUP) makes progress.
     pub fn on_reload(mut self, hook: impl FnMut(Reload) + 'a) -> Self {
         self.hooks.on_reload = Box::new(hook);
         self
     }
 
-    /// Called at USR1, to open the master's own logs again, before the workers are told.
+    /// Called at USR1, before the workers get it. Reopen the master's own logs here.
     pub fn on_reopen(mut self, hook: impl FnMut() + 'a) -> Self {
         self.hooks.on_reopen = Box::new(hook);
         self
     }
 
-    /// Called as a new binary (USR2) is started, and when it ends before this master does.
+    /// Called as an upgrade (USR2) makes progress. If the workers are threads, it is called with
+    /// [`Upgrade::Unsupported`].
     pub fn on_upgrade(mut self, hook: impl FnMut(&Upgrade) + 'a) -> Self {
         self.hooks.on_upgrade = Box::new(hook);
         self
     }
 
-    /// Forks the workers and watches over them until they are stopped.
+    /// Runs the workers as processes, and returns after they have been stopped.
     ///
-    /// Each worker runs `work` once, with its own copy of all that `work` has captured, and exits
-    /// with the code that `work` returns (its low eight bits, as always on Unix), or with 101 if
-    /// it panics. It exits as by [`std::process::exit`]: standard output is flushed, destructors
-    /// of what is still alive do not run.
+    /// Each worker runs `work` once, with its own copy of all that `work` has captured. It exits
+    /// with the code that `work` returns (the low eight bits, as always on Unix), or with 101 if it
+    /// panics. It exits as by [`std::process::exit`]: standard output is flushed, and destructors of
+    /// live values do not run.
     ///
-    /// What `work` owns, it owns in every worker, as in the example the listener. So it should not
-    /// own what reaches beyond the process when it is dropped, like a file that is then removed:
-    /// the first worker to end would remove it for all. Such things it should borrow. The master
-    /// drops its own copy of `work` as soon as a stop begins: so a listener that only `work` owns
-    /// takes in no more clients once the last worker has closed it.
+    /// Each worker owns what `work` owns, such as the listener in the example. So `work` should not
+    /// own a value whose destructor acts outside of the process, such as one that removes a file:
+    /// the first worker that ends would remove it for all. Let `work` borrow such values. The master
+    /// drops its own copy of `work` when a stop begins. So a listener that only `work` owns accepts
+    /// no more clients once the last worker has closed it.
     ///
-    /// A worker that ends while nobody stops it is replaced, whatever its exit code, unless that
-    /// is [`DO_NOT_RESTART`](crate::DO_NOT_RESTART): at once if it lived for a second or more;
-    /// else after a pause of 100 ms, doubled with each further such death of its slot, up to 10 s.
-    ///
-    /// While no worker lives (those that are asked to finish do not count), the first of these
-    /// pauses ends 100 ms after the last start, doubled with further deaths up to 500 ms. So a
-    /// server whose workers are all killed is without a worker for half a second at most, and a
-    /// worker that can never start is forked twice a second, not in a busy loop. Where
-    /// [each slot serves alone](Self::slots_serve_alone), this holds for each slot by itself.
-    ///
-    /// The master must be the process's only thread. While it runs, it takes the process's TERM,
+    /// The master must be the process's only thread. While it runs, it handles the process's TERM,
     /// INT, QUIT, HUP, USR1, USR2, WINCH, CHLD and IO, and unblocks them. Handlers that the
-    /// application registered by signal-hook are called as well. Afterwards these signals have no
-    /// effect of ours, nor their default one.
+    /// application has registered by signal-hook are called as well. Afterwards these signals have
+    /// no effect, not even their default one.
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] (where it can be known),
-    /// [`Error::InUse`] within a worker or a hook, and [`Error::Os`] if handlers or the first
-    /// worker of all are refused.
-    /// A fork that fails later is no error: it is tried again. Whenever this returns, and also if
-    /// a hook panics, no worker is left.
+    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] if the process has other
+    /// threads (where this can be read), [`Error::InUse`] within a worker or a hook, and
+    /// [`Error::Os`] if the handlers or the first worker are refused. When this returns, and also
+    /// when a hook panics, no worker is left.
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Supervisor};
     ///
     /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     /// Supervisor::new(2).run(move |_worker| {
-    ///     drop(listener); // this worker's own; the other's stays open
+    ///     drop(listener); // this worker's copy; the other's stays open
     ///     DO_NOT_RESTART
     /// })?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn run(self, work: impl FnOnce(Worker) -> i32) -> Result<Outcome> {
-        require_sane(self.workers)?;
+        self.check()?;
         fork::require_one_thread()?;
-        let plan = Plan {
-            workers: self.workers,
-            patience: self.patience,
-            slots_serve_alone: self.slots_serve_alone,
-            affinity: self.affinity,
-            binary: Binary::this_one(self.inherited),
-        };
-        Master::new(plan, self.hooks, work)?.run()
+        let Self {
+            config,
+            affinity,
+            inherited,
+            hooks,
+        } = self;
+        let binary = Binary::this_one(inherited);
+        let processes = |_| Processes::new(work, config.workers, affinity);
+        Master::new(config, hooks, Some(binary), processes)?.run()
     }
-}
 
-/// An error for so many workers, if it is one.
-pub(crate) fn require_sane(workers: usize) -> Result<()> {
-    match workers {
-        0 => Err(Error::NoWorkers),
-        1..=WORKERS_MAX => Ok(()),
-        _ => Err(Error::TooManyWorkers {
-            workers,
-            most: WORKERS_MAX,
-        }),
+    /// Runs the workers as threads of this process, and returns after they have been stopped. The
+    /// calling thread is the master.
+    ///
+    /// Each worker calls `work`. What `work` owns is dropped when the last worker has ended and none
+    /// is started any more.
+    ///
+    /// Everything is as for [processes](Self::run), except:
+    ///
+    /// - A thread cannot be killed. If it does not stop within a second of
+    ///   [`Stop::Fast`](crate::Stop::Fast), it is [stuck](Self::on_stuck). When the supervisor
+    ///   stops, it is [abandoned](crate::ExitCause::Abandoned), and ends with the process.
+    /// - A panic is [reported](crate::ExitCause::Panicked) with its message.
+    /// - There is no upgrade: USR2 has no effect but the [hook](Self::on_upgrade), and descriptors
+    ///   cannot be [passed on](Self::inherit).
+    /// - The process may have other threads. The signals are blocked in the workers, so that the
+    ///   master gets them. Other threads should block them too.
+    /// - If this returns an error, or if a hook panics, the workers are asked to stop fast, and may
+    ///   still run.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and [`Error::ThreadsCannotUpgrade`] after [`inherit`](Self::inherit).
+    ///
+    /// ```
+    /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
+    ///
+    /// let outcome = Supervisor::new(2)
+    ///     .on_exit(|exit| assert!(exit.worker.pid.is_none()))
+    ///     .run_threads(|_worker| DO_NOT_RESTART)?;
+    /// assert_eq!(outcome, Outcome::AllRefused);
+    /// # Ok::<(), evcore_prefork::Error>(())
+    /// ```
+    pub fn run_threads(
+        self,
+        work: impl Fn(Worker) -> i32 + Send + Sync + 'static,
+    ) -> Result<Outcome> {
+        self.check()?;
+        if !self.inherited.is_empty() {
+            return Err(Error::ThreadsCannotUpgrade);
+        }
+        let can_kill = false;
+        let config = Config {
+            can_kill,
+            ..self.config
+        };
+        let affinity = self.affinity;
+        let threads = |waker| Threads::new(work, config.workers, affinity, waker);
+        Master::new(config, self.hooks, None, threads)?.run()
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.config.workers {
+            0 => Err(Error::NoWorkers),
+            1..=WORKERS_MAX => Ok(()),
+            workers => Err(Error::TooManyWorkers {
+                workers,
+                most: WORKERS_MAX,
+            }),
+        }
     }
 }
 
 impl fmt::Debug for Supervisor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supervisor")
-            .field("workers", &self.workers)
-            .field("patience", &self.patience)
-            .field("slots_serve_alone", &self.slots_serve_alone)
+            .field("config", &self.config)
             .field("affinity", &self.affinity)
             .field("inherited", &self.inherited)
             .finish_non_exhaustive()

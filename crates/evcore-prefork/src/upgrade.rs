@@ -1,5 +1,4 @@
-//! A new binary that takes over the listeners of the old one, without a moment at which nobody
-//! listens.
+//! A new binary that takes over the listeners of the old one, which stay open all the time.
 //!
 //! The new binary finds the numbers of the descriptors in an environment variable, as nginx's does.
 
@@ -29,27 +28,27 @@ use rustix::{
 
 use crate::{Error, Result, Stop, signals};
 
-/// The environment variable that tells a new binary what it inherits: `5,6,9`, in the order in
-/// which the old one [named them](crate::Supervisor::inherit).
+/// The environment variable that lists the descriptors a new binary inherits: `5,6,9`, in the order
+/// in which the old binary [passed them on](crate::Supervisor::inherit).
 ///
-/// It stays set: whoever starts other programs leaves it out there, by `Command::env_remove`.
+/// It stays set. If you start other programs, remove it there by `Command::env_remove`.
 pub const INHERITED: &str = "EVCORE_INHERITED";
 
-/// The environment variable by which a new binary knows the process that started it.
-const PREDECESSOR: &str = "EVCORE_PREDECESSOR";
+/// The environment variable that holds the process id of the binary that started a new one.
+const PARENT: &str = "EVCORE_PARENT_BINARY";
 
-/// The least number that may be inherited. Taking a standard stream would close it, and nobody
-/// would see why the program fails.
+/// The least number that may be inherited. A standard stream that was taken over would be closed
+/// later, and error messages would be lost.
 const FIRST_INHERITED: RawFd = 3;
 
-/// What becomes of a new binary, as [`on_upgrade`](crate::Supervisor::on_upgrade) is told of it.
+/// The progress of an upgrade, as the hook [`on_upgrade`](crate::Supervisor::on_upgrade) gets it.
 ///
 /// ```
 /// use evcore_prefork::{Supervisor, Upgrade};
 ///
 /// let supervisor = Supervisor::new(4).on_upgrade(|upgrade| match upgrade {
-///     Upgrade::Begins => { /* put the pid file aside */ }
-///     Upgrade::Failed(_) | Upgrade::Ended(_) => { /* put it back */ }
+///     Upgrade::Starting => { /* rename the pid file */ }
+///     Upgrade::Failed(_) | Upgrade::Ended(_) => { /* rename it back */ }
 ///     _ => eprintln!("{upgrade}"),
 /// });
 /// # drop(supervisor);
@@ -57,16 +56,19 @@ const FIRST_INHERITED: RawFd = 3;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Upgrade {
-    /// None is started: one upgrade is to be over before the next begins (nginx), and either the
-    /// new binary still runs, or this one's own predecessor [still lives](predecessor_lives).
+    /// No new binary is started, because an upgrade is under way (as in nginx): the new binary
+    /// still runs, or the [binary that started this one](parent_binary_alive) does.
     Refused,
-    /// It is about to be started: the time to put a pid file aside, under nginx as `.oldbin`.
-    Begins,
-    /// It runs, under this process id, beside this master, which goes on until it is told to stop.
+    /// No new binary is started, because the workers are [threads](crate::Supervisor::run_threads).
+    Unsupported,
+    /// The new binary is about to be started. Now rename a pid file, as nginx does to `.oldbin`.
+    Starting,
+    /// The new binary runs under this process id. This master goes on until it is stopped.
     Started(NonZeroU32),
-    /// It could not be started, or this master was told to stop at once before it was.
+    /// The new binary could not be started, or a fast stop came first.
     Failed(io::Error),
-    /// It has ended before this master did, which goes on. If it rests, its workers come back.
+    /// The new binary has ended, and this master goes on. If its workers were stopped by WINCH,
+    /// new ones are started.
     Ended(ExitStatus),
 }
 
@@ -75,7 +77,8 @@ impl fmt::Display for Upgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused => f.write_str("no new binary: an upgrade is still under way"),
-            Self::Begins => f.write_str("the new binary is about to be started"),
+            Self::Unsupported => f.write_str("no new binary: the workers are threads"),
+            Self::Starting => f.write_str("the new binary is about to be started"),
             Self::Started(pid) => write!(f, "the new binary is process {pid}"),
             Self::Failed(error) => write!(f, "the new binary could not be started: {error}"),
             Self::Ended(status) => write!(f, "the new binary has ended: {status}"),
@@ -83,16 +86,16 @@ impl fmt::Display for Upgrade {
     }
 }
 
-/// The descriptors that this process inherits from an older one, in the order in which that one
-/// named them; none where it was not started as a new binary.
+/// Takes the descriptors that this process inherits from an older binary, in the order in which
+/// that one [passed them on](crate::Supervisor::inherit). Empty if this is not a new binary.
 ///
-/// They are this process's own from now on, and are not passed on by `exec` again. To be asked
-/// once, at the start, before other descriptors are opened.
+/// From now on this process owns them, and `exec` closes them. Call it once, at the start, before
+/// other descriptors are opened.
 ///
 /// # Errors
 ///
 /// [`Error::BadInheritance`] if the variable [`INHERITED`] holds anything but numbers of open
-/// descriptors from 3 up, or was asked for before.
+/// descriptors from 3 up, or at the second call.
 ///
 /// ```
 /// let mut inherited = evcore_prefork::inherited()?.into_iter();
@@ -116,47 +119,46 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
     }
     let numbers = numbers(&text).map_err(|why| refuse(&why))?;
     for &number in &numbers {
-        // SAFETY: it is borrowed for this one call, which refuses what is not open.
+        // SAFETY: it is borrowed for this one call, which fails if it is not open.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         fcntl_getfd(fd)
             .and_then(|flags| fcntl_setfd(fd, flags | FdFlags::CLOEXEC))
             .map_err(|_| refuse(&format!("descriptor {number} is not open")))?;
     }
-    // SAFETY: all are open, each is named once, and whoever set the variable, which is taken once,
-    // has opened them for this process to own.
+    // SAFETY: all are open, and each is named once. The process that set the variable has opened
+    // them for this one to own, and the variable is taken once.
     let own = |number| unsafe { OwnedFd::from_raw_fd(number) };
     Ok(numbers.into_iter().map(own).collect())
 }
 
-/// Whether this process was started as a new binary by a master that still lives, and so may have
-/// to give way to it again.
+/// Whether this process is a new binary, and the master that started it still lives.
 ///
-/// What both serve by is then not this process's to remove when it ends: the file of a Unix socket,
-/// above all. Costs a system call.
+/// That master may take over again. So this process must not remove what both use when it ends,
+/// such as the file of a Unix socket. Costs a system call.
 ///
 /// ```
-/// assert!(!evcore_prefork::predecessor_lives(), "nobody upgrades to a test");
+/// assert!(!evcore_prefork::parent_binary_alive(), "a test is no new binary");
 /// ```
 #[must_use]
-pub fn predecessor_lives() -> bool {
-    // A process whose parent dies is given another; so the number cannot have passed to a stranger.
+pub fn parent_binary_alive() -> bool {
+    // A process whose parent dies gets another one: so the id cannot have passed to a stranger.
     let parent = getppid().map(|pid| pid.as_raw_nonzero().to_string());
-    parent.is_some_and(|parent| env::var_os(PREDECESSOR).is_some_and(|told| told == *parent))
+    parent.is_some_and(|parent| env::var_os(PARENT).is_some_and(|id| id == *parent))
 }
 
-/// The numbers in a list, none of them twice.
+/// Parses a list of numbers, none of which may occur twice.
 fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
-    let text = text.to_str().ok_or("it is no text")?;
+    let text = text.to_str().ok_or("it is not text")?;
     let mut numbers = Vec::new();
     for word in text.split(',').filter(|_| !text.is_empty()) {
         let number: RawFd = match word.parse() {
             Ok(number) if number >= 0 => number,
-            _ => return Err(format!("{word:?} is no descriptor's number")),
+            _ => return Err(format!("{word:?} is not the number of a descriptor")),
         };
         if number < FIRST_INHERITED {
             return Err(format!(
-                "descriptors 0, 1 and 2 are standard input, output and error; what is inherited \
-                 has numbers from {FIRST_INHERITED} up"
+                "descriptors 0, 1 and 2 are standard input, output and error; inherited ones have \
+                 numbers from {FIRST_INHERITED} up"
             ));
         }
         if numbers.contains(&number) {
@@ -167,7 +169,7 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     Ok(numbers)
 }
 
-/// This program as it was started, which may be another by the time it is started again.
+/// This program as it was started. Its file may be another one when it is started again.
 #[derive(Debug)]
 pub(crate) struct Binary {
     program: PathBuf,
@@ -177,12 +179,12 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// To be asked before the file is replaced: the system may know it by its new name afterwards.
+    /// To be called before the file is replaced: afterwards the system may return another name.
     pub(crate) fn this_one(inherited: Vec<OwnedFd>) -> Self {
         let mut arguments = env::args_os();
         let first = arguments.next().unwrap_or_default();
         Self {
-            // Where the system cannot tell, what it was called by.
+            // If the system cannot tell, the name that it was called by.
             program: env::current_exe().unwrap_or_else(|_| first.into()),
             arguments: arguments.collect(),
             inherited,
@@ -190,47 +192,47 @@ impl Binary {
         }
     }
 
-    /// Starts it, unless one that was started still runs.
-    pub(crate) fn start(&mut self, tell: &mut dyn FnMut(&Upgrade)) {
-        if self.child.is_some() || predecessor_lives() {
-            tell(&Upgrade::Refused);
+    /// Starts the new binary, unless an upgrade is under way.
+    pub(crate) fn start(&mut self, report: &mut dyn FnMut(&Upgrade)) {
+        if self.child.is_some() || parent_binary_alive() {
+            report(&Upgrade::Refused);
             return;
         }
-        tell(&Upgrade::Begins);
+        report(&Upgrade::Starting);
         match self.spawn() {
             Ok(child) => {
                 let pid = NonZeroU32::new(child.id()).expect("a process has a number");
                 self.child = Some(child);
-                tell(&Upgrade::Started(pid));
+                report(&Upgrade::Started(pid));
             }
-            Err(error) => tell(&Upgrade::Failed(error)),
+            Err(error) => report(&Upgrade::Failed(error)),
         }
     }
 
-    /// Says whether it has ended.
-    pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(&Upgrade)) -> bool {
+    /// Returns whether the new binary has just ended.
+    pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&Upgrade)) -> bool {
         let ended = self.child.as_mut().map(Child::try_wait);
         let Some(Ok(Some(status))) = ended else {
             return false;
         };
         self.child = None;
-        tell(&Upgrade::Ended(status));
+        report(&Upgrade::Ended(status));
         true
     }
 
-    /// Closes what it would inherit: nobody is to take over any more.
+    /// Closes what a new binary would inherit: none is started any more.
     pub(crate) fn close(&mut self) {
         self.inherited.clear();
     }
 
-    /// Starts it, unless this master is to stop at once: a TERM or INT for the whole process group
-    /// may have come before there was a child that it could have ended.
+    /// Starts the new binary, unless a fast stop was requested. A TERM or INT for the whole process
+    /// group may have come before there was a child to end.
     fn spawn(&self) -> io::Result<Child> {
-        // The child inherits the mask. So what comes for it waits until it has other handlers: those
-        // of this process would note it in memory that exec throws away.
+        // The child inherits the mask, so a signal to it stays pending until it has other handlers.
+        // Those of this process would store the request in memory that exec discards.
         signals::block();
-        let child = match Stop::of(signals::here().severity()) {
-            Some(Stop::Fast) => Err(io::Error::other("this server was told to stop")),
+        let child = match Stop::from_severity(signals::state().severity()) {
+            Some(Stop::Fast) => Err(io::Error::other("this server is stopping")),
             _ => self.command().spawn(),
         };
         signals::unblock();
@@ -244,20 +246,20 @@ impl Binary {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
         command.env(INHERITED, list.join(","));
-        command.env(PREDECESSOR, getpid().as_raw_nonzero().to_string());
+        command.env(PARENT, getpid().as_raw_nonzero().to_string());
         let prepare = move || {
             numbers.iter().try_for_each(|&fd| pass_on(fd))?;
-            signals::leave_stops_to_exec();
+            signals::restore_default_stops();
             Ok(())
         };
-        // SAFETY: it makes system calls that are allowed between fork and exec, and allocates
-        // nothing.
+        // SAFETY: the closure makes system calls that are allowed between fork and exec, and
+        // allocates nothing.
         unsafe { command.pre_exec(prepare) };
         command
     }
 }
 
-/// Keeps a descriptor open over exec. To be called in the child only.
+/// Keeps a descriptor open across exec. To be called in the child only.
 fn pass_on(number: RawFd) -> io::Result<()> {
     // SAFETY: `Binary` holds it open, and this child is a copy of its process.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -270,16 +272,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_numbers_is_read_in_its_order() {
+    fn a_list_of_numbers_is_parsed_in_order() {
         assert_eq!(numbers(OsStr::new("5,3,70")), Ok(vec![5, 3, 70]));
         assert_eq!(numbers(OsStr::new("")), Ok(vec![]));
     }
 
     #[test]
-    fn what_is_no_list_of_numbers_is_refused_by_name() {
+    fn a_word_that_is_not_a_number_is_named_in_the_error() {
         for (text, word) in [("5,x", "x"), ("5,", ""), ("-1", "-1"), ("5;6", "5;6")] {
             let refusal = numbers(OsStr::new(text)).unwrap_err();
-            assert_eq!(refusal, format!("{word:?} is no descriptor's number"));
+            assert_eq!(
+                refusal,
+                format!("{word:?} is not the number of a descriptor")
+            );
         }
         let refusal = numbers(OsStr::new("5,2")).unwrap_err();
         assert!(refusal.starts_with("descriptors 0, 1 and 2 are standard input"));
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_no_new_binary_inherits_nothing() {
+    fn a_process_that_is_not_a_new_binary_inherits_nothing() {
         assert!(inherited().unwrap().is_empty());
     }
 }

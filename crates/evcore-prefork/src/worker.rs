@@ -1,4 +1,4 @@
-//! What a worker knows of itself, and how it learns that it is to stop.
+//! What a worker knows about itself, and how it learns that it has to stop.
 
 use std::{
     num::NonZeroU32,
@@ -12,9 +12,11 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, Error, Result, leash,
-    letterbox::Letterbox,
+    Affinity, Error, Result,
+    lifecycle::Slot,
+    liveness_pipe,
     signals::{self, Handlers},
+    thread_channel::ThreadChannel,
 };
 
 /// How to stop.
@@ -26,14 +28,14 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stop {
-    /// QUIT: finish what is under way, take on nothing new.
+    /// QUIT: finish the requests under way, accept no new clients.
     Graceful,
-    /// TERM or INT: now. A second later comes KILL.
+    /// TERM or INT: stop now. A process that has not ended a second later is killed.
     Fast,
 }
 
 impl Stop {
-    /// The harder it is, the greater; never 0.
+    /// The harder, the greater; never 0.
     pub(crate) const fn severity(self) -> u8 {
         match self {
             Self::Graceful => 1,
@@ -41,7 +43,7 @@ impl Stop {
         }
     }
 
-    pub(crate) const fn of(severity: u8) -> Option<Self> {
+    pub(crate) const fn from_severity(severity: u8) -> Option<Self> {
         match severity {
             0 => None,
             1 => Some(Self::Graceful),
@@ -50,13 +52,13 @@ impl Stop {
     }
 }
 
-/// The worker that this process is, or this thread.
+/// The worker that runs in this process or thread.
 ///
-/// A process is told to stop by TERM, INT and QUIT, whether its master sends them, the terminal or
-/// an operator, and by the [death of its master](crate#the-masters-death). A thread is told by its
-/// [`Threads`](crate::Threads).
+/// A worker process gets a stop by TERM, INT and QUIT, which its master sends, or a terminal, or an
+/// operator; and by the [death of its master](crate#the-masters-death). A worker thread gets it from
+/// its master.
 ///
-/// A worker that stops though its master was not told to is replaced.
+/// A worker that stops while its master does not is replaced.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor, Worker};
@@ -71,30 +73,29 @@ impl Stop {
 #[derive(Debug)]
 pub struct Worker {
     index: usize,
-    seat: usize,
+    slot: usize,
     pid: NonZeroU32,
-    post: Post,
-    pin_error: Option<Error>,
+    link: MasterLink,
+    affinity_error: Option<Error>,
 }
 
-/// Whom a worker hears from, and whom it tells.
+/// How a worker gets requests, and how it reports to its master.
 #[derive(Debug)]
-pub(crate) enum Post {
-    /// Signals; nobody.
+pub(crate) enum MasterLink {
+    /// By signals; there is no master.
     Solo,
-    /// Signals; the master, over the leash.
+    /// By signals, and over the liveness pipe.
     Process,
-    /// The master's thread.
-    Thread(Arc<Letterbox>),
+    Thread(Arc<ThreadChannel>),
 }
 
 impl Worker {
     /// A worker without a master: this process, with index 0.
     ///
-    /// For a server that serves in the process it was started in, by the code that its workers
-    /// would run. The process may have threads. Its handlers stay for as long as it lives, and
-    /// TERM, INT, QUIT and USR1 are unblocked for the calling thread. All other signals, also those
-    /// that are for masters, keep the effect that they had, and stay blocked if they were.
+    /// Use it to serve in the first process, with the code that workers run. The process may have
+    /// threads. The signal handlers stay for the life of the process. TERM, INT, QUIT and USR1 are
+    /// unblocked for the calling thread. All other signals keep their effect, and stay blocked if
+    /// they were, also those that a master handles.
     ///
     /// # Errors
     ///
@@ -110,40 +111,45 @@ impl Worker {
     /// # Ok::<(), evcore_prefork::Error>(())
     /// ```
     pub fn solo() -> Result<Self> {
-        Handlers::install()?.serve_alone();
-        Ok(Self::new(0, 0, Post::Solo))
+        Handlers::install()?.keep_for_solo();
+        let slot = Slot { row: 0, index: 0 };
+        Ok(Self::new(slot, 1, MasterLink::Solo))
     }
 
-    pub(crate) fn new(index: usize, seat: usize, post: Post) -> Self {
+    /// The worker of a slot in a table of this many workers a row.
+    pub(crate) fn new(slot: Slot, workers: usize, link: MasterLink) -> Self {
         Self {
-            index,
-            seat,
+            index: slot.index,
+            slot: slot.number(workers),
             pid: getpid().as_raw_nonzero().unsigned_abs(),
-            post,
-            pin_error: None,
+            link,
+            affinity_error: None,
         }
     }
 
-    /// Keeps this thread on its CPUs, if it has any.
-    pub(crate) fn pin(&mut self, affinity: Option<&Affinity>) {
-        let pinned = affinity.map(|affinity| affinity.of(self.index).stay());
-        self.pin_error = pinned.and_then(Result::err);
+    /// Moves this thread to its CPUs, if it has any.
+    pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
+        let applied = affinity.map(|affinity| affinity.of(self.index).pin());
+        self.affinity_error = applied.and_then(Result::err);
     }
 
-    /// From 0 to the number of workers, less one. A replacement has the index of the dead, and
-    /// during a reload an old worker and a new one have the same.
+    /// The worker's number in its generation, from 0 to one less than the number of workers.
+    ///
+    /// A replacement has the index of the worker it replaces. During a reload an old worker and a
+    /// new one have the same index.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// A number that no other living worker of this master has, below
-    /// [`Supervisor::seats`](crate::Supervisor::seats): what to write to shared memory by.
+    /// The worker's place in the supervisor's table: a number below
+    /// [`Supervisor::slots`](crate::Supervisor::slots) that no other living worker of this master
+    /// has. Use it as an index into shared memory.
     ///
-    /// A replacement has the seat of the dead.
+    /// A replacement has the slot of the worker it replaces.
     #[must_use]
-    pub fn seat(&self) -> usize {
-        self.seat
+    pub fn slot(&self) -> usize {
+        self.slot
     }
 
     /// This process's id.
@@ -152,74 +158,74 @@ impl Worker {
         self.pid
     }
 
-    /// The stop that was asked for, if one was.
+    /// The stop that was requested, if one was.
     ///
-    /// It is never taken back, and changes only from graceful to fast. Costs a load: ask it every
-    /// turn.
+    /// It is never taken back, and changes only from graceful to fast. Costs a load: call it in each
+    /// turn of your loop.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
-        Stop::of(match &self.post {
-            Post::Thread(letterbox) => letterbox.severity(),
-            Post::Solo | Post::Process => signals::here().severity(),
+        Stop::from_severity(match &self.link {
+            MasterLink::Thread(channel) => channel.severity(),
+            MasterLink::Solo | MasterLink::Process => signals::state().severity(),
         })
     }
 
-    /// How often the logs were to be opened again, by USR1: who finds another number than the last
-    /// time opens them. Costs a load.
+    /// The number of USR1 signals so far. Reopen your logs when it changes. Costs a load.
     #[must_use]
-    pub fn reopens(&self) -> u32 {
-        match &self.post {
-            Post::Thread(letterbox) => letterbox.reopens(),
-            Post::Solo | Post::Process => signals::here().reopens(),
+    pub fn reopen_count(&self) -> u32 {
+        match &self.link {
+            MasterLink::Thread(channel) => channel.reopen_count(),
+            MasterLink::Solo | MasterLink::Process => signals::state().reopen_count(),
         }
     }
 
-    /// Tells the master that this worker serves: during a reload, the old workers are asked to
-    /// finish once all new ones have said so (or have lived for the
-    /// [timeout](crate::Supervisor::ready_timeout)). The master's
-    /// [hook](crate::Supervisor::on_ready) is called.
+    /// Reports to the master that this worker serves.
     ///
-    /// Once is enough. Without a master it does nothing.
+    /// During a reload, the old workers are asked to stop once all new ones have called this, or
+    /// have lived for the [timeout](crate::Supervisor::ready_timeout). The master calls its
+    /// [hook](crate::Supervisor::on_ready).
+    ///
+    /// One call is enough. Without a master it has no effect.
     pub fn ready(&self) {
-        match &self.post {
-            Post::Thread(letterbox) => letterbox.tell_ready(),
-            Post::Process => leash::tell_ready(),
-            Post::Solo => {}
+        match &self.link {
+            MasterLink::Thread(channel) => channel.ready(),
+            MasterLink::Process => liveness_pipe::report_ready(),
+            MasterLink::Solo => {}
         }
     }
 
-    /// Why this worker is not kept on the CPUs that its [affinity](crate::Supervisor::affinity)
-    /// gives it, if it is not: they were taken from the process after the affinity was read.
+    /// Why this worker does not run on the CPUs of its [affinity](crate::Supervisor::affinity), if
+    /// it does not: they were taken from the process after the affinity was made.
     #[must_use]
-    pub fn pin_error(&self) -> Option<&Error> {
-        self.pin_error.as_ref()
+    pub fn affinity_error(&self) -> Option<&Error> {
+        self.affinity_error.as_ref()
     }
 
-    /// Makes each stop signal, and each USR1, wake an event loop: eight bytes (the number 1 in
-    /// native order) are written to `fd`, for a process by the signal's handler.
+    /// Makes each stop and each USR1 wake your event loop: eight bytes (the number 1 in native byte
+    /// order) are written to `fd`. In a process the signal handler writes them.
     ///
-    /// `fd` is whatever the loop watches, or the other end of it: a poller's waker, an eventfd, a
-    /// pipe, a socket. For what was told before it is written at once, so nothing is missed.
-    /// It is duplicated; the duplicate is not closed as long as the worker lives. The last call
-    /// counts.
+    /// `fd` is what the loop watches, or the other end of it: a poller's waker, an eventfd, a pipe,
+    /// a socket. If there was a request before this call, `fd` is written to at once, so no request
+    /// is missed. `fd` is duplicated; the duplicate stays open as long as the worker lives. A second
+    /// call replaces the descriptor of the first.
     ///
     /// # Errors
     ///
-    /// [`Error::Blocking`] if `fd` is not non-blocking, for a handler must not wait until a full
-    /// pipe is read; [`Error::Os`] if it could not be duplicated.
+    /// [`Error::Blocking`] if `fd` is not non-blocking, because a signal handler must not wait until
+    /// a full pipe is read; [`Error::Os`] if it could not be duplicated.
     ///
     /// ```
     /// use std::{io::Read, os::unix::net::UnixStream};
     /// use evcore_prefork::{Stop, Worker};
     ///
     /// let worker = Worker::solo()?;
-    /// let (mut bell, rope) = UnixStream::pair()?;
-    /// rope.set_nonblocking(true)?;
-    /// worker.wake_fd(&rope)?;
+    /// let (mut read, write) = UnixStream::pair()?;
+    /// write.set_nonblocking(true)?;
+    /// worker.wake_fd(&write)?;
     ///
     /// signal_hook::low_level::raise(signal_hook::consts::SIGQUIT)?;
     /// let mut bytes = [0; 8];
-    /// bell.read_exact(&mut bytes)?;
+    /// read.read_exact(&mut bytes)?;
     /// assert_eq!(u64::from_ne_bytes(bytes), 1);
     /// assert_eq!(worker.stop(), Some(Stop::Graceful));
     /// # Ok::<(), std::io::Error>(())
@@ -234,9 +240,9 @@ impl Worker {
         let fd = fd
             .try_clone_to_owned()
             .map_err(Error::os("duplicating a descriptor to wake"))?;
-        match &self.post {
-            Post::Thread(letterbox) => letterbox.wake_by(fd),
-            Post::Solo | Post::Process => signals::wake_by(fd),
+        match &self.link {
+            MasterLink::Thread(channel) => channel.set_wake_fd(fd),
+            MasterLink::Solo | MasterLink::Process => signals::set_wake_fd(fd),
         }
         Ok(())
     }

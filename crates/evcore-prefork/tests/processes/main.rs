@@ -1,11 +1,11 @@
 //! Supervisors, workers and signals as real processes.
 //!
-//! This program is both sides: without arguments it is the tests, which start it again with the
-//! name of a scene, to be the server under test in a process of its own with a single thread.
-//! The server and its workers print what they see, a line each; the tests wait for such lines, and
-//! know that all processes are gone when the pipe ends.
+//! This program is both sides. Without arguments it runs the tests. They start it again with the
+//! name of a child main, as the server under test, in its own process with a single thread. The
+//! server and its workers print a line for each event. The tests wait for such lines; the pipe ends
+//! when all processes are gone.
 
-mod scenes;
+mod child_mains;
 mod server;
 mod tests;
 
@@ -13,13 +13,13 @@ use std::{env, panic, process::ExitCode};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if let [flag, scene] = arguments.as_slice() {
-        if flag == server::SCENE_FLAG {
-            scenes::play(scene);
+    if let [flag, name] = arguments.as_slice() {
+        if flag == server::MAIN_FLAG {
+            child_mains::run_main(name);
             return ExitCode::SUCCESS;
         }
     }
-    // As with the usual harness: a word selects the tests that have it in their names.
+    // As with the usual harness: a word selects the tests whose names contain it.
     let word = arguments.iter().find(|argument| !argument.starts_with('-'));
     run_tests(word.map_or("", String::as_str))
 }

@@ -1,4 +1,4 @@
-//! A server under test, as the tests see it: lines out, signals in, and an end in all cases.
+//! A server under test, as the tests see it: lines out, signals in, and an end in any case.
 
 use std::{
     env,
@@ -13,34 +13,34 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Marks the argument after it as the name of a scene.
-pub(crate) const SCENE_FLAG: &str = "--scene";
+/// Marks the argument after it as the name of a child main.
+pub(crate) const MAIN_FLAG: &str = "--child-main";
 
-/// Far longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than any step takes on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server, its workers and whatever else it started: one process group, killed on drop.
 pub(crate) struct Server {
     child: Child,
     lines: Receiver<String>,
-    /// All lines so far, to be shown when one is missed.
+    /// All lines so far, for the message when one is missing.
     seen: Vec<String>,
 }
 
 impl Server {
-    pub(crate) fn play(scene: &str) -> Self {
-        Self::play_from(&env::current_exe().unwrap(), scene)
+    pub(crate) fn start(main: &str) -> Self {
+        Self::start_from(&env::current_exe().unwrap(), main)
     }
 
     /// The same from another file, which is a copy of this program.
-    pub(crate) fn play_from(program: &Path, scene: &str) -> Self {
-        Self::spawn(Command::new(program).process_group(0), scene)
+    pub(crate) fn start_from(program: &Path, main: &str) -> Self {
+        Self::spawn(Command::new(program).process_group(0), main)
     }
 
-    /// The same by a command, which says how else it is to be started.
-    pub(crate) fn spawn(command: &mut Command, scene: &str) -> Self {
+    /// The same by a command that has further settings.
+    pub(crate) fn spawn(command: &mut Command, main: &str) -> Self {
         let mut child = command
-            .args([SCENE_FLAG, scene])
+            .args([MAIN_FLAG, main])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -61,7 +61,7 @@ impl Server {
 
     /// Waits for the next line that begins with `start`, and returns the words that follow.
     pub(crate) fn expect(&mut self, start: &str) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// Waits until so many of all lines ever seen begin with `start`.
+    /// Waits until this many of all lines ever seen begin with `start`.
     pub(crate) fn expect_in_all(&mut self, start: &str, count: usize) {
         let seen = |server: &Self| {
             server
@@ -107,20 +107,20 @@ impl Server {
 
     /// Waits until every process that could write a line is gone, and returns all lines ever seen.
     pub(crate) fn expect_end(&mut self) -> &[String] {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.seen.push(line),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return &self.seen,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    panic!("somebody is left after {:#?}", self.seen)
+                    panic!("a process is left after {:#?}", self.seen)
                 }
             }
         }
     }
 
-    /// Gives the server, or whichever worker reads it, a byte on standard input.
+    /// Writes a byte to standard input, which the server or one of its workers reads.
     pub(crate) fn give_byte(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
     }
@@ -129,11 +129,11 @@ impl Server {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Waits until the master has another child than this one.
+    /// Waits until the master has a child besides this one.
     #[cfg(target_os = "linux")]
     pub(crate) fn wait_for_child_beside(&self, known: Pid) -> Pid {
         let master = self.pid().as_raw_pid();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let path = format!("/proc/{master}/task/{master}/children");
             let children = std::fs::read_to_string(path).unwrap();
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// What the terminal does on Ctrl-C.
+    /// Signals all processes, as the terminal does on Ctrl-C.
     pub(crate) fn signal_group(&self, signal: Signal) {
         kill_process_group(self.pid(), signal).unwrap();
     }

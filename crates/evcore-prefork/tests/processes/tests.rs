@@ -1,8 +1,8 @@
-//! What must hold, each as a sentence.
+//! The tests: each name is what must hold.
 
-mod held_back;
+mod blocked_signals;
 mod reload;
-// Where rustix tells the name of a new terminal.
+// Elsewhere rustix does not return the name of a new terminal.
 #[cfg(not(any(target_os = "netbsd", target_os = "openbsd")))]
 mod terminal;
 mod threads;
@@ -20,7 +20,7 @@ pub(crate) type Test = (&'static str, fn());
 /// All tests.
 pub(crate) const ALL: &[&[Test]] = &[
     TESTS,
-    held_back::TESTS,
+    blocked_signals::TESTS,
     reload::TESTS,
     upgrade::TESTS,
     threads::TESTS,
@@ -38,41 +38,41 @@ use tests;
 
 tests! {
     workers_have_the_indices_from_zero_up
-    a_killed_worker_is_replaced_after_the_hook_was_told
-    term_and_int_end_all
-    ctrl_c_reaches_all_and_replaces_nobody
+    a_killed_worker_is_replaced_after_the_exit_hook
+    term_and_int_stop_all_workers
+    ctrl_c_stops_all_and_replaces_no_worker
     quit_lets_a_worker_finish
     term_makes_a_graceful_stop_fast
-    a_worker_that_does_not_listen_is_told_twice_and_then_killed
-    an_end_that_nobody_asked_a_worker_for_is_told_apart
-    an_end_by_ctrl_c_was_asked_for
-    workers_that_die_young_are_replaced_whatever_their_end
-    exit_code_two_is_not_replaced
-    when_all_have_refused_the_supervisor_returns
+    a_worker_that_ignores_both_stops_is_killed
+    an_unexpected_exit_is_reported_without_a_stop
+    an_exit_by_ctrl_c_is_reported_with_a_stop
+    early_crashes_are_replaced_whatever_their_cause
+    a_worker_that_exits_with_two_is_not_replaced
+    when_all_workers_refuse_the_supervisor_returns
     a_signal_right_after_fork_is_not_lost
     a_stop_while_workers_are_forked_stops_all_of_them
-    a_panicking_hook_leaves_nobody_behind
-    the_applications_own_children_are_left_to_it
+    a_panicking_hook_leaves_no_worker_behind
+    other_children_of_the_application_are_not_reaped
     a_second_supervisor_works_like_the_first
     mistakes_are_refused_with_a_reason
     a_worker_cannot_be_a_master
-    a_solo_worker_is_told_to_stop
-    a_stop_is_sticky_and_wakes_a_descriptor_that_comes_later
-    #[cfg(target_os = "linux")] workers_end_when_their_master_is_killed
-    #[cfg(target_os = "linux")] workers_that_changed_their_user_end_when_their_master_is_killed
-    #[cfg(target_os = "linux")] each_worker_stays_on_its_cpu
-    #[cfg(target_os = "linux")] no_descriptor_but_its_leash_is_left_to_a_worker
-    #[cfg(target_os = "linux")] a_server_that_cannot_fork_at_all_says_so
-    #[cfg(target_os = "linux")] a_fork_that_fails_later_is_tried_again
-    #[cfg(target_os = "linux")] a_worker_without_a_socket_pair_is_not_forked_and_the_pair_is_named
-    #[cfg(target_os = "linux")] a_master_that_cannot_wait_goes_on_and_heeds_its_signals
+    a_solo_worker_gets_a_stop
+    a_stop_is_kept_and_wakes_a_descriptor_set_later
+    #[cfg(target_os = "linux")] workers_stop_when_their_master_is_killed
+    #[cfg(target_os = "linux")] workers_of_another_user_stop_when_their_master_is_killed
+    #[cfg(target_os = "linux")] each_worker_runs_on_its_cpu
+    #[cfg(target_os = "linux")] a_worker_has_no_descriptor_but_its_liveness_pipe
+    #[cfg(target_os = "linux")] a_failure_of_the_first_fork_is_an_error
+    #[cfg(target_os = "linux")] a_later_fork_that_fails_is_retried
+    #[cfg(target_os = "linux")] a_failed_socket_pair_is_named_in_the_start_error
+    #[cfg(target_os = "linux")] a_master_that_cannot_wait_still_handles_signals
 }
 
-/// How often the races between fork and signal are run.
+/// How often a race between fork and signal is run.
 const ROUNDS: usize = 200;
 
 fn serving() -> Server {
-    let mut server = Server::play("serve");
+    let mut server = Server::start("serve");
     for _ in 0..3 {
         server.expect("ready");
     }
@@ -98,8 +98,8 @@ fn workers_have_the_indices_from_zero_up() {
     }
 }
 
-fn a_killed_worker_is_replaced_after_the_hook_was_told() {
-    let mut server = Server::play("serve");
+fn a_killed_worker_is_replaced_after_the_exit_hook() {
+    let mut server = Server::start("serve");
     let victim = server.expect_pid("started 1 ");
     kill_process(victim, Signal::KILL).unwrap();
     let told = server.expect("ended").join(" ");
@@ -114,18 +114,18 @@ fn a_killed_worker_is_replaced_after_the_hook_was_told() {
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 
-fn term_and_int_end_all() {
+fn term_and_int_stop_all_workers() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut server = serving();
         server.signal_master(signal);
         let lines = server.expect_end();
         assert_last(lines, "outcome Stopped(Fast)");
-        assert_eq!(count(lines, "told"), 3);
+        assert_eq!(count(lines, "stops"), 3);
         assert_eq!(count(lines, "ended"), 3);
     }
 }
 
-fn ctrl_c_reaches_all_and_replaces_nobody() {
+fn ctrl_c_stops_all_and_replaces_no_worker() {
     let mut server = serving();
     server.signal_group(Signal::INT);
     let lines = server.expect_end();
@@ -134,40 +134,40 @@ fn ctrl_c_reaches_all_and_replaces_nobody() {
 }
 
 fn quit_lets_a_worker_finish() {
-    let mut server = Server::play("finish");
+    let mut server = Server::start("finish");
     server.expect("ready");
     server.signal_master(Signal::QUIT);
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.give_byte();
     server.expect("finished");
     let lines = server.expect_end();
-    assert_eq!(count(lines, "told"), 1);
+    assert_eq!(count(lines, "stops"), 1);
     assert_last(lines, "outcome Stopped(Graceful)");
 }
 
 fn term_makes_a_graceful_stop_fast() {
-    let mut server = Server::play("linger");
+    let mut server = Server::start("linger");
     server.expect("ready");
     server.signal_master(Signal::QUIT);
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.signal_master(Signal::TERM);
-    server.expect("told 0 Some(Fast)");
+    server.expect("stops 0 Some(Fast)");
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 
-fn a_worker_that_does_not_listen_is_told_twice_and_then_killed() {
-    let mut server = Server::play("deaf");
+fn a_worker_that_ignores_both_stops_is_killed() {
+    let mut server = Server::start("ignores stops");
     server.expect("ready");
     server.signal_master(Signal::QUIT);
-    server.expect("told 0 Some(Graceful)");
-    server.expect("told 0 Some(Fast)");
+    server.expect("stops 0 Some(Graceful)");
+    server.expect("stops 0 Some(Fast)");
     let told = server.expect("ended 0 ").join(" ");
     assert!(told.ends_with("signal: 9 (SIGKILL)"), "{told}");
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 
-fn an_end_that_nobody_asked_a_worker_for_is_told_apart() {
-    let mut server = Server::play("who asked");
+fn an_unexpected_exit_is_reported_without_a_stop() {
+    let mut server = Server::start("requested stop");
     let victim = server.expect_pid("ready 0 ");
     kill_process(victim, Signal::QUIT).unwrap();
     let told = server.expect("ended None").join(" ");
@@ -180,9 +180,9 @@ fn an_end_that_nobody_asked_a_worker_for_is_told_apart() {
     assert_eq!(count(server.expect_end(), "ended Some(Fast)"), 2);
 }
 
-fn an_end_by_ctrl_c_was_asked_for() {
+fn an_exit_by_ctrl_c_is_reported_with_a_stop() {
     for _ in 0..ROUNDS {
-        let mut server = Server::play("who asked");
+        let mut server = Server::start("requested stop");
         server.expect("ready");
         server.expect("ready");
         server.signal_group(Signal::INT);
@@ -190,8 +190,8 @@ fn an_end_by_ctrl_c_was_asked_for() {
     }
 }
 
-fn workers_that_die_young_are_replaced_whatever_their_end() {
-    let mut server = Server::play("fail at first");
+fn early_crashes_are_replaced_whatever_their_cause() {
+    let mut server = Server::start("fail at first");
     for status in ["exit status: 0", "exit status: 1", "exit status: 101"] {
         server.expect("started 0");
         let told = server.expect("ended 0").join(" ");
@@ -203,11 +203,11 @@ fn workers_that_die_young_are_replaced_whatever_their_end() {
     assert_eq!(count(lines, "started"), 4);
 }
 
-fn exit_code_two_is_not_replaced() {
-    let mut server = Server::play("first refuses");
+fn a_worker_that_exits_with_two_is_not_replaced() {
+    let mut server = Server::start("first refuses");
     let neighbour = server.expect_pid("started 1 ");
     server.expect("ended 0");
-    // The slot beside it is still looked after.
+    // The other slot is still supervised.
     kill_process(neighbour, Signal::KILL).unwrap();
     server.expect("ended 1");
     server.expect("ready 1");
@@ -217,41 +217,41 @@ fn exit_code_two_is_not_replaced() {
     assert_eq!(count(lines, "started 1"), 2);
 }
 
-fn when_all_have_refused_the_supervisor_returns() {
-    let mut server = Server::play("all refuse");
+fn when_all_workers_refuse_the_supervisor_returns() {
+    let mut server = Server::start("all refuse");
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 2);
-    assert_last(lines, "outcome Refused");
+    assert_last(lines, "outcome AllRefused");
 }
 
 fn a_signal_right_after_fork_is_not_lost() {
-    let mut server = Server::play("told at birth");
+    let mut server = Server::start("signalled at birth");
     let lines = server.expect_end();
-    assert_eq!(count(lines, "told"), ROUNDS);
-    assert_last(lines, "outcome Refused");
+    assert_eq!(count(lines, "stops"), ROUNDS);
+    assert_last(lines, "outcome AllRefused");
 }
 
 fn a_stop_while_workers_are_forked_stops_all_of_them() {
     for _ in 0..ROUNDS {
-        let mut server = Server::play("serve");
+        let mut server = Server::start("serve");
         server.expect("started 0");
         server.signal_master(Signal::TERM);
         let lines = server.expect_end();
         assert_last(lines, "outcome Stopped(Fast)");
         assert_eq!(count(lines, "ended"), count(lines, "started"));
-        assert_eq!(count(lines, "told"), 3);
+        assert_eq!(count(lines, "stops"), 3);
     }
 }
 
-fn a_panicking_hook_leaves_nobody_behind() {
-    let mut server = Server::play("panicking hook");
+fn a_panicking_hook_leaves_no_worker_behind() {
+    let mut server = Server::start("panicking hook");
     server.expect("panicked true");
     server.expect("gone true");
     server.expect_end();
 }
 
-fn the_applications_own_children_are_left_to_it() {
-    let mut server = Server::play("bystander");
+fn other_children_of_the_application_are_not_reaped() {
+    let mut server = Server::start("bystander");
     server.expect("ready 0");
     server.signal_master(Signal::TERM);
     server.expect("outcome Stopped(Fast)");
@@ -259,7 +259,7 @@ fn the_applications_own_children_are_left_to_it() {
 }
 
 fn a_second_supervisor_works_like_the_first() {
-    let mut server = Server::play("twice");
+    let mut server = Server::start("twice");
     for (signal, stop) in [(Signal::TERM, "Fast"), (Signal::QUIT, "Graceful")] {
         server.expect("ready 0");
         server.signal_master(signal);
@@ -268,12 +268,13 @@ fn a_second_supervisor_works_like_the_first() {
 }
 
 fn mistakes_are_refused_with_a_reason() {
-    let mut server = Server::play("wrong");
+    let mut server = Server::start("wrong");
     for _ in ["as processes", "as threads"] {
         server.expect("error a supervisor of 0 workers");
         server.expect("error a supervisor of 10000 workers");
     }
-    server.expect("error the stop signals of this process are taken");
+    server.expect("error only worker processes can pass descriptors on");
+    server.expect("error a supervisor or a worker handles the stop signals");
     let fd = server.expect("error descriptor");
     assert_eq!(fd[1..4], ["would", "block", "a"]);
     if cfg!(target_os = "linux") {
@@ -282,44 +283,44 @@ fn mistakes_are_refused_with_a_reason() {
 }
 
 fn a_worker_cannot_be_a_master() {
-    let mut server = Server::play("nested");
-    server.expect("error the stop signals of this process are taken");
-    server.expect("outcome Refused");
+    let mut server = Server::start("nested");
+    server.expect("error a supervisor or a worker handles the stop signals");
+    server.expect("outcome AllRefused");
 }
 
-fn a_solo_worker_is_told_to_stop() {
-    let mut server = Server::play("solo");
+fn a_solo_worker_gets_a_stop() {
+    let mut server = Server::start("solo");
     server.expect("ready 0");
     server.signal_master(Signal::QUIT);
-    assert_last(server.expect_end(), "told 0 Some(Graceful)");
+    assert_last(server.expect_end(), "stops 0 Some(Graceful)");
 }
 
-fn a_stop_is_sticky_and_wakes_a_descriptor_that_comes_later() {
-    let mut server = Server::play("solo by hand");
+fn a_stop_is_kept_and_wakes_a_descriptor_set_later() {
+    let mut server = Server::start("solo by hand");
     assert_last(server.expect_end(), "woken");
 }
 
 #[cfg(target_os = "linux")]
-fn workers_end_when_their_master_is_killed() {
+fn workers_stop_when_their_master_is_killed() {
     let mut server = serving();
     server.signal_master(Signal::KILL);
     let lines = server.expect_end();
-    assert_eq!(count(lines, "told"), 3);
+    assert_eq!(count(lines, "stops"), 3);
 }
 
 #[cfg(target_os = "linux")]
-fn workers_that_changed_their_user_end_when_their_master_is_killed() {
-    let mut server = Server::play("another user");
+fn workers_of_another_user_stop_when_their_master_is_killed() {
+    let mut server = Server::start("another user");
     server.expect("ready");
     server.expect("ready");
     server.signal_master(Signal::KILL);
     let lines = server.expect_end();
-    assert_eq!(count(lines, "told"), 2);
+    assert_eq!(count(lines, "stops"), 2);
 }
 
 #[cfg(target_os = "linux")]
-fn each_worker_stays_on_its_cpu() {
-    let mut server = Server::play("pinned");
+fn each_worker_runs_on_its_cpu() {
+    let mut server = Server::start("pinned");
     let lines = server.expect_end();
     let allowed: Vec<_> = Cpus::allowed().unwrap().iter().collect();
     for index in 0..3 {
@@ -328,10 +329,10 @@ fn each_worker_stays_on_its_cpu() {
     }
 }
 
-/// Neither the bell, nor the leashes of those forked before, nor what a new binary would inherit.
+/// Neither the self-pipe, nor the siblings' liveness pipes, nor what a new binary would inherit.
 #[cfg(target_os = "linux")]
-fn no_descriptor_but_its_leash_is_left_to_a_worker() {
-    let mut server = Server::play("descriptors");
+fn a_worker_has_no_descriptor_but_its_liveness_pipe() {
+    let mut server = Server::start("descriptors");
     for _ in 0..3 {
         server.expect("more in the worker: 1");
     }
@@ -339,30 +340,30 @@ fn no_descriptor_but_its_leash_is_left_to_a_worker() {
 }
 
 #[cfg(target_os = "linux")]
-fn a_server_that_cannot_fork_at_all_says_so() {
-    let mut server = Server::play("no first fork");
+fn a_failure_of_the_first_fork_is_an_error() {
+    let mut server = Server::start("no first fork");
     let why = server.expect("error forking a worker failed: ").join(" ");
     assert!(why.contains("raise the limit on processes"), "{why}");
-    assert_eq!(count(server.expect_end(), "not forked"), 0);
+    assert_eq!(count(server.expect_end(), "not started"), 0);
 }
 
 #[cfg(target_os = "linux")]
-fn a_fork_that_fails_later_is_tried_again() {
-    let mut server = Server::play("no fork for a while");
+fn a_later_fork_that_fails_is_retried() {
+    let mut server = Server::start("no fork for a while");
     let victim = server.expect_pid("ready 0");
     kill_process(victim, Signal::KILL).unwrap();
-    server.expect("not forked 0");
+    server.expect("not started 0");
     server.expect("ready 0");
     server.signal_master(Signal::TERM);
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 
 #[cfg(target_os = "linux")]
-fn a_worker_without_a_socket_pair_is_not_forked_and_the_pair_is_named() {
-    let mut server = Server::play("no socket pair for a while");
+fn a_failed_socket_pair_is_named_in_the_start_error() {
+    let mut server = Server::start("no socket pair for a while");
     let victim = server.expect_pid("ready 0");
     kill_process(victim, Signal::KILL).unwrap();
-    let why = server.expect("not forked 0").join(" ");
+    let why = server.expect("not started 0").join(" ");
     assert!(
         why.contains("(socketpair) failed: Too many open files"),
         "{why}"
@@ -374,14 +375,14 @@ fn a_worker_without_a_socket_pair_is_not_forked_and_the_pair_is_named() {
 }
 
 #[cfg(target_os = "linux")]
-fn a_master_that_cannot_wait_goes_on_and_heeds_its_signals() {
-    let mut server = Server::play("no wait");
+fn a_master_that_cannot_wait_still_handles_signals() {
+    let mut server = Server::start("no wait");
     server.expect("ready 0");
     server.signal_master(Signal::USR1);
     server.expect("reopened in the master");
     server.expect("reopened 0");
     server.signal_master(Signal::QUIT);
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.give_byte();
     let lines = server.expect_end();
     assert!(lines.iter().any(|line| line == "finished"), "{lines:#?}");

@@ -1,4 +1,4 @@
-//! HUP, USR1 and WINCH: new workers for old, with somebody there at every moment.
+//! HUP, USR1 and WINCH: workers are replaced, and some serve at each moment.
 
 use rustix::process::{Signal, kill_process};
 
@@ -7,26 +7,26 @@ use crate::server::Server;
 
 tests! {
     hup_replaces_all_workers
-    the_old_are_told_only_when_all_the_new_serve
-    each_worker_that_says_that_it_is_ready_is_reported_once
-    new_workers_that_say_nothing_relieve_the_old_after_a_while
-    a_new_worker_that_dies_during_a_reload_is_replaced_and_the_old_stay
+    old_workers_get_a_stop_only_when_all_new_ones_are_ready
+    each_ready_worker_is_reported_once
+    silent_new_workers_take_over_after_the_ready_timeout
+    a_new_worker_that_dies_during_a_reload_is_replaced
     an_old_worker_that_dies_during_a_reload_is_replaced
-    new_workers_that_refuse_leave_the_old_in_place
-    hup_twice_leaves_one_set
-    hup_while_the_old_finish_does_not_wait_for_them
-    hup_during_the_start_leaves_one_set
-    old_and_new_workers_have_seats_of_their_own
-    a_stop_during_a_reload_stops_both_sets
-    usr1_tells_the_master_first_and_then_all_workers
-    usr1_to_a_worker_is_for_it_alone
-    winch_sends_all_away_and_hup_brings_them_back
-    winch_while_a_reload_is_under_way_sends_both_sets_away
+    new_workers_that_refuse_leave_the_old_ones_in_place
+    two_hups_leave_one_generation
+    a_reload_does_not_wait_for_old_workers_that_finish
+    a_hup_during_the_start_leaves_one_generation
+    old_and_new_workers_have_different_slots
+    a_stop_during_a_reload_stops_both_generations
+    usr1_reaches_the_master_first_and_then_all_workers
+    usr1_to_a_worker_reaches_it_alone
+    winch_stops_all_workers_and_hup_starts_new_ones
+    winch_during_a_reload_stops_both_generations
     a_stop_after_winch_ends_the_master
-    hup_and_winch_to_a_worker_do_nothing
+    hup_and_winch_to_a_worker_have_no_effect
 }
 
-fn ends_in_order(server: &mut Server) {
+fn stops_all(server: &mut Server) {
     server.signal_master(Signal::TERM);
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
@@ -34,7 +34,7 @@ fn ends_in_order(server: &mut Server) {
 fn hup_replaces_all_workers() {
     let mut server = serving();
     server.signal_master(Signal::HUP);
-    server.expect("reload Begins");
+    server.expect("reload Started");
     for _ in 0..3 {
         server.expect("ready");
     }
@@ -43,26 +43,26 @@ fn hup_replaces_all_workers() {
         let told = server.expect("ended").join(" ");
         assert!(told.ends_with("exit status: 0"), "{told}");
     }
-    ends_in_order(&mut server);
+    stops_all(&mut server);
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 6);
-    assert_eq!(count(lines, "told 0"), 2);
+    assert_eq!(count(lines, "stops 0"), 2);
 }
 
-fn the_old_are_told_only_when_all_the_new_serve() {
-    let mut server = waiting_for_the_new();
+fn old_workers_get_a_stop_only_when_all_new_ones_are_ready() {
+    let mut server = with_a_reload_under_way();
     server.give_byte();
     server.expect("ready");
     server.give_byte();
     server.expect("ready");
     server.expect("reload Done");
-    server.expect("told 0 Some(Graceful)");
-    ends_in_order(&mut server);
+    server.expect("stops 0 Some(Graceful)");
+    stops_all(&mut server);
 }
 
-/// Two old workers serve, two new ones do not yet.
-fn waiting_for_the_new() -> Server {
-    let mut server = Server::play("ready on a byte");
+/// Two old workers serve, and two new ones are not ready yet.
+fn with_a_reload_under_way() -> Server {
+    let mut server = Server::start("ready on a byte");
     server.expect("ready");
     server.expect("ready");
     server.signal_master(Signal::HUP);
@@ -71,8 +71,8 @@ fn waiting_for_the_new() -> Server {
     server
 }
 
-fn each_worker_that_says_that_it_is_ready_is_reported_once() {
-    let mut server = waiting_for_the_new();
+fn each_ready_worker_is_reported_once() {
+    let mut server = with_a_reload_under_way();
     server.expect_in_all("serves", 2);
     server.give_byte();
     let first = server.expect("ready").join(" ");
@@ -80,23 +80,23 @@ fn each_worker_that_says_that_it_is_ready_is_reported_once() {
     assert_eq!(count(server.seen(), "serves"), 3, "the other still waits");
     server.give_byte();
     server.expect_in_all("serves", 4);
-    ends_in_order(&mut server);
+    stops_all(&mut server);
     assert_eq!(count(server.expect_end(), "serves"), 4);
 }
 
-fn new_workers_that_say_nothing_relieve_the_old_after_a_while() {
-    let mut server = Server::play("silent");
+fn silent_new_workers_take_over_after_the_ready_timeout() {
+    let mut server = Server::start("silent");
     server.expect("ready 0");
     server.signal_master(Signal::HUP);
     server.expect("ready 0");
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.expect("ended 0");
-    ends_in_order(&mut server);
+    stops_all(&mut server);
     assert_eq!(count(server.expect_end(), "serves"), 0);
 }
 
-fn a_new_worker_that_dies_during_a_reload_is_replaced_and_the_old_stay() {
-    let mut server = Server::play("ready on a byte");
+fn a_new_worker_that_dies_during_a_reload_is_replaced() {
+    let mut server = Server::start("ready on a byte");
     server.expect("ready");
     server.expect("ready");
     server.signal_master(Signal::HUP);
@@ -107,48 +107,48 @@ fn a_new_worker_that_dies_during_a_reload_is_replaced_and_the_old_stay() {
     server.give_byte();
     server.expect("reload Done");
     let lines = server.seen();
-    assert_eq!(count(lines, "told"), 0, "{lines:#?}");
-    ends_in_order(&mut server);
+    assert_eq!(count(lines, "stops"), 0, "{lines:#?}");
+    stops_all(&mut server);
 }
 
 fn an_old_worker_that_dies_during_a_reload_is_replaced() {
-    let mut server = Server::play("ready on a byte");
+    let mut server = Server::start("ready on a byte");
     let victim = server.expect_pid("ready 0 ");
     server.signal_master(Signal::HUP);
     server.expect("waits");
     server.expect("waits");
     kill_process(victim, Signal::KILL).unwrap();
     server.expect("ended 0");
-    // It is of the old set, but forked after the reload began: so it waits as well.
+    // It belongs to the old generation, but was forked after the reload began: so it waits too.
     server.expect("waits 0");
     for _ in 0..3 {
         server.give_byte();
     }
     server.expect("reload Done");
-    ends_in_order(&mut server);
+    stops_all(&mut server);
 }
 
-fn new_workers_that_refuse_leave_the_old_in_place() {
-    let mut server = Server::play("the new refuse");
+fn new_workers_that_refuse_leave_the_old_ones_in_place() {
+    let mut server = Server::start("new workers refuse");
     server.expect_in_all("ready", 2);
     let old = server.pid_in_all("ready 0 ");
     server.signal_master(Signal::HUP);
     server.expect("reload Refused");
     let lines = server.seen();
-    assert_eq!(count(lines, "told"), 0, "{lines:#?}");
-    // They are still watched, and a further reload may do better.
+    assert_eq!(count(lines, "stops"), 0, "{lines:#?}");
+    // They are still supervised, and a further reload may succeed.
     kill_process(old, Signal::KILL).unwrap();
     server.expect("ended 0");
     server.signal_master(Signal::HUP);
     server.expect("ready 0");
     server.expect("reload Done");
-    ends_in_order(&mut server);
+    stops_all(&mut server);
 }
 
-fn hup_twice_leaves_one_set() {
-    let mut server = waiting_for_the_new();
+fn two_hups_leave_one_generation() {
+    let mut server = with_a_reload_under_way();
     server.signal_master(Signal::HUP);
-    // Reloads that are not done do not hold up one that is asked for later.
+    // A reload that is not done does not delay a later one.
     server.expect("waits");
     server.expect("waits");
     for _ in 0..4 {
@@ -158,13 +158,13 @@ fn hup_twice_leaves_one_set() {
     for _ in 0..4 {
         server.expect("ended");
     }
-    ends_in_order(&mut server);
+    stops_all(&mut server);
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 6);
 }
 
-fn hup_while_the_old_finish_does_not_wait_for_them() {
-    let mut server = Server::play("the old linger");
+fn a_reload_does_not_wait_for_old_workers_that_finish() {
+    let mut server = Server::start("old workers linger");
     server.expect("ready 0");
     for _ in 0..2 {
         server.signal_master(Signal::HUP);
@@ -173,14 +173,14 @@ fn hup_while_the_old_finish_does_not_wait_for_them() {
     }
     server.give_byte();
     server.expect("finished");
-    ends_in_order(&mut server);
+    stops_all(&mut server);
     let lines = server.expect_end();
     assert_eq!(count(lines, "ended"), 3);
 }
 
-fn hup_during_the_start_leaves_one_set() {
+fn a_hup_during_the_start_leaves_one_generation() {
     for _ in 0..ROUNDS / 4 {
-        let mut server = Server::play("serve");
+        let mut server = Server::start("serve");
         server.expect("started 0");
         server.signal_master(Signal::HUP);
         server.expect("reload Done");
@@ -195,49 +195,49 @@ fn hup_during_the_start_leaves_one_set() {
     }
 }
 
-fn old_and_new_workers_have_seats_of_their_own() {
-    let mut server = Server::play("seats");
-    let seats = |server: &mut Server| {
-        let mut seats: Vec<_> = (0..2).map(|_| server.expect("seat").join(" ")).collect();
-        seats.sort();
-        seats
+fn old_and_new_workers_have_different_slots() {
+    let mut server = Server::start("slots");
+    let slots = |server: &mut Server| {
+        let mut slots: Vec<_> = (0..2).map(|_| server.expect("slot").join(" ")).collect();
+        slots.sort();
+        slots
     };
-    assert_eq!(seats(&mut server), ["0 of 0", "1 of 1"]);
+    assert_eq!(slots(&mut server), ["0 of 0", "1 of 1"]);
     server.signal_master(Signal::HUP);
-    assert_eq!(seats(&mut server), ["2 of 0", "3 of 1"]);
+    assert_eq!(slots(&mut server), ["2 of 0", "3 of 1"]);
     server.expect("ended");
     server.expect("ended");
-    // The first are free again.
+    // The first slots are free again.
     server.signal_master(Signal::HUP);
-    assert_eq!(seats(&mut server), ["0 of 0", "1 of 1"]);
-    ends_in_order(&mut server);
+    assert_eq!(slots(&mut server), ["0 of 0", "1 of 1"]);
+    stops_all(&mut server);
 }
 
-fn a_stop_during_a_reload_stops_both_sets() {
-    let mut server = waiting_for_the_new();
+fn a_stop_during_a_reload_stops_both_generations() {
+    let mut server = with_a_reload_under_way();
     server.signal_master(Signal::TERM);
-    // Those who wait for a byte do not listen: they are killed.
+    // Workers that wait for a byte ignore the stop: they are killed.
     let lines = server.expect_end();
     assert_last(lines, "outcome Stopped(Fast)");
     assert_eq!(count(lines, "ended"), 4);
-    assert_eq!(count(lines, "told"), 2);
+    assert_eq!(count(lines, "stops"), 2);
 }
 
-fn usr1_tells_the_master_first_and_then_all_workers() {
+fn usr1_reaches_the_master_first_and_then_all_workers() {
     let mut server = serving();
     for _ in 0..2 {
         server.signal_master(Signal::USR1);
         server.expect("reopened in the master");
         for _ in 0..3 {
-            let who = server.expect("reopened");
-            assert_eq!(who.len(), 1, "the master hears of it once: {who:?}");
+            let words = server.expect("reopened");
+            assert_eq!(words.len(), 1, "the master reopens once: {words:?}");
         }
     }
-    ends_in_order(&mut server);
+    stops_all(&mut server);
 }
 
-fn usr1_to_a_worker_is_for_it_alone() {
-    let mut server = Server::play("finish");
+fn usr1_to_a_worker_reaches_it_alone() {
+    let mut server = Server::start("finish");
     let worker = server.expect_pid("ready 0 ");
     kill_process(worker, Signal::USR1).unwrap();
     server.expect("reopened 0");
@@ -247,7 +247,7 @@ fn usr1_to_a_worker_is_for_it_alone() {
     assert_eq!(count(lines, "reopened in"), 0);
 }
 
-fn winch_sends_all_away_and_hup_brings_them_back() {
+fn winch_stops_all_workers_and_hup_starts_new_ones() {
     let mut server = serving();
     for _ in 0..2 {
         server.signal_master(Signal::WINCH);
@@ -259,20 +259,20 @@ fn winch_sends_all_away_and_hup_brings_them_back() {
             server.expect("ready");
         }
     }
-    ends_in_order(&mut server);
+    stops_all(&mut server);
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 9);
 }
 
-fn winch_while_a_reload_is_under_way_sends_both_sets_away() {
-    let mut server = waiting_for_the_new();
+fn winch_during_a_reload_stops_both_generations() {
+    let mut server = with_a_reload_under_way();
     server.signal_master(Signal::WINCH);
-    // Those who do not serve yet hear of it when they do.
+    // Workers that are not ready yet get the stop when they are.
     server.give_byte();
     server.give_byte();
     server.expect_in_all("ended", 4);
-    ends_in_order(&mut server);
-    assert_eq!(count(server.seen(), "told"), 4);
+    stops_all(&mut server);
+    assert_eq!(count(server.seen(), "stops"), 4);
 }
 
 fn a_stop_after_winch_ends_the_master() {
@@ -289,15 +289,15 @@ fn a_stop_after_winch_ends_the_master() {
     }
 }
 
-fn hup_and_winch_to_a_worker_do_nothing() {
-    let mut server = Server::play("finish");
+fn hup_and_winch_to_a_worker_have_no_effect() {
+    let mut server = Server::start("finish");
     let worker = server.expect_pid("ready 0 ");
     for signal in [Signal::HUP, Signal::WINCH, Signal::USR2, Signal::USR1] {
         kill_process(worker, signal).unwrap();
     }
     server.expect("reopened 0");
     server.signal_master(Signal::QUIT);
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.give_byte();
     server.expect("ended 0");
     let lines = server.expect_end();

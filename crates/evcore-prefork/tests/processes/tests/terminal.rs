@@ -1,4 +1,4 @@
-//! WINCH at a terminal: the size of the window in front, and an order in the background.
+//! WINCH at a terminal: a change of the window in the foreground, and a command in the background.
 
 use std::{
     env,
@@ -14,42 +14,42 @@ use rustix::{
 };
 
 use super::tests;
-use crate::{scenes::terminal::TERMINAL, server::Server};
+use crate::{child_mains::terminal::TERMINAL, server::Server};
 
 tests! {
-    a_window_that_changes_its_size_sends_no_worker_in_front_away
-    winch_in_the_background_sends_the_workers_away
+    a_window_that_changes_its_size_stops_no_worker
+    winch_in_the_background_stops_the_workers
 }
 
-fn a_window_that_changes_its_size_sends_no_worker_in_front_away() {
+fn a_window_that_changes_its_size_stops_no_worker() {
     let window = Window::open();
-    let mut server = window.play("finish");
+    let mut server = window.start("finish");
     server.expect("ready 0");
     for columns in [100, 120] {
-        // The terminal's own signal, and one that somebody sends.
+        // The terminal's own signal, and another one.
         window.resize(columns);
         server.signal_master(Signal::WINCH);
-        // Whoever heeds the second signal has seen the first: so the order would be carried out.
+        // A master that has handled the second signal has also handled the first.
         for _ in 0..2 {
             let reopened = super::count(server.seen(), "reopened");
             server.signal_master(Signal::USR1);
             server.expect_in_all("reopened", reopened + 2);
         }
     }
-    assert!(!server.seen().iter().any(|line| line.starts_with("told")));
+    assert!(!server.seen().iter().any(|line| line.starts_with("stops")));
     server.signal_master(Signal::QUIT);
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.give_byte();
     let lines = server.expect_end();
     assert_eq!(super::count(lines, "started"), 1);
 }
 
-fn winch_in_the_background_sends_the_workers_away() {
+fn winch_in_the_background_stops_the_workers() {
     let window = Window::open();
-    let mut server = window.play("in the background");
+    let mut server = window.start("in the background");
     server.expect("ready 0");
     server.signal_master(Signal::WINCH);
-    server.expect("told 0 Some(Graceful)");
+    server.expect("stops 0 Some(Graceful)");
     server.give_byte();
     server.expect("ended 0");
     server.signal_master(Signal::QUIT);
@@ -57,7 +57,7 @@ fn winch_in_the_background_sends_the_workers_away() {
     assert_eq!(super::count(lines, "started"), 1);
 }
 
-/// What shows a terminal. When it is closed, the terminal hangs up.
+/// The other end of a terminal. When it is closed, the terminal hangs up.
 struct Window(OwnedFd);
 
 impl Window {
@@ -68,15 +68,15 @@ impl Window {
         Self(window)
     }
 
-    /// Starts a server that leads the session at the terminal.
-    fn play(&self, scene: &str) -> Server {
+    /// Starts a server that leads the session of the terminal.
+    fn start(&self, main: &str) -> Server {
         let terminal = ptsname(&self.0, Vec::new()).unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
         command.env(TERMINAL, OsStr::from_bytes(terminal.as_bytes()));
-        Server::spawn(&mut command, scene)
+        Server::spawn(&mut command, main)
     }
 
-    /// Makes it so wide, of which the terminal tells who is in front.
+    /// Changes its width, which the terminal reports to the foreground.
     fn resize(&self, columns: u16) {
         let size = Winsize {
             ws_row: 24,

@@ -14,15 +14,15 @@ use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
 use super::ROUNDS;
 use super::{assert_last, count, tests};
-use crate::server::{SCENE_FLAG, Server};
+use crate::server::{MAIN_FLAG, Server};
 
 tests! {
-    a_new_binary_inherits_the_listener_and_serves_on_when_the_old_has_finished
+    a_new_binary_inherits_the_listener_and_serves
     a_second_usr2_starts_no_second_binary
-    a_new_binary_that_cannot_be_started_leaves_the_old_as_it_was
-    a_new_binary_that_fails_leaves_the_old_as_it_was
-    workers_that_were_sent_away_come_back_when_the_new_binary_ends
-    an_inheritance_that_is_none_is_refused_with_a_reason
+    a_new_binary_that_cannot_be_started_changes_nothing
+    a_new_binary_that_fails_changes_nothing
+    drained_workers_come_back_when_the_new_binary_ends
+    a_bad_inheritance_is_refused_with_a_reason
     a_stop_before_the_fork_starts_no_new_binary
     #[cfg(target_os = "linux")] a_signal_between_fork_and_exec_ends_the_new_binary
 }
@@ -44,15 +44,15 @@ fn upgrade(server: &mut Server) -> Pid {
     server.pid_in_all(started)
 }
 
-fn a_new_binary_inherits_the_listener_and_serves_on_when_the_old_has_finished() {
-    let mut server = Server::play("upgrade");
+fn a_new_binary_inherits_the_listener_and_serves() {
+    let mut server = Server::start("upgrade");
     let old = address(&mut server);
     let new_master = upgrade(&mut server);
     assert_eq!(count(server.seen(), &format!("listens {old}")), 2);
     server.signal_master(Signal::QUIT);
     server.expect("outcome Stopped(Graceful)");
     TcpStream::connect(old).unwrap();
-    // A new binary is a server like any other.
+    // The new binary reloads like any other server.
     kill_process(new_master, Signal::HUP).unwrap();
     server.expect("reload Done");
     kill_process(new_master, Signal::QUIT).unwrap();
@@ -61,7 +61,7 @@ fn a_new_binary_inherits_the_listener_and_serves_on_when_the_old_has_finished() 
 }
 
 fn a_second_usr2_starts_no_second_binary() {
-    let mut server = Server::play("upgrade");
+    let mut server = Server::start("upgrade");
     let new_master = upgrade(&mut server);
     server.signal_master(Signal::USR2);
     server.expect("upgrade no new binary: an upgrade is still under way");
@@ -73,31 +73,31 @@ fn a_second_usr2_starts_no_second_binary() {
     assert_last(lines, "outcome Stopped(Graceful)");
 }
 
-fn a_new_binary_that_cannot_be_started_leaves_the_old_as_it_was() {
+fn a_new_binary_that_cannot_be_started_changes_nothing() {
     let copy = Copy::new("gone");
-    let mut server = Server::play_from(&copy.path, "upgrade");
+    let mut server = Server::start_from(&copy.path, "upgrade");
     let address = address(&mut server);
     let worker = server.expect_pid("ready 0 ");
     fs::remove_file(&copy.path).unwrap();
     server.signal_master(Signal::USR2);
     server.expect("upgrade the new binary is about to be started");
     server.expect("upgrade the new binary could not be started: ");
-    goes_on(&mut server, worker, address);
+    assert_goes_on(&mut server, worker, address);
 }
 
-fn a_new_binary_that_fails_leaves_the_old_as_it_was() {
+fn a_new_binary_that_fails_changes_nothing() {
     let copy = Copy::new("fails");
-    let mut server = Server::play_from(&copy.path, "upgrade");
+    let mut server = Server::start_from(&copy.path, "upgrade");
     let address = address(&mut server);
     let worker = server.expect_pid("ready 0 ");
     copy.become_one_that_fails();
     server.signal_master(Signal::USR2);
     server.expect("upgrade the new binary has ended: exit status: 7");
-    goes_on(&mut server, worker, address);
+    assert_goes_on(&mut server, worker, address);
 }
 
-/// It listens, it watches its worker, and it stops in order.
-fn goes_on(server: &mut Server, worker: Pid, address: SocketAddr) {
+/// It listens, replaces its worker, and stops gracefully.
+fn assert_goes_on(server: &mut Server, worker: Pid, address: SocketAddr) {
     TcpStream::connect(address).unwrap();
     kill_process(worker, Signal::KILL).unwrap();
     server.expect("ready 0");
@@ -107,8 +107,8 @@ fn goes_on(server: &mut Server, worker: Pid, address: SocketAddr) {
     assert_eq!(count(lines, "started"), 2);
 }
 
-fn workers_that_were_sent_away_come_back_when_the_new_binary_ends() {
-    let mut server = Server::play("upgrade");
+fn drained_workers_come_back_when_the_new_binary_ends() {
+    let mut server = Server::start("upgrade");
     let new_master = upgrade(&mut server);
     server.signal_master(Signal::WINCH);
     server.expect("ended 0");
@@ -119,31 +119,31 @@ fn workers_that_were_sent_away_come_back_when_the_new_binary_ends() {
     assert_last(server.expect_end(), "outcome Stopped(Graceful)");
 }
 
-/// What is said of descriptors 0, 1 and 2.
-const STANDARD: &str = "descriptors 0, 1 and 2 are standard input, output and error; what is \
-                        inherited has numbers from 3 up";
+/// The error for descriptors 0, 1 and 2.
+const STANDARD: &str = "descriptors 0, 1 and 2 are standard input, output and error; \
+                        inherited ones have numbers from 3 up";
 
-fn an_inheritance_that_is_none_is_refused_with_a_reason() {
+fn a_bad_inheritance_is_refused_with_a_reason() {
     for (text, why) in [
-        ("5,x", "\"x\" is no descriptor's number"),
+        ("5,x", "\"x\" is not the number of a descriptor"),
         ("5,5", "descriptor 5 is named twice"),
         ("999", "descriptor 999 is not open"),
         ("0,1,2", STANDARD),
         ("999,2", STANDARD),
     ] {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args([SCENE_FLAG, "bad inheritance"]);
-        let said = command
+        command.args([MAIN_FLAG, "bad inheritance"]);
+        let output = command
             .env(INHERITED, text)
             .stderr(Stdio::inherit())
             .output();
-        let said = String::from_utf8(said.unwrap().stdout).unwrap();
-        assert_eq!(said, format!("error {INHERITED} is {text:?}: {why}\n"));
+        let output = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_eq!(output, format!("error {INHERITED} is {text:?}: {why}\n"));
     }
 }
 
 fn a_stop_before_the_fork_starts_no_new_binary() {
-    let mut server = Server::play("stop before an upgrade");
+    let mut server = Server::start("stop before an upgrade");
     server.expect("ready 0");
     server.signal_master(Signal::USR2);
     let lines = server.expect_end();
@@ -168,7 +168,7 @@ fn a_signal_between_fork_and_exec_ends_the_new_binary() {
 /// whether the child was stopped in time.
 #[cfg(target_os = "linux")]
 fn signal_between_fork_and_exec(signal: Signal) -> bool {
-    let mut server = Server::play("upgrade of many descriptors");
+    let mut server = Server::start("upgrade of many descriptors");
     let worker = server.expect_pid("ready 0 ");
     server.signal_master(Signal::USR2);
     let child = server.wait_for_child_beside(worker);
@@ -179,7 +179,7 @@ fn signal_between_fork_and_exec(signal: Signal) -> bool {
     while !is_stopped() {
         std::thread::yield_now();
     }
-    // What it is to find there, it has from exec.
+    // Exec sets the variable that a new binary finds.
     let environment = about("environ");
     let mut variables = environment.split(|byte| *byte == 0);
     let is_new = variables.any(|variable| variable.starts_with(INHERITED.as_bytes()));
@@ -189,7 +189,7 @@ fn signal_between_fork_and_exec(signal: Signal) -> bool {
     !is_new
 }
 
-/// A copy of this program, in a directory of its own that goes with it.
+/// A copy of this program, in its own directory, which is removed with it.
 struct Copy {
     path: PathBuf,
 }
@@ -204,7 +204,7 @@ impl Copy {
     }
 
     fn become_one_that_fails(&self) {
-        // Not written to, since it runs: another file takes its place.
+        // A running file cannot be written to, so another file replaces it.
         let other = self.path.with_extension("new");
         fs::write(&other, "#!/bin/sh\nexit 7\n").unwrap();
         fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();

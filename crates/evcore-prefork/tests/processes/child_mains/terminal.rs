@@ -1,4 +1,4 @@
-//! A terminal that this process leads a session at.
+//! A controlling terminal, whose session this process leads.
 
 use std::{env, fs::File, os::unix::process::CommandExt, process::Command};
 
@@ -7,13 +7,13 @@ use rustix::{
     termios::tcsetpgrp,
 };
 
-use crate::server::SCENE_FLAG;
+use crate::server::MAIN_FLAG;
 
 /// The environment variable that holds the terminal's path.
 pub(crate) const TERMINAL: &str = "EVCORE_TEST_TERMINAL";
 
-/// Makes the terminal that the test has given this process's own, with this process in front.
-pub(super) fn take_if_given() {
+/// Makes the terminal that the test has passed this process's own, with it in the foreground.
+pub(super) fn take_if_passed() {
     let Some(path) = env::var_os(TERMINAL) else {
         return;
     };
@@ -22,14 +22,14 @@ pub(super) fn take_if_given() {
     ioctl_tiocsctty(terminal).unwrap();
 }
 
-/// Puts another process in front, as a shell does when this one is to run in the background.
+/// Puts another process in the foreground, as a shell does to run this one in the background.
 #[expect(
     clippy::zombie_processes,
     reason = "as a zombie it keeps its group, whether it has ended or not"
 )]
-pub(super) fn give_to_another() {
+pub(super) fn pass_to_another() {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args([SCENE_FLAG, "exit with 7"]);
+    command.args([MAIN_FLAG, "exit with 7"]);
     command.env_remove(TERMINAL).process_group(0);
     let another = command.spawn().unwrap();
     let terminal = File::open("/dev/tty").unwrap();

@@ -1,6 +1,6 @@
-//! What the server under test does, by the name of the scene.
+//! What the server under test does, by name.
 
-mod held_back;
+mod blocked_signals;
 mod reload;
 pub(crate) mod terminal;
 mod threads;
@@ -20,38 +20,38 @@ use std::{
 
 #[cfg(target_os = "linux")]
 use evcore_prefork::{Affinity, Cpus};
-use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Threads, Worker};
+use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Worker, WorkerInfo};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::server::SCENE_FLAG;
+use crate::server::MAIN_FLAG;
 
-pub(crate) fn play(scene: &str) {
-    terminal::take_if_given();
-    match scene {
-        "serve" => run(talkative(3), serve),
-        "finish" => run(talkative(1), finish),
-        "linger" => run(talkative(1), linger),
-        "deaf" => run(
-            talkative(1).stop_timeout(Duration::from_millis(50)),
+pub(crate) fn run_main(name: &str) {
+    terminal::take_if_passed();
+    match name {
+        "serve" => run(logging(3), serve),
+        "finish" => run(logging(1), finish),
+        "linger" => run(logging(1), linger),
+        "ignores stops" => run(
+            logging(1).stop_timeout(Duration::from_millis(50)),
             never_end,
         ),
         "fail at first" => fail_at_first(),
-        "first refuses" => run(talkative(2), |worker| match worker.index() {
+        "first refuses" => run(logging(2), |worker| match worker.index() {
             0 => DO_NOT_RESTART,
             _ => serve(worker),
         }),
-        "all refuse" => run(talkative(2), |_| DO_NOT_RESTART),
-        "told at birth" => told_at_birth(),
-        "who asked" => run(
-            Supervisor::new(2).on_exit(|dead| println!("ended {:?} {dead}", dead.stop)),
+        "all refuse" => run(logging(2), |_| DO_NOT_RESTART),
+        "signalled at birth" => signalled_at_birth(),
+        "requested stop" => run(
+            Supervisor::new(2).on_exit(|exit| println!("ended {:?} {exit}", exit.stop)),
             serve,
         ),
         "panicking hook" => panicking_hook(),
         "bystander" => bystander(),
         "exit with 7" => std::process::exit(7),
-        "twice" => (0..2).for_each(|_| run(talkative(1), serve)),
+        "twice" => (0..2).for_each(|_| run(logging(1), serve)),
         "wrong" => wrong(),
-        "nested" => run(talkative(1), |_| {
+        "nested" => run(logging(1), |_| {
             run(Supervisor::new(1), serve);
             DO_NOT_RESTART
         }),
@@ -62,7 +62,7 @@ pub(crate) fn play(scene: &str) {
         #[cfg(target_os = "linux")]
         "descriptors" => descriptors(),
         #[cfg(target_os = "linux")]
-        "another user" => run(talkative(2), |worker| {
+        "another user" => run(logging(2), |worker| {
             no_forks::be_nobody();
             serve(worker)
         }),
@@ -77,32 +77,38 @@ pub(crate) fn play(scene: &str) {
         #[cfg(target_os = "linux")]
         "no wait" => no_wait(),
         "in the background" => {
-            terminal::give_to_another();
-            run(talkative(1), finish);
+            terminal::pass_to_another();
+            run(logging(1), finish);
         }
         other => {
-            let known = held_back::play(other)
-                || reload::play(other)
-                || upgrade::play(other)
-                || threads::play(other);
-            assert!(known, "no scene is called {other:?}");
+            let known = blocked_signals::run_main(other)
+                || reload::run_main(other)
+                || upgrade::run_main(other)
+                || threads::run_main(other);
+            assert!(known, "no child main is called {other:?}");
         }
     }
 }
 
-/// Prints what the hooks are told.
-fn talkative<'a>(workers: usize) -> Supervisor<'a> {
+/// Prints a line for each call of a hook.
+fn logging<'a>(workers: usize) -> Supervisor<'a> {
     Supervisor::new(workers)
-        .on_start(|index, pid| println!("started {index} {pid}"))
-        .on_ready(|index, pid| println!("serves {index} {pid}"))
-        .on_exit(|dead| {
-            let status = dead.status.unwrap();
-            println!("ended {} {} {status}", dead.index, dead.pid);
-        })
-        .on_fork_error(|index, error| println!("not forked {index} {error}"))
+        .on_start(|worker| println!("started {}", name(worker)))
+        .on_start_error(|worker, error| println!("not started {} {error}", worker.index))
+        .on_ready(|worker| println!("serves {}", name(worker)))
+        .on_stuck(|worker| println!("stuck {}", name(worker)))
+        .on_exit(|exit| println!("ended {} {}", name(&exit.worker), exit.cause))
         .on_reload(|reload| println!("reload {reload:?}"))
         .on_reopen(|| println!("reopened in the master"))
         .on_upgrade(|upgrade| println!("upgrade {upgrade}"))
+}
+
+/// The worker's index, and its process id if it is a process.
+fn name(worker: &WorkerInfo) -> String {
+    match worker.pid {
+        Some(pid) => format!("{} {pid}", worker.index),
+        None => worker.index.to_string(),
+    }
 }
 
 fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
@@ -112,10 +118,10 @@ fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
     }
 }
 
-/// A worker's event loop, with nothing but its bell to wait for.
+/// A worker's event loop, which waits for its wake-ups alone.
 struct Loop {
     worker: Worker,
-    bell: UnixStream,
+    wake: UnixStream,
 }
 
 impl Loop {
@@ -125,27 +131,27 @@ impl Loop {
         turns
     }
 
-    /// Its master is not told that it serves.
+    /// It does not report that it serves.
     fn silent(worker: Worker) -> Self {
-        let (bell, rope) = UnixStream::pair().unwrap();
-        rope.set_nonblocking(true).unwrap();
-        worker.wake_fd(&rope).unwrap();
+        let (wake, write) = UnixStream::pair().unwrap();
+        write.set_nonblocking(true).unwrap();
+        worker.wake_fd(&write).unwrap();
         println!("ready {} {}", worker.index(), worker.pid());
-        Self { worker, bell }
+        Self { worker, wake }
     }
 
-    /// Waits until it is to stop, in the given way at least.
+    /// Waits until a stop is requested, at least this hard.
     fn until(&mut self, least: Stop) {
-        let (mut bytes, mut reopens) = ([0; 8], 0);
+        let (mut bytes, mut reopen_count) = ([0; 8], 0);
         while self.worker.stop() < Some(least) {
-            self.bell.read_exact(&mut bytes).unwrap();
+            self.wake.read_exact(&mut bytes).unwrap();
             assert_eq!(u64::from_ne_bytes(bytes), 1);
-            if self.worker.reopens() != reopens {
-                reopens = self.worker.reopens();
+            if self.worker.reopen_count() != reopen_count {
+                reopen_count = self.worker.reopen_count();
                 println!("reopened {}", self.worker.index());
             }
         }
-        println!("told {} {:?}", self.worker.index(), self.worker.stop());
+        println!("stops {} {:?}", self.worker.index(), self.worker.stop());
     }
 }
 
@@ -154,7 +160,7 @@ fn serve(worker: Worker) -> i32 {
     0
 }
 
-/// Has work under way until somebody gives it a byte.
+/// Has work under way until it reads a byte.
 fn finish(worker: Worker) -> i32 {
     Loop::new(worker).until(Stop::Graceful);
     wait_for_a_byte();
@@ -162,7 +168,7 @@ fn finish(worker: Worker) -> i32 {
     0
 }
 
-/// Past the buffer of standard input, which would take the bytes that are meant for others.
+/// Without the buffer of standard input, which would take the bytes of other workers.
 fn wait_for_a_byte() {
     let n = rustix::io::read(std::io::stdin(), &mut [0; 1]).unwrap();
     assert_eq!(n, 1);
@@ -185,25 +191,26 @@ fn never_end(worker: Worker) -> i32 {
 /// The first three workers end at once, each in its way.
 fn fail_at_first() {
     let forked = Cell::new(0);
-    let supervisor = talkative(1).on_start(|index, pid| {
-        println!("started {index} {pid}");
+    let supervisor = logging(1).on_start(|worker| {
+        println!("started {}", name(worker));
         forked.set(forked.get() + 1);
     });
-    // A worker has the count as it was when it was forked.
+    // A worker has the count of the time when it was forked.
     run(supervisor, |worker| match forked.get() {
         0 => 0,
         1 => 1,
         2 => {
             panic::set_hook(Box::new(|_| {}));
-            panic!("as the test wants it")
+            panic!("for the test")
         }
         _ => serve(worker),
     });
 }
 
 /// Every worker gets its signal as soon as it has a process id.
-fn told_at_birth() {
-    let supervisor = Supervisor::new(200).on_start(|_, pid| signal(pid, Signal::QUIT));
+fn signalled_at_birth() {
+    let quit = |worker: &WorkerInfo| signal(worker.pid.unwrap(), Signal::QUIT);
+    let supervisor = Supervisor::new(200).on_start(quit);
     run(supervisor, |worker| {
         serve(worker);
         DO_NOT_RESTART
@@ -213,9 +220,9 @@ fn told_at_birth() {
 fn panicking_hook() {
     panic::set_hook(Box::new(|_| {}));
     let first = Cell::new(None);
-    let supervisor = talkative(2).on_start(|index, pid| {
-        assert_eq!(index, 0, "as the test wants it");
-        first.set(Some(pid));
+    let supervisor = logging(2).on_start(|worker| {
+        assert_eq!(worker.index, 0, "for the test");
+        first.set(worker.pid);
     });
     let result = panic::catch_unwind(AssertUnwindSafe(|| run(supervisor, serve)));
     println!("panicked {}", result.is_err());
@@ -226,8 +233,8 @@ fn panicking_hook() {
 /// A child of the application's own dies while the supervisor runs.
 fn bystander() {
     let mut command = Command::new(env::current_exe().unwrap());
-    let mut child = command.args([SCENE_FLAG, "exit with 7"]).spawn().unwrap();
-    run(talkative(1), serve);
+    let mut child = command.args([MAIN_FLAG, "exit with 7"]).spawn().unwrap();
+    run(logging(1), serve);
     println!("bystander {}", child.wait().unwrap());
 }
 
@@ -248,32 +255,32 @@ fn descriptors() {
 fn pinned() {
     let affinity = Affinity::one_each(&Cpus::allowed().unwrap());
     run(Supervisor::new(3).affinity(affinity), |worker| {
-        assert!(worker.pin_error().is_none());
+        assert!(worker.affinity_error().is_none());
         println!("on {} {}", worker.index(), Cpus::allowed().unwrap());
         DO_NOT_RESTART
     });
 }
 
-/// Once its worker runs, the master is allowed fewer descriptors than it waits for.
+/// Once its worker runs, the master's limit on descriptors is below those that it waits for.
 #[cfg(target_os = "linux")]
 fn no_wait() {
-    let supervisor = talkative(1).on_start(|index, pid| {
-        println!("started {index} {pid}");
+    let supervisor = logging(1).on_start(|worker| {
+        println!("started {}", name(worker));
         limit_descriptors(Some(0));
     });
     run(supervisor, finish);
 }
 
-/// From the first death to the first fork that fails of it, there is no descriptor.
+/// From the first death to the first start that fails, no descriptor can be opened.
 #[cfg(target_os = "linux")]
 fn no_socket_pair_for_a_while() {
     use rustix::process::{Resource, getrlimit};
 
     let old = getrlimit(Resource::Nofile).current;
-    let supervisor = talkative(1)
+    let supervisor = logging(1)
         .on_exit(|_| limit_descriptors(Some(0)))
-        .on_fork_error(|index, error| {
-            println!("not forked {index} {error}");
+        .on_start_error(|worker, error| {
+            println!("not started {} {error}", worker.index);
             limit_descriptors(old);
         });
     run(supervisor, serve);
@@ -287,20 +294,23 @@ fn limit_descriptors(current: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
 }
 
-/// What is refused.
+/// Mistakes that are refused.
 fn wrong() {
     run(Supervisor::new(0), serve);
     run(Supervisor::new(10_000), serve);
     for workers in [0, 10_000] {
-        println!("error {}", Threads::new(workers).run(serve).unwrap_err());
+        threads::run(Supervisor::new(workers), serve);
     }
+    threads::run(
+        Supervisor::new(1).inherit(std::io::stdout()).unwrap(),
+        serve,
+    );
     let worker = Worker::solo().unwrap();
     assert!(matches!(Worker::solo(), Err(Error::InUse)));
     run(Supervisor::new(1), |_| DO_NOT_RESTART);
-    let (_bell, rope) = UnixStream::pair().unwrap();
-    let refusal = worker.wake_fd(&rope).unwrap_err();
-    println!("error {refusal}");
-    // Last, since a thread that was joined may still be seen for a moment.
+    let (_read, write) = UnixStream::pair().unwrap();
+    println!("error {}", worker.wake_fd(&write).unwrap_err());
+    // Last, because a thread that was joined may still be counted for a moment.
     let other = thread::spawn(|| run(Supervisor::new(1), |_| DO_NOT_RESTART));
     other.join().unwrap();
 }
@@ -309,7 +319,7 @@ fn solo_by_hand() {
     let worker = Worker::solo().unwrap();
     let me = NonZeroU32::new(std::process::id()).unwrap();
     assert_eq!(worker.stop(), None);
-    // With a single thread, a signal to oneself is handled before kill returns.
+    // In a process with a single thread, its own signal is handled before kill returns.
     for (sent, seen) in [
         (Signal::QUIT, Stop::Graceful),
         (Signal::INT, Stop::Fast),
@@ -318,8 +328,8 @@ fn solo_by_hand() {
         signal(me, sent);
         assert_eq!(worker.stop(), Some(seen));
     }
-    // The descriptor comes after the signals, and is written all the same.
-    Loop::new(worker).bell.read_exact(&mut [0; 8]).unwrap();
+    // The descriptor is set after the signals, and is written to nevertheless.
+    Loop::new(worker).wake.read_exact(&mut [0; 8]).unwrap();
     println!("woken");
 }
 
@@ -331,27 +341,27 @@ fn as_pid(pid: NonZeroU32) -> Pid {
     Pid::from_raw(i32::try_from(pid.get()).unwrap()).unwrap()
 }
 
-/// A system that refuses to fork, by a limit on processes that root would not feel.
+/// A system that refuses to fork, by a limit on processes that does not apply to root.
 #[cfg(target_os = "linux")]
 mod no_forks {
     #![allow(unsafe_code, reason = "setuid, which rustix leaves out")]
 
-    use super::{run, serve, talkative};
+    use super::{logging, run, serve};
     use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
 
     pub(super) fn at_first() {
         be_nobody();
         limit_processes(Some(0));
-        run(talkative(1), serve);
+        run(logging(1), serve);
     }
 
     pub(super) fn for_a_while() {
         be_nobody();
         let old = getrlimit(Resource::Nproc).current;
-        let supervisor = talkative(1)
+        let supervisor = logging(1)
             .on_exit(|_| limit_processes(Some(0)))
-            .on_fork_error(|index, _| {
-                println!("not forked {index}");
+            .on_start_error(|worker, _| {
+                println!("not started {}", worker.index);
                 limit_processes(old);
             });
         run(supervisor, serve);

@@ -1,4 +1,4 @@
-//! An application that holds HUP back while it sets itself up, and gets one meanwhile.
+//! An application that blocks HUP during its own start, and gets one meanwhile.
 
 #![allow(unsafe_code, reason = "a mask of signals, which rustix leaves out")]
 
@@ -7,20 +7,20 @@ use std::{mem::MaybeUninit, num::NonZeroU32, process, ptr};
 use evcore_prefork::Worker;
 use rustix::process::Signal;
 
-use super::{run, serve, signal, talkative, threads};
+use super::{logging, run, serve, signal, threads};
 
-pub(super) fn play(scene: &str) -> bool {
-    match scene {
+pub(super) fn run_main(name: &str) -> bool {
+    match name {
         "hup before processes" => {
-            hup_is_held_back();
-            run(talkative(1), serve);
+            get_hup_while_blocked();
+            run(logging(1), serve);
         }
         "hup before threads" => {
-            hup_is_held_back();
-            threads::run(threads::talkative(1), serve);
+            get_hup_while_blocked();
+            threads::run(logging(1), serve);
         }
         "hup before solo" => {
-            hup_is_held_back();
+            get_hup_while_blocked();
             serve(Worker::solo().unwrap());
         }
         _ => return false,
@@ -28,7 +28,7 @@ pub(super) fn play(scene: &str) -> bool {
     true
 }
 
-fn hup_is_held_back() {
+fn get_hup_while_blocked() {
     block(libc::SIGHUP);
     signal(NonZeroU32::new(process::id()).unwrap(), Signal::HUP);
 }
@@ -41,7 +41,7 @@ fn block(signal: libc::c_int) {
     let mut set = unsafe { set.assume_init() };
     // SAFETY: `set` is a set, and `signal` the number of a signal.
     unsafe { libc::sigaddset(&raw mut set, signal) };
-    // SAFETY: `set` is a set, and a null pointer asks for no old one.
+    // SAFETY: `set` is a set, and a null pointer means that the old one is not returned.
     let refused =
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
     assert_eq!(refused, 0);

@@ -1,16 +1,16 @@
-//! A new binary beside the old one: this very program, or what stands in its place by then.
+//! A new binary beside the old one: this program, or the file that has replaced it by then.
 
 use std::net::TcpListener;
 
 use evcore_prefork::{Upgrade, inherited};
 use rustix::process::{Signal, kill_current_process_group};
 
-use super::{run, serve, talkative};
+use super::{logging, run, serve};
 
-pub(super) fn play(scene: &str) -> bool {
-    match scene {
+pub(super) fn run_main(name: &str) -> bool {
+    match name {
         "upgrade" => upgrade(1),
-        // What takes its time between fork and exec.
+        // They take time between fork and exec.
         "upgrade of many descriptors" => upgrade(900),
         "stop before an upgrade" => stop_before_an_upgrade(),
         "bad inheritance" => bad_inheritance(),
@@ -19,7 +19,7 @@ pub(super) fn play(scene: &str) -> bool {
     true
 }
 
-/// Passes its listener on, so many times.
+/// Passes its listener on, this many times.
 fn upgrade(copies: usize) {
     // All but the first are closed here.
     let listener = match inherited().unwrap().into_iter().next() {
@@ -30,7 +30,7 @@ fn upgrade(copies: usize) {
         None => TcpListener::bind("127.0.0.1:0").unwrap(),
     };
     println!("listens {}", listener.local_addr().unwrap());
-    let mut supervisor = talkative(1);
+    let mut supervisor = logging(1);
     for _ in 0..copies {
         supervisor = supervisor.inherit(&listener).unwrap();
     }
@@ -40,11 +40,11 @@ fn upgrade(copies: usize) {
     });
 }
 
-/// Ctrl-C comes when the new binary is about to be started.
+/// Ctrl-C arrives when the new binary is about to be started.
 fn stop_before_an_upgrade() {
-    let supervisor = talkative(1).on_upgrade(|upgrade| {
+    let supervisor = logging(1).on_upgrade(|upgrade| {
         println!("upgrade {upgrade}");
-        if matches!(upgrade, Upgrade::Begins) {
+        if matches!(upgrade, Upgrade::Starting) {
             kill_current_process_group(Signal::INT).unwrap();
         }
     });

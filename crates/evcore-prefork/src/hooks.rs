@@ -1,0 +1,36 @@
+//! What the application wants to be called for.
+
+use std::io;
+
+use crate::{Reload, Upgrade, WorkerExit, WorkerInfo};
+
+type WorkerHook<'a> = Box<dyn FnMut(&WorkerInfo) + 'a>;
+
+/// The same for processes and threads.
+pub(crate) struct Hooks<'a> {
+    pub(crate) on_start: WorkerHook<'a>,
+    pub(crate) on_start_error: StartErrorHook<'a>,
+    pub(crate) on_ready: WorkerHook<'a>,
+    pub(crate) on_stuck: WorkerHook<'a>,
+    pub(crate) on_exit: Box<dyn FnMut(&WorkerExit) + 'a>,
+    pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
+    pub(crate) on_reopen: Box<dyn FnMut() + 'a>,
+    pub(crate) on_upgrade: Box<dyn FnMut(&Upgrade) + 'a>,
+}
+
+type StartErrorHook<'a> = Box<dyn FnMut(&WorkerInfo, &io::Error) + 'a>;
+
+impl Default for Hooks<'_> {
+    fn default() -> Self {
+        Self {
+            on_start: Box::new(|_| {}),
+            on_start_error: Box::new(|_, _| {}),
+            on_ready: Box::new(|_| {}),
+            on_stuck: Box::new(|_| {}),
+            on_exit: Box::new(|_| {}),
+            on_reload: Box::new(|_| {}),
+            on_reopen: Box::new(|| {}),
+            on_upgrade: Box::new(|_| {}),
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! When workers are started, asked to stop and killed, and when everything is over.
+//!
+//! The lifecycle is pure: it starts no process or thread, sends no signal and reads no clock, so a
+//! test can try every order of events. The master reports what happened
+//! ([`started`](Lifecycle::started), [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and
+//! so on), and performs what [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
+//!
+//! All workers that were started for the same reason are a generation. A reload adds a generation.
+//! Once the newest one [can take over](Takeover), all older ones are asked to stop. So at each
+//! moment one generation serves, unless none has ever served.
+//!
+//! Workers stand in a table of slots. A generation has a row of it to itself, with a slot for each
+//! index, until its last worker has ended.
+
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, Reload, Stop};
+
+mod escalation;
+mod generation;
+
+use escalation::{Escalation, Step};
+use generation::{Coverage, Generation, Takeover, Vacancy};
+
+/// How many generations there may be at once: one that serves, one that starts, and two whose
+/// workers finish. A further reload waits.
+pub(crate) const GENERATIONS_MAX: usize = 4;
+
+/// All generations, oldest first, and what was requested.
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    config: Config,
+    generations: Vec<Generation>,
+    /// A new generation is requested, and has not begun.
+    reload: bool,
+    /// All workers were asked to stop, and the master stays.
+    drained: bool,
+    /// The stop that was requested, or the harder one that it has become.
+    stop: Option<Stop>,
+}
+
+/// What the lifecycle needs to know about the workers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Config {
+    /// Workers of a generation.
+    pub(crate) workers: usize,
+    pub(crate) timeouts: Timeouts,
+    /// Workers of other indices do not serve a worker's clients.
+    pub(crate) slots_serve_alone: bool,
+    /// Processes can be killed, threads cannot.
+    pub(crate) can_kill: bool,
+}
+
+/// How long workers may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// From a graceful stop to a fast one.
+    pub(crate) stop: Duration,
+    /// From the start of a worker until it counts as ready.
+    pub(crate) ready: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            stop: Duration::from_secs(30),
+            ready: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A place in the table of workers. No two living workers share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot {
+    /// The row of a generation, below `GENERATIONS_MAX`.
+    pub(crate) row: usize,
+    /// The index of a worker in its generation.
+    pub(crate) index: usize,
+}
+
+impl Slot {
+    /// The slot as one number, below `workers` times `GENERATIONS_MAX`.
+    pub(crate) fn number(self, workers: usize) -> usize {
+        self.row * workers + self.index
+    }
+}
+
+/// What the master has to do now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Start a worker for this slot, then call `started` or `start_failed`.
+    Start(Slot),
+    /// Ask the workers of this row to stop.
+    Stop(usize, Stop),
+    /// Kill the workers of this row.
+    Kill(usize),
+    /// Report the workers of this row to the application: they do not end.
+    ReportStuck(usize),
+    /// Leave the workers of this row behind, and call `ended` for each of them.
+    Abandon(usize),
+    /// Report this to the application.
+    Report(Reload),
+    /// Wait until something happens, or until then.
+    Wait(Option<Instant>),
+    /// No worker is left.
+    Done(Outcome),
+}
+
+impl Lifecycle {
+    /// One generation, all of which is due at `now`.
+    pub(crate) fn new(config: Config, now: Instant) -> Self {
+        Self {
+            config,
+            generations: vec![Generation::new(0, config.workers, now)],
+            reload: false,
+            drained: false,
+            stop: None,
+        }
+    }
+
+    /// What to do next, given all that was reported.
+    pub(crate) fn next(&mut self, now: Instant) -> Action {
+        self.prune();
+        if let Some(outcome) = self.outcome() {
+            return Action::Done(outcome);
+        }
+        let mut wake = Earliest::default();
+        if let Some(action) = self.escalate(now, &mut wake) {
+            return action;
+        }
+        let report = self.begin_reload(now).or_else(|| self.drop_refused());
+        let report = report.or_else(|| self.take_over(now, &mut wake));
+        if let Some(reload) = report {
+            return Action::Report(reload);
+        }
+        match self.next_start() {
+            Some((at, slot)) if at <= now => Action::Start(slot),
+            first => {
+                wake.add(first.map(|(at, _)| at));
+                Action::Wait(wake.0)
+            }
+        }
+    }
+
+    pub(crate) fn started(&mut self, slot: Slot, now: Instant) {
+        self.generation(slot.row).started(slot.index, now);
+    }
+
+    pub(crate) fn start_failed(&mut self, slot: Slot, now: Instant) {
+        self.generation(slot.row).start_failed(slot.index, now);
+    }
+
+    /// The slot's worker has reported that it serves.
+    pub(crate) fn ready(&mut self, slot: Slot) {
+        self.generation(slot.row).ready(slot.index);
+    }
+
+    /// The slot's worker has ended. If it has `refused`, it is not replaced.
+    pub(crate) fn ended(&mut self, slot: Slot, refused: bool, now: Instant) {
+        self.generation(slot.row).ended(slot.index, refused, now);
+    }
+
+    /// The stop that the workers of this row were asked for.
+    pub(crate) fn requested(&self, row: usize) -> Option<Stop> {
+        let generation = self.generations.iter().find(|one| one.row == row)?;
+        generation.escalation.as_ref().map(Escalation::stop)
+    }
+
+    /// A stop was requested. It can become faster, never slower.
+    pub(crate) fn stop(&mut self, stop: Stop, now: Instant) {
+        self.stop = self.stop.max(Some(stop));
+        for generation in &mut self.generations {
+            match &mut generation.escalation {
+                Some(escalation) => escalation.hasten(stop, now),
+                None => generation.retire(Escalation::new(stop, &self.config, now)),
+            }
+        }
+    }
+
+    /// A new generation was requested.
+    pub(crate) fn reload(&mut self) {
+        self.reload = true;
+        self.drained = false;
+    }
+
+    /// All workers are asked to stop, and the master stays.
+    pub(crate) fn drain(&mut self, now: Instant) {
+        self.reload = false;
+        self.drained = true;
+        for generation in self.generations.iter_mut().filter(|one| one.is_serving()) {
+            generation.retire(Escalation::new(Stop::Graceful, &self.config, now));
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained
+    }
+
+    /// Drops the retired generations that have no worker left.
+    fn prune(&mut self) {
+        let stop = &mut self.stop;
+        self.generations
+            .retain(|generation| match &generation.escalation {
+                Some(escalation) if generation.is_empty() => {
+                    // It may have become a harder stop than the one that was requested.
+                    *stop = stop.map(|stop| stop.max(escalation.stop()));
+                    false
+                }
+                _ => true,
+            });
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        match self.stop {
+            Some(stop) => self
+                .generations
+                .is_empty()
+                .then_some(Outcome::Stopped(stop)),
+            None => match self.generations.as_slice() {
+                [only] if only.is_serving() && only.all_refused() && !self.reload => {
+                    Some(Outcome::AllRefused)
+                }
+                _ => None,
+            },
+        }
+    }
+
+    /// The next step of a generation that is asked to stop.
+    fn escalate(&mut self, now: Instant, wake: &mut Earliest) -> Option<Action> {
+        // A thread cannot be killed. It may keep its slot during a reload, but not delay the end.
+        let abandons = self.stop.is_some() && !self.config.can_kill;
+        for generation in &mut self.generations {
+            let row = generation.row;
+            let Some(escalation) = &mut generation.escalation else {
+                continue;
+            };
+            let step = escalation.next(now);
+            if abandons && escalation.is_stuck() {
+                return Some(Action::Abandon(row));
+            }
+            match step {
+                Step::Ask(stop) => return Some(Action::Stop(row, stop)),
+                Step::Kill => return Some(Action::Kill(row)),
+                Step::Stuck => return Some(Action::ReportStuck(row)),
+                Step::Wait(until) => wake.add(until),
+            }
+        }
+        None
+    }
+
+    /// Adds the generation that was requested once a row is free, or gives it up.
+    fn begin_reload(&mut self, now: Instant) -> Option<Reload> {
+        if !self.reload || self.stop.is_some() {
+            return None;
+        }
+        let is_free = |row: &usize| self.generations.iter().all(|one| one.row != *row);
+        let Some(row) = (0..GENERATIONS_MAX).find(is_free) else {
+            return self.give_reload_up();
+        };
+        self.reload = false;
+        self.generations
+            .push(Generation::new(row, self.config.workers, now));
+        Some(Reload::Started)
+    }
+
+    /// Gives a reload up if no row can become free: at most one generation serves, and the workers
+    /// of all others do not end.
+    fn give_reload_up(&mut self) -> Option<Reload> {
+        let serving = self.serving().count();
+        let escalations = self
+            .generations
+            .iter()
+            .filter_map(|one| one.escalation.as_ref());
+        let stuck = escalations.filter(|one| one.is_stuck()).count();
+        // If several serve, the newest takes over from the others.
+        if serving > 1 || serving + stuck < GENERATIONS_MAX {
+            return None;
+        }
+        self.reload = false;
+        self.drained = serving == 0;
+        Some(Reload::Stuck)
+    }
+
+    /// Drops a generation whose workers have all refused, if another serves.
+    fn drop_refused(&mut self) -> Option<Reload> {
+        let serving = self.serving().count();
+        let is_refused = |one: &Generation| one.is_serving() && one.all_refused();
+        let at = self.generations.iter().position(is_refused)?;
+        if serving == 1 {
+            return None;
+        }
+        let is_newest = at + 1 == self.generations.len();
+        self.generations.remove(at);
+        // A newer generation replaces an older one anyway.
+        is_newest.then_some(Reload::Refused)
+    }
+
+    /// Asks the older generations to stop if the newest can take over.
+    fn take_over(&mut self, now: Instant, wake: &mut Earliest) -> Option<Reload> {
+        let (newest, older) = self.generations.split_last_mut()?;
+        if !newest.is_serving() || !older.iter().any(Generation::is_serving) {
+            return None;
+        }
+        match newest.takeover(self.config.timeouts.ready, now) {
+            Takeover::Now => {
+                for generation in older.iter_mut().filter(|one| one.is_serving()) {
+                    generation.retire(Escalation::new(Stop::Graceful, &self.config, now));
+                }
+                Some(Reload::Done)
+            }
+            Takeover::At(at) => {
+                wake.add(Some(at));
+                None
+            }
+            Takeover::NotYet => None,
+        }
+    }
+
+    /// The slot whose worker is started next, and when. None: no slot is vacant.
+    fn next_start(&self) -> Option<(Instant, Slot)> {
+        if self.config.slots_serve_alone {
+            let start = |(vacancy, slot): (Vacancy, Slot)| {
+                let coverage = self.serving().map(|one| one.coverage_at(slot.index));
+                (vacancy.start_at(coverage.collect()), slot)
+            };
+            return self.vacancies().map(start).min();
+        }
+        // The slot whose pause ends first, even if pauses are shortened: each slot has its turn.
+        let (vacancy, slot) = self.vacancies().min()?;
+        let coverage: Coverage = self.serving().map(Generation::coverage).collect();
+        Some((vacancy.start_at(coverage), slot))
+    }
+
+    fn vacancies(&self) -> impl Iterator<Item = (Vacancy, Slot)> {
+        self.serving().flat_map(|generation| {
+            let row = generation.row;
+            let slot = move |index| Slot { row, index };
+            let vacancies = generation.vacancies();
+            vacancies.map(move |vacancy| (vacancy, slot(vacancy.index)))
+        })
+    }
+
+    /// The generations that take clients in.
+    fn serving(&self) -> impl Iterator<Item = &Generation> {
+        self.generations.iter().filter(|one| one.is_serving())
+    }
+
+    fn generation(&mut self, row: usize) -> &mut Generation {
+        let generation = self.generations.iter_mut().find(|one| one.row == row);
+        generation.expect("a generation is kept as long as it has workers")
+    }
+}
+
+/// The earliest of some times. None: there was none.
+#[derive(Debug, Default)]
+struct Earliest(Option<Instant>);
+
+impl Earliest {
+    fn add(&mut self, at: Option<Instant>) {
+        self.0 = self.0.into_iter().chain(at).min();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,560 @@
+use super::*;
+
+mod random;
+mod restart_pauses;
+
+const TIMEOUTS: Timeouts = Timeouts {
+    stop: Duration::from_secs(30),
+    ready: Duration::from_secs(5),
+};
+
+/// Workers that can be killed.
+fn config(workers: usize) -> Config {
+    Config {
+        workers,
+        timeouts: TIMEOUTS,
+        slots_serve_alone: false,
+        can_kill: true,
+    }
+}
+
+/// A lifecycle and its clock.
+struct Fixture {
+    lifecycle: Lifecycle,
+    now: Instant,
+}
+
+impl Fixture {
+    fn with_workers(workers: usize) -> Self {
+        Self::with(config(workers))
+    }
+
+    fn with(config: Config) -> Self {
+        let now = Instant::now();
+        let lifecycle = Lifecycle::new(config, now);
+        Self { lifecycle, now }
+    }
+
+    /// All workers started and ready, and nothing left to do.
+    fn serving(workers: usize) -> Self {
+        let mut server = Self::with_workers(workers);
+        server.start(0, workers);
+        server.ready(0, workers);
+        assert_eq!(server.next(), Action::Wait(None));
+        server
+    }
+
+    /// A generation serves in row 0, another has been started in row 1.
+    fn reloading(workers: usize) -> Self {
+        let mut server = Self::serving(workers);
+        server.lifecycle.reload();
+        assert_eq!(server.next(), Action::Report(Reload::Started));
+        server.start(1, workers);
+        server
+    }
+
+    fn next(&mut self) -> Action {
+        self.lifecycle.next(self.now)
+    }
+
+    fn start(&mut self, row: usize, workers: usize) {
+        (0..workers).for_each(|index| self.start_one(Slot { row, index }));
+    }
+
+    fn start_one(&mut self, slot: Slot) {
+        assert_eq!(self.next(), Action::Start(slot));
+        self.lifecycle.started(slot, self.now);
+    }
+
+    fn ready(&mut self, row: usize, workers: usize) {
+        (0..workers).for_each(|index| self.lifecycle.ready(Slot { row, index }));
+    }
+
+    fn end(&mut self, row: usize, index: usize) {
+        self.lifecycle.ended(Slot { row, index }, false, self.now);
+    }
+
+    fn refuse(&mut self, row: usize, index: usize) {
+        self.lifecycle.ended(Slot { row, index }, true, self.now);
+    }
+
+    fn end_all(&mut self, row: usize, workers: usize) {
+        (0..workers).for_each(|index| self.end(row, index));
+    }
+
+    fn stop(&mut self, stop: Stop) {
+        self.lifecycle.stop(stop, self.now);
+    }
+
+    fn drain(&mut self) {
+        self.lifecycle.drain(self.now);
+    }
+
+    #[track_caller]
+    fn waits_for(&mut self, pause: Duration) {
+        assert_eq!(self.next(), Action::Wait(Some(self.now + pause)));
+        self.now += pause;
+    }
+}
+
+#[test]
+fn a_slots_pause_does_not_delay_other_slots() {
+    let mut server = Fixture::serving(2);
+    server.end(0, 0);
+    server.now += Duration::from_millis(50);
+    server.end(0, 1);
+    server.waits_for(Duration::from_millis(50));
+    server.start(0, 1);
+    server.waits_for(Duration::from_millis(50));
+    assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 1 }));
+}
+
+#[test]
+fn when_all_workers_have_refused_it_is_over() {
+    let mut server = Fixture::serving(2);
+    server.refuse(0, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.refuse(0, 1);
+    assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn a_graceful_stop_stays_graceful_if_all_end_in_time() {
+    let mut server = Fixture::serving(2);
+    server.stop(Stop::Graceful);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end(0, 0);
+    assert_eq!(
+        server.next(),
+        Action::Wait(Some(server.now + TIMEOUTS.stop))
+    );
+    server.end(0, 1);
+    assert_eq!(
+        server.next(),
+        Action::Done(Outcome::Stopped(Stop::Graceful))
+    );
+}
+
+#[test]
+fn a_fast_stop_overtakes_a_graceful_one() {
+    let mut server = Fixture::serving(1);
+    server.stop(Stop::Graceful);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stop(Stop::Fast);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+}
+
+#[test]
+fn no_worker_is_replaced_during_a_stop() {
+    let mut server = Fixture::serving(3);
+    server.end(0, 0);
+    server.stop(Stop::Graceful);
+    server.now += Duration::from_secs(1);
+    server.end(0, 1);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(0, 2);
+    assert_eq!(
+        server.next(),
+        Action::Done(Outcome::Stopped(Stop::Graceful))
+    );
+}
+
+#[test]
+fn a_stop_without_a_worker_is_over_at_once() {
+    let mut server = Fixture::serving(1);
+    server.end(0, 0);
+    server.stop(Stop::Graceful);
+    assert_eq!(
+        server.next(),
+        Action::Done(Outcome::Stopped(Stop::Graceful))
+    );
+}
+
+#[test]
+fn a_reload_stops_the_old_once_all_new_workers_are_ready() {
+    let mut server = Fixture::reloading(2);
+    server.ready(1, 1);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.ready(1, 2);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end_all(0, 2);
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn silent_new_workers_take_over_at_the_ready_timeout() {
+    let mut server = Fixture::reloading(2);
+    server.waits_for(TIMEOUTS.ready);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+}
+
+#[test]
+fn workers_of_both_generations_are_replaced_during_a_reload() {
+    let mut server = Fixture::reloading(2);
+    server.ready(1, 1);
+    server.now += Duration::from_secs(2);
+    server.end(0, 1);
+    server.end(1, 1);
+    for row in [0, 1] {
+        let slot = Slot { row, index: 1 };
+        assert_eq!(server.next(), Action::Start(slot));
+        server.lifecycle.started(slot, server.now);
+    }
+    server.waits_for(TIMEOUTS.ready);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+}
+
+#[test]
+fn workers_of_a_retired_generation_are_not_replaced() {
+    let mut server = Fixture::reloading(2);
+    server.ready(1, 2);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end(0, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+}
+
+#[test]
+fn a_new_generation_that_refuses_leaves_the_old_in_place() {
+    let mut server = Fixture::reloading(2);
+    server.refuse(1, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.refuse(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Refused));
+    assert_eq!(server.next(), Action::Wait(None));
+    // Its workers are still replaced.
+    server.now += Duration::from_secs(1);
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 0 }));
+}
+
+#[test]
+fn the_new_generation_replaces_an_old_one_that_refuses() {
+    let mut server = Fixture::reloading(1);
+    server.refuse(0, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.refuse(1, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn a_refusal_is_not_the_end_while_older_workers_finish() {
+    let mut server = Fixture::reloading(1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.refuse(1, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn a_second_reload_takes_over_from_both_generations() {
+    let mut server = Fixture::reloading(1);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(2, 1);
+    server.ready(2, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.end(0, 0);
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn a_reload_during_the_start_stops_no_worker_too_early() {
+    let mut server = Fixture::with_workers(1);
+    server.start(0, 1);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+    server.ready(0, 1);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+}
+
+#[test]
+fn a_reload_without_a_free_row_waits_for_one() {
+    let mut server = Fixture::serving(1);
+    for row in 1..GENERATIONS_MAX {
+        server.lifecycle.reload();
+        assert_eq!(server.next(), Action::Report(Reload::Started));
+        server.start(row, 1);
+        server.ready(row, 1);
+        assert_eq!(server.next(), Action::Report(Reload::Done));
+        assert_eq!(server.next(), Action::Stop(row - 1, Stop::Graceful));
+    }
+    // Several requests are one reload.
+    server.lifecycle.reload();
+    server.lifecycle.reload();
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+}
+
+/// A generation serves, and the workers of all other rows have been killed in vain.
+fn stuck() -> Fixture {
+    let mut server = Fixture::serving(1);
+    for row in 1..GENERATIONS_MAX {
+        server.lifecycle.reload();
+        assert_eq!(server.next(), Action::Report(Reload::Started));
+        server.start(row, 1);
+        server.ready(row, 1);
+        assert_eq!(server.next(), Action::Report(Reload::Done));
+        assert_eq!(server.next(), Action::Stop(row - 1, Stop::Graceful));
+    }
+    for action in [|row| Action::Stop(row, Stop::Fast), Action::Kill] {
+        let Action::Wait(Some(until)) = server.next() else {
+            panic!("they have time");
+        };
+        server.now = until;
+        for row in 0..GENERATIONS_MAX - 1 {
+            assert_eq!(server.next(), action(row));
+        }
+    }
+    server
+}
+
+#[test]
+fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
+    let mut server = stuck();
+    // The kill may end them: a reload waits for a second.
+    server.lifecycle.reload();
+    server.waits_for(Duration::from_secs(1));
+    for row in 0..GENERATIONS_MAX - 1 {
+        assert_eq!(server.next(), Action::ReportStuck(row));
+    }
+    assert_eq!(server.next(), Action::Report(Reload::Stuck));
+    assert_eq!(server.next(), Action::Wait(None));
+    // The reload is given up, and does not begin later by itself.
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+}
+
+#[test]
+fn a_waiting_reload_begins_when_a_killed_worker_ends() {
+    let mut server = stuck();
+    server.lifecycle.reload();
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(2, 0);
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+}
+
+#[test]
+fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
+    let mut server = stuck();
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
+    server.lifecycle.reload();
+    server.waits_for(Duration::from_secs(1));
+    for row in 0..GENERATIONS_MAX - 1 {
+        assert_eq!(server.next(), Action::ReportStuck(row));
+    }
+    server.waits_for(TIMEOUTS.stop - Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Stop(3, Stop::Fast));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Kill(3));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::ReportStuck(3));
+    assert_eq!(server.next(), Action::Report(Reload::Stuck));
+    assert!(
+        server.lifecycle.is_drained(),
+        "a further reload may bring workers back"
+    );
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn each_old_generation_has_its_own_stop_timeout() {
+    let mut server = Fixture::reloading(1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.now += Duration::from_secs(10);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(2, 1);
+    server.ready(2, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.waits_for(Duration::from_secs(20));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Kill(0));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::ReportStuck(0));
+    server.waits_for(Duration::from_secs(8));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+}
+
+#[test]
+fn a_drain_stops_all_workers_and_waits() {
+    let mut server = Fixture::serving(2);
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end_all(0, 2);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.drain();
+    assert_eq!(server.next(), Action::Wait(None));
+    assert!(server.lifecycle.is_drained());
+}
+
+#[test]
+fn a_reload_ends_the_drain() {
+    let mut server = Fixture::serving(2);
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    // Workers that finish do not delay it.
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 2);
+    assert!(!server.lifecycle.is_drained());
+    server.end_all(0, 2);
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn a_drain_ends_a_reload() {
+    let mut server = Fixture::reloading(1);
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.end(0, 0);
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn a_stop_ends_the_drain() {
+    let mut server = Fixture::serving(1);
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stop(Stop::Fast);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+}
+
+#[test]
+fn a_stop_after_a_drain_is_over_at_once() {
+    let mut server = Fixture::serving(1);
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end(0, 0);
+    server.stop(Stop::Graceful);
+    assert_eq!(
+        server.next(),
+        Action::Done(Outcome::Stopped(Stop::Graceful))
+    );
+}
+
+#[test]
+fn a_stop_during_a_reload_stops_both_generations() {
+    let mut server = Fixture::reloading(1);
+    server.stop(Stop::Fast);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+    server.lifecycle.reload();
+    server.end(0, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+}
+
+#[test]
+fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
+    let mut server = Fixture::reloading(1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.now += Duration::from_secs(20);
+    server.stop(Stop::Graceful);
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.waits_for(Duration::from_secs(10));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.end(0, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.stop(Stop::Fast);
+    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+}
+
+/// The old thread of a reload was asked to stop fast a second ago, and runs on.
+fn stuck_thread() -> Fixture {
+    let can_kill = false;
+    let mut server = Fixture::with(Config {
+        can_kill,
+        ..config(1)
+    });
+    server.start(0, 1);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.waits_for(TIMEOUTS.stop);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::ReportStuck(0));
+    server
+}
+
+#[test]
+fn a_stuck_thread_keeps_its_slot_until_it_ends() {
+    let mut server = stuck_thread();
+    assert_eq!(server.next(), Action::Wait(None));
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(2, 1);
+    server.end(0, 0);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(0, 1);
+}
+
+#[test]
+fn a_stop_abandons_a_stuck_thread_at_once() {
+    let mut server = stuck_thread();
+    server.stop(Stop::Graceful);
+    assert_eq!(server.next(), Action::Abandon(0));
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+}
+
+#[test]
+fn a_thread_that_does_not_stop_is_abandoned_after_a_second() {
+    let can_kill = false;
+    let mut server = Fixture::with(Config {
+        can_kill,
+        ..config(1)
+    });
+    server.start(0, 1);
+    server.stop(Stop::Fast);
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Abandon(0));
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+}

@@ -1,0 +1,188 @@
+//! The liveness pipe between a worker process and its master: a socket pair, one end for each.
+//!
+//! The worker reports over it that it serves. When the master is gone, however it ended, the kernel
+//! closes the master's end and sends SIGIO to the worker, which has requested that signal. This
+//! works on every Unix, also for a worker that has changed its user, and needs nothing from the
+//! worker's event loop.
+//!
+//! A worker must not hold the master's end of a sibling's pipe. Otherwise the sibling would not
+//! notice the master's end while this worker lives.
+
+#![allow(
+    unsafe_code,
+    reason = "fcntl(F_SETOWN) and ioctl(FIOASYNC), and a descriptor that a signal handler reads"
+)]
+
+use std::{
+    io::{self, Read},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd},
+        unix::net::UnixStream,
+    },
+    sync::atomic::{AtomicI32, Ordering},
+};
+
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags, recv, send},
+    process::getpid,
+};
+
+use crate::{Error, Result, signal_state::NO_FD};
+
+/// The worker's end in this process, or `NO_FD`.
+// Invariant: once set, a socket that is never closed.
+static CHILD_END: AtomicI32 = AtomicI32::new(NO_FD);
+
+/// A new pipe.
+pub(crate) fn liveness_pipe() -> Result<(ParentEnd, ChildEnd)> {
+    let (parent, child) = pair().map_err(Error::os(
+        "making the liveness pipe between master and worker (socketpair)",
+    ))?;
+    Ok((ParentEnd(parent), ChildEnd(child)))
+}
+
+fn pair() -> io::Result<(UnixStream, UnixStream)> {
+    let (parent, child) = UnixStream::pair()?;
+    parent.set_nonblocking(true)?;
+    child.set_nonblocking(true)?;
+    Ok((parent, child))
+}
+
+/// The master's end. When it is dropped, the worker stops.
+#[derive(Debug)]
+pub(crate) struct ParentEnd(UnixStream);
+
+/// A write to a master that is gone must not end the worker by SIGPIPE: this flag prevents it, and
+/// on Apple's systems an option that the standard library sets.
+#[cfg(not(target_vendor = "apple"))]
+const WITHOUT_SIGPIPE: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
+
+/// What the worker has reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    Nothing,
+    /// The worker serves.
+    Ready,
+    /// The worker's end is closed: no report will follow.
+    Closed,
+}
+
+impl ParentEnd {
+    pub(crate) fn read(&mut self) -> Report {
+        match self.0.read(&mut [0]) {
+            Ok(0) => Report::Closed,
+            Ok(_) => Report::Ready,
+            Err(_) => Report::Nothing,
+        }
+    }
+}
+
+impl AsFd for ParentEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub(crate) struct ChildEnd(UnixStream);
+
+impl ChildEnd {
+    /// Makes this process get SIGIO when the master is gone.
+    ///
+    /// The master may be gone already: call [`parent_gone`] afterwards.
+    pub(crate) fn install(self) {
+        // If the system refused, the worker would serve and might outlive its master, which is
+        // better than no worker. No system refuses it for a socket.
+        let _ = send_sigio(&self.0);
+        CHILD_END.store(self.0.into_raw_fd(), Ordering::Release);
+    }
+}
+
+/// Whether this process is a worker whose master is gone. A signal handler may call it.
+pub(crate) fn parent_gone() -> bool {
+    child_end().is_some_and(is_other_end_closed)
+}
+
+fn is_other_end_closed(end: BorrowedFd<'_>) -> bool {
+    match recv(end, &mut [0; 1], RecvFlags::PEEK) {
+        Ok((_, n)) => n == 0,
+        Err(Errno::AGAIN | Errno::INTR) => false,
+        // A reset: the master ended before it had read a report.
+        Err(_) => true,
+    }
+}
+
+/// Reports to the master that this worker serves.
+pub(crate) fn report_ready() {
+    if let Some(end) = child_end() {
+        // It fails if the master is gone. Otherwise there is room for one byte.
+        let _ = send(end, b"!", WITHOUT_SIGPIPE);
+    }
+}
+
+fn child_end() -> Option<BorrowedFd<'static>> {
+    let fd = CHILD_END.load(Ordering::Acquire);
+    // SAFETY: `install` gave this descriptor up to CHILD_END, and nothing closes it.
+    (fd != NO_FD).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+fn send_sigio(socket: &UnixStream) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    // SAFETY: F_SETOWN takes a number, here this process's own.
+    let owned = unsafe { libc::fcntl(fd, libc::F_SETOWN, getpid().as_raw_pid()) };
+    if owned == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut on: libc::c_int = 1;
+    // The request's type differs from system to system.
+    let request = libc::FIOASYNC as _;
+    // SAFETY: FIOASYNC reads one int, which lives through the call.
+    let refused = unsafe { libc::ioctl(fd, request, &raw mut on) };
+    if refused == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ready_report_is_read_once() {
+        let (mut parent, child) = liveness_pipe().unwrap();
+        assert_eq!(parent.read(), Report::Nothing);
+        send(&child.0, b"!", SendFlags::empty()).unwrap();
+        assert_eq!(parent.read(), Report::Ready);
+        assert_eq!(parent.read(), Report::Nothing);
+    }
+
+    #[test]
+    fn a_closed_end_is_told_apart_from_a_silent_one() {
+        let (mut parent, child) = liveness_pipe().unwrap();
+        drop(child);
+        assert_eq!(parent.read(), Report::Closed);
+    }
+
+    #[test]
+    fn a_parent_that_is_gone_is_noticed_with_and_without_a_report() {
+        for reports in [false, true] {
+            let (parent, child) = liveness_pipe().unwrap();
+            assert!(!is_other_end_closed(child.0.as_fd()));
+            if reports {
+                send(&child.0, b"!", SendFlags::empty()).unwrap();
+            }
+            drop(parent);
+            assert!(is_other_end_closed(child.0.as_fd()));
+        }
+    }
+
+    #[test]
+    fn a_process_without_a_liveness_pipe_has_lost_no_parent() {
+        assert!(!parent_gone());
+    }
+}

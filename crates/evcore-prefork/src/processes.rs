@@ -1,0 +1,163 @@
+//! Workers as processes.
+
+use std::{
+    io,
+    num::NonZeroU32,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::process::ExitStatusExt,
+    },
+    panic::{self, AssertUnwindSafe},
+    process::{self, ExitStatus},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
+};
+
+use crate::{
+    Affinity, ExitCause, Stop, Worker,
+    fork::{self, Side},
+    lifecycle::Slot,
+    liveness_pipe::{ChildEnd, ParentEnd, Report},
+    signals,
+    spawn::{Child, End, Spawn, Spawned},
+    worker::MasterLink,
+};
+
+/// The exit code of a process that panics, by Rust's runtime.
+const PANICKED: i32 = 101;
+
+/// Forks workers that run `work`.
+pub(crate) struct Processes<F> {
+    /// None once no worker is started any more.
+    work: Option<F>,
+    /// Workers of a generation.
+    workers: usize,
+    affinity: Option<Affinity>,
+}
+
+impl<F> Processes<F> {
+    pub(crate) fn new(work: F, workers: usize, affinity: Option<Affinity>) -> Self {
+        Self {
+            work: Some(work),
+            workers,
+            affinity,
+        }
+    }
+}
+
+impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
+    type Child = Process;
+    type Forked = ChildEnd;
+
+    const DOING: &'static str = "forking a worker";
+
+    fn spawn(&mut self, _: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+        Ok(match fork::fork()? {
+            Side::Parent(pid, pipe) => Spawned::Child(Process {
+                pid,
+                pipe: Some(pipe),
+            }),
+            Side::Child(pipe) => Spawned::Forked(pipe),
+        })
+    }
+
+    /// The signals are still blocked.
+    fn run_forked(self, slot: Slot, pipe: ChildEnd) -> ! {
+        pipe.install();
+        // The master may have ended before the pipe was installed.
+        signals::stop_if_parent_gone();
+        signals::unblock();
+        let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
+        worker.apply(self.affinity.as_ref());
+        let work = self.work.expect("no worker is started after a stop");
+        let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
+        process::exit(ended.unwrap_or(PANICKED))
+    }
+
+    fn close(&mut self) {
+        self.work = None;
+    }
+}
+
+/// A forked worker.
+///
+/// Nothing else reaps it, so its process id cannot have passed to another process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: Pid,
+    /// None once the worker has closed its end.
+    pipe: Option<ParentEnd>,
+}
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        // A signal to a worker that has died and waits to be reaped has no effect.
+        let _ = kill_process(self.pid, signal);
+    }
+
+    /// How the process ended, if it has.
+    fn reap(&self, options: WaitOptions) -> Option<ExitCause> {
+        loop {
+            match waitpid(Some(self.pid), options) {
+                Ok(None) => return None,
+                Ok(Some((_, status))) => {
+                    let status = ExitStatus::from_raw(status.as_raw());
+                    return Some(ExitCause::of_process(status));
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return Some(ExitCause::Unknown),
+            }
+        }
+    }
+}
+
+impl Child for Process {
+    fn pid(&self) -> Option<NonZeroU32> {
+        Some(self.pid.as_raw_nonzero().unsigned_abs())
+    }
+
+    fn stop(&self, stop: Stop) {
+        self.signal(match stop {
+            Stop::Graceful => Signal::QUIT,
+            Stop::Fast => Signal::TERM,
+        });
+    }
+
+    fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn reopen(&self) {
+        self.signal(Signal::USR1);
+    }
+
+    fn is_ready(&mut self) -> bool {
+        match self.pipe.as_mut().map(ParentEnd::read) {
+            Some(Report::Ready) => true,
+            Some(Report::Closed) => {
+                self.pipe = None;
+                false
+            }
+            Some(Report::Nothing) | None => false,
+        }
+    }
+
+    fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.pipe.as_ref()?.as_fd())
+    }
+
+    /// One `waitpid` for this process alone: the application's other children are left to it.
+    fn try_wait(&mut self) -> Option<End> {
+        let cause = self.reap(WaitOptions::NOHANG)?;
+        // Ctrl-C reaches the worker and this process, which may not have looked at it yet.
+        let stop = Stop::from_severity(signals::state().severity());
+        Some(End { cause, stop })
+    }
+
+    fn wait(&mut self) {
+        self.reap(WaitOptions::empty());
+    }
+}
