@@ -11,12 +11,12 @@ mod heap;
 
 mod lazy;
 
-mod cancelable;
+mod background;
 
 #[cfg(test)]
 mod oracle;
 
-pub use cancelable::Cancelable;
+pub use background::WithBackground;
 pub use heap::TimerHeap;
 pub use lazy::{Coalesced, Lazy};
 pub use queue::TimerQueue;

@@ -25,7 +25,7 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// A *phase* is a run of [`pop_expired`](Self::pop_expired) calls with the same `now`, up to the
 /// `None` that ends it.
 /// A queue may also *pause* a phase with a `None`, so that no call takes long: see
-/// [`is_paused`](Self::is_paused).
+/// [`has_more`](Self::has_more).
 /// A different `now` begins a new phase, also where the old one was left before its `None`; what
 /// was left is not lost.
 /// A phase yields only timers that were armed before its first call.
@@ -80,7 +80,7 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// The timer is disarmed before it is returned, so a handler may arm it again.
     /// `None` ends the phase, since nothing that was armed before it is still due; or
-    /// [pauses](Self::is_paused) it.
+    /// [pauses](Self::has_more) it.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
     /// Arms the timer of `id` as though that had been done just before the phase under way began.
@@ -116,7 +116,7 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// Never later than the earliest deadline.
     /// A queue may answer earlier than that if it says so; the call at that tick may then yield
-    /// nothing, but the next answer is later, unless the phase is [paused](Self::is_paused).
+    /// nothing, but the next answer is later, unless the phase is [paused](Self::has_more).
     #[must_use]
     fn next_deadline(&self) -> Option<u64>;
 
@@ -124,16 +124,17 @@ pub trait TimerQueue: Debug + Send {
     #[must_use]
     fn len(&self) -> usize;
 
-    /// Whether the latest `None` of [`pop_expired`](Self::pop_expired) was a pause: the call had
-    /// done as much as a call may, and the next one goes on.
+    /// Whether the latest `None` of [`pop_expired`](Self::pop_expired) only paused the phase, so
+    /// that more timers may be due at the same `now`.
     ///
-    /// A loop need not ask.
-    /// While a phase is paused, [`next_deadline`](Self::next_deadline) is at or before its `now` as
-    /// long as a timer may be due: so the loop does its other work, waits for zero and comes back,
-    /// with the same `now` or a later one.
-    /// Who wants all that is due at once calls until this says no.
+    /// A queue pauses when one call has done as much work as a call may do; the next call goes on.
+    /// Most loops do not need this method: while a phase is paused,
+    /// [`next_deadline`](Self::next_deadline) is at or before its `now`, so the loop does its other
+    /// work, polls without waiting, and calls `pop_expired` again.
+    /// To take everything that is due at once, call `pop_expired` until it returns `None` and this
+    /// returns false.
     #[must_use]
-    fn is_paused(&self) -> bool {
+    fn has_more(&self) -> bool {
         false
     }
 
@@ -191,8 +192,8 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
         (**self).len()
     }
 
-    fn is_paused(&self) -> bool {
-        (**self).is_paused()
+    fn has_more(&self) -> bool {
+        (**self).has_more()
     }
 }
 

@@ -24,7 +24,7 @@
 //! - `next_deadline`: a look at two words of a bitmap and the fronts of two lists.
 //! - `pop_expired`: a timer is moved at most seven times in its life, by the calls that reach its
 //!   slots; with ticks of a millisecond and deadlines within a minute, once or twice. One call
-//!   moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::is_paused),
+//!   moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::has_more),
 //!   and others go on with it.
 //! - The call that begins a phase: nothing to speak of, unless the phase before was left early with
 //!   overdue timers: then the two sorted lists are merged.
@@ -64,7 +64,7 @@ const _: () = assert!(
 /// Arming, re-arming and disarming are an unlink and a link, with a thousand timers as with a
 /// million: what grows is the share of them that no cache holds.
 /// A call of [`pop_expired`](TimerQueue::pop_expired) sorts 64 timers at most, and then
-/// [pauses](TimerQueue::is_paused).
+/// [pauses](TimerQueue::has_more).
 ///
 /// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, for
 /// they are few where deadlines lie ahead.
@@ -408,7 +408,7 @@ impl TimerQueue for TimerWheel {
         self.armed
     }
 
-    fn is_paused(&self) -> bool {
+    fn has_more(&self) -> bool {
         self.paused
     }
 }

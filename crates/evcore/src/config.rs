@@ -28,7 +28,7 @@ pub struct Budgets {
     /// taken for 1.
     pub accepts: usize,
     /// Timers fired. Default 256; 0 is taken for 1. A piece of a queue's
-    /// [sorting](evcore_timer::TimerQueue::is_paused) counts as 16.
+    /// [sorting](evcore_timer::TimerQueue::has_more) counts as 16.
     pub expired: usize,
     /// Posted steps, and posts that are taken in from other threads. Default 256; 0 is taken for 1.
     pub posted: usize,

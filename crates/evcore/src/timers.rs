@@ -82,7 +82,7 @@ impl Timers {
                 let (index, timer) = self.owner(id);
                 return Some((index, timer, due_ms));
             }
-            if !self.queue.is_paused() {
+            if !self.queue.has_more() {
                 break;
             }
             *left = left.saturating_sub(PAUSE_COST);

@@ -95,8 +95,8 @@ impl<Q: TimerQueue> TimerQueue for Coalesced<Q> {
         self.queue.len()
     }
 
-    fn is_paused(&self) -> bool {
-        self.queue.is_paused()
+    fn has_more(&self) -> bool {
+        self.queue.has_more()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::queue::TimerQueue;
 ///   are due. Of equal deadlines one that was armed again may come before one that was armed
 ///   earlier than that, or after one that was armed later.
 /// - A call of [`pop_expired`](TimerQueue::pop_expired) files again the moved timers that it meets
-///   before one that fires, 16 at most; then it [pauses](TimerQueue::is_paused).
+///   before one that fires, 16 at most; then it [pauses](TimerQueue::has_more).
 ///
 /// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.
 ///
@@ -182,8 +182,8 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
         self.queue.len()
     }
 
-    fn is_paused(&self) -> bool {
-        self.paused || self.queue.is_paused()
+    fn has_more(&self) -> bool {
+        self.paused || self.queue.has_more()
     }
 }
 

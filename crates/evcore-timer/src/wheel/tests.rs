@@ -41,7 +41,7 @@ fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
                 assert!(deadline <= now, "{id} fired early");
                 ids.push(id);
             }
-            None if wheel.is_paused() => {}
+            None if wheel.has_more() => {}
             None => return ids,
         }
     }
@@ -224,14 +224,14 @@ fn a_crowded_slot_is_sorted_by_several_calls_of_which_none_moves_more_than_its_s
     }
     for calls in 1..3 {
         assert_eq!(wheel.pop_expired(300), None);
-        assert!(wheel.is_paused());
+        assert!(wheel.has_more());
         assert_eq!(wheel.next_deadline(), Some(256), "the wait is zero");
         let left = wheel.lists.deadlines(SLOTS + 1).count();
         assert_eq!(left, (3 - calls) * MOVES_MAX);
         wheel.verify();
     }
     assert_eq!(wheel.pop_expired(300), Some((0, 256)));
-    assert!(!wheel.is_paused());
+    assert!(!wheel.has_more());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn what_is_armed_during_a_pause_goes_behind_its_equals() {
         wheel.arm(id, 300);
     }
     assert_eq!(wheel.pop_expired(260), None);
-    assert!(wheel.is_paused());
+    assert!(wheel.has_more());
     wheel.arm(6, 300);
     wheel.arm(0, 300);
     assert_eq!(fired(&mut wheel, 299), []);
@@ -256,7 +256,7 @@ fn a_now_that_goes_back_during_a_pause_changes_no_order() {
             wheel.arm(id, 300);
         }
         assert_eq!(wheel.pop_expired(300), None);
-        assert!(wheel.is_paused());
+        assert!(wheel.has_more());
         wheel.arm(6, 301);
         assert_eq!(fired(&mut wheel, back), []);
         wheel.arm(7, 300);

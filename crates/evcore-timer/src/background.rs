@@ -23,19 +23,19 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 /// # Example
 ///
 /// ```
-/// use evcore_timer::{Cancelable, TimerQueue, TimerWheel};
+/// use evcore_timer::{WithBackground, TimerQueue, TimerWheel};
 ///
-/// let mut timers = Cancelable::new(TimerWheel::new());
+/// let mut timers = WithBackground::new(TimerWheel::new());
 /// timers.set_background(0, true); // sweeps the cache
 /// timers.arm(0, 3_600_000);
 /// timers.arm(7, 60_000); // a client
-/// assert!(!timers.only_cancelable_left());
+/// assert!(!timers.only_background_left());
 ///
 /// assert_eq!(timers.pop_expired(60_000), Some((7, 60_000)));
-/// assert!(timers.only_cancelable_left()); // time to go
+/// assert!(timers.only_background_left()); // time to go
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Cancelable<Q> {
+pub struct WithBackground<Q> {
     queue: Q,
     /// A bit an id.
     marks: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct Cancelable<Q> {
     armed_and_marked: usize,
 }
 
-impl<Q: TimerQueue> Cancelable<Q> {
+impl<Q: TimerQueue> WithBackground<Q> {
     /// The highest id that can be marked.
     pub const ID_MAX: u32 = ID_MAX;
 
@@ -62,8 +62,8 @@ impl<Q: TimerQueue> Cancelable<Q> {
     /// # Panics
     ///
     /// Where `id` is above [`ID_MAX`](Self::ID_MAX).
-    pub fn set_background(&mut self, id: u32, cancelable: bool) {
-        if cancelable == self.is_cancelable(id) {
+    pub fn set_background(&mut self, id: u32, background: bool) {
+        if background == self.is_background(id) {
             return;
         }
         let (word, bit) = position(id);
@@ -72,7 +72,7 @@ impl<Q: TimerQueue> Cancelable<Q> {
             self.marks.resize(word + 1, 0);
         }
         self.marks[word] ^= bit;
-        match (self.queue.is_armed(id), cancelable) {
+        match (self.queue.is_armed(id), background) {
             (true, true) => self.armed_and_marked += 1,
             (true, false) => self.armed_and_marked -= 1,
             (false, _) => {}
@@ -82,7 +82,7 @@ impl<Q: TimerQueue> Cancelable<Q> {
     /// Whether the timer of `id` may be left behind.
     #[inline]
     #[must_use]
-    pub fn is_cancelable(&self, id: u32) -> bool {
+    pub fn is_background(&self, id: u32) -> bool {
         let (word, bit) = position(id);
         self.marks.get(word).is_some_and(|marks| marks & bit != 0)
     }
@@ -90,7 +90,7 @@ impl<Q: TimerQueue> Cancelable<Q> {
     /// Whether all timers that are armed may be left behind: so too where none is armed.
     #[inline]
     #[must_use]
-    pub fn only_cancelable_left(&self) -> bool {
+    pub fn only_background_left(&self) -> bool {
         self.armed_and_marked == self.queue.len()
     }
 
@@ -103,7 +103,7 @@ impl<Q: TimerQueue> Cancelable<Q> {
     /// Counts a timer that is about to be armed.
     #[inline]
     fn count_arming(&mut self, id: u32) {
-        if self.is_cancelable(id) && !self.queue.is_armed(id) {
+        if self.is_background(id) && !self.queue.is_armed(id) {
             self.armed_and_marked += 1;
         }
     }
@@ -111,13 +111,13 @@ impl<Q: TimerQueue> Cancelable<Q> {
     /// Counts a timer that was armed and is not any more.
     #[inline]
     fn count_gone(&mut self, id: u32) {
-        if self.is_cancelable(id) {
+        if self.is_background(id) {
             self.armed_and_marked -= 1;
         }
     }
 }
 
-impl<Q: TimerQueue> TimerQueue for Cancelable<Q> {
+impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
         self.count_arming(id);
@@ -168,8 +168,8 @@ impl<Q: TimerQueue> TimerQueue for Cancelable<Q> {
         self.queue.len()
     }
 
-    fn is_paused(&self) -> bool {
-        self.queue.is_paused()
+    fn has_more(&self) -> bool {
+        self.queue.has_more()
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     use crate::oracle::{IDS, Subject, assert_agrees, scripts};
     use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
-    impl<Q: Subject> Subject for Cancelable<Q> {
+    impl<Q: Subject> Subject for WithBackground<Q> {
         const EQUALS_IN_ORDER: bool = Q::EQUALS_IN_ORDER;
         const EXACT_WAKE_UPS: bool = Q::EXACT_WAKE_UPS;
 
@@ -197,14 +197,14 @@ mod tests {
             self.queue.verify();
             let mut armed = (0..IDS).filter(|&id| self.is_armed(id));
             assert_eq!(
-                self.only_cancelable_left(),
-                armed.all(|id| self.is_cancelable(id))
+                self.only_background_left(),
+                armed.all(|id| self.is_background(id))
             );
         }
     }
 
-    fn marked<Q: TimerQueue>(queue: Q, ids: &HashSet<u32>) -> Cancelable<Q> {
-        let mut timers = Cancelable::new(queue);
+    fn marked<Q: TimerQueue>(queue: Q, ids: &HashSet<u32>) -> WithBackground<Q> {
+        let mut timers = WithBackground::new(queue);
         for &id in ids {
             timers.set_background(id, true);
         }
@@ -213,19 +213,19 @@ mod tests {
 
     #[test]
     fn no_timer_at_all_keeps_nobody() {
-        assert!(Cancelable::new(TimerTree::new()).only_cancelable_left());
+        assert!(WithBackground::new(TimerTree::new()).only_background_left());
     }
 
     #[test]
     fn a_mark_counts_from_when_it_is_set_to_when_it_is_taken_back() {
-        let mut timers = Cancelable::new(TimerTree::new());
+        let mut timers = WithBackground::new(TimerTree::new());
         timers.arm(5, 10);
-        assert!(!timers.only_cancelable_left());
+        assert!(!timers.only_background_left());
         timers.set_background(5, true);
         timers.set_background(5, true);
-        assert!(timers.only_cancelable_left());
+        assert!(timers.only_background_left());
         timers.set_background(5, false);
-        assert!(!timers.only_cancelable_left());
+        assert!(!timers.only_background_left());
     }
 
     #[test]
@@ -234,34 +234,34 @@ mod tests {
         for _ in 0..2 {
             timers.arm(5, 10);
             timers.arm(5, 11);
-            assert!(timers.only_cancelable_left());
+            assert!(timers.only_background_left());
             assert!(timers.disarm(5));
             assert!(!timers.disarm(5));
         }
         timers.arm(5, 10);
         timers.clear();
         timers.arm(6, 10);
-        assert!(!timers.only_cancelable_left());
-        assert!(timers.is_cancelable(5));
+        assert!(!timers.only_background_left());
+        assert!(timers.is_background(5));
     }
 
     #[test]
     fn a_periodic_timer_that_fired_is_counted_still() {
         let mut heap = TimerHeap::new();
         heap.arm_periodic(5, 10, 10);
-        let mut timers = Cancelable::new(heap);
+        let mut timers = WithBackground::new(heap);
         timers.set_background(5, true);
         assert_eq!(timers.pop_expired(10), Some((5, 10)));
-        assert!(timers.only_cancelable_left());
+        assert!(timers.only_background_left());
         timers.arm(6, 30);
-        assert!(!timers.only_cancelable_left());
+        assert!(!timers.only_background_left());
     }
 
     #[test]
     #[should_panic(expected = "timer id 134217728 is above 134217727")]
     fn a_mark_for_an_id_above_the_limit_is_refused_by_name() {
-        let id = Cancelable::<TimerTree>::ID_MAX + 1;
-        Cancelable::new(TimerTree::new()).set_background(id, true);
+        let id = WithBackground::<TimerTree>::ID_MAX + 1;
+        WithBackground::new(TimerTree::new()).set_background(id, true);
     }
 
     proptest! {
