@@ -60,15 +60,6 @@ impl Link {
     };
 }
 
-/// Connections are drained once no more than this part of the capacity is free (nginx).
-const DRAIN_BELOW_ONE_IN: u32 = 16;
-
-/// The part of the idle that is drained at once (nginx).
-const DRAIN_ONE_IN: u32 = 8;
-
-/// The most that are drained at once (nginx).
-const DRAIN_MAX: u32 = 32;
-
 impl LruList {
     /// The highest id that can be listed: two numbers are needed as marks.
     pub const MAX_ID: u32 = u32::MAX - 2;
@@ -170,45 +161,6 @@ impl LruList {
             let newer = self.links[id as usize].newer;
             (newer != END).then_some(newer)
         })
-    }
-
-    /// How many of the oldest should be closed to make places, where `free` of `capacity` are left.
-    ///
-    /// None while more than 1/16 of the capacity is free; after that 1/8 of the idle, at least one
-    /// and at most 32, so that places appear quickly and not all clients are sent away at once.
-    /// Never more than there are.
-    /// This is what nginx does when it runs short of connections.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use evcore_token::{Full, LruList, Table};
-    ///
-    /// let mut connections = Table::bounded(16);
-    /// let mut idle = LruList::new();
-    /// for n in 0..15 {
-    ///     idle.touch(connections.insert(n)?.index());
-    /// }
-    /// for _ in 0..idle.drain_count(connections.free(), connections.limit()) {
-    ///     let Some(id) = idle.oldest() else { break };
-    ///     idle.remove(id);
-    ///     if let Some(token) = connections.token_at(id) {
-    ///         connections.remove(token);
-    ///     }
-    /// }
-    /// assert_eq!(connections.len(), 14, "15 idle / 8 = 1 was closed");
-    /// # Ok::<(), Full<i32>>(())
-    /// ```
-    #[must_use]
-    pub const fn drain_count(&self, free: u32, capacity: u32) -> u32 {
-        if self.len == 0 || free > capacity / DRAIN_BELOW_ONE_IN {
-            return 0;
-        }
-        match self.len / DRAIN_ONE_IN {
-            0 => 1,
-            part if part > DRAIN_MAX => DRAIN_MAX,
-            part => part,
-        }
     }
 
     /// Panics where an invariant does not hold.
@@ -316,41 +268,6 @@ mod tests {
     #[should_panic(expected = "is above")]
     fn the_marks_are_not_ids() {
         LruList::new().touch(u32::MAX);
-    }
-
-    #[test]
-    fn nothing_is_drained_while_more_than_a_sixteenth_is_free() {
-        assert_eq!(list_of(100).drain_count(65, 1024), 0);
-        assert_eq!(list_of(100).drain_count(64, 1024), 12);
-    }
-
-    #[test]
-    fn an_eighth_of_the_idle_is_drained() {
-        assert_eq!(list_of(80).drain_count(0, 1024), 10);
-    }
-
-    #[test]
-    fn at_least_one_is_drained() {
-        assert_eq!(list_of(1).drain_count(0, 1024), 1);
-        assert_eq!(list_of(15).drain_count(0, 1024), 1);
-        assert_eq!(list_of(16).drain_count(0, 1024), 2);
-    }
-
-    #[test]
-    fn at_most_32_are_drained() {
-        assert_eq!(list_of(256).drain_count(0, 1024), 32);
-        assert_eq!(list_of(1000).drain_count(0, 1024), 32);
-    }
-
-    #[test]
-    fn nobody_is_drained_where_nobody_is_idle() {
-        assert_eq!(LruList::new().drain_count(0, 1024), 0);
-    }
-
-    #[test]
-    fn a_small_table_is_drained_only_when_full() {
-        assert_eq!(list_of(10).drain_count(1, 15), 0);
-        assert_eq!(list_of(10).drain_count(0, 15), 1);
     }
 
     proptest! {

@@ -31,7 +31,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// Places are short when no more than 1/16 of the [capacity](crate::Builder::connections) is
     /// free. Then an eighth of the idle is named, the oldest, but one at least and 32 at most
-    /// ([nginx's numbers](LruList::drain_count)). A loop that is full listens for as long as
+    /// (nginx's numbers). A loop that is full listens for as long as
     /// anybody is idle.
     ///
     /// O(1), and cheap enough to be called after each request. A connection that is never called
@@ -116,7 +116,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.idle.chosen.clear();
         if self.accepting.has_queued() {
             let load = self.load();
-            let count = self.idle.list.drain_count(load.free(), load.capacity);
+            let count = evictions(self.idle.list.len(), load.free(), load.capacity);
             self.idle.choose(count as usize, &self.slots);
         }
     }
@@ -180,5 +180,71 @@ impl Idle {
             }
         }
         false
+    }
+}
+
+/// Connections are evicted when no more than this part of the capacity is free (nginx).
+const SHORT_BELOW_ONE_IN: u32 = 16;
+
+/// The part of the idle connections that one turn evicts (nginx).
+const EVICT_ONE_IN: u32 = 8;
+
+/// The most connections that one turn evicts to make room (nginx).
+const EVICT_MAX: u32 = 32;
+
+/// How many of `idle` connections to evict when `free` slots of `capacity` are left.
+///
+/// None while more than 1/16 of the capacity is free. After that 1/8 of the idle connections, at
+/// least one and at most 32, so that slots become free quickly and not all clients are sent away at
+/// once. Never more than there are. Source: nginx, `ngx_drain_connections`.
+const fn evictions(idle: u32, free: u32, capacity: u32) -> u32 {
+    if idle == 0 || free > capacity / SHORT_BELOW_ONE_IN {
+        return 0;
+    }
+    match idle / EVICT_ONE_IN {
+        0 => 1,
+        part if part > EVICT_MAX => EVICT_MAX,
+        part => part,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::evictions;
+
+    #[test]
+    fn nothing_is_evicted_while_more_than_a_sixteenth_is_free() {
+        assert_eq!(evictions(100, 65, 1024), 0);
+        assert_eq!(evictions(100, 64, 1024), 12);
+    }
+
+    #[test]
+    fn an_eighth_of_the_idle_connections_is_evicted() {
+        assert_eq!(evictions(80, 0, 1024), 10);
+    }
+
+    #[test]
+    fn at_least_one_connection_is_evicted() {
+        assert_eq!(evictions(1, 0, 1024), 1);
+        assert_eq!(evictions(15, 0, 1024), 1);
+        assert_eq!(evictions(16, 0, 1024), 2);
+    }
+
+    #[test]
+    fn at_most_32_connections_are_evicted() {
+        assert_eq!(evictions(256, 0, 1024), 32);
+        assert_eq!(evictions(264, 0, 1024), 32);
+        assert_eq!(evictions(1000, 0, 1024), 32);
+    }
+
+    #[test]
+    fn nothing_is_evicted_where_nothing_is_idle() {
+        assert_eq!(evictions(0, 0, 1024), 0);
+    }
+
+    #[test]
+    fn a_small_loop_evicts_only_when_full() {
+        assert_eq!(evictions(10, 1, 15), 0);
+        assert_eq!(evictions(10, 0, 15), 1);
     }
 }
