@@ -44,7 +44,7 @@ use crate::send_error::SendError;
 /// use std::thread;
 ///
 /// let this = thread::current();
-/// let mut inbox = Inbox::unbounded(move || this.unpark());
+/// let mut inbox = Inbox::bounded(1_000, move || this.unpark());
 /// for worker in 0..4 {
 ///     let results = inbox.sender();
 ///     thread::spawn(move || results.send(worker * worker));
@@ -70,31 +70,21 @@ pub struct Inbox<T> {
 type Shared<T> = Mailbox<T, Box<dyn Fn() + Send + Sync>>;
 
 impl<T> Inbox<T> {
-    /// Makes an inbox that takes as many values as memory holds.
+    /// Creates an inbox that holds at most `limit` values; a [`send`](Sender::send) beyond that
+    /// hands its value back.
     ///
-    /// `wake` ends the receiver's wait: see [above](Inbox). Nothing is allocated for values yet.
-    #[must_use]
-    pub fn unbounded(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self::with(usize::MAX, Box::new(wake))
-    }
-
-    /// Makes an inbox that holds at most `capacity` values, and hands the others back.
-    ///
-    /// A value has its place until a drain has yielded it. `wake` ends the receiver's wait: see
-    /// [above](Inbox). Nothing is allocated for values yet.
+    /// A value counts until a drain has yielded it. `wake` ends the receiver's wait, as described
+    /// [above](Inbox#when-it-wakes). Allocates no room for values yet: `limit` is a bound, not a
+    /// reservation.
     ///
     /// # Panics
     ///
-    /// If `capacity` is 0.
+    /// If `limit` is 0.
     #[must_use]
-    pub fn bounded(capacity: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
-        assert!(capacity > 0, "an inbox holds one value at least");
-        Self::with(capacity, Box::new(wake))
-    }
-
-    fn with(capacity: usize, wake: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub fn bounded(limit: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        assert!(limit > 0, "an inbox must hold at least one value");
         Self {
-            mailbox: Arc::new(Mailbox::new(capacity, wake)),
+            mailbox: Arc::new(Mailbox::new(limit, Box::new(wake))),
             batch: VecDeque::new(),
         }
     }
@@ -138,12 +128,10 @@ impl<T> Drop for Inbox<T> {
 
 impl<T> fmt::Debug for Inbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut inbox = f.debug_struct("Inbox");
-        inbox.field("len", &self.len());
-        if self.mailbox.capacity < usize::MAX {
-            inbox.field("capacity", &self.mailbox.capacity);
-        }
-        inbox.finish_non_exhaustive()
+        f.debug_struct("Inbox")
+            .field("len", &self.len())
+            .field("limit", &self.mailbox.limit)
+            .finish_non_exhaustive()
     }
 }
 
@@ -211,7 +199,7 @@ impl<T> fmt::Debug for Sender<T> {
 /// ```
 /// use evcore_posted::Inbox;
 ///
-/// let mut inbox = Inbox::unbounded(|| {});
+/// let mut inbox = Inbox::bounded(10, || {});
 /// (0..5).for_each(|n| inbox.sender().send(n).expect("the inbox lives"));
 /// assert!(inbox.drain().take(2).eq([0, 1]));
 /// assert_eq!(inbox.drain().len(), 3);

@@ -33,7 +33,7 @@ pub(crate) struct Mailbox<T, W> {
     pub(crate) in_hand: AtomicUsize,
 
     // Invariant: no more values than this are in the queue and in hand together.
-    pub(crate) capacity: usize,
+    pub(crate) limit: usize,
 
     pub(crate) wake: W,
 }
@@ -47,14 +47,14 @@ pub(crate) struct Queue<T> {
 }
 
 impl<T, W: Fn()> Mailbox<T, W> {
-    pub(crate) fn new(capacity: usize, wake: W) -> Self {
+    pub(crate) fn new(limit: usize, wake: W) -> Self {
         Self {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 closed: false,
             }),
             in_hand: AtomicUsize::new(0),
-            capacity,
+            limit,
             wake,
         }
     }
@@ -73,7 +73,7 @@ impl<T, W: Fn()> Mailbox<T, W> {
         if queue.closed {
             return Err(SendError::Closed(value));
         }
-        if queue.waiting.len() + self.in_hand.load(Relaxed) >= self.capacity {
+        if queue.waiting.len() + self.in_hand.load(Relaxed) >= self.limit {
             return Err(SendError::Full(value));
         }
         queue.waiting.push_back(value);

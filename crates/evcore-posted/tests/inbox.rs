@@ -26,16 +26,17 @@ impl Wakes {
     }
 }
 
-fn unbounded<T>() -> (Inbox<T>, Sender<T>, Wakes) {
+/// An inbox with more room than any test needs.
+fn roomy<T>() -> (Inbox<T>, Sender<T>, Wakes) {
     let wakes = Wakes::default();
-    let inbox = Inbox::unbounded(wakes.wake());
+    let inbox = Inbox::bounded(1_000, wakes.wake());
     let sender = inbox.sender();
     (inbox, sender, wakes)
 }
 
 #[test]
 fn sends_to_an_empty_inbox_wake_once() {
-    let (mut inbox, sender, wakes) = unbounded();
+    let (mut inbox, sender, wakes) = roomy();
     for round in 1..4 {
         for value in 0..3 {
             sender.send(value).unwrap();
@@ -47,7 +48,7 @@ fn sends_to_an_empty_inbox_wake_once() {
 
 #[test]
 fn a_drain_that_leaves_nothing_wakes_nobody() {
-    let (mut inbox, sender, wakes) = unbounded();
+    let (mut inbox, sender, wakes) = roomy();
     sender.send(1).unwrap();
     assert!(inbox.drain().take(1).eq([1]));
     assert!(inbox.drain().eq([]));
@@ -56,7 +57,7 @@ fn a_drain_that_leaves_nothing_wakes_nobody() {
 
 #[test]
 fn what_a_budget_leaves_wakes_again_and_comes_first() {
-    let (mut inbox, sender, wakes) = unbounded();
+    let (mut inbox, sender, wakes) = roomy();
     (0..5).for_each(|value| sender.send(value).unwrap());
     assert!(inbox.drain().take(2).eq([0, 1]));
     assert_eq!(wakes.count(), 2);
@@ -67,7 +68,7 @@ fn what_a_budget_leaves_wakes_again_and_comes_first() {
 
 #[test]
 fn what_is_sent_during_a_drain_waits_for_the_next() {
-    let (mut inbox, sender, wakes) = unbounded();
+    let (mut inbox, sender, wakes) = roomy();
     sender.send(1).unwrap();
     for value in inbox.drain() {
         sender.send(value + 1).unwrap();
@@ -78,7 +79,7 @@ fn what_is_sent_during_a_drain_waits_for_the_next() {
 
 #[test]
 fn a_forgotten_drain_loses_nothing() {
-    let (mut inbox, sender, _) = unbounded();
+    let (mut inbox, sender, _) = roomy();
     (0..3).for_each(|value| sender.send(value).unwrap());
     let mut drain = inbox.drain();
     assert_eq!(drain.next(), Some(0));
@@ -90,7 +91,7 @@ fn a_forgotten_drain_loses_nothing() {
 
 #[test]
 fn a_handler_that_panics_loses_only_its_own_value() {
-    let (mut inbox, sender, wakes) = unbounded();
+    let (mut inbox, sender, wakes) = roomy();
     (0..3).for_each(|value| sender.send(value).unwrap());
     let handle = |value| assert_ne!(value, 0, "expected");
     let panicked = catch_unwind(AssertUnwindSafe(|| inbox.drain().for_each(handle)));
@@ -118,14 +119,14 @@ fn a_full_inbox_hands_back_until_a_value_is_yielded() {
 }
 
 #[test]
-#[should_panic(expected = "one value at least")]
+#[should_panic(expected = "at least one value")]
 fn an_inbox_for_nothing_is_a_mistake() {
     drop(Inbox::<()>::bounded(0, || {}));
 }
 
 #[test]
 fn a_dropped_inbox_drops_what_waits_and_hands_back_the_rest() {
-    let (mut inbox, sender, wakes) = unbounded();
+    let (mut inbox, sender, wakes) = roomy();
     let value = Arc::new(());
     (0..4).for_each(|_| sender.send(Arc::clone(&value)).unwrap());
     mem::forget(inbox.drain().skip(1));
@@ -160,7 +161,7 @@ impl Drop for Awkward {
 
 #[test]
 fn a_value_that_panics_when_dropped_keeps_no_other_from_being_dropped() {
-    let (inbox, sender, _) = unbounded();
+    let (inbox, sender, _) = roomy();
     for n in 0..5 {
         let (back, panics) = (sender.clone(), n == 1);
         sender.send(Awkward { back, panics }).unwrap();
@@ -181,7 +182,7 @@ fn values_need_no_debug_and_the_ends_go_to_any_thread() {
     sendable(&sender);
     movable(&inbox);
     sender.send(Job(Cell::new(1))).unwrap();
-    assert_eq!(format!("{inbox:?}"), "Inbox { len: 1, capacity: 8, .. }");
+    assert_eq!(format!("{inbox:?}"), "Inbox { len: 1, limit: 8, .. }");
     assert_eq!(format!("{sender:?}"), "Sender { closed: false, .. }");
     assert_eq!(format!("{:?}", inbox.drain()), "Drain { len: 1, .. }");
 }
@@ -212,13 +213,13 @@ fn operation() -> impl Strategy<Value = Operation> {
 struct Oracle {
     in_hand: Vec<u32>,
     waiting: Vec<u32>,
-    capacity: usize,
+    limit: usize,
     wakes: usize,
 }
 
 impl Oracle {
     fn send(&mut self, value: u32) -> Result<(), SendError<u32>> {
-        if self.in_hand.len() + self.waiting.len() >= self.capacity {
+        if self.in_hand.len() + self.waiting.len() >= self.limit {
             return Err(SendError::Full(value));
         }
         self.wakes += usize::from(self.waiting.is_empty());
@@ -244,15 +245,12 @@ impl Oracle {
 proptest! {
     #[test]
     fn an_inbox_agrees_with_two_vectors(
-        capacity in prop_oneof![1..8usize, Just(usize::MAX)],
+        limit in prop_oneof![1..8usize, Just(usize::MAX)],
         operations in prop::collection::vec(operation(), 0..100),
     ) {
         let wakes = Wakes::default();
-        let mut inbox = match capacity {
-            usize::MAX => Inbox::unbounded(wakes.wake()),
-            capacity => Inbox::bounded(capacity, wakes.wake()),
-        };
-        let mut oracle = Oracle { in_hand: vec![], waiting: vec![], capacity, wakes: 0 };
+        let mut inbox = Inbox::bounded(limit, wakes.wake());
+        let mut oracle = Oracle { in_hand: vec![], waiting: vec![], limit, wakes: 0 };
         let sender = inbox.sender();
         let mut values = 0..;
         for operation in operations {

@@ -17,7 +17,7 @@ fn round(inbox: &mut Inbox<u64>, sender: &Sender<u64>) {
 
 #[test]
 fn in_the_steady_state_nothing_is_allocated() {
-    let mut inbox = Inbox::unbounded(|| {});
+    let mut inbox = Inbox::bounded(1_000, || {});
     let sender = inbox.sender();
     // Twice, since two buffers take turns.
     (0..2).for_each(|_| round(&mut inbox, &sender));

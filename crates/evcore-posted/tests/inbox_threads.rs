@@ -60,12 +60,12 @@ fn unpark() -> impl Fn() + Send + Sync + 'static {
 
 #[test]
 fn four_senders_fill_an_inbox_without_a_bound() {
-    all_arrives(Inbox::unbounded(unpark()), usize::MAX, must_send);
+    all_arrives(Inbox::bounded(usize::MAX, unpark()), usize::MAX, must_send);
 }
 
 #[test]
 fn four_senders_meet_a_receiver_with_a_budget() {
-    all_arrives(Inbox::unbounded(unpark()), 64, must_send);
+    all_arrives(Inbox::bounded(usize::MAX, unpark()), 64, must_send);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_value_is_received_or_dropped_or_handed_back() {
 
     for _ in 0..20 {
         dropped.store(0, Relaxed);
-        let mut inbox = Inbox::unbounded(unpark());
+        let mut inbox = Inbox::bounded(usize::MAX, unpark());
         let senders = [(); SENDERS].map(|()| inbox.sender());
         thread::scope(|scope| {
             for inbox in senders {

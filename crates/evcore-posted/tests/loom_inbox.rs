@@ -58,10 +58,10 @@ impl Bell {
 type Mailbox = mailbox::Mailbox<u32, Box<dyn Fn() + Send + Sync>>;
 type Sent = Result<(), SendError<u32>>;
 
-fn mailbox(capacity: usize, bell: &Arc<Bell>) -> Arc<Mailbox> {
+fn mailbox(limit: usize, bell: &Arc<Bell>) -> Arc<Mailbox> {
     let bell = Arc::clone(bell);
     let wake = move || bell.ring();
-    Arc::new(Mailbox::new(capacity, Box::new(wake)))
+    Arc::new(Mailbox::new(limit, Box::new(wake)))
 }
 
 /// The steps of both sides: those that ship, or with one of them done wrongly.
@@ -85,7 +85,7 @@ const SOUND: Steps = Steps {
 struct Model {
     senders: u32,
     values: u32,
-    capacity: usize,
+    limit: usize,
     /// How many values the receiver handles each time it is woken.
     budget: usize,
 }
@@ -93,7 +93,7 @@ struct Model {
 const UNBOUNDED: Model = Model {
     senders: 2,
     values: 2,
-    capacity: usize::MAX,
+    limit: usize::MAX,
     budget: usize::MAX,
 };
 
@@ -105,7 +105,7 @@ const WITH_BUDGET: Model = Model {
 
 /// Two places, so that the receiver has values in hand while others come.
 const BOUNDED: Model = Model {
-    capacity: 2,
+    limit: 2,
     ..UNBOUNDED
 };
 
@@ -156,7 +156,7 @@ impl Model {
     fn all_arrives(self, steps: Steps) {
         self.check(move || {
             let bell = Arc::new(Bell::default());
-            let mailbox = mailbox(self.capacity, &bell);
+            let mailbox = mailbox(self.limit, &bell);
             let senders = self.spawn(&mailbox, steps.send);
 
             let (mut got, mut batch, mut drains) = (Vec::new(), VecDeque::new(), 0);
@@ -185,7 +185,7 @@ impl Model {
     fn what_is_taken_arrives(self, steps: Steps) {
         self.check(move || {
             let bell = Arc::new(Bell::default());
-            let mailbox = mailbox(self.capacity, &bell);
+            let mailbox = mailbox(self.limit, &bell);
             let senders = self.spawn(&mailbox, steps.send);
 
             let (mut got, mut batch) = (Vec::new(), VecDeque::new());
@@ -210,13 +210,13 @@ impl Model {
 
     fn assert_room(self, mailbox: &Mailbox, batch: &VecDeque<u32>) {
         let held = mailbox.queue.lock().waiting.len() + batch.len();
-        assert!(held <= self.capacity, "more than it may hold");
+        assert!(held <= self.limit, "more than it may hold");
     }
 
     /// A value that is sent while the receiver leaves is handed back or dropped with the inbox.
     fn nothing_is_left_behind(self, steps: Steps) {
         self.check(move || {
-            let mailbox = mailbox(self.capacity, &Arc::default());
+            let mailbox = mailbox(self.limit, &Arc::default());
             let senders = self.spawn(&mailbox, steps.send);
             let mut dropped: Vec<_> = (steps.close)(&mailbox).into();
             let sent = senders.into_iter().flat_map(|s| s.join().unwrap());
@@ -255,11 +255,8 @@ fn a_receiver_that_handles_one_value_at_a_time_gets_all() {
 
 #[test]
 fn a_bounded_inbox_hands_back_what_it_does_not_take() {
-    for capacity in [1, 2] {
-        let model = Model {
-            capacity,
-            ..UNBOUNDED
-        };
+    for limit in [1, 2] {
+        let model = Model { limit, ..UNBOUNDED };
         model.what_is_taken_arrives(SOUND);
     }
 }
@@ -274,7 +271,7 @@ fn the_public_types_put_the_steps_together_as_they_should_be() {
     UNBOUNDED.check(|| {
         let bell = Arc::new(Bell::default());
         let ring = Arc::clone(&bell);
-        let mut inbox = Inbox::unbounded(move || ring.ring());
+        let mut inbox = Inbox::bounded(4, move || ring.ring());
         let senders = [0, 1].map(|sender| {
             let inbox = inbox.sender();
             thread::spawn(move || {
@@ -419,7 +416,7 @@ fn a_sender_must_look_for_a_place_and_take_it_in_one_step() {
     BOUNDED.what_is_taken_arrives(Steps {
         send: |mailbox, value| {
             let held = mailbox.queue.lock().waiting.len() + mailbox.in_hand.load(Relaxed);
-            if held >= mailbox.capacity {
+            if held >= mailbox.limit {
                 return Err(SendError::Full(value));
             }
             mailbox.queue.lock().waiting.push_back(value);
@@ -436,7 +433,7 @@ fn a_sender_must_see_under_the_lock_what_is_in_hand() {
         send: |mailbox, value| {
             let in_hand = mailbox.in_hand.load(Relaxed);
             let mut queue = mailbox.queue.lock();
-            if queue.waiting.len() + in_hand >= mailbox.capacity {
+            if queue.waiting.len() + in_hand >= mailbox.limit {
                 return Err(SendError::Full(value));
             }
             queue.waiting.push_back(value);

@@ -34,7 +34,7 @@ impl Outside {
     /// With nobody there yet; posts end the wait by this.
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            inbox: Inbox::unbounded(wake),
+            inbox: Inbox::bounded(usize::MAX, wake),
             calls: Arc::new(Calls::new()),
             woken: false,
             shutdown: None,

@@ -63,7 +63,7 @@ fn with_bell(
 fn inbox(batch: usize) -> Peer {
     let bell = Arc::new(Bell::new());
     let rung = Arc::clone(&bell);
-    let mut inbox = Inbox::unbounded(move || rung.ring());
+    let mut inbox = Inbox::bounded(batch, move || rung.ring());
     let sender = inbox.sender();
     Peer::new("Inbox", move |operations| {
         for _ in 0..operations / batch {
