@@ -92,11 +92,10 @@ impl Shared {
 /// One for both workers, or one for each, on one port.
 fn listeners(setting: Setting) -> Result<Vec<Listener>> {
     let own = setting.has_own_listeners();
-    let bind = |address| Listener::builder().reuse_port(own).bind(address);
-    let mut listeners = vec![bind("127.0.0.1:0".parse().expect("an address"))?];
+    let options = Listener::builder().reuse_port(own);
+    let mut listeners = vec![options.bind("127.0.0.1:0")?];
     if own {
-        let address = listeners[0].local_addr().clone();
-        listeners.push(bind(address)?);
+        listeners.push(options.bind(listeners[0].local_addr())?);
     }
     Ok(listeners)
 }

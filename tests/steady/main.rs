@@ -1,7 +1,7 @@
 //! The steady state of keep-alive requests allocates nothing: counted in the example server's
 //! library, on a thread whose allocations are counted.
 
-use std::{ffi::OsString, fs, net::SocketAddr, process::Command};
+use std::{ffi::OsString, fs, process::Command};
 
 use evcore::{Listener, balancer::WorkerGroup};
 use evcore_prefork::Worker;
@@ -26,9 +26,8 @@ fn options(poller: &str, log: Option<OsString>) -> Options {
 }
 
 fn shared(options: Options) -> Shared {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Shared {
-        listeners: vec![vec![Listener::bind(any.into()).expect("a free port")]],
+        listeners: vec![vec![Listener::bind("127.0.0.1:0").expect("a free port")]],
         group: WorkerGroup::new(options.policy, 1).expect("a page"),
         board: Line::board(1).expect("a page"),
         options,

@@ -22,7 +22,7 @@ use crate::{Address, Stream};
 /// ```
 /// use evcore_accept::{Accept, Listener};
 ///
-/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// let listener = Listener::bind("127.0.0.1:0")?;
 /// assert!(matches!(listener.accept()?, Accept::WouldBlock), "nobody has connected");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
 use std::option;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -102,9 +102,60 @@ impl FromStr for Address {
     }
 }
 
-/// From whatever the standard library makes an address and port of: a pair of them, say.
-impl<A: Into<SocketAddr>> From<A> for Address {
-    fn from(address: A) -> Self {
+impl TryFrom<&str> for Address {
+    type Error = AddressError;
+
+    /// Parses the text, as [`str::parse`] does.
+    fn try_from(text: &str) -> Result<Self, AddressError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for Address {
+    type Error = AddressError;
+
+    /// Parses the text, as [`str::parse`] does.
+    fn try_from(text: &String) -> Result<Self, AddressError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = AddressError;
+
+    /// Parses the text, as [`str::parse`] does.
+    fn try_from(text: String) -> Result<Self, AddressError> {
+        text.parse()
+    }
+}
+
+impl From<&Address> for Address {
+    fn from(address: &Address) -> Self {
+        address.clone()
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl From<SocketAddrV4> for Address {
+    fn from(address: SocketAddrV4) -> Self {
+        Self::Tcp(address.into())
+    }
+}
+
+impl From<SocketAddrV6> for Address {
+    fn from(address: SocketAddrV6) -> Self {
+        Self::Tcp(address.into())
+    }
+}
+
+/// An IP address and a port, such as `([127, 0, 0, 1], 80)` or `(Ipv6Addr::LOCALHOST, 80)`.
+impl<I: Into<IpAddr>> From<(I, u16)> for Address {
+    fn from(address: (I, u16)) -> Self {
         Self::Tcp(address.into())
     }
 }

@@ -1,128 +1,130 @@
-//! When to try again, after the descriptors have run out.
+//! When to accept again after the descriptors have run out.
 //!
-//! While there is no descriptor, a listener with a client in its queue is readable and cannot be
-//! emptied: a loop that goes on watching it spins. So listening pauses, for a time or until a
-//! descriptor is closed, whichever is sooner.
+//! Without a free descriptor, a listener whose backlog holds a client stays readable, so a loop
+//! that keeps watching it spins. Accepting therefore pauses until a descriptor is closed, or until
+//! a fixed time has passed, whichever comes first.
 //!
-//! Meanwhile the clients wait in the backlog. One a pause may be turned away, to learn why: more
-//! would be turned away needlessly where descriptors are closed all the time, and each serves the
-//! next.
+//! The clients wait in the backlog meanwhile. The server may shed one client in the length of a
+//! pause, so that the client learns why it is not served. A server that closes descriptors all the
+//! time would shed more clients needlessly, because each of its pauses is short.
 //!
-//! There is no clock here, and no listener: the caller says what time it is, stops watching its
-//! listeners when the pause begins, and watches them again when it ends.
+//! This file has no clock and no listener. The caller passes the time, stops watching its listeners
+//! when a pause begins, and watches them again when the pause ends.
 
 use std::time::Duration;
 
 /// The pause of a server that has no descriptor left to accept with.
 ///
-/// Times are milliseconds of one clock of the caller's that does not go back.
+/// Times are durations since any fixed point, from a clock that does not go back.
 ///
 /// # Examples
 ///
 /// ```
 /// use evcore_accept::Backoff;
+/// use std::time::Duration;
 ///
 /// let mut backoff = Backoff::new();
-/// backoff.pause(1_000); // accept said Exhausted: stop watching the listeners
-/// assert_eq!(backoff.resumes_at(), Some(1_500)); // a deadline for the loop's wait
-/// assert!(backoff.is_paused(1_499));
+/// let now = Duration::from_secs(1);
+/// backoff.pause(now); // accept returned Exhausted: stop watching the listeners
+/// let end = backoff.resumes_at().unwrap(); // a deadline for the wait of the loop
+/// assert_eq!(end, now + Backoff::PAUSE);
 ///
-/// assert!(backoff.descriptor_closed()); // one is free: watch the listeners again
-/// assert!(!backoff.is_paused(1_499));
+/// assert!(backoff.descriptor_closed()); // a descriptor is free: watch the listeners again
+/// assert!(!backoff.is_paused(now));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    pause_ms: u64,
-    resumes_at_ms: Option<u64>,
-    /// When another client may be turned away.
-    may_shed_at_ms: u64,
+    pause: Duration,
+    resumes_at: Option<Duration>,
+    /// When the next client may be shed.
+    may_shed_at: Duration,
 }
 
 impl Backoff {
-    /// How long a pause lasts unless a descriptor is closed sooner: 500 ms, as in nginx.
+    /// The longest pause by default: 500 ms, as in nginx.
     pub const PAUSE: Duration = Duration::from_millis(500);
 
-    /// Makes a backoff that pauses for [`PAUSE`](Self::PAUSE), and is not paused.
+    /// A backoff that pauses for at most [`PAUSE`](Self::PAUSE), and is not paused yet.
     #[must_use]
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self::with_pause(Self::PAUSE)
     }
 
-    /// Makes a backoff that pauses for `pause`, rounded up to milliseconds, and is not paused.
+    /// A backoff that pauses for at most `pause`, and is not paused yet.
     ///
-    /// With [`Duration::ZERO`] no pause lasts, and a server out of descriptors spins.
+    /// With [`Duration::ZERO`] every pause is over at once, and a server without descriptors spins.
     #[must_use]
-    pub fn with_pause(pause: Duration) -> Self {
-        let pause_ms = pause.as_nanos().div_ceil(1_000_000);
+    pub const fn with_pause(pause: Duration) -> Self {
         Self {
-            pause_ms: u64::try_from(pause_ms).unwrap_or(u64::MAX),
-            resumes_at_ms: None,
-            may_shed_at_ms: 0,
+            pause,
+            resumes_at: None,
+            may_shed_at: Duration::ZERO,
         }
     }
 
-    /// Begins a pause; one that is under way begins anew.
-    pub fn pause(&mut self, now_ms: u64) {
-        self.resumes_at_ms = Some(now_ms.saturating_add(self.pause_ms));
+    /// Begins a pause. A pause that has begun before is extended.
+    pub fn pause(&mut self, now: Duration) {
+        self.resumes_at = Some(now.saturating_add(self.pause));
     }
 
-    /// Whether it is time to turn a client away, by a [`ReserveFd`](crate::ReserveFd): true once in the
-    /// length of a pause, however many pauses begin in it.
+    /// Returns whether the server may shed a client now, with a [`ReserveFd`](crate::ReserveFd).
     ///
-    /// To be asked when there is no descriptor left, before the [`pause`](Self::pause).
+    /// It returns true once in the length of a pause, however many pauses begin in that time. Call
+    /// it when no descriptor is left, before [`pause`](Self::pause).
     ///
     /// # Examples
     ///
     /// ```
     /// use evcore_accept::Backoff;
+    /// use std::time::Duration;
     ///
     /// let mut backoff = Backoff::new();
-    /// assert!(backoff.may_shed(1_000));
-    /// assert!(!backoff.may_shed(1_499));
-    /// assert!(backoff.may_shed(1_500));
+    /// let mut may_shed_at = |ms| backoff.may_shed(Duration::from_millis(ms));
+    /// assert!(may_shed_at(1_000));
+    /// assert!(!may_shed_at(1_499));
+    /// assert!(may_shed_at(1_500));
     /// ```
-    pub fn may_shed(&mut self, now_ms: u64) -> bool {
-        let is_time = now_ms >= self.may_shed_at_ms;
-        if is_time {
-            self.may_shed_at_ms = now_ms.saturating_add(self.pause_ms);
+    pub fn may_shed(&mut self, now: Duration) -> bool {
+        let may_shed = now >= self.may_shed_at;
+        if may_shed {
+            self.may_shed_at = now.saturating_add(self.pause);
         }
-        is_time
+        may_shed
     }
 
-    /// Ends the pause because a descriptor was closed, and returns whether there was one to end.
+    /// Ends the pause because a descriptor was closed. Returns whether there was a pause.
     ///
-    /// True means: watch the listeners again.
+    /// If it returns true, watch the listeners again.
     pub fn descriptor_closed(&mut self) -> bool {
-        self.resumes_at_ms.take().is_some()
+        self.resumes_at.take().is_some()
     }
 
-    /// Ends the pause if its time is over, and returns whether it ended by this call.
+    /// Ends the pause if its time is over. Returns whether this call ended a pause.
     ///
-    /// True means: watch the listeners again.
-    pub fn expire(&mut self, now_ms: u64) -> bool {
-        let over = self
-            .resumes_at_ms
-            .is_some_and(|resumes_at_ms| now_ms >= resumes_at_ms);
-        if over {
-            self.resumes_at_ms = None;
+    /// If it returns true, watch the listeners again.
+    #[inline]
+    pub fn expire(&mut self, now: Duration) -> bool {
+        let is_over = self.resumes_at.is_some_and(|resumes_at| now >= resumes_at);
+        if is_over {
+            self.resumes_at = None;
         }
-        over
+        is_over
     }
 
-    /// When the pause ends at the latest, in ms; `None` if there is none.
+    /// The latest end of the pause; `None` if there is no pause.
     ///
-    /// Stays until [`expire`](Self::expire) or [`descriptor_closed`](Self::descriptor_closed) ends
-    /// the pause, so that the end is noticed once, however late.
+    /// It stays until [`expire`](Self::expire) or [`descriptor_closed`](Self::descriptor_closed)
+    /// ends the pause, so the end of a pause is noticed exactly once, however late.
+    #[inline]
     #[must_use]
-    pub fn resumes_at(&self) -> Option<u64> {
-        self.resumes_at_ms
+    pub const fn resumes_at(&self) -> Option<Duration> {
+        self.resumes_at
     }
 
-    /// Whether a pause is under way at `now_ms`.
+    /// Whether the server should not accept at this time.
     #[must_use]
-    pub fn is_paused(&self, now_ms: u64) -> bool {
-        self.resumes_at_ms
-            .is_some_and(|resumes_at_ms| now_ms < resumes_at_ms)
+    pub fn is_paused(&self, now: Duration) -> bool {
+        self.resumes_at.is_some_and(|resumes_at| now < resumes_at)
     }
 }
 
@@ -136,75 +138,80 @@ impl Default for Backoff {
 mod tests {
     use super::*;
 
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
     #[test]
     fn a_new_backoff_is_not_paused() {
         let mut backoff = Backoff::new();
-        assert!(!backoff.is_paused(0));
+        assert!(!backoff.is_paused(ms(0)));
         assert_eq!(backoff.resumes_at(), None);
         assert!(!backoff.descriptor_closed());
-        assert!(!backoff.expire(u64::MAX));
+        assert!(!backoff.expire(Duration::MAX));
     }
 
     #[test]
     fn a_pause_lasts_500_ms() {
         let mut backoff = Backoff::new();
-        backoff.pause(7);
-        assert!(backoff.is_paused(506));
-        assert!(!backoff.is_paused(507));
+        backoff.pause(ms(7));
+        assert!(backoff.is_paused(ms(506)));
+        assert!(!backoff.is_paused(ms(507)));
     }
 
     #[test]
     fn the_end_of_a_pause_is_noticed_once() {
         let mut backoff = Backoff::new();
-        backoff.pause(0);
-        assert!(!backoff.expire(499));
-        assert_eq!(backoff.resumes_at(), Some(500));
-        assert!(backoff.expire(9_000));
-        assert!(!backoff.expire(9_000));
+        backoff.pause(ms(0));
+        assert!(!backoff.expire(ms(499)));
+        assert_eq!(backoff.resumes_at(), Some(ms(500)));
+        assert!(backoff.expire(ms(9_000)));
+        assert!(!backoff.expire(ms(9_000)));
         assert_eq!(backoff.resumes_at(), None);
     }
 
     #[test]
     fn a_closed_descriptor_ends_the_pause_at_once() {
         let mut backoff = Backoff::new();
-        backoff.pause(0);
+        backoff.pause(ms(0));
         assert!(backoff.descriptor_closed());
-        assert!(!backoff.is_paused(1));
-        assert!(!backoff.descriptor_closed(), "there is none left to end");
+        assert!(!backoff.is_paused(ms(1)));
+        assert!(!backoff.descriptor_closed(), "the pause has ended already");
     }
 
     #[test]
-    fn one_client_a_pause_is_turned_away_however_often_descriptors_are_closed() {
+    fn one_client_is_shed_in_each_pause_whatever_is_closed() {
         let mut backoff = Backoff::new();
         let mut shed = 0;
         for now_ms in 0..2_000 {
-            shed += u32::from(backoff.may_shed(now_ms));
-            backoff.pause(now_ms);
+            shed += u32::from(backoff.may_shed(ms(now_ms)));
+            backoff.pause(ms(now_ms));
             backoff.descriptor_closed();
         }
         assert_eq!(shed, 4);
     }
 
     #[test]
-    fn pausing_again_begins_anew() {
+    fn pausing_again_extends_the_pause() {
         let mut backoff = Backoff::new();
-        backoff.pause(0);
-        backoff.pause(300);
-        assert_eq!(backoff.resumes_at(), Some(800));
+        backoff.pause(ms(0));
+        backoff.pause(ms(300));
+        assert_eq!(backoff.resumes_at(), Some(ms(800)));
     }
 
     #[test]
-    fn a_pause_of_less_than_a_millisecond_is_not_none() {
-        let mut backoff = Backoff::with_pause(Duration::from_nanos(1));
-        backoff.pause(10);
-        assert!(backoff.is_paused(10));
-        assert!(!backoff.is_paused(11));
+    fn a_pause_may_be_shorter_than_a_millisecond() {
+        let nanosecond = Duration::from_nanos(1);
+        let mut backoff = Backoff::with_pause(nanosecond);
+        backoff.pause(ms(10));
+        assert!(backoff.is_paused(ms(10)));
+        assert!(!backoff.is_paused(ms(10) + nanosecond));
     }
 
     #[test]
     fn the_longest_pause_does_not_overflow() {
         let mut backoff = Backoff::with_pause(Duration::MAX);
-        backoff.pause(10);
-        assert_eq!(backoff.resumes_at(), Some(u64::MAX));
+        backoff.pause(ms(10));
+        assert_eq!(backoff.resumes_at(), Some(Duration::MAX));
     }
 }

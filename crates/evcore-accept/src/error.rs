@@ -1,12 +1,13 @@
 //! What can go wrong with a listener, and what to do about it.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 
 use rustix::io::Errno;
 
-use crate::Address;
+use crate::{Address, AddressError};
 
 /// An error of a listener.
 ///
@@ -17,14 +18,18 @@ use crate::Address;
 /// ```
 /// use evcore_accept::{Error, Listener};
 ///
-/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
-/// let second = Listener::bind(listener.local_addr().clone());
+/// let listener = Listener::bind("127.0.0.1:0")?;
+/// let second = Listener::bind(listener.local_addr());
 /// assert!(matches!(second, Err(Error::AddressInUse { .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The text that should have named the address does not.
+    #[error("cannot listen: {0}")]
+    InvalidAddress(#[from] AddressError),
+
     /// Somebody listens there already.
     #[error(
         "cannot listen on {address}: address in use; \
@@ -148,12 +153,21 @@ impl Error {
             Self::AddressInUse { .. } => io::ErrorKind::AddrInUse,
             Self::AddressNotAvailable { .. } => io::ErrorKind::AddrNotAvailable,
             Self::PermissionDenied { .. } => io::ErrorKind::PermissionDenied,
-            Self::UnusablePath { .. } | Self::NotListening { .. } => io::ErrorKind::InvalidInput,
+            Self::InvalidAddress(_) | Self::UnusablePath { .. } | Self::NotListening { .. } => {
+                io::ErrorKind::InvalidInput
+            }
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             Self::Acceptor { source, .. }
             | Self::Inherit { source, .. }
             | Self::Accept { source, .. } => source.kind(),
         }
+    }
+}
+
+impl From<Infallible> for Error {
+    /// Never called. An [`Address`] is an address already.
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

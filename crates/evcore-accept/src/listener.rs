@@ -22,7 +22,7 @@ use crate::{Accept, Address, Error, ListenerOptions, Stream, sys};
 /// ```
 /// use evcore_accept::{Accept, Listener};
 ///
-/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// let listener = Listener::bind("127.0.0.1:0")?;
 /// println!("listening on {}", listener.local_addr());
 /// while let Accept::Connection(stream, peer) = listener.accept()? {
 ///     println!("{peer} has connected: {stream:?}");
@@ -41,12 +41,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address` with the default options; port 0 asks for any that is free.
+    /// Listens at `address` with the default options. Port 0 asks for any free port.
+    ///
+    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
+    /// other forms that [`ListenerOptions::bind`] takes.
     ///
     /// # Errors
     ///
-    /// As [`ListenerOptions::bind`].
-    pub fn bind(address: Address) -> Result<Self, Error> {
+    /// Those of [`ListenerOptions::bind`].
+    pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
         Self::builder().bind(address)
     }
 
@@ -197,16 +200,16 @@ impl Listener {
     /// use evcore_accept::Listener;
     /// use std::{os::fd::{AsFd, AsRawFd}, process::Command};
     ///
-    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
-    /// listener.keep_across_exec(true)?;
+    /// let listener = Listener::bind("127.0.0.1:0")?;
+    /// listener.set_inheritable(true)?;
     /// let number = listener.as_fd().as_raw_fd();
     /// let mut new_binary = Command::new("true");
     /// new_binary.env("LISTENERS", number.to_string());
     /// assert!(new_binary.status()?.success());
-    /// listener.keep_across_exec(false)?;
+    /// listener.set_inheritable(false)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn keep_across_exec(&self, keep: bool) -> io::Result<()> {
+    pub fn set_inheritable(&self, keep: bool) -> io::Result<()> {
         let flags = if keep {
             FdFlags::empty()
         } else {
@@ -261,13 +264,13 @@ mod tests {
 
     #[test]
     fn nobody_waiting_is_drained() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
     }
 
     #[test]
     fn a_connection_comes_with_the_address_of_its_peer() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         let client = TcpStream::connect(listener.local_addr()).unwrap();
         let (_stream, peer) = accept_one(&listener);
         assert_eq!(peer, client.local_addr().unwrap());
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn accepting_goes_on_until_drained() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         let _clients = [(); 3].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
         let _streams = [(); 3].map(|()| accept_one(&listener));
         assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
@@ -283,7 +286,7 @@ mod tests {
 
     #[test]
     fn listener_and_connection_are_close_on_exec() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         let _client = TcpStream::connect(listener.local_addr()).unwrap();
         let (stream, _) = accept_one(&listener);
         for fd in [listener.as_fd(), stream.as_fd()] {
@@ -294,10 +297,7 @@ mod tests {
     #[test]
     fn connections_have_the_nodelay_that_was_asked_for() {
         for on in [true, false] {
-            let listener = Listener::builder()
-                .nodelay(on)
-                .bind(LOCALHOST.into())
-                .unwrap();
+            let listener = Listener::builder().nodelay(on).bind(LOCALHOST).unwrap();
             let _client = TcpStream::connect(listener.local_addr()).unwrap();
             let (stream, _) = accept_one(&listener);
             assert_eq!(sockopt::tcp_nodelay(&stream).unwrap(), on);
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_listener_survives_the_way_through_a_descriptor() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         let address = listener.local_addr().clone();
         let again = Listener::from_fd(listener.into()).unwrap();
         assert_eq!(*again.local_addr(), address);
@@ -346,7 +346,7 @@ mod tests {
     #[cfg(not(target_vendor = "apple"))]
     #[test]
     fn a_connection_is_not_a_listener() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         let error = refusal(TcpStream::connect(listener.local_addr()).unwrap());
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
     }
@@ -359,9 +359,9 @@ mod tests {
 
     #[test]
     fn a_descriptor_is_kept_across_exec_while_it_is_to_be() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
+        let listener = Listener::bind(LOCALHOST).unwrap();
         for (keep, flags) in [(true, FdFlags::empty()), (false, FdFlags::CLOEXEC)] {
-            listener.keep_across_exec(keep).unwrap();
+            listener.set_inheritable(keep).unwrap();
             assert_eq!(rustix::io::fcntl_getfd(&listener).unwrap(), flags);
         }
     }

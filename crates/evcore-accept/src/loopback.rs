@@ -15,7 +15,7 @@ pub(crate) const LOCALHOST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Ad
 
 /// A connection, seen from the server and from the client.
 pub(crate) fn connected_pair() -> (Stream, TcpStream) {
-    let listener = Listener::bind(LOCALHOST.into()).unwrap();
+    let listener = Listener::bind(LOCALHOST).unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();
     (accept_one(&listener).0, client)
 }

@@ -31,7 +31,7 @@ use crate::{Address, Error, Listener, opening, retry};
 /// let listener = Listener::builder()
 ///     .backlog(4096)
 ///     .nodelay(false)
-///     .bind("127.0.0.1:0".parse()?)?;
+///     .bind("127.0.0.1:0")?;
 /// assert_ne!(listener.local_addr().tcp().unwrap().port(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -160,18 +160,41 @@ impl ListenerOptions {
         self
     }
 
-    /// Makes a listener at `address`; port 0 asks for any that is free.
+    /// Makes a listener at `address`, which is anything that converts into an [`Address`]: a text
+    /// such as `"127.0.0.1:80"`, `"[::1]:80"` or `"unix:/run/server.sock"`, a
+    /// [`SocketAddr`](std::net::SocketAddr), or an IP address with a port such as
+    /// `([127, 0, 0, 1], 80)`. Port 0 asks for any free port. Host names are not looked up.
     ///
-    /// In place of a Unix socket behind which nobody listens any more, the new one is made; to find
-    /// that out it is connected to. Two servers that begin at the same path in the same instant may
-    /// each take the other's for such a one: to keep them apart is their master's task.
+    /// A Unix socket at the path that no server listens on any more is replaced. To find that out,
+    /// this function connects to it. Two servers that start at the same path at the same instant
+    /// may each take the socket of the other for a stale one: their master has to prevent that.
     ///
     /// # Errors
     ///
-    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::PermissionDenied`],
-    /// [`Error::UnusablePath`], [`Error::Unsupported`], or [`Error::Acceptor`] for whatever else the
-    /// system has to say. There is then neither a socket nor a new file.
-    pub fn bind(&self, address: Address) -> Result<Listener, Error> {
+    /// [`Error::InvalidAddress`], [`Error::AddressInUse`], [`Error::AddressNotAvailable`],
+    /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`], or
+    /// [`Error::Acceptor`] for any other error of the system. After an error there is neither a
+    /// socket nor a new file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_accept::{Error, Listener, ListenerOptions};
+    /// use std::net::{Ipv6Addr, SocketAddr};
+    ///
+    /// let options = ListenerOptions::new();
+    /// let listener = options.bind("127.0.0.1:0")?;
+    /// let listener = options.bind(([127, 0, 0, 1], 0))?;
+    /// let listener = options.bind(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
+    ///
+    /// let refused = options.bind("localhost:80").unwrap_err();
+    /// assert!(matches!(refused, Error::InvalidAddress(_)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn bind(
+        &self,
+        address: impl TryInto<Address, Error: Into<Error>>,
+    ) -> Result<Listener, Error> {
         self.bind_with(address, |pause| {
             thread::sleep(pause);
             ControlFlow::Continue(())
@@ -194,11 +217,11 @@ impl ListenerOptions {
     /// use evcore_accept::{Error, Listener};
     /// use std::ops::ControlFlow;
     ///
-    /// let there = Listener::bind("127.0.0.1:0".parse()?)?;
+    /// let there = Listener::bind("127.0.0.1:0")?;
     /// let mut pauses = 0;
     /// let refused = Listener::builder()
     ///     .retry_in_use(true)
-    ///     .bind_with(there.local_addr().clone(), |_pause| {
+    ///     .bind_with(there.local_addr(), |_pause| {
     ///         pauses += 1;
     ///         // Wait for the pause, or for a signal that says stop.
     ///         if pauses == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -208,9 +231,10 @@ impl ListenerOptions {
     /// ```
     pub fn bind_with(
         &self,
-        address: Address,
+        address: impl TryInto<Address, Error: Into<Error>>,
         pause: impl FnMut(Duration) -> ControlFlow<()>,
     ) -> Result<Listener, Error> {
+        let address = address.try_into().map_err(Into::into)?;
         if self.retry_in_use {
             retry::while_in_use(|| opening::open(self, &address), pause)
         } else {
@@ -237,8 +261,8 @@ mod tests {
 
     #[test]
     fn an_address_in_use_is_an_error_at_once_by_default() {
-        let listener = Listener::bind(LOCALHOST.into()).unwrap();
-        let second = Listener::bind(listener.local_addr().clone());
+        let listener = Listener::bind(LOCALHOST).unwrap();
+        let second = Listener::bind(listener.local_addr());
         assert!(
             matches!(second, Err(Error::AddressInUse { .. })),
             "{second:?}"
@@ -246,10 +270,48 @@ mod tests {
     }
 
     #[test]
+    fn bind_takes_text_socket_addresses_and_addresses() {
+        let options = ListenerOptions::new();
+        let text = String::from("127.0.0.1:0");
+        let SocketAddr::V4(v4) = LOCALHOST else {
+            unreachable!("it is an address of IPv4");
+        };
+        let listeners = [
+            options.bind("127.0.0.1:0"),
+            options.bind(&text),
+            options.bind(text),
+            options.bind(LOCALHOST),
+            options.bind(v4),
+            options.bind(([127, 0, 0, 1], 0)),
+            options.bind((v4.ip().to_owned(), 0)),
+            options.bind(Address::from(LOCALHOST)),
+            options.bind(&Address::from(LOCALHOST)),
+        ];
+        for listener in listeners {
+            let address = listener.unwrap().local_addr().tcp().unwrap();
+            assert_eq!(address.ip(), LOCALHOST.ip());
+            assert_ne!(address.port(), 0);
+        }
+    }
+
+    #[test]
+    fn bind_refuses_a_text_that_is_not_an_address() {
+        let refused = ListenerOptions::new().bind("localhost:80").unwrap_err();
+        assert!(matches!(refused, Error::InvalidAddress(_)), "{refused:?}");
+        let message = refused.to_string();
+        assert!(
+            message.starts_with("cannot listen: \"localhost:80\""),
+            "{message}"
+        );
+        let kind = std::io::Error::from(refused).kind();
+        assert_eq!(kind, std::io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
     fn an_address_of_another_machine_is_not_available() {
         // From the block that is reserved for documentation.
         let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
-        let result = Listener::bind(foreign.into());
+        let result = Listener::bind(foreign);
         assert!(
             matches!(result, Err(Error::AddressNotAvailable { .. })),
             "{result:?}"
@@ -260,8 +322,8 @@ mod tests {
     #[test]
     fn with_reuse_port_two_listeners_share_an_address() {
         let options = Listener::builder().reuse_port(true);
-        let first = options.bind(LOCALHOST.into()).unwrap();
-        let second = options.bind(first.local_addr().clone()).unwrap();
+        let first = options.bind(LOCALHOST).unwrap();
+        let second = options.bind(first.local_addr()).unwrap();
         assert_eq!(first.local_addr(), second.local_addr());
     }
 
@@ -273,10 +335,7 @@ mod tests {
             return; // this machine has no IPv6
         }
         for v6_only in [true, false] {
-            let listener = Listener::builder()
-                .v6_only(v6_only)
-                .bind(v6.into())
-                .unwrap();
+            let listener = Listener::builder().v6_only(v6_only).bind(v6).unwrap();
             assert_eq!(sockopt::ipv6_v6only(&listener).unwrap(), v6_only);
         }
     }
@@ -286,7 +345,7 @@ mod tests {
         for on in [true, false] {
             let listener = Listener::builder()
                 .reuse_address(on)
-                .bind(LOCALHOST.into())
+                .bind(LOCALHOST)
                 .unwrap();
             assert_eq!(sockopt::socket_reuseaddr(&listener).unwrap(), on);
         }
@@ -297,7 +356,7 @@ mod tests {
         assert!(
             Listener::builder()
                 .backlog(u32::MAX)
-                .bind(LOCALHOST.into())
+                .bind(LOCALHOST)
                 .is_ok()
         );
     }
@@ -329,17 +388,17 @@ mod tests {
     fn the_longest_durations_and_counts_do_not_overflow() {
         let options = Listener::builder().fast_open(u32::MAX);
         if FAST_OPEN.is_some() {
-            assert!(options.bind(LOCALHOST.into()).is_ok());
+            assert!(options.bind(LOCALHOST).is_ok());
         }
         let options = Listener::builder().defer_accept(Duration::MAX);
         if DEFER_ACCEPT.is_some() {
-            assert!(options.bind(LOCALHOST.into()).is_ok());
+            assert!(options.bind(LOCALHOST).is_ok());
         }
     }
 
     #[test]
     fn an_address_in_use_is_retried_only_when_asked_to() {
-        let there = Listener::bind(LOCALHOST.into()).unwrap();
+        let there = Listener::bind(LOCALHOST).unwrap();
         let address = there.local_addr();
         let refused = Listener::builder().bind_with(address.clone(), |_| unreachable!());
         assert!(matches!(refused, Err(Error::AddressInUse { .. })));

@@ -21,7 +21,7 @@ use crate::sys;
 /// use evcore_accept::{Accept, Listener, ReserveFd};
 /// use std::{io::Read, net::TcpStream};
 ///
-/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// let listener = Listener::bind("127.0.0.1:0")?;
 /// let mut reserve = ReserveFd::empty();
 /// assert!(reserve.acquire());
 ///

@@ -23,7 +23,7 @@ use crate::{Address, sys};
 /// use std::io::{ErrorKind, Read};
 /// use std::net::TcpStream;
 ///
-/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// let listener = Listener::bind("127.0.0.1:0")?;
 /// let mut client = TcpStream::connect(listener.local_addr())?;
 /// let stream = loop {
 ///     if let Accept::Connection(stream, _) = listener.accept()? {

@@ -97,11 +97,11 @@ mod tests {
     fn connections_wait_for_their_first_bytes_where_that_is_asked_for() {
         let options = Listener::builder().defer_accept(Duration::from_millis(1_500));
         let Some(option) = DEFER_ACCEPT else {
-            let refused = options.bind(LOCALHOST.into());
+            let refused = options.bind(LOCALHOST);
             assert!(matches!(refused, Err(Error::Unsupported { .. })));
             return;
         };
-        let listener = options.bind(LOCALHOST.into()).unwrap();
+        let listener = options.bind(LOCALHOST).unwrap();
         // The kernel counts in retransmissions: of the first second, and two more.
         assert!(option.value(&listener).unwrap() >= 2);
         let mut client = TcpStream::connect(listener.local_addr()).unwrap();
@@ -116,12 +116,12 @@ mod tests {
         let options = Listener::builder().fast_open(7);
         match FAST_OPEN {
             Some(option) => {
-                let listener = options.bind(LOCALHOST.into()).unwrap();
+                let listener = options.bind(LOCALHOST).unwrap();
                 assert_ne!(option.value(&listener).unwrap(), 0);
-                let plain = Listener::bind(LOCALHOST.into()).unwrap();
+                let plain = Listener::bind(LOCALHOST).unwrap();
                 assert_eq!(option.value(&plain).unwrap(), 0);
             }
-            None => assert!(options.bind(LOCALHOST.into()).is_err()),
+            None => assert!(options.bind(LOCALHOST).is_err()),
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     fn as_many_may_wait_as_the_backlog_says() {
         for backlog in [1, 100] {
             let options = Listener::builder().backlog(backlog);
-            let listener = options.bind(LOCALHOST.into()).unwrap();
+            let listener = options.bind(LOCALHOST).unwrap();
             assert_eq!(queue(&listener), (0, backlog));
             let _waits = TcpStream::connect(listener.local_addr()).unwrap();
             assert_eq!(queue(&listener), (1, backlog));

@@ -28,7 +28,7 @@ fn a_client_of_this_program_is_served_by_another() {
     for address in ["127.0.0.1:0".parse().unwrap(), Address::Unix(path)] {
         let listener = Listener::bind(address).unwrap();
         let mut client = connect(listener.local_addr()).unwrap();
-        listener.keep_across_exec(true).unwrap();
+        listener.set_inheritable(true).unwrap();
         let served = Command::new(env::current_exe().unwrap())
             .args(["--exact", "serve_what_was_inherited"])
             .env(NUMBER, listener.as_fd().as_raw_fd().to_string())

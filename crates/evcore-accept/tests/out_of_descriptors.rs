@@ -14,7 +14,7 @@ use rustix::process::{self, Rlimit, getrlimit, setrlimit};
 
 #[test]
 fn a_client_waits_until_there_is_a_descriptor_again() {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();
     let mut fds = [PollFd::new(&listener, PollFlags::IN)];
     let deadline = Timespec::try_from(Duration::from_secs(10)).unwrap();

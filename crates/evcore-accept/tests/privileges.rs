@@ -34,7 +34,7 @@ fn a_socket_that_nobody_else_may_connect_to_is_in_use_and_stays() {
     let name = format!("evcore-accept-{}-closed", std::process::id());
     let address = Address::Unix(env::temp_dir().join(name));
     let options = Listener::builder().mode(0);
-    let listener = options.bind(address.clone()).unwrap();
+    let listener = options.bind(&address).unwrap();
     let error = refusal_of_nobody(address);
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
     assert!(listener.file().unwrap().remove().unwrap());

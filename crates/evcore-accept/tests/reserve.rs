@@ -26,7 +26,7 @@ fn is_short(listener: &Listener) -> bool {
 
 #[test]
 fn a_client_is_told_and_the_next_one_kept_instead_of_the_reserve() {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let [mut told, mut kept] = [(); 2].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
     let mut reserve = ReserveFd::empty();
     assert!(reserve.acquire());

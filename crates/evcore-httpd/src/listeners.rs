@@ -26,7 +26,7 @@ pub fn open(
         let claimed = legacy.claim(&addresses).into_iter();
         let set = claimed.zip(&addresses).map(|(claimed, address)| {
             let bind = || Listener::builder().reuse_port(spread_by_kernel);
-            let listener = claimed.map_or_else(|| bind().bind(address.clone()), Ok)?;
+            let listener = claimed.map_or_else(|| bind().bind(address), Ok)?;
             files.add(&listener);
             Ok(listener)
         });

@@ -134,7 +134,7 @@ const ANSWER: &str = "3\n0\n5\n16\n";
 
 #[test]
 fn it_serves_over_sockets() {
-    let listener = Listener::bind(([127, 0, 0, 1], 0).into()).expect("listen");
+    let listener = Listener::bind("127.0.0.1:0").expect("listen");
     let Address::Tcp(address) = listener.local_addr().clone() else {
         panic!("it is of the Internet");
     };

@@ -17,7 +17,7 @@ fn echo(stream: &Stream, rest: &mut Vec<u8>) -> io::Result<()> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
-    let listener = Listener::bind(args.next().ok_or("listen where?")?.parse()?)?;
+    let listener = Listener::bind(args.next().ok_or("listen where?")?)?;
     let idle = Duration::from_secs_f64(args.next().ok_or("idle for how many seconds?")?.parse()?);
     eprintln!("listening on {}", listener.local_addr());
     let mut clients = Connections::new();

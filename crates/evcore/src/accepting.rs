@@ -66,7 +66,7 @@ impl<L: Acceptor> Accepting<L> {
         poller: &Poller,
         stats: &mut Stats,
     ) -> Plan {
-        self.backoff.expire(now_ms);
+        self.backoff.expire(Duration::from_millis(now_ms));
         self.listeners.resume(now_ms);
         if load.is_full() && !self.listeners.is_empty() {
             self.count_full(stats);
@@ -144,18 +144,21 @@ impl<L: Acceptor> Accepting<L> {
     /// Whether what is planned depends on the time, which has to be the true one then.
     pub(crate) fn goes_by_time(&self) -> bool {
         let has_delay = !self.listeners.is_empty() && self.coordination.has_delay();
-        has_delay || self.resumes_at_ms().is_some()
+        has_delay || self.resumes_at().is_some()
     }
 
     /// How long until a pause is over; `None`: there is none.
     pub(crate) fn resumes_in(&self, now_ns: u64) -> Option<Duration> {
-        let resumes = Duration::from_millis(self.resumes_at_ms()?);
-        Some(resumes.saturating_sub(Duration::from_nanos(now_ns)))
+        Some(
+            self.resumes_at()?
+                .saturating_sub(Duration::from_nanos(now_ns)),
+        )
     }
 
     /// When the next pause is over: of all listeners, or of one that is suspended.
-    fn resumes_at_ms(&self) -> Option<u64> {
-        earliest(self.backoff.resumes_at(), self.listeners.resumes_at_ms())
+    fn resumes_at(&self) -> Option<Duration> {
+        let suspended = self.listeners.resumes_at_ms().map(Duration::from_millis);
+        earliest(self.backoff.resumes_at(), suspended)
     }
 
     /// Notes that a listener may have clients. `false`: it has been closed, or is suspended.
@@ -284,12 +287,13 @@ impl<L: Acceptor> Accepting<L> {
         // Memory is not set aside.
         let reserve_helps = shortage != Resource::Memory && self.reserve.is_held();
         let is_hopeless = reserve_helps && self.coordination.mark_full().least_loaded.is_none();
-        if is_hopeless && self.backoff.may_shed(now_ms) {
+        let now = Duration::from_millis(now_ms);
+        if is_hopeless && self.backoff.may_shed(now) {
             let has_come = || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
             stats.shed += u64::from(self.reserve.with_released(has_come) == Some(true));
         }
         stats.accept_pauses += 1;
-        self.backoff.pause(now_ms);
+        self.backoff.pause(now);
     }
 
     /// Sets a descriptor aside again, if another has taken the one that was: not before everybody

@@ -71,7 +71,7 @@ impl Budgets {
 /// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::BackendKind};
 ///
 /// let ev = EventLoop::builder()
-///     .listener(Listener::bind(([127, 0, 0, 1], 0).into())?)
+///     .listener(Listener::bind("127.0.0.1:0")?)
 ///     .connections(10_000)
 ///     .policy(Policy::Off)
 ///     .poller(BackendKind::Poll)

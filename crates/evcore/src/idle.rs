@@ -41,7 +41,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step};
     /// use std::net::TcpStream;
     ///
-    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+    /// let listener = Listener::bind("127.0.0.1:0")?;
     /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
     /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
     /// let mut conns = Connections::new();

@@ -57,7 +57,7 @@ pub enum Step<S = Stream> {
 /// ```
 /// use evcore::{EventLoop, Listener, Step};
 ///
-/// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+/// let listener = Listener::bind("127.0.0.1:0")?;
 /// let client = std::net::TcpStream::connect(listener.local_addr())?;
 /// let mut ev = EventLoop::builder().listener(listener).build()?;
 /// ev.wait()?;

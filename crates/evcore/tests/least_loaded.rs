@@ -33,7 +33,7 @@ impl Worker {
 }
 
 fn two_workers(kind: BackendKind, connections: u32) -> ([Worker; 2], SocketAddr) {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().tcp().unwrap();
     let group = WorkerGroup::new(Policy::least_loaded(), 2).unwrap();
     let members = [0, 1].map(|slot| group.join(WorkerId::from_slot(slot)));

@@ -267,7 +267,7 @@ fn turns_allocate_nothing() {
     let time = ManualTimeSource::new();
     let me = WorkerId::from_slot(0);
     let builder = EventLoop::builder()
-        .listener(Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap())
+        .listener(Listener::bind("127.0.0.1:0").unwrap())
         .policy(Policy::mutex())
         .group(AcceptMutex::new().unwrap().handle(me))
         .connections(2 * CONNECTIONS)

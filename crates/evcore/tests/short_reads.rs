@@ -37,7 +37,7 @@ fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending
 fn a_short_read_is_the_last_one_unless_the_end_was_reported() {
     for kind in BackendKind::available() {
         for together in [true, false] {
-            let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = Listener::bind("127.0.0.1:0").unwrap();
             let mut client = TcpStream::connect(listener.local_addr()).unwrap();
             let builder = EventLoop::builder().listener(listener).poller(*kind);
             let mut ev = builder.build().unwrap();

@@ -24,7 +24,7 @@ use evcore::{
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn listener() -> (Listener, SocketAddr) {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().tcp().unwrap();
     (listener, address)
 }

@@ -76,7 +76,7 @@ fn told(clients: &mut [TcpStream]) -> usize {
 fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     let _alone = DESCRIPTORS.lock().unwrap();
     let time = ManualTimeSource::new();
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().clone();
     let mut ev = EventLoop::builder()
         .listener(listener)
@@ -122,7 +122,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
 
 /// A worker in a group, its listener's address, and another member.
 fn grouped(policy: Policy, time: &ManualTimeSource) -> (EventLoop, Address, Member) {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().clone();
     let group = WorkerGroup::new(policy, 2).unwrap();
     let ev = EventLoop::builder()
@@ -192,7 +192,7 @@ fn a_notification_while_descriptors_run_out_is_followed_later() {
 #[test]
 fn a_reserve_that_was_lost_is_set_aside_again_when_everybody_is_in() {
     let _alone = DESCRIPTORS.lock().unwrap();
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().clone();
     let mut ev = EventLoop::builder().listener(listener).build().unwrap();
     let _client = TcpStream::connect(&address).unwrap();
@@ -222,7 +222,7 @@ fn a_loop_without_listeners_sets_nothing_aside() {
     let ev = EventLoop::builder().build().unwrap();
     let bare = open() - before;
     drop(ev);
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
     let mut ev = EventLoop::builder().listener(listener).build().unwrap();
     assert_eq!(open() - before, bare + 2, "the listener, and the reserve");
     ev.close_listeners().unwrap();

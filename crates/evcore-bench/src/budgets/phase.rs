@@ -101,9 +101,8 @@ impl Phase for Accepts {
     }
 
     fn ready(&self, budgets: Budgets) -> EventLoop {
-        let address = "127.0.0.1:0".parse().expect("it is an address");
         let options = Listener::builder().backlog(4_096);
-        let listener = options.bind(address).expect("there is a port");
+        let listener = options.bind("127.0.0.1:0").expect("there is a port");
         let address = listener.local_addr().tcp().expect("it is of TCP");
         let built = EventLoop::builder()
             .listener(listener)

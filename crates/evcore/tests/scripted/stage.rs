@@ -55,7 +55,7 @@ impl Stage {
             .clock(Clock::with_source(time.clone()));
         let mut known = Vec::new();
         for _ in 0..listeners {
-            let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = Listener::bind("127.0.0.1:0").unwrap();
             known.push(Known {
                 number: listener.as_fd().as_raw_fd(),
                 duplicate: listener.as_fd().try_clone_to_owned().unwrap(),
