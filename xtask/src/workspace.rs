@@ -30,6 +30,7 @@ pub(crate) struct Package {
     pub(crate) keywords: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) readme: Option<String>,
+    pub(crate) documentation: Option<String>,
     /// Whether it has features that are on unless refused.
     pub(crate) default_features: bool,
     pub(crate) examples: Vec<String>,
@@ -116,6 +117,7 @@ fn reduced(package: &cargo_metadata::Package, root: &Path) -> Result<Package> {
         keywords: package.keywords.clone(),
         categories: package.categories.clone(),
         readme: package.readme.as_ref().map(ToString::to_string),
+        documentation: package.documentation.clone(),
         default_features: package.features.contains_key("default"),
         examples: names(package, Target::is_example),
         bins: names(package, Target::is_bin),
@@ -169,6 +171,7 @@ impl Package {
             keywords: vec!["key".to_owned()],
             categories: vec!["os".to_owned()],
             readme: Some("README.md".to_owned()),
+            documentation: Some("https://docs.rs/it".to_owned()),
             ..Package::default()
         }
     }

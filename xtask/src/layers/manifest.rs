@@ -8,13 +8,7 @@ use crate::fault::Fault;
 use crate::workspace::Package;
 
 /// Fields of `[package]` that are the same for all members.
-const INHERITED: &[&str] = &[
-    "version",
-    "edition",
-    "rust-version",
-    "license",
-    "repository",
-];
+const INHERITED: &[&str] = &["version", "edition", "rust-version", "license"];
 
 /// Version, edition, licence and lints are decided once, in the root.
 pub(super) fn the_common_fields_are_inherited(package: &Package) -> Vec<Fault> {
@@ -56,6 +50,7 @@ pub(super) fn a_published_crate_describes_itself(package: &Package) -> Vec<Fault
         ("description", !package.description.is_empty()),
         ("keywords", !package.keywords.is_empty()),
         ("categories", !package.categories.is_empty()),
+        ("documentation", package.documentation.is_some()),
         ("readme", package.readme.is_some()),
     ];
     let missing = fields.iter().filter(|(_, is_there)| !is_there);
@@ -120,7 +115,6 @@ version.workspace = true
 edition.workspace = true
 rust-version.workspace = true
 license.workspace = true
-repository.workspace = true
 
 [lints]
 workspace = true
@@ -191,7 +185,7 @@ evcore-prefork = { path = "../evcore-prefork" }
         assert!(
             faults[0]
                 .to_string()
-                .starts_with("crates/evcore-token/Cargo.toml:15: ")
+                .starts_with("crates/evcore-token/Cargo.toml:14: ")
         );
     }
 
