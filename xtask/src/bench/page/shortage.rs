@@ -56,7 +56,7 @@ mod tests {
         let mut results = Results::default();
         let text = "figure\tshortage\t2\ta\tcpu_percent\t0.25\n\
                     figure\tshortage\t2\ta\tserved\t108\n\
-                    figure\tshortage\t2\ta\tturned_away\t0\n\
+                    figure\tshortage\t2\ta\tshed\t0\n\
                     figure\tshortage\t2\ta\tresumed_us\t1000 500000 2000\n\
                     figure\tshortage\t2\tb\tcpu_percent\t1\n";
         results.read(text).unwrap();
