@@ -1,39 +1,43 @@
 //! Values from other threads, for a loop that sleeps until something happens.
 //!
-//! The receiver is woken by a call, not by a descriptor or a condition of its own: the loop waits
-//! in one place only, and that place knows how to be woken.
+//! The receiver is woken by a function, not by a descriptor or a condition variable of the inbox:
+//! a loop waits in one place only, and the function ends that wait.
 //!
-//! Deliberately absent: waiting for a value or for a place, since a loop must do neither; closing
-//! by the last sender, since an inbox can always make another.
+//! Deliberately absent: waiting for a value or for room, because a loop must do neither; and
+//! closing when the last sender is dropped, because an inbox can always create another one.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
-use crate::mailbox::Mailbox;
+use crate::channel::Channel;
 use crate::send_error::SendError;
 
-/// The receiving end of a queue that any number of threads send to.
+/// The receiving end of a bounded queue that any number of threads send to.
 ///
-/// Values of one sender arrive in the order they were sent. None is lost and none comes twice.
+/// Values of one sender arrive in the order in which they were sent. None is lost, and none arrives
+/// twice. Dropping the inbox drops the values in it; later sends hand their values back.
 ///
-/// **When it wakes.** `wake` is called once when values come to wait where none did: by the send of
-/// the first, or by a [`Drain`] that leaves some. While values wait, further sends call nothing.
-/// The call is made without a lock, on the thread of that sender or of the receiver.
-/// It must be kept for the receiver's next wait if it is not waiting just then (as
-/// `evcore-poller`'s `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do), and must not
-/// panic. The receiver drains after each wake-up, before it waits again; it may find nothing.
+/// # When it wakes
 ///
-/// **What it costs.** A send takes one short lock, a drain one at its beginning and one at its end
-/// if it leaves values. There are two buffers, each of which grows to the most values that ever
-/// waited;
-/// they do not shrink, and nothing is allocated once they have grown.
+/// `wake` is called once when the inbox becomes non-empty: by the send of the first value, or by a
+/// [`Drain`] that leaves some. While the inbox is non-empty, further sends do not call it.
+/// It is called without a lock, on the thread of that sender or on the receiver's, and must not
+/// panic. If the receiver is not waiting at that moment, the wake-up must end its next wait, as
+/// `evcore-poller`'s `Waker` and [`Thread::unpark`](std::thread::Thread::unpark) do.
+/// The receiver drains after each wake-up, before it waits again; the drain may find nothing.
 ///
-/// **Not from a signal handler**: a send takes a lock and may allocate. Let the handler set an
+/// # Cost
+///
+/// A send takes one short lock. A drain takes one when it begins, and one when it ends if it leaves
+/// values. There are two buffers. Each grows to the highest number of values that were ever queued
+/// and does not shrink; nothing is allocated once they have grown.
+///
+/// # Signal handlers
+///
+/// A send takes a lock and may allocate, so a signal handler must not send. Let the handler set an
 /// atomic flag and wake the loop.
-///
-/// Dropped, it drops the values that wait, and hands back all that are sent later.
 ///
 /// # Examples
 ///
@@ -62,20 +66,20 @@ use crate::send_error::SendError;
 /// assert_eq!(sum, 14);
 /// ```
 pub struct Inbox<T> {
-    mailbox: Arc<Shared<T>>,
-    // Invariant: empty, unless a drain lives or was forgotten.
+    channel: Arc<Shared<T>>,
+    // Invariant: empty, unless a drain is in progress or was forgotten.
     batch: VecDeque<T>,
 }
 
-type Shared<T> = Mailbox<T, Box<dyn Fn() + Send + Sync>>;
+type Shared<T> = Channel<T, Box<dyn Fn() + Send + Sync>>;
 
 impl<T> Inbox<T> {
     /// Creates an inbox that holds at most `limit` values; a [`send`](Sender::send) beyond that
     /// hands its value back.
     ///
-    /// A value counts until a drain has yielded it. `wake` ends the receiver's wait, as described
-    /// [above](Inbox#when-it-wakes). Allocates no room for values yet: `limit` is a bound, not a
-    /// reservation.
+    /// A value counts until a drain has yielded it. `wake` ends the receiver's wait: see
+    /// [When it wakes](#when-it-wakes). `limit` is a bound and not a reservation: nothing is
+    /// allocated for values yet.
     ///
     /// # Panics
     ///
@@ -84,35 +88,36 @@ impl<T> Inbox<T> {
     pub fn bounded(limit: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
         assert!(limit > 0, "an inbox must hold at least one value");
         Self {
-            mailbox: Arc::new(Mailbox::new(limit, Box::new(wake))),
+            channel: Arc::new(Channel::new(limit, Box::new(wake))),
             batch: VecDeque::new(),
         }
     }
 
-    /// Takes all values that wait, in one short lock, and yields them one after another.
+    /// Takes all queued values under one short lock, and yields them one after another.
     ///
-    /// What is sent meanwhile is left for the next drain, so that this one ends. What is not taken
-    /// out of the iterator waits on, and wakes the receiver again: `drain().take(64)` is a budget.
+    /// Values that are sent meanwhile are left for the next drain, so this one ends. Values that
+    /// are not taken out of the iterator stay queued and wake the receiver again:
+    /// `drain().take(64)` is a budget.
     pub fn drain(&mut self) -> Drain<'_, T> {
-        self.mailbox.take(&mut self.batch);
+        self.channel.take(&mut self.batch);
         Drain { inbox: self }
     }
 
-    /// Makes a sender, for this thread or another.
+    /// Creates a sender, for this thread or another.
     #[must_use]
     pub fn sender(&self) -> Sender<T> {
         Sender {
-            mailbox: Arc::clone(&self.mailbox),
+            channel: Arc::clone(&self.channel),
         }
     }
 
-    /// The number of values that wait. Takes the lock.
+    /// The number of queued values. Takes the lock.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.batch.len() + self.mailbox.queue.lock().waiting.len()
+        self.batch.len() + self.channel.queue.lock().waiting.len()
     }
 
-    /// Whether no value waits. Takes the lock.
+    /// Whether no value is queued. Takes the lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -121,8 +126,8 @@ impl<T> Inbox<T> {
 
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
-        // A value's `drop` may send: it must not meet the lock.
-        drop(self.mailbox.close());
+        // The `drop` of a value may send, which takes the lock.
+        drop(self.channel.close());
     }
 }
 
@@ -130,53 +135,53 @@ impl<T> fmt::Debug for Inbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
             .field("len", &self.len())
-            .field("limit", &self.mailbox.limit)
+            .field("limit", &self.channel.limit)
             .finish_non_exhaustive()
     }
 }
 
-/// A sending end of an [`Inbox`]. Cheap to clone, fit for any thread.
+/// A sending end of an [`Inbox`]. Cheap to clone; any thread may use it.
 ///
 /// # Examples
 ///
 /// ```
 /// use evcore_posted::{Inbox, SendError};
 ///
-/// let mut inbox = Inbox::bounded(2, || println!("come and see"));
+/// let mut inbox = Inbox::bounded(2, || println!("wake up"));
 /// let (one, two) = (inbox.sender(), inbox.sender());
-/// assert_eq!(one.send(1), Ok(())); // wakes
-/// assert_eq!(two.send(2), Ok(())); // does not: a wake-up is under way
+/// assert_eq!(one.send(1), Ok(())); // wakes the receiver
+/// assert_eq!(two.send(2), Ok(())); // does not: it was woken already
 /// assert_eq!(one.send(3), Err(SendError::Full(3)));
 /// assert!(inbox.drain().eq([1, 2]));
 /// ```
 pub struct Sender<T> {
-    mailbox: Arc<Shared<T>>,
+    channel: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, and wakes the receiver if it is the first to wait. Never waits for a place.
+    /// Queues a value, and wakes the receiver if the inbox was empty. Never waits for room.
     ///
-    /// O(1), but for the growth of the queue when more values wait than ever did.
-    /// Not to be called from a signal handler.
+    /// O(1), except when the queue grows because more values are queued than ever before.
+    /// Must not be called from a signal handler.
     ///
     /// # Errors
     ///
-    /// [`SendError`] hands the value back: the inbox is full, or gone.
+    /// [`SendError`] hands the value back if the inbox is full or closed.
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.mailbox.send(value)
+        self.channel.send(value)
     }
 
-    /// Whether the inbox is gone, so that there is no use in making values for it. Takes the lock.
+    /// Whether the inbox was dropped, so that it takes no more values. Takes the lock.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.mailbox.queue.lock().closed
+        self.channel.queue.lock().closed
     }
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         Self {
-            mailbox: Arc::clone(&self.mailbox),
+            channel: Arc::clone(&self.channel),
         }
     }
 }
@@ -189,10 +194,10 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The values that waited when [`Inbox::drain`] was called, the oldest first.
+/// The values that were queued when [`Inbox::drain`] was called, oldest first.
 ///
-/// Dropped early, also by a panic, it puts the rest back in its place and wakes the receiver.
-/// Forgotten (`mem::forget`), it wakes nobody, and the next drain yields the rest.
+/// If it is dropped early, also by a panic, it puts the rest back and wakes the receiver.
+/// If it is forgotten (`mem::forget`), it does not wake, and the next drain yields the rest.
 ///
 /// # Examples
 ///
@@ -200,12 +205,12 @@ impl<T> fmt::Debug for Sender<T> {
 /// use evcore_posted::Inbox;
 ///
 /// let mut inbox = Inbox::bounded(10, || {});
-/// (0..5).for_each(|n| inbox.sender().send(n).expect("the inbox lives"));
+/// (0..5).for_each(|n| inbox.sender().send(n).expect("there is room"));
 /// assert!(inbox.drain().take(2).eq([0, 1]));
 /// assert_eq!(inbox.drain().len(), 3);
 /// assert!(inbox.drain().eq([2, 3, 4]));
 /// ```
-#[must_use = "values come out by iterating"]
+#[must_use = "a drain yields its values as an iterator"]
 pub struct Drain<'a, T> {
     inbox: &'a mut Inbox<T>,
 }
@@ -215,7 +220,7 @@ impl<T> Iterator for Drain<'_, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.inbox.mailbox.next(&mut self.inbox.batch)
+        self.inbox.channel.next(&mut self.inbox.batch)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -230,7 +235,7 @@ impl<T> FusedIterator for Drain<'_, T> {}
 
 impl<T> Drop for Drain<'_, T> {
     fn drop(&mut self) {
-        self.inbox.mailbox.put_back(&mut self.inbox.batch);
+        self.inbox.channel.put_back(&mut self.inbox.batch);
     }
 }
 

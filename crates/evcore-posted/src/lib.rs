@@ -1,22 +1,22 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod posted;
+mod posted_queue;
 mod turn_queue;
 
 mod links;
 
+mod channel;
 mod inbox;
-mod mailbox;
 mod send_error;
 mod sync;
 
 pub use inbox::{Drain, Inbox, Sender};
-pub use posted::PostedQueue;
+pub use posted_queue::PostedQueue;
 pub use send_error::SendError;
 pub use turn_queue::TurnQueue;
 
-// Each may be made on one thread and used on another.
+// All types are `Send`: created on one thread, used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<PostedQueue>();

@@ -1,16 +1,16 @@
 //! Two lists of ids through one table of links.
 //!
-//! An id is in one of the lists at most, so its links need one place in the table whichever list
-//! that is. One bit of the place says which: so finding out, linking and unlinking are all O(1).
+//! An id is in at most one of the lists, so one entry of the table holds its links whichever list it
+//! is in. One bit of the entry names the list, so looking up, linking and unlinking are all O(1).
 
-/// The links of every id, whichever list it is in.
+/// The links of all ids of both lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     // Invariant: `table[id]` is `Link::ABSENT` for exactly the ids that are in no list.
     table: Vec<Link>,
 }
 
-/// One of the lists: where it begins and ends. Its links are in the table.
+/// One of the lists: its ends and its length. Its links are in the table.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     // Invariant: both `END` when the list is empty, both ids when it is not.
@@ -18,28 +18,28 @@ pub(crate) struct List {
     back: u32,
     // Invariant: the number of ids between `front` and `back`, both included.
     len: u32,
-    /// `MARK` or 0: what the links of its ids carry.
+    /// `MARK` or 0, in the links of all its ids.
     mark: u32,
 }
 
 /// The neighbours of one id, or `END` where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
-    /// With the mark of the list.
+    /// With the mark of its list.
     previous: u32,
     next: u32,
 }
 
-/// The highest id: one bit is the mark, and two numbers mean something else.
+/// The highest id: one bit is the mark, and two numbers have other meanings.
 pub(crate) const MAX_ID: u32 = UNLINKED - 1;
 
-/// What tells the one list from the other.
+/// The bit that tells one list from the other.
 const MARK: u32 = 1 << 31;
 
 /// No neighbour on this side.
 const END: u32 = MARK - 1;
 
-/// Not an id either: marks those that are in no list.
+/// Not an id either: in the links of ids that are in no list.
 const UNLINKED: u32 = END - 1;
 
 impl Links {
@@ -47,7 +47,7 @@ impl Links {
         Self { table: Vec::new() }
     }
 
-    /// A table that covers the ids below `ids`.
+    /// A table for the ids below `ids`.
     pub(crate) fn covering(ids: u32) -> Self {
         Self {
             table: vec![Link::ABSENT; ids as usize],
@@ -61,8 +61,8 @@ impl Links {
             .is_some_and(|link| link.previous & MARK == list.mark)
     }
 
-    /// Puts `id` at the back of a list, and returns true; or false if it is in a list already, and
-    /// stays where it is.
+    /// Puts `id` at the back of a list and returns true. If it already is in a list, it stays there
+    /// and this returns false.
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ impl Links {
         true
     }
 
-    /// Takes `id` out of a list, wherever in it it is, and returns whether it was there.
+    /// Takes `id` out of a list, and returns whether it was in it.
     #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, id: u32) -> bool {
         if !self.has(list, id) {
@@ -101,7 +101,7 @@ impl Links {
         }
         match next {
             END => list.back = previous & !MARK,
-            // The neighbour is of the same list, so the mark is right as it is.
+            // The neighbour is in the same list, so its mark is already right.
             next => self.table[next as usize].previous = previous,
         }
         self.table[id as usize] = Link::ABSENT;
@@ -117,20 +117,20 @@ impl Links {
         Some(id)
     }
 
-    /// Moves all of `other` behind `list`, in its order. Costs O(ids moved): each gets another
-    /// mark.
+    /// Moves all ids of `other` behind `list`, in their order. Costs O(ids moved), because each gets
+    /// the other mark.
     pub(crate) fn append(&mut self, list: &mut List, other: &mut List) {
         while let Some(id) = self.pop(other) {
             self.push(list, id);
         }
     }
 
-    /// Takes out all ids of a list. Costs O(ids taken out).
+    /// Empties a list. Costs O(its length).
     pub(crate) fn clear(&mut self, list: &mut List) {
         while self.pop(list).is_some() {}
     }
 
-    /// Walks a list from its front.
+    /// Iterates over a list from its front.
     pub(crate) fn iter(&self, list: &List) -> impl Iterator<Item = u32> {
         std::iter::successors(list.front(), |&id| {
             let next = self.table[id as usize].next;
@@ -138,7 +138,7 @@ impl Links {
         })
     }
 
-    /// Panics where an invariant does not hold; `lists` are all that use this table.
+    /// Panics if an invariant does not hold. `lists` are all lists of this table.
     #[cfg(test)]
     pub(crate) fn verify(&self, lists: &[&List]) {
         let mut in_lists = 0;
@@ -156,8 +156,16 @@ impl Links {
         while id != END {
             assert!(walked < list.len, "more ids are linked than counted");
             let link = self.table[id as usize];
-            assert_eq!(link.previous & !MARK, previous, "{id}: linked one way only");
-            assert_eq!(link.previous & MARK, list.mark, "{id} is of the other list");
+            assert_eq!(
+                link.previous & !MARK,
+                previous,
+                "{id} is linked in one direction only"
+            );
+            assert_eq!(
+                link.previous & MARK,
+                list.mark,
+                "{id} has the other list's mark"
+            );
             (previous, id, walked) = (id, link.next, walked + 1);
         }
         assert_eq!(list.back, previous);
@@ -170,7 +178,7 @@ impl Links {
         (*link != Link::ABSENT).then_some(link)
     }
 
-    /// Grows the table until it covers `id`; it at least doubles, so that rising ids cost O(1).
+    /// Grows the table until it covers `id`. `Vec` at least doubles, so rising ids cost O(1) each.
     #[cold]
     fn cover(&mut self, id: u32) {
         assert!(id <= MAX_ID, "id {id} is above {MAX_ID}");
@@ -179,7 +187,7 @@ impl Links {
 }
 
 impl List {
-    /// An empty list: the one of its table, or the first of two.
+    /// An empty list: the only one of its table, or the first of two.
     pub(crate) const fn new() -> Self {
         Self {
             front: END,
@@ -225,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_takes_eight_bytes_and_the_table_covers_no_more_than_the_highest() {
+    fn the_table_takes_eight_bytes_per_id_up_to_the_highest() {
         let (mut links, mut list) = (Links::new(), List::new());
         assert!(links.push(&mut list, 999));
         assert_eq!(links.table.len(), 1000);
@@ -233,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_prepared_does_not_grow() {
+    fn a_table_made_for_100_ids_does_not_grow_for_them() {
         let (mut links, mut list) = (Links::covering(100), List::new());
         let before = links.table.capacity();
         (0..100).for_each(|id| assert!(links.push(&mut list, id)));
@@ -241,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn an_id_of_one_list_is_not_in_the_other() {
+    fn an_id_is_in_one_list_at_most() {
         let (mut links, mut first, mut second) = (Links::new(), List::new(), List::second());
         assert!(links.push(&mut first, 1) && links.push(&mut second, 2));
-        assert!(!links.push(&mut second, 1), "it is in a list");
+        assert!(!links.push(&mut second, 1), "it is in the first list");
         assert!(links.has(&first, 1) && !links.has(&second, 1));
         assert!(!links.remove(&mut second, 1) && links.remove(&mut first, 1));
         assert!(links.has(&second, 2) && !links.has(&first, 2));
@@ -252,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marks_are_not_ids() {
+    fn numbers_above_the_highest_id_are_in_no_list() {
         let (links, first, second) = (Links::covering(1), List::new(), List::second());
         for id in [0, MAX_ID, UNLINKED, END, MARK, u32::MAX] {
             assert!(!links.has(&first, id) && !links.has(&second, id), "{id}");

@@ -1,9 +1,9 @@
-//! A value that an inbox did not take, with the reason.
+//! The error of a send, which hands the value back.
 
 use std::error::Error;
 use std::fmt;
 
-/// What [`Sender::send`](crate::Sender::send) hands back: the value, and why it was not taken.
+/// The error of [`Sender::send`](crate::Sender::send): the value that was not sent, and why.
 ///
 /// # Examples
 ///
@@ -19,14 +19,14 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendError<T> {
-    /// The inbox holds as many values as it may: try again later, or shed load.
+    /// The inbox holds as many values as its limit allows: try again later, or shed load.
     Full(T),
-    /// The inbox is gone, so no value will be taken any more.
+    /// The inbox was dropped and takes no more values.
     Closed(T),
 }
 
 impl<T> SendError<T> {
-    /// The value that was not taken.
+    /// The value that was not sent.
     #[must_use]
     pub fn into_value(self) -> T {
         match self {
@@ -43,7 +43,7 @@ impl<T> SendError<T> {
 }
 
 impl<T> fmt::Debug for SendError<T> {
-    /// The reason alone, so that a value needs no `Debug` to be sent.
+    /// The reason without the value, so that values need no `Debug`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple(self.name()).finish_non_exhaustive()
     }
@@ -52,8 +52,8 @@ impl<T> fmt::Debug for SendError<T> {
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full(_) => "the inbox is full: send again when its receiver has drained it",
-            Self::Closed(_) => "the inbox is closed: its receiver is gone",
+            Self::Full(_) => "the inbox is full: send again after its receiver has drained it",
+            Self::Closed(_) => "the inbox is closed: its receiver was dropped",
         })
     }
 }
@@ -68,10 +68,10 @@ mod tests {
     struct Job;
 
     #[test]
-    fn an_error_says_why_whatever_it_carries() {
+    fn an_error_names_its_reason_and_needs_no_debug_of_the_value() {
         let (full, closed) = (SendError::Full(Job), SendError::Closed(Job));
         assert_eq!(format!("{full:?} {closed:?}"), "Full(..) Closed(..)");
         assert!(full.to_string().contains("full"));
-        assert!(closed.to_string().contains("gone"));
+        assert!(closed.to_string().contains("dropped"));
     }
 }

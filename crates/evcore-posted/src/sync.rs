@@ -1,5 +1,5 @@
-//! The lock and the counter of an inbox: `parking_lot`'s and the standard library's, or loom's when
-//! loom checks them.
+//! The lock and the counter of an inbox: those of `parking_lot` and the standard library, or loom's
+//! in the loom tests.
 
 pub(crate) use self::imp::{AtomicUsize, Mutex};
 

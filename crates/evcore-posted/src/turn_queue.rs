@@ -1,28 +1,29 @@
-//! A posted queue that knows this turn from the next.
+//! A posted queue that separates this turn from the next.
 //!
-//! What is posted for the next turn stays out of reach until that turn begins, so that whoever
-//! posts itself again and again lets the kernel have its say in between.
+//! An id that is posted for the next turn cannot be popped before that turn begins. So work that
+//! posts itself again and again leaves room for a poll of the kernel in between.
 //!
-//! Deliberately absent: the wait. Whoever waits asks [`TurnQueue::is_empty`] how long it may.
+//! Deliberately absent: the wait. The loop must not sleep unless [`TurnQueue::is_empty`].
 
 use std::fmt;
 
 use crate::links::{self, Links, List};
 
-/// A queue of ids that are due in this turn, and of those that are due in the next.
+/// A queue of the ids that are due in this turn, and of those that are due in the next.
 ///
-/// An id is in one of the two at most. If it is posted for both, the sooner counts: it is due once.
+/// An id is due in at most one of the two. If it is posted for both, this turn counts, and it is due
+/// once.
 ///
-/// A loop uses it so: [`begin_turn`](Self::begin_turn); wait, no longer than zero unless the queue
-/// [is empty](Self::is_empty); handle what was reported; then [`pop`](Self::pop), within a budget.
-/// What is over the budget is still due when the next turn begins, and goes before what waited for
+/// A loop calls [`begin_turn`](Self::begin_turn), then waits (for zero unless the queue
+/// [is empty](Self::is_empty)), handles the events, and calls [`pop`](Self::pop) within a budget.
+/// Ids over the budget are still due when the next turn begins, ahead of those that were posted for
 /// that turn.
 ///
-/// The table of links takes 8 bytes for each id up to the highest ever posted, for whichever turn.
-/// It never shrinks.
+/// The table of links takes 8 bytes for each id up to the highest that was ever posted, for either
+/// turn. It never shrinks.
 ///
-/// Source: nginx's `ngx_posted_events` and `ngx_posted_next_events`. There an event that waits for
-/// the next turn stays there when it is posted for this one; here it moves up.
+/// Source: nginx's `ngx_posted_events` and `ngx_posted_next_events`. In nginx an event that is
+/// posted for the next turn stays there when it is posted for this one; here it moves to this turn.
 ///
 /// # Examples
 ///
@@ -31,7 +32,7 @@ use crate::links::{self, Links, List};
 ///
 /// let mut queue = TurnQueue::new();
 /// queue.post(1);
-/// queue.post_next(2); // has read its share, and wants to read on
+/// queue.post_next(2); // has used its share of this turn and has more to read
 /// assert_eq!(queue.pop(), Some(1));
 /// assert_eq!(queue.pop(), None, "the turn is over");
 /// assert!(!queue.is_empty(), "so the wait must be zero");
@@ -47,10 +48,10 @@ pub struct TurnQueue {
 }
 
 impl TurnQueue {
-    /// The highest id that can be posted, 2,147,483,645: higher numbers are needed as marks.
+    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as marks.
     pub const MAX_ID: u32 = links::MAX_ID;
 
-    /// Makes an empty queue. Allocates nothing.
+    /// Creates an empty queue. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -60,8 +61,8 @@ impl TurnQueue {
         }
     }
 
-    /// Makes an empty queue whose table covers the ids below `ids`, so that posting them allocates
-    /// nothing.
+    /// Creates an empty queue with memory for the ids below `ids`, so that posting these allocates
+    /// nothing. Higher ids make the table grow.
     #[must_use]
     pub fn with_capacity(ids: u32) -> Self {
         Self {
@@ -70,10 +71,10 @@ impl TurnQueue {
         }
     }
 
-    /// Queues `id` for this turn behind all others, and returns true; or false if it is due in this
-    /// turn already, in which case it keeps its place.
+    /// Queues `id` for this turn at the back and returns true. If it is already due in this turn, it
+    /// keeps its place and this returns false.
     ///
-    /// An id that waits for the next turn moves up to this one. O(1), but for growth.
+    /// An id that is queued for the next turn moves to this one. O(1), except when the table grows.
     ///
     /// # Panics
     ///
@@ -84,10 +85,10 @@ impl TurnQueue {
         self.links.push(&mut self.due, id)
     }
 
-    /// Queues `id` for the next turn, and returns true; or false if it is queued already, for this
-    /// turn or the next, in which case it keeps its place.
+    /// Queues `id` for the next turn and returns true. If it is already queued, for this turn or the
+    /// next, it keeps its place and this returns false.
     ///
-    /// O(1), but for growth.
+    /// O(1), except when the table grows.
     ///
     /// # Panics
     ///
@@ -97,15 +98,16 @@ impl TurnQueue {
         self.links.push(&mut self.next, id)
     }
 
-    /// Takes `id` out, whichever turn it is queued for, and returns whether it was. O(1).
+    /// Removes `id`, whichever turn it is queued for, and returns whether it was queued. O(1).
     #[inline]
     pub fn cancel(&mut self, id: u32) -> bool {
         self.links.remove(&mut self.due, id) || self.links.remove(&mut self.next, id)
     }
 
-    /// Begins a turn: what waited for it is due, behind what the turn before has left.
+    /// Begins a turn: the ids that were posted for it are now due, behind those that the previous
+    /// turn has left.
     ///
-    /// O(1) if nothing was left, otherwise O(ids that waited).
+    /// O(1) if none was left, otherwise O(ids posted for this turn).
     #[inline]
     pub fn begin_turn(&mut self) {
         if self.due.is_empty() {
@@ -115,13 +117,13 @@ impl TurnQueue {
         }
     }
 
-    /// Takes out the id that has been due the longest; `None` if none is due in this turn. O(1).
+    /// Removes and returns the id that was due first; `None` if none is due in this turn. O(1).
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
         self.links.pop(&mut self.due)
     }
 
-    /// Takes out all ids, and keeps the table. Costs O(queued ids).
+    /// Removes all ids and keeps the table. Costs O(queued ids).
     pub fn clear(&mut self) {
         self.links.clear(&mut self.due);
         self.links.clear(&mut self.next);
@@ -134,32 +136,31 @@ impl TurnQueue {
         self.links.has(&self.due, id) || self.links.has(&self.next, id)
     }
 
-    /// Walks the ids that are due in this turn, the one that has been due the longest first.
+    /// Iterates over the ids that are due in this turn, in the order in which they were queued.
     pub fn due(&self) -> impl Iterator<Item = u32> {
         self.links.iter(&self.due)
     }
 
-    /// Walks the ids that wait for the next turn, the one that has waited the longest first.
+    /// Iterates over the ids that are due in the next turn, in the order in which they were queued.
     pub fn due_next(&self) -> impl Iterator<Item = u32> {
         self.links.iter(&self.next)
     }
 
-    /// The number of ids that are queued, for this turn and the next.
+    /// The number of queued ids, for this turn and the next.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.due.len() + self.next.len()
     }
 
-    /// Whether nothing is queued, neither for this turn nor for the next. If not, a loop must not
-    /// sleep.
+    /// Whether no id is queued, for this turn or the next. If one is, a loop must not sleep.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.due.is_empty() && self.next.is_empty()
     }
 
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         self.links.verify(&[&self.due, &self.next]);
@@ -173,7 +174,7 @@ impl Default for TurnQueue {
 }
 
 impl fmt::Debug for TurnQueue {
-    /// The ids, those that have waited the longest first.
+    /// The ids of each turn, in the order in which they were queued.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |ids: &List| self.links.iter(ids).collect::<Vec<_>>();
         f.debug_struct("TurnQueue")
@@ -190,7 +191,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn what_waits_for_the_next_turn_is_not_due_in_this_one() {
+    fn an_id_posted_for_the_next_turn_is_not_due_in_this_one() {
         let mut queue = TurnQueue::new();
         assert!(queue.post_next(1));
         assert_eq!(queue.pop(), None);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_posts_itself_for_the_next_turn_comes_once_a_turn() {
+    fn an_id_that_posts_itself_for_the_next_turn_runs_once_a_turn() {
         let mut queue = TurnQueue::new();
         queue.post(7);
         for _ in 0..3 {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_carried_over_goes_first() {
+    fn an_id_carried_over_goes_first() {
         let mut queue = TurnQueue::new();
         queue.post_next(1);
         queue.post(2);
@@ -222,18 +223,18 @@ mod tests {
     }
 
     #[test]
-    fn posting_for_this_turn_moves_up_what_waited_for_the_next() {
+    fn posting_for_this_turn_moves_an_id_from_the_next() {
         let mut queue = TurnQueue::new();
         queue.post_next(1);
         assert!(queue.post(1));
         assert_eq!(queue.due_next().count(), 0);
         assert_eq!(queue.pop(), Some(1));
         queue.begin_turn();
-        assert_eq!(queue.pop(), None, "posted for both turns, it was due once");
+        assert_eq!(queue.pop(), None, "posted for both turns, but due once");
     }
 
     #[test]
-    fn posting_for_the_next_turn_leaves_what_is_due_where_it_is() {
+    fn posting_for_the_next_turn_leaves_a_due_id_in_its_place() {
         let mut queue = TurnQueue::new();
         queue.post(1);
         assert!(!queue.post_next(1));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_finds_an_id_in_either_turn() {
+    fn cancel_finds_an_id_of_either_turn() {
         let mut queue = TurnQueue::new();
         queue.post(1);
         queue.post_next(2);
@@ -280,7 +281,7 @@ mod tests {
         ]
     }
 
-    /// What is due and what waits, written as plainly as can be.
+    /// The ids that are due in this turn and in the next.
     #[derive(Default)]
     struct Oracle {
         due: VecDeque<u32>,

@@ -1,4 +1,4 @@
-//! What an inbox does for one who sends and receives by turns.
+//! An inbox whose sender and receiver run in one thread.
 
 use std::cell::Cell;
 use std::mem;
@@ -47,7 +47,7 @@ fn sends_to_an_empty_inbox_wake_once() {
 }
 
 #[test]
-fn a_drain_that_leaves_nothing_wakes_nobody() {
+fn a_drain_that_leaves_nothing_does_not_wake() {
     let (mut inbox, sender, wakes) = roomy();
     sender.send(1).unwrap();
     assert!(inbox.drain().take(1).eq([1]));
@@ -56,18 +56,18 @@ fn a_drain_that_leaves_nothing_wakes_nobody() {
 }
 
 #[test]
-fn what_a_budget_leaves_wakes_again_and_comes_first() {
+fn values_left_by_a_budget_wake_again_and_come_first() {
     let (mut inbox, sender, wakes) = roomy();
     (0..5).for_each(|value| sender.send(value).unwrap());
     assert!(inbox.drain().take(2).eq([0, 1]));
     assert_eq!(wakes.count(), 2);
     sender.send(5).unwrap();
-    assert_eq!(wakes.count(), 2, "there is one under way");
+    assert_eq!(wakes.count(), 2, "the receiver was woken already");
     assert!(inbox.drain().eq(2..6));
 }
 
 #[test]
-fn what_is_sent_during_a_drain_waits_for_the_next() {
+fn a_value_sent_during_a_drain_waits_for_the_next_drain() {
     let (mut inbox, sender, wakes) = roomy();
     sender.send(1).unwrap();
     for value in inbox.drain() {
@@ -78,7 +78,7 @@ fn what_is_sent_during_a_drain_waits_for_the_next() {
 }
 
 #[test]
-fn a_forgotten_drain_loses_nothing() {
+fn a_forgotten_drain_loses_no_value() {
     let (mut inbox, sender, _) = roomy();
     (0..3).for_each(|value| sender.send(value).unwrap());
     let mut drain = inbox.drain();
@@ -90,18 +90,18 @@ fn a_forgotten_drain_loses_nothing() {
 }
 
 #[test]
-fn a_handler_that_panics_loses_only_its_own_value() {
+fn a_panic_during_a_drain_loses_only_its_own_value() {
     let (mut inbox, sender, wakes) = roomy();
     (0..3).for_each(|value| sender.send(value).unwrap());
     let handle = |value| assert_ne!(value, 0, "expected");
     let panicked = catch_unwind(AssertUnwindSafe(|| inbox.drain().for_each(handle)));
     assert!(panicked.is_err());
-    assert_eq!(wakes.count(), 2, "what is left waits, and says so");
+    assert_eq!(wakes.count(), 2, "the values that are left wake again");
     assert!(inbox.drain().eq([1, 2]));
 }
 
 #[test]
-fn a_full_inbox_hands_back_until_a_value_is_yielded() {
+fn a_full_inbox_hands_values_back_until_one_is_yielded() {
     let mut inbox = Inbox::bounded(2, || {});
     let sender = inbox.sender();
     sender.send(1).unwrap();
@@ -109,9 +109,9 @@ fn a_full_inbox_hands_back_until_a_value_is_yielded() {
     assert_eq!(sender.send(3), Err(SendError::Full(3)));
 
     let mut drain = inbox.drain();
-    assert_eq!(sender.send(3), Err(SendError::Full(3)), "none is handled");
+    assert_eq!(sender.send(3), Err(SendError::Full(3)), "none was yielded");
     assert_eq!(drain.next(), Some(1));
-    assert_eq!(sender.send(3), Ok(()), "one place is free");
+    assert_eq!(sender.send(3), Ok(()), "there is room for one");
     assert_eq!(sender.send(4), Err(SendError::Full(4)));
     drop(drain);
     assert_eq!(sender.send(4), Err(SendError::Full(4)));
@@ -120,12 +120,12 @@ fn a_full_inbox_hands_back_until_a_value_is_yielded() {
 
 #[test]
 #[should_panic(expected = "at least one value")]
-fn an_inbox_for_nothing_is_a_mistake() {
+fn an_inbox_with_a_limit_of_zero_is_refused() {
     drop(Inbox::<()>::bounded(0, || {}));
 }
 
 #[test]
-fn a_dropped_inbox_drops_what_waits_and_hands_back_the_rest() {
+fn a_dropped_inbox_drops_its_values_and_hands_back_the_rest() {
     let (mut inbox, sender, wakes) = roomy();
     let value = Arc::new(());
     (0..4).for_each(|_| sender.send(Arc::clone(&value)).unwrap());
@@ -138,14 +138,14 @@ fn a_dropped_inbox_drops_what_waits_and_hands_back_the_rest() {
     assert!(sender.is_closed());
     assert_eq!(Arc::strong_count(&value), 1);
     assert_eq!(sender.send(value.clone()), Err(SendError::Closed(value)));
-    assert_eq!(wakes.count(), woken, "there is nobody to wake");
+    assert_eq!(wakes.count(), woken, "there is no receiver to wake");
 }
 
 thread_local! {
     static DROPPED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts its drops, takes its own inbox's lock when dropped, and panics if it is told to.
+/// Counts its drops, takes the lock of its own inbox when dropped, and panics if `panics` is set.
 struct Awkward {
     back: Sender<Awkward>,
     panics: bool,
@@ -155,12 +155,12 @@ impl Drop for Awkward {
     fn drop(&mut self) {
         DROPPED.set(DROPPED.get() + 1);
         assert!(self.back.is_closed(), "dropped by an open inbox");
-        assert!(!self.panics, "as it was told");
+        assert!(!self.panics, "as expected");
     }
 }
 
 #[test]
-fn a_value_that_panics_when_dropped_keeps_no_other_from_being_dropped() {
+fn a_value_that_panics_on_drop_does_not_leak_the_others() {
     let (inbox, sender, _) = roomy();
     for n in 0..5 {
         let (back, panics) = (sender.clone(), n == 1);
@@ -172,10 +172,10 @@ fn a_value_that_panics_when_dropped_keeps_no_other_from_being_dropped() {
 }
 
 #[test]
-fn values_need_no_debug_and_the_ends_go_to_any_thread() {
+fn values_need_not_be_debug_or_sync() {
     fn sendable<T: Send + Sync + Clone>(_: &T) {}
     fn movable<T: Send>(_: &T) {}
-    struct Job(#[expect(dead_code, reason = "not `Sync`, and that is all")] Cell<u32>);
+    struct Job(#[expect(dead_code, reason = "it is there because it is not `Sync`")] Cell<u32>);
 
     let mut inbox = Inbox::bounded(8, || {});
     let sender = inbox.sender();
@@ -190,7 +190,7 @@ fn values_need_no_debug_and_the_ends_go_to_any_thread() {
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Send,
-    /// Takes so many, and sends so many back for each.
+    /// Takes `budget` values, and sends `answers` values for each.
     Drain {
         budget: usize,
         answers: usize,
@@ -209,7 +209,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// An inbox, written as plainly as can be: two queues in a row.
+/// The naive oracle: a batch in hand and a queue behind it.
 struct Oracle {
     in_hand: Vec<u32>,
     waiting: Vec<u32>,
@@ -244,7 +244,7 @@ impl Oracle {
 
 proptest! {
     #[test]
-    fn an_inbox_agrees_with_two_vectors(
+    fn an_inbox_agrees_with_the_oracle(
         limit in prop_oneof![1..8usize, Just(usize::MAX)],
         operations in prop::collection::vec(operation(), 0..100),
     ) {
@@ -256,7 +256,7 @@ proptest! {
         for operation in operations {
             match operation {
                 Operation::Send => {
-                    let value = values.next().expect("endless");
+                    let value = values.next().expect("an unlimited range");
                     prop_assert_eq!(sender.send(value), oracle.send(value));
                 }
                 Operation::Drain { budget, answers } => {

@@ -1,4 +1,4 @@
-//! Real threads: each value is seen once, and those of one sender in their order.
+//! Inboxes between real threads: each value arrives once, and those of one sender in order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use evcore_posted::{Inbox, SendError, Sender};
 const SENDERS: usize = 4;
 const VALUES: u32 = 100_000;
 
-/// Far more than any wake-up takes.
+/// Much longer than a wake-up takes.
 const LOST: Duration = Duration::from_secs(60);
 
 type Value = (usize, u32);
 
 fn wait_for_a_wake_up() {
-    let begun = Instant::now();
+    let started = Instant::now();
     park_timeout(LOST);
-    assert!(begun.elapsed() < LOST, "a wake-up was lost");
+    assert!(started.elapsed() < LOST, "a wake-up was lost");
 }
 
-/// Sends a range from each of the senders, and receives it all, at most `budget` at a time.
-fn all_arrives(mut inbox: Inbox<Value>, budget: usize, send: fn(&Sender<Value>, Value)) {
+/// Sends a range of values from each sender, and receives all, at most `budget` at a time.
+fn assert_all_arrive(mut inbox: Inbox<Value>, budget: usize, send: fn(&Sender<Value>, Value)) {
     let senders = [(); SENDERS].map(|()| inbox.sender());
     thread::scope(|scope| {
-        for (me, inbox) in senders.into_iter().enumerate() {
-            scope.spawn(move || (0..VALUES).for_each(|n| send(&inbox, (me, n))));
+        for (sender, inbox) in senders.into_iter().enumerate() {
+            scope.spawn(move || (0..VALUES).for_each(|n| send(&inbox, (sender, n))));
         }
         let mut expected: [Range<u32>; SENDERS] = [const { 0..VALUES }; SENDERS];
         while expected.iter().any(|values| !values.is_empty()) {
@@ -41,10 +41,10 @@ fn all_arrives(mut inbox: Inbox<Value>, budget: usize, send: fn(&Sender<Value>, 
 }
 
 fn must_send(inbox: &Sender<Value>, value: Value) {
-    inbox.send(value).expect("an inbox without a bound");
+    inbox.send(value).expect("the limit is out of reach");
 }
 
-fn send_until_taken(inbox: &Sender<Value>, mut value: Value) {
+fn send_until_accepted(inbox: &Sender<Value>, mut value: Value) {
     while let Err(refused) = inbox.send(value) {
         assert!(matches!(refused, SendError::Full(_)));
         value = refused.into_value();
@@ -52,29 +52,29 @@ fn send_until_taken(inbox: &Sender<Value>, mut value: Value) {
     }
 }
 
-/// A call that ends the wait of the thread that makes it.
+/// A function that ends the wait of the calling thread.
 fn unpark() -> impl Fn() + Send + Sync + 'static {
     let this = thread::current();
     move || this.unpark()
 }
 
 #[test]
-fn four_senders_fill_an_inbox_without_a_bound() {
-    all_arrives(Inbox::bounded(usize::MAX, unpark()), usize::MAX, must_send);
+fn four_senders_never_reach_a_high_limit() {
+    assert_all_arrive(Inbox::bounded(usize::MAX, unpark()), usize::MAX, must_send);
 }
 
 #[test]
-fn four_senders_meet_a_receiver_with_a_budget() {
-    all_arrives(Inbox::bounded(usize::MAX, unpark()), 64, must_send);
+fn four_senders_reach_a_receiver_with_a_budget() {
+    assert_all_arrive(Inbox::bounded(usize::MAX, unpark()), 64, must_send);
 }
 
 #[test]
-fn four_senders_try_again_where_there_is_a_bound() {
-    all_arrives(Inbox::bounded(100, unpark()), 64, send_until_taken);
+fn four_senders_retry_when_the_inbox_is_full() {
+    assert_all_arrive(Inbox::bounded(100, unpark()), 64, send_until_accepted);
 }
 
 #[test]
-fn a_value_is_received_or_dropped_or_handed_back() {
+fn every_value_is_received_dropped_or_handed_back() {
     const EACH: usize = 1_000;
     let dropped = Arc::new(AtomicUsize::new(0));
 

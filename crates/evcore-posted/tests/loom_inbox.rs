@@ -1,16 +1,16 @@
-//! Every interleaving of an inbox's senders with its receiver: the file that ships, over loom's
+//! All interleavings of the senders and the receiver of an inbox: the shipped files over loom's
 //! lock.
 //!
-//! Senders send, and a receiver sleeps until it is woken and then drains, until it has all.
-//! A wake-up that is lost, or a value, leaves it asleep for ever, which loom reports as a deadlock.
-//! Each mutant does one step in the wrong place, and must be caught.
+//! Senders send. The receiver sleeps until it is woken, drains, and repeats this until it has all
+//! values. A lost wake-up or a lost value leaves it asleep for ever, which loom reports as a
+//! deadlock. Each mutant does one step in the wrong place, and loom must find it.
 
 #![cfg(evcore_loom)]
 
-#[path = "../src/mailbox.rs"]
-mod mailbox;
+#[path = "../src/channel.rs"]
+mod channel;
 #[path = "../src/send_error.rs"]
-#[allow(unreachable_pub, reason = "public where it ships")]
+#[allow(unreachable_pub, reason = "public in the crate")]
 mod send_error;
 #[path = "../src/sync.rs"]
 mod sync;
@@ -26,61 +26,61 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use send_error::SendError;
 
-/// What the receiver sleeps on: rung until a wait has seen it.
+/// Where the receiver sleeps. A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct Parker {
+    woken: Mutex<bool>,
     changed: Condvar,
-    /// How often it was rung. The standard library's, so that it orders nothing.
-    rings: std::sync::atomic::AtomicUsize,
+    /// The number of wake-ups. An atomic of the standard library, which orders nothing for loom.
+    wakes: std::sync::atomic::AtomicUsize,
 }
 
-impl Bell {
-    fn ring(&self) {
-        self.rings.fetch_add(1, Relaxed);
-        *self.rung.lock().unwrap() = true;
+impl Parker {
+    fn wake(&self) {
+        self.wakes.fetch_add(1, Relaxed);
+        *self.woken.lock().unwrap() = true;
         self.changed.notify_one();
     }
 
     fn wait(&self) {
-        let mut rung = self.rung.lock().unwrap();
-        while !*rung {
-            rung = self.changed.wait(rung).unwrap();
+        let mut woken = self.woken.lock().unwrap();
+        while !*woken {
+            woken = self.changed.wait(woken).unwrap();
         }
-        *rung = false;
+        *woken = false;
     }
 
-    fn rings(&self) -> usize {
-        self.rings.load(Relaxed)
+    fn wakes(&self) -> usize {
+        self.wakes.load(Relaxed)
     }
 }
 
-type Mailbox = mailbox::Mailbox<u32, Box<dyn Fn() + Send + Sync>>;
+type Channel = channel::Channel<u32, Box<dyn Fn() + Send + Sync>>;
 type Sent = Result<(), SendError<u32>>;
 
-fn mailbox(limit: usize, bell: &Arc<Bell>) -> Arc<Mailbox> {
-    let bell = Arc::clone(bell);
-    let wake = move || bell.ring();
-    Arc::new(Mailbox::new(limit, Box::new(wake)))
+fn channel(limit: usize, parker: &Arc<Parker>) -> Arc<Channel> {
+    let parker = Arc::clone(parker);
+    let wake = move || parker.wake();
+    Arc::new(Channel::new(limit, Box::new(wake)))
 }
 
-/// The steps of both sides: those that ship, or with one of them done wrongly.
+/// The steps of both sides: the shipped ones, or with one of them replaced by a wrong one.
 #[derive(Clone, Copy)]
 struct Steps {
-    send: fn(&Mailbox, u32) -> Sent,
-    take: fn(&Mailbox, &mut VecDeque<u32>),
-    put_back: fn(&Mailbox, &mut VecDeque<u32>),
-    close: fn(&Mailbox) -> VecDeque<u32>,
+    send: fn(&Channel, u32) -> Sent,
+    take: fn(&Channel, &mut VecDeque<u32>),
+    put_back: fn(&Channel, &mut VecDeque<u32>),
+    close: fn(&Channel) -> VecDeque<u32>,
 }
 
 const SOUND: Steps = Steps {
-    send: |mailbox, value| mailbox.send(value),
-    take: |mailbox, batch| mailbox.take(batch),
-    put_back: |mailbox, batch| mailbox.put_back(batch),
-    close: |mailbox| mailbox.close(),
+    send: |channel, value| channel.send(value),
+    take: |channel, batch| channel.take(batch),
+    put_back: |channel, batch| channel.put_back(batch),
+    close: |channel| channel.close(),
 };
 
-/// What a model does: so many senders, of so many values each, to a receiver with a budget.
+/// A model: senders that send `values` values each to a receiver with a budget.
 #[derive(Clone, Copy)]
 struct Model {
     senders: u32,
@@ -90,44 +90,38 @@ struct Model {
     budget: usize,
 }
 
-const UNBOUNDED: Model = Model {
+const ROOMY: Model = Model {
     senders: 2,
     values: 2,
     limit: usize::MAX,
     budget: usize::MAX,
 };
 
-/// The receiver handles one value at a time, so that it puts some back.
-const WITH_BUDGET: Model = Model {
-    budget: 1,
-    ..UNBOUNDED
-};
+/// The receiver handles one value per drain, so it puts some back.
+const WITH_BUDGET: Model = Model { budget: 1, ..ROOMY };
 
-/// Two places, so that the receiver has values in hand while others come.
-const BOUNDED: Model = Model {
-    limit: 2,
-    ..UNBOUNDED
-};
+/// Room for two values, so that the receiver has values in hand while others are sent.
+const BOUNDED: Model = Model { limit: 2, ..ROOMY };
 
 /// Value `n`, from 0, of a sender.
 fn value(sender: u32, n: u32) -> u32 {
     10 * sender + n
 }
 
-/// Each sender's values, in the order they came.
-fn by_sender(got: &[u32], sender: u32) -> Vec<u32> {
-    let mine = got.iter().filter(|value| **value / 10 == sender);
-    mine.copied().collect()
+/// The values of one sender, in the order in which they were received.
+fn by_sender(received: &[u32], sender: u32) -> Vec<u32> {
+    let of_sender = received.iter().filter(|value| **value / 10 == sender);
+    of_sender.copied().collect()
 }
 
-/// Whether a value was taken; if not, it must have been handed back.
-fn is_taken(value: u32, sent: Sent) -> bool {
+/// Whether a value was sent; if not, it must have been handed back.
+fn was_sent(value: u32, sent: Sent) -> bool {
     sent.map_err(|refused| assert_eq!(refused.into_value(), value))
         .is_ok()
 }
 
 impl Model {
-    /// Runs the model in all interleavings where that takes seconds, else in those with few enough
+    /// Runs the model in all interleavings if that takes seconds, else in those with at most 3
     /// preemptions.
     fn check(self, body: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
@@ -135,13 +129,13 @@ impl Model {
         model.check(body);
     }
 
-    fn spawn(self, mailbox: &Arc<Mailbox>, send: fn(&Mailbox, u32) -> Sent) -> Vec<Sending> {
+    fn spawn(self, channel: &Arc<Channel>, send: fn(&Channel, u32) -> Sent) -> Vec<Sending> {
         let sending = |sender| {
-            let mailbox = Arc::clone(mailbox);
+            let channel = Arc::clone(channel);
             let values = (0..self.values).map(move |n| value(sender, n));
             thread::spawn(move || {
                 values
-                    .filter(|v| is_taken(*v, send(&mailbox, *v)))
+                    .filter(|v| was_sent(*v, send(&channel, *v)))
                     .collect()
             })
         };
@@ -152,126 +146,131 @@ impl Model {
         (self.senders * self.values) as usize
     }
 
-    /// An unbounded inbox brings everything once, in order, to a receiver that sleeps in between.
-    fn all_arrives(self, steps: Steps) {
+    /// Every value arrives once and in order at a receiver that sleeps in between.
+    fn assert_all_arrive(self, steps: Steps) {
         self.check(move || {
-            let bell = Arc::new(Bell::default());
-            let mailbox = mailbox(self.limit, &bell);
-            let senders = self.spawn(&mailbox, steps.send);
+            let parker = Arc::new(Parker::default());
+            let channel = channel(self.limit, &parker);
+            let senders = self.spawn(&channel, steps.send);
 
-            let (mut got, mut batch, mut drains) = (Vec::new(), VecDeque::new(), 0);
-            while got.len() < self.count() {
-                bell.wait();
-                assert!(bell.rings() <= drains + 1, "woken more often than once");
-                (steps.take)(&mailbox, &mut batch);
+            let (mut received, mut batch, mut drains) = (Vec::new(), VecDeque::new(), 0);
+            while received.len() < self.count() {
+                parker.wait();
+                assert!(parker.wakes() <= drains + 1, "woken more than once");
+                (steps.take)(&channel, &mut batch);
                 for _ in 0..self.budget {
-                    got.extend(mailbox.next(&mut batch));
+                    received.extend(channel.next(&mut batch));
                     if batch.is_empty() {
                         break;
                     }
                 }
-                (steps.put_back)(&mailbox, &mut batch);
+                (steps.put_back)(&channel, &mut batch);
                 drains += 1;
             }
 
             for (sender, sending) in (0..).zip(senders) {
                 let sent = sending.join().unwrap();
-                assert_eq!(by_sender(&got, sender), sent, "not as it was sent");
+                assert_eq!(
+                    by_sender(&received, sender),
+                    sent,
+                    "not in the order of sending"
+                );
             }
         });
     }
 
-    /// Whatever a bounded inbox takes arrives, and it holds no more than it may.
-    fn what_is_taken_arrives(self, steps: Steps) {
+    /// Every value that a full inbox did not hand back arrives, and the inbox keeps to its limit.
+    fn assert_sent_values_arrive(self, steps: Steps) {
         self.check(move || {
-            let bell = Arc::new(Bell::default());
-            let mailbox = mailbox(self.limit, &bell);
-            let senders = self.spawn(&mailbox, steps.send);
+            let parker = Arc::new(Parker::default());
+            let channel = channel(self.limit, &parker);
+            let senders = self.spawn(&channel, steps.send);
 
-            let (mut got, mut batch) = (Vec::new(), VecDeque::new());
+            let (mut received, mut batch) = (Vec::new(), VecDeque::new());
             for _ in 0..2 {
-                (steps.take)(&mailbox, &mut batch);
-                self.assert_room(&mailbox, &batch);
-                got.extend(mailbox.next(&mut batch));
-                self.assert_room(&mailbox, &batch);
-                (steps.put_back)(&mailbox, &mut batch);
-                self.assert_room(&mailbox, &batch);
+                (steps.take)(&channel, &mut batch);
+                self.assert_limit(&channel, &batch);
+                received.extend(channel.next(&mut batch));
+                self.assert_limit(&channel, &batch);
+                (steps.put_back)(&channel, &mut batch);
+                self.assert_limit(&channel, &batch);
             }
 
             let sent: Vec<_> = senders.into_iter().map(|s| s.join().unwrap()).collect();
-            self.assert_room(&mailbox, &batch);
-            mailbox.take(&mut batch);
-            got.extend(batch);
+            self.assert_limit(&channel, &batch);
+            channel.take(&mut batch);
+            received.extend(batch);
             for (sender, sent) in (0..).zip(sent) {
-                assert_eq!(by_sender(&got, sender), sent, "not as it was sent");
+                assert_eq!(
+                    by_sender(&received, sender),
+                    sent,
+                    "not in the order of sending"
+                );
             }
         });
     }
 
-    fn assert_room(self, mailbox: &Mailbox, batch: &VecDeque<u32>) {
-        let held = mailbox.queue.lock().waiting.len() + batch.len();
-        assert!(held <= self.limit, "more than it may hold");
+    fn assert_limit(self, channel: &Channel, batch: &VecDeque<u32>) {
+        let held = channel.queue.lock().waiting.len() + batch.len();
+        assert!(held <= self.limit, "above the limit");
     }
 
-    /// A value that is sent while the receiver leaves is handed back or dropped with the inbox.
-    fn nothing_is_left_behind(self, steps: Steps) {
+    /// A value that is sent while the inbox is dropped is handed back or dropped with it.
+    fn assert_no_value_leaks(self, steps: Steps) {
         self.check(move || {
-            let mailbox = mailbox(self.limit, &Arc::default());
-            let senders = self.spawn(&mailbox, steps.send);
-            let mut dropped: Vec<_> = (steps.close)(&mailbox).into();
+            let channel = channel(self.limit, &Arc::default());
+            let senders = self.spawn(&channel, steps.send);
+            let mut dropped: Vec<_> = (steps.close)(&channel).into();
             let sent = senders.into_iter().flat_map(|s| s.join().unwrap());
             let mut sent: Vec<_> = sent.collect();
             sent.sort_unstable();
             dropped.sort_unstable();
-            assert_eq!(dropped, sent, "left behind");
+            assert_eq!(dropped, sent, "a value leaked");
         });
     }
 }
 
-/// A sender at work; gives the values that were taken from it.
+/// A running sender; returns the values that were not handed back.
 type Sending = thread::JoinHandle<Vec<u32>>;
 
 #[test]
-fn two_senders_reach_a_receiver_that_sleeps() {
+fn two_senders_reach_a_sleeping_receiver() {
     for values in [1, 2] {
-        let model = Model {
-            values,
-            ..UNBOUNDED
-        };
-        model.all_arrives(SOUND);
+        let model = Model { values, ..ROOMY };
+        model.assert_all_arrive(SOUND);
     }
 }
 
 #[test]
-fn a_receiver_that_handles_one_value_at_a_time_gets_all() {
+fn a_receiver_with_a_budget_of_one_receives_all() {
     for values in [1, 2] {
         let model = Model {
             values,
             ..WITH_BUDGET
         };
-        model.all_arrives(SOUND);
+        model.assert_all_arrive(SOUND);
     }
 }
 
 #[test]
-fn a_bounded_inbox_hands_back_what_it_does_not_take() {
+fn a_full_inbox_hands_back_what_it_does_not_send() {
     for limit in [1, 2] {
-        let model = Model { limit, ..UNBOUNDED };
-        model.what_is_taken_arrives(SOUND);
+        let model = Model { limit, ..ROOMY };
+        model.assert_sent_values_arrive(SOUND);
     }
 }
 
 #[test]
-fn a_receiver_that_leaves_leaves_nothing_behind() {
-    UNBOUNDED.nothing_is_left_behind(SOUND);
+fn closing_an_inbox_leaks_no_value() {
+    ROOMY.assert_no_value_leaks(SOUND);
 }
 
 #[test]
-fn the_public_types_put_the_steps_together_as_they_should_be() {
-    UNBOUNDED.check(|| {
-        let bell = Arc::new(Bell::default());
-        let ring = Arc::clone(&bell);
-        let mut inbox = Inbox::bounded(4, move || ring.ring());
+fn the_public_types_combine_the_steps_correctly() {
+    ROOMY.check(|| {
+        let parker = Arc::new(Parker::default());
+        let wake = Arc::clone(&parker);
+        let mut inbox = Inbox::bounded(4, move || wake.wake());
         let senders = [0, 1].map(|sender| {
             let inbox = inbox.sender();
             thread::spawn(move || {
@@ -279,15 +278,15 @@ fn the_public_types_put_the_steps_together_as_they_should_be() {
                 assert!(inbox.send(value(sender, 1)).is_ok());
             })
         });
-        let mut got = Vec::new();
-        while got.len() < 4 {
-            bell.wait();
-            got.extend(inbox.drain().take(1));
+        let mut received = Vec::new();
+        while received.len() < 4 {
+            parker.wait();
+            received.extend(inbox.drain().take(1));
         }
         for (sender, sending) in (0..).zip(senders) {
             sending.join().unwrap();
             let sent = [value(sender, 0), value(sender, 1)];
-            assert_eq!(by_sender(&got, sender), sent);
+            assert_eq!(by_sender(&received, sender), sent);
         }
     });
 }
@@ -295,12 +294,12 @@ fn the_public_types_put_the_steps_together_as_they_should_be() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_sender_must_not_wake_before_it_has_queued() {
-    UNBOUNDED.all_arrives(Steps {
-        send: |mailbox, value| {
-            if mailbox.queue.lock().waiting.is_empty() {
-                (mailbox.wake)();
+    ROOMY.assert_all_arrive(Steps {
+        send: |channel, value| {
+            if channel.queue.lock().waiting.is_empty() {
+                (channel.wake)();
             }
-            mailbox.push(value).map(drop)
+            channel.push(value).map(drop)
         },
         ..SOUND
     });
@@ -308,13 +307,13 @@ fn a_sender_must_not_wake_before_it_has_queued() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_sender_must_see_under_the_same_lock_whether_it_is_the_first() {
-    UNBOUNDED.all_arrives(Steps {
-        send: |mailbox, value| {
-            let first = mailbox.queue.lock().waiting.is_empty();
-            mailbox.push(value)?;
-            if first {
-                (mailbox.wake)();
+fn a_sender_must_check_before_queueing_under_the_same_lock() {
+    ROOMY.assert_all_arrive(Steps {
+        send: |channel, value| {
+            let must_wake = channel.queue.lock().waiting.is_empty();
+            channel.push(value)?;
+            if must_wake {
+                (channel.wake)();
             }
             Ok(())
         },
@@ -324,16 +323,13 @@ fn a_sender_must_see_under_the_same_lock_whether_it_is_the_first() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_sender_must_not_look_after_it_has_let_go_whether_it_was_the_first() {
-    let model = Model {
-        values: 1,
-        ..UNBOUNDED
-    };
-    model.all_arrives(Steps {
-        send: |mailbox, value| {
-            mailbox.push(value)?;
-            if mailbox.queue.lock().waiting.len() == 1 {
-                (mailbox.wake)();
+fn a_sender_must_check_after_queueing_under_the_same_lock() {
+    let model = Model { values: 1, ..ROOMY };
+    model.assert_all_arrive(Steps {
+        send: |channel, value| {
+            channel.push(value)?;
+            if channel.queue.lock().waiting.len() == 1 {
+                (channel.wake)();
             }
             Ok(())
         },
@@ -342,12 +338,12 @@ fn a_sender_must_not_look_after_it_has_let_go_whether_it_was_the_first() {
 }
 
 #[test]
-#[should_panic(expected = "woken more often than once")]
+#[should_panic(expected = "woken more than once")]
 fn a_sender_must_not_wake_for_every_value() {
-    UNBOUNDED.all_arrives(Steps {
-        send: |mailbox, value| {
-            mailbox.push(value)?;
-            (mailbox.wake)();
+    ROOMY.assert_all_arrive(Steps {
+        send: |channel, value| {
+            channel.push(value)?;
+            (channel.wake)();
             Ok(())
         },
         ..SOUND
@@ -356,11 +352,11 @@ fn a_sender_must_not_wake_for_every_value() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_receiver_that_puts_values_back_must_wake_itself() {
-    WITH_BUDGET.all_arrives(Steps {
-        put_back: |mailbox, batch| {
+fn a_receiver_that_puts_values_back_must_wake() {
+    WITH_BUDGET.assert_all_arrive(Steps {
+        put_back: |channel, batch| {
             if !batch.is_empty() {
-                mailbox.push_front(batch);
+                channel.push_front(batch);
             }
         },
         ..SOUND
@@ -368,16 +364,16 @@ fn a_receiver_that_puts_values_back_must_wake_itself() {
 }
 
 #[test]
-#[should_panic(expected = "not as it was sent")]
-fn what_is_put_back_must_go_before_what_has_come_since() {
-    WITH_BUDGET.all_arrives(Steps {
-        put_back: |mailbox, batch| {
-            let mut queue = mailbox.queue.lock();
-            let first = queue.waiting.is_empty() && !batch.is_empty();
+#[should_panic(expected = "not in the order of sending")]
+fn values_put_back_must_go_before_newer_ones() {
+    WITH_BUDGET.assert_all_arrive(Steps {
+        put_back: |channel, batch| {
+            let mut queue = channel.queue.lock();
+            let must_wake = queue.waiting.is_empty() && !batch.is_empty();
             queue.waiting.append(batch);
             drop(queue);
-            if first {
-                (mailbox.wake)();
+            if must_wake {
+                (channel.wake)();
             }
         },
         ..SOUND
@@ -385,13 +381,13 @@ fn what_is_put_back_must_go_before_what_has_come_since() {
 }
 
 #[test]
-#[should_panic(expected = "woken more often than once")]
-fn a_receiver_must_not_wake_itself_when_values_have_come_since() {
-    WITH_BUDGET.all_arrives(Steps {
-        put_back: |mailbox, batch| {
+#[should_panic(expected = "woken more than once")]
+fn a_receiver_must_not_wake_when_newer_values_are_queued() {
+    WITH_BUDGET.assert_all_arrive(Steps {
+        put_back: |channel, batch| {
             if !batch.is_empty() {
-                mailbox.push_front(batch);
-                (mailbox.wake)();
+                channel.push_front(batch);
+                (channel.wake)();
             }
         },
         ..SOUND
@@ -400,26 +396,26 @@ fn a_receiver_must_not_wake_itself_when_values_have_come_since() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_queue_must_be_taken_in_one_step() {
-    UNBOUNDED.all_arrives(Steps {
-        take: |mailbox, batch| {
-            batch.extend(mailbox.queue.lock().waiting.iter());
-            mailbox.queue.lock().waiting.clear();
+fn the_queue_must_be_taken_under_one_lock() {
+    ROOMY.assert_all_arrive(Steps {
+        take: |channel, batch| {
+            batch.extend(channel.queue.lock().waiting.iter());
+            channel.queue.lock().waiting.clear();
         },
         ..SOUND
     });
 }
 
 #[test]
-#[should_panic(expected = "more than it may hold")]
-fn a_sender_must_look_for_a_place_and_take_it_in_one_step() {
-    BOUNDED.what_is_taken_arrives(Steps {
-        send: |mailbox, value| {
-            let held = mailbox.queue.lock().waiting.len() + mailbox.in_hand.load(Relaxed);
-            if held >= mailbox.limit {
+#[should_panic(expected = "above the limit")]
+fn a_sender_must_check_the_limit_under_the_same_lock() {
+    BOUNDED.assert_sent_values_arrive(Steps {
+        send: |channel, value| {
+            let held = channel.queue.lock().waiting.len() + channel.in_hand.load(Relaxed);
+            if held >= channel.limit {
                 return Err(SendError::Full(value));
             }
-            mailbox.queue.lock().waiting.push_back(value);
+            channel.queue.lock().waiting.push_back(value);
             Ok(())
         },
         ..SOUND
@@ -427,13 +423,13 @@ fn a_sender_must_look_for_a_place_and_take_it_in_one_step() {
 }
 
 #[test]
-#[should_panic(expected = "more than it may hold")]
-fn a_sender_must_see_under_the_lock_what_is_in_hand() {
-    BOUNDED.what_is_taken_arrives(Steps {
-        send: |mailbox, value| {
-            let in_hand = mailbox.in_hand.load(Relaxed);
-            let mut queue = mailbox.queue.lock();
-            if queue.waiting.len() + in_hand >= mailbox.limit {
+#[should_panic(expected = "above the limit")]
+fn a_sender_must_read_in_hand_under_the_lock() {
+    BOUNDED.assert_sent_values_arrive(Steps {
+        send: |channel, value| {
+            let in_hand = channel.in_hand.load(Relaxed);
+            let mut queue = channel.queue.lock();
+            if queue.waiting.len() + in_hand >= channel.limit {
                 return Err(SendError::Full(value));
             }
             queue.waiting.push_back(value);
@@ -444,38 +440,38 @@ fn a_sender_must_see_under_the_lock_what_is_in_hand() {
 }
 
 #[test]
-#[should_panic(expected = "more than it may hold")]
-fn what_is_taken_in_hand_must_be_counted_under_the_lock() {
-    BOUNDED.what_is_taken_arrives(Steps {
-        take: |mailbox, batch| {
-            mem::swap(batch, &mut mailbox.queue.lock().waiting);
-            mailbox.in_hand.store(batch.len(), Relaxed);
+#[should_panic(expected = "above the limit")]
+fn values_taken_must_be_counted_under_the_lock() {
+    BOUNDED.assert_sent_values_arrive(Steps {
+        take: |channel, batch| {
+            mem::swap(batch, &mut channel.queue.lock().waiting);
+            channel.in_hand.store(batch.len(), Relaxed);
         },
         ..SOUND
     });
 }
 
 #[test]
-#[should_panic(expected = "more than it may hold")]
-fn what_is_put_back_must_be_counted_until_it_is_there() {
-    BOUNDED.what_is_taken_arrives(Steps {
-        put_back: |mailbox, batch| {
-            mailbox.in_hand.store(0, Relaxed);
-            mailbox.put_back(batch);
+#[should_panic(expected = "above the limit")]
+fn values_put_back_must_be_counted_until_they_are_queued() {
+    BOUNDED.assert_sent_values_arrive(Steps {
+        put_back: |channel, batch| {
+            channel.in_hand.store(0, Relaxed);
+            channel.put_back(batch);
         },
         ..SOUND
     });
 }
 
 #[test]
-#[should_panic(expected = "left behind")]
-fn a_sender_must_see_under_the_same_lock_whether_the_receiver_is_there() {
-    UNBOUNDED.nothing_is_left_behind(Steps {
-        send: |mailbox, value| {
-            if mailbox.queue.lock().closed {
+#[should_panic(expected = "a value leaked")]
+fn a_sender_must_check_for_closing_under_the_same_lock() {
+    ROOMY.assert_no_value_leaks(Steps {
+        send: |channel, value| {
+            if channel.queue.lock().closed {
                 return Err(SendError::Closed(value));
             }
-            mailbox.queue.lock().waiting.push_back(value);
+            channel.queue.lock().waiting.push_back(value);
             Ok(())
         },
         ..SOUND
@@ -483,12 +479,12 @@ fn a_sender_must_see_under_the_same_lock_whether_the_receiver_is_there() {
 }
 
 #[test]
-#[should_panic(expected = "left behind")]
-fn a_receiver_must_close_and_empty_in_one_step() {
-    UNBOUNDED.nothing_is_left_behind(Steps {
-        close: |mailbox| {
-            let dropped = mem::take(&mut mailbox.queue.lock().waiting);
-            mailbox.queue.lock().closed = true;
+#[should_panic(expected = "a value leaked")]
+fn the_inbox_must_close_and_empty_under_one_lock() {
+    ROOMY.assert_no_value_leaks(Steps {
+        close: |channel| {
+            let dropped = mem::take(&mut channel.queue.lock().waiting);
+            channel.queue.lock().closed = true;
             dropped
         },
         ..SOUND

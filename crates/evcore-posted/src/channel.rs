@@ -1,18 +1,18 @@
-//! What the senders and the receiver of an inbox share: a queue, its lock, and when to wake.
+//! The state that the senders and the receiver of an inbox share: a queue, its lock, and the rule
+//! when to wake the receiver.
 //!
-//! One rule: whoever makes the queue non-empty wakes the receiver, after letting go of the lock.
-//! That is the sender of the first value, or the receiver when it puts back what it has not
-//! handled.
-//! So whenever a value waits, a wake-up has been made since the queue was last taken, or the thread
-//! that put the first value there is about to make it.
-//! Inside the lock the wake-up would only send the receiver against the lock.
+//! The rule: whoever makes the queue non-empty wakes the receiver, after releasing the lock. That
+//! is the sender of the first value, or the receiver when it puts back values that it has not
+//! handled. So if the queue is non-empty, the receiver has been woken since it last took the queue,
+//! or the thread that queued the first value is about to wake it. A wake-up inside the lock would
+//! only make the receiver block on that lock.
 //!
-//! The receiver takes the whole queue and leaves an empty one of its own in its place: the lock is
-//! held for the swap of two pointers, and neither side allocates once both have grown.
+//! The receiver takes the whole queue and leaves its own empty one in its place. The lock is held
+//! for a swap of two pointers, and neither side allocates once both buffers have grown.
 //!
-//! Nothing here names another part of the crate but `send_error.rs` and `sync.rs`:
-//! `tests/loom_inbox.rs` includes these files, runs them over loom's lock, and puts the steps
-//! together wrongly to show what each is there for. That is why the fields are open.
+//! This file names no other part of the crate but `send_error.rs` and `sync.rs`:
+//! `tests/loom_inbox.rs` includes these files, runs them over loom's lock, and replaces single steps
+//! by wrong ones to show what each is for. That is why the fields are `pub(crate)`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -21,32 +21,32 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::send_error::SendError;
 use crate::sync::{AtomicUsize, Mutex};
 
-/// A queue of values that wait for a receiver, and the way to wake it.
+/// A bounded queue of values, and the function that wakes its receiver.
 #[derive(Debug)]
-pub(crate) struct Mailbox<T, W> {
+pub(crate) struct Channel<T, W> {
     pub(crate) queue: Mutex<Queue<T>>,
 
-    /// How many values the receiver has taken out of the queue and not yet handled.
+    /// How many values the receiver has taken out of the queue and not yet yielded.
     ///
-    /// Set under the lock, but counted down without it. A sender, which reads it under the lock,
-    /// may therefore find more than there are, never fewer: relaxed is enough.
+    /// Set under the lock, and counted down without it. A sender reads it under the lock, so it may
+    /// see a number that is too high, never one that is too low: relaxed is enough.
     pub(crate) in_hand: AtomicUsize,
 
-    // Invariant: no more values than this are in the queue and in hand together.
+    // Invariant: the queue and the batch in hand hold no more values than this together.
     pub(crate) limit: usize,
 
     pub(crate) wake: W,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     pub(crate) waiting: VecDeque<T>,
-    // Invariant: nothing waits once it is set.
+    // Invariant: once it is set, `waiting` is empty.
     pub(crate) closed: bool,
 }
 
-impl<T, W: Fn()> Mailbox<T, W> {
+impl<T, W: Fn()> Channel<T, W> {
     pub(crate) fn new(limit: usize, wake: W) -> Self {
         Self {
             queue: Mutex::new(Queue {
@@ -59,7 +59,7 @@ impl<T, W: Fn()> Mailbox<T, W> {
         }
     }
 
-    /// Queues a value behind all others, and wakes if it is the first.
+    /// Queues a value at the back, and wakes the receiver if the queue was empty.
     pub(crate) fn send(&self, value: T) -> Result<(), SendError<T>> {
         if self.push(value)? {
             (self.wake)();
@@ -67,7 +67,7 @@ impl<T, W: Fn()> Mailbox<T, W> {
         Ok(())
     }
 
-    /// Queues a value, and says whether it is the first.
+    /// Queues a value at the back, and returns whether the queue was empty.
     pub(crate) fn push(&self, value: T) -> Result<bool, SendError<T>> {
         let mut queue = self.queue.lock();
         if queue.closed {
@@ -80,7 +80,7 @@ impl<T, W: Fn()> Mailbox<T, W> {
         Ok(queue.waiting.len() == 1)
     }
 
-    /// Takes all that waits, behind what `batch` holds.
+    /// Moves the whole queue behind the values that `batch` still holds.
     pub(crate) fn take(&self, batch: &mut VecDeque<T>) {
         let mut queue = self.queue.lock();
         if batch.is_empty() {
@@ -91,7 +91,7 @@ impl<T, W: Fn()> Mailbox<T, W> {
         self.in_hand.store(batch.len(), Relaxed);
     }
 
-    /// The next value of a batch that was taken. Its place is free from now on.
+    /// Returns the next value of a batch that was taken, and frees its place.
     #[inline]
     pub(crate) fn next(&self, batch: &mut VecDeque<T>) -> Option<T> {
         let value = batch.pop_front()?;
@@ -99,27 +99,28 @@ impl<T, W: Fn()> Mailbox<T, W> {
         Some(value)
     }
 
-    /// Puts the rest of a batch back in front of what has come since, and wakes if nothing has.
+    /// Puts the rest of a batch back in front of the queue, and wakes the receiver if the queue was
+    /// empty.
     ///
-    /// Costs O(values that have come since), each of which pays for this once.
+    /// Costs O(values sent since the batch was taken); each value pays for this once.
     pub(crate) fn put_back(&self, rest: &mut VecDeque<T>) {
         if !rest.is_empty() && self.push_front(rest) {
             (self.wake)();
         }
     }
 
-    /// Puts `rest` in front of what waits, and says whether nothing did.
+    /// Puts `rest` in front of the queue, and returns whether the queue was empty.
     pub(crate) fn push_front(&self, rest: &mut VecDeque<T>) -> bool {
         let mut queue = self.queue.lock();
-        let first = queue.waiting.is_empty();
+        let was_empty = queue.waiting.is_empty();
         rest.append(&mut queue.waiting);
         mem::swap(rest, &mut queue.waiting);
         self.in_hand.store(0, Relaxed);
-        first
+        was_empty
     }
 
-    /// Refuses all values from now on, and gives out those that wait, to be dropped without the
-    /// lock.
+    /// Refuses all further values, and returns those that are queued: the caller drops them without
+    /// the lock.
     pub(crate) fn close(&self) -> VecDeque<T> {
         let mut queue = self.queue.lock();
         queue.closed = true;

@@ -1,10 +1,10 @@
-//! A queue of ids that are in it once or not at all.
+//! A queue that holds each id at most once.
 //!
-//! The ids are linked through a side table that is indexed by id, so posting, cancelling and
-//! asking are all O(1), and nothing is allocated for an id that has been posted before.
+//! The ids are linked through a side table that is indexed by id. So posting, cancelling and looking
+//! up are O(1), and an id that was posted before allocates nothing.
 //!
-//! Deliberately absent: payloads, which the caller keeps by id; priorities, which are several
-//! queues; generations, since whoever closes an id cancels it.
+//! Deliberately absent: payloads, which the caller keeps by id; priorities, for which it uses several
+//! queues; and generations, because the code that closes an id also cancels it.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::links::{self, Links, List};
 
 /// A first-in first-out queue of dense ids, each queued at most once.
 ///
-/// The table of links takes 8 bytes for each id up to the highest ever posted, whether the ids
-/// between are used or not: ids 0 to 9,999 cost 80 kB, and so does the id 9,999 alone.
+/// The table of links takes 8 bytes for each id up to the highest that was ever posted, whether the
+/// ids in between are used or not: ids 0 to 9,999 cost 80 kB, and so does id 9,999 alone.
 /// So ids should be dense. The table never shrinks.
 ///
 /// # Examples
@@ -25,7 +25,7 @@ use crate::links::{self, Links, List};
 /// posted.post(4);
 /// posted.post(2);
 /// assert_eq!(posted.pop(), Some(4));
-/// posted.post(4); // is not queued any more, so it goes to the back
+/// posted.post(4); // no longer queued, so it goes to the back
 /// assert!(posted.iter().eq([2, 4]));
 /// ```
 #[derive(Clone)]
@@ -35,10 +35,10 @@ pub struct PostedQueue {
 }
 
 impl PostedQueue {
-    /// The highest id that can be posted, 2,147,483,645: higher numbers are needed as marks.
+    /// The highest id that can be posted, 2,147,483,645: the table needs the higher numbers as marks.
     pub const MAX_ID: u32 = links::MAX_ID;
 
-    /// Makes an empty queue. Allocates nothing.
+    /// Creates an empty queue. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -47,8 +47,8 @@ impl PostedQueue {
         }
     }
 
-    /// Makes an empty queue whose table covers the ids below `ids`, so that posting them allocates
-    /// nothing.
+    /// Creates an empty queue with memory for the ids below `ids`, so that posting these allocates
+    /// nothing. Higher ids make the table grow.
     #[must_use]
     pub fn with_capacity(ids: u32) -> Self {
         Self {
@@ -57,10 +57,10 @@ impl PostedQueue {
         }
     }
 
-    /// Queues `id` behind all others, and returns true; or false if it is queued already, in which
-    /// case it keeps its place.
+    /// Queues `id` at the back and returns true. If it is already queued, it keeps its place and
+    /// this returns false.
     ///
-    /// O(1), but for the growth of the table when `id` is higher than any before.
+    /// O(1), except when the table grows because `id` is higher than any before.
     ///
     /// # Panics
     ///
@@ -70,25 +70,25 @@ impl PostedQueue {
         self.links.push(&mut self.list, id)
     }
 
-    /// Takes `id` out, wherever in the queue it is, and returns whether it was queued. O(1).
+    /// Removes `id` from the queue, and returns whether it was queued. O(1).
     #[inline]
     pub fn cancel(&mut self, id: u32) -> bool {
         self.links.remove(&mut self.list, id)
     }
 
-    /// Takes out the id that has waited the longest; `None` if the queue is empty. O(1).
+    /// Removes and returns the id that was queued first; `None` if the queue is empty. O(1).
     ///
-    /// The id may be posted again at once, and then goes to the back: a loop that pops until
-    /// `None` may never end, so give it a budget.
+    /// The id may be posted again at once, and then goes to the back. So a loop that pops until
+    /// `None` may never end: give it a budget.
     #[inline]
     pub fn pop(&mut self) -> Option<u32> {
         self.links.pop(&mut self.list)
     }
 
-    /// Moves all of `other` behind this queue, in its order, and leaves `other` empty.
+    /// Moves all ids of `other` behind this queue, in their order, and leaves `other` empty.
     ///
-    /// An id that is in both stays where it is in this queue.
-    /// Costs O(ids moved), since each has to be linked anew in this queue's table.
+    /// An id that is in both queues keeps its place in this one.
+    /// Costs O(ids moved), because each is linked again in this queue's table.
     #[inline]
     pub fn append(&mut self, other: &mut PostedQueue) {
         while let Some(id) = other.pop() {
@@ -96,12 +96,12 @@ impl PostedQueue {
         }
     }
 
-    /// Takes out all ids, and keeps the table. Costs O(queued ids).
+    /// Removes all ids and keeps the table. Costs O(queued ids).
     pub fn clear(&mut self) {
         self.links.clear(&mut self.list);
     }
 
-    /// The id that has waited the longest, left where it is; `None` if the queue is empty.
+    /// The id that was queued first; `None` if the queue is empty. It stays queued.
     #[inline]
     #[must_use]
     pub fn front(&self) -> Option<u32> {
@@ -129,12 +129,12 @@ impl PostedQueue {
         self.list.is_empty()
     }
 
-    /// Walks the queued ids, the one that has waited the longest first.
+    /// Iterates over the queued ids, the one that was queued first at the front.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.links.iter(&self.list)
     }
 
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         self.links.verify(&[&self.list]);
@@ -148,7 +148,7 @@ impl Default for PostedQueue {
 }
 
 impl fmt::Debug for PostedQueue {
-    /// The ids, the one that has waited the longest first.
+    /// The ids, the one that was queued first at the front.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_works_at_the_front_in_the_middle_and_at_the_back() {
+    fn cancel_works_at_the_front_in_the_middle_and_at_the_back() {
         let mut queue = queue_of([1, 2, 3, 4, 5]);
         for id in [1, 3, 5] {
             assert!(queue.cancel(id));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_what_is_not_queued_says_so() {
+    fn cancelling_an_id_that_is_not_queued_returns_false() {
         let mut queue = queue_of([3]);
         assert!(!queue.cancel(2));
         assert!(!queue.cancel(1000));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn appending_keeps_the_order_of_both() {
+    fn append_keeps_the_order_of_both_queues() {
         let mut queue = queue_of([5, 1]);
         let mut other = queue_of([3, 9]);
         queue.append(&mut other);
@@ -212,19 +212,19 @@ mod tests {
         assert!(other.is_empty());
         assert!(
             other.post(3),
-            "the other queue has forgotten what was moved"
+            "the moved id is no longer in the other queue"
         );
     }
 
     #[test]
-    fn appending_leaves_an_id_of_both_where_it_is() {
+    fn append_leaves_an_id_of_both_queues_in_its_place() {
         let mut queue = queue_of([5, 1]);
         queue.append(&mut queue_of([3, 5]));
         assert!(queue.iter().eq([5, 1, 3]));
     }
 
     #[test]
-    fn a_cleared_queue_takes_the_same_ids_again() {
+    fn a_cleared_queue_accepts_the_same_ids_again() {
         let mut queue = queue_of([5, 1]);
         queue.clear();
         queue.verify();
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "is above")]
-    fn an_id_above_the_highest_is_refused() {
+    fn posting_an_id_above_the_highest_panics() {
         PostedQueue::new().post(PostedQueue::MAX_ID + 1);
     }
 
@@ -263,7 +263,7 @@ mod tests {
         ]
     }
 
-    /// What `post` means, written as plainly as can be.
+    /// `post` of the oracle.
     fn post(oracle: &mut VecDeque<u32>, id: u32) -> bool {
         let queued = oracle.contains(&id);
         if !queued {
