@@ -1,9 +1,9 @@
-//! What a full table says.
+//! The error of an insertion into a full table.
 
 use std::error::Error;
 use std::fmt;
 
-/// The value that found no place in a full [`Table`](crate::Table), handed back.
+/// The error of [`Table::insert`](crate::Table::insert) into a full table: hands the value back.
 ///
 /// # Examples
 ///
@@ -17,7 +17,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 
-// Neither asks for `T: Debug`: an error that cannot be printed is not much of one.
+// Both without `T: Debug`, so that the error of every table can be printed and unwrapped.
 impl<T> fmt::Debug for Full<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Full(..)")
@@ -31,3 +31,16 @@ impl<T> fmt::Display for Full<T> {
 }
 
 impl<T> Error for Full<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_is_reported_without_debug_of_the_value() {
+        struct NoDebug;
+        let full = Full(NoDebug);
+        assert_eq!(format!("{full:?}"), "Full(..)");
+        assert!(full.to_string().contains("the table is full"));
+    }
+}

@@ -14,7 +14,7 @@ pub use lru::LruList;
 pub use table::{Table, VacantEntry};
 pub use token::Token;
 
-// Each may be made on one thread and used on another.
+// All types are `Send`: created on one thread, used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Table<u8>>();

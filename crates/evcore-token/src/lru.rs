@@ -1,18 +1,18 @@
-//! Who has been idle the longest.
+//! A list of ids in the order of their last use, least recently used first.
 //!
-//! The ids are linked through a side table of their own, so moving one to the end costs the same
-//! whether ten or a hundred thousand are idle.
-//! There is no time in it: the order of the calls is the order of idleness.
+//! The ids are linked through a side table, so moving one to the end takes the same time however
+//! many are listed. There is no time in the list: the order of the calls is the order of use.
 //!
-//! Deliberately absent: tokens. The list knows ids, and whoever removes an id's value removes the
-//! id here too, so no generation is needed.
+//! Deliberately absent: generations. The code that removes the value of an id also removes the id
+//! from the list, so an id is enough.
 
 use std::fmt;
 
-/// Ids in the order of idleness, the longest idle first.
+/// A list of dense ids in the order of their last use, least recently used first.
 ///
-/// The table of links takes 8 bytes for each id up to the highest ever touched, and is meant for
-/// ids that are dense, such as [`Token::index`](crate::Token::index).
+/// A server uses it to find the connections that have been idle the longest. The table of links
+/// takes 8 bytes for each id up to the highest that was ever touched, so ids should be dense, such
+/// as [`Token::index`](crate::Token::index). The table never shrinks.
 ///
 /// # Examples
 ///
@@ -22,9 +22,9 @@ use std::fmt;
 /// let mut idle = LruList::new();
 /// idle.touch(3);
 /// idle.touch(7);
-/// idle.touch(3); // has just been used
+/// idle.touch(3); // was used again
 /// assert_eq!(idle.oldest(), Some(7));
-/// idle.remove(7); // is busy, or closed
+/// idle.remove(7); // is busy or closed now
 /// assert!(idle.iter().eq([3]));
 /// ```
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub struct LruList {
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
     len: u32,
-    /// How many ids there will mostly be at most.
+    /// The number of ids that the table grows to exactly before it doubles further.
     expected: u32,
 }
 
@@ -50,7 +50,7 @@ struct Link {
 /// No neighbour on this side.
 const END: u32 = u32::MAX;
 
-/// Not an id either: marks those that are not listed.
+/// Not an id either: in the links of ids that are not listed.
 const UNLISTED: u32 = u32::MAX - 1;
 
 impl Link {
@@ -61,10 +61,10 @@ impl Link {
 }
 
 impl LruList {
-    /// The highest id that can be listed: two numbers are needed as marks.
+    /// The highest id that can be listed; the table needs two numbers as marks.
     pub const MAX_ID: u32 = u32::MAX - 2;
 
-    /// Makes an empty list. Allocates nothing.
+    /// Creates an empty list. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -76,10 +76,10 @@ impl LruList {
         }
     }
 
-    /// Makes an empty list for the ids below `ids`; there may be more. Allocates nothing.
+    /// Creates an empty list that expects the ids below `ids`. Allocates nothing yet.
     ///
-    /// The table grows as the ids do, and doubles; but for the last time before it covers all that
-    /// are expected it grows to these, so that it has no room for more.
+    /// The table doubles as higher ids are touched, but stops once at exactly `ids`, so that it takes
+    /// no memory for more. Ids at or above `ids` make it grow further.
     #[must_use]
     pub const fn with_expected(ids: u32) -> Self {
         let mut idle = Self::new();
@@ -87,9 +87,9 @@ impl LruList {
         idle
     }
 
-    /// Makes `id` the one idle for the shortest time, whether it was listed or not.
+    /// Moves `id` to the most recently used end, and lists it if it was not.
     ///
-    /// O(1), but for the growth of the table when `id` is higher than any before.
+    /// O(1), except when the table grows because `id` is higher than any before.
     ///
     /// # Panics
     ///
@@ -97,7 +97,7 @@ impl LruList {
     #[inline]
     pub fn touch(&mut self, id: u32) {
         assert!(id <= Self::MAX_ID, "id {id} is above {}", Self::MAX_ID);
-        // The busiest connection is touched again and again.
+        // A busy connection is touched many times in a row.
         if self.newest == id {
             return;
         }
@@ -105,7 +105,7 @@ impl LruList {
         self.append(id);
     }
 
-    /// Takes `id` off the list, and returns whether it was listed. O(1).
+    /// Removes `id` from the list, and returns whether it was listed. O(1).
     #[inline]
     pub fn remove(&mut self, id: u32) -> bool {
         if !self.contains(id) {
@@ -125,7 +125,7 @@ impl LruList {
         true
     }
 
-    /// The id that has been idle the longest; `None` if the list is empty.
+    /// The least recently used id; `None` if the list is empty.
     #[inline]
     #[must_use]
     pub fn oldest(&self) -> Option<u32> {
@@ -141,21 +141,21 @@ impl LruList {
             .is_some_and(|link| *link != Link::ABSENT)
     }
 
-    /// The number of idle ids.
+    /// The number of listed ids.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether no id is idle.
+    /// Whether no id is listed.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Walks the ids, the longest idle first.
+    /// Iterates over the ids, least recently used first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         std::iter::successors(self.oldest(), |&id| {
             let newer = self.links[id as usize].newer;
@@ -163,7 +163,7 @@ impl LruList {
         })
     }
 
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         let (mut older, mut id, mut walked) = (END, self.oldest, 0);
@@ -171,7 +171,7 @@ impl LruList {
             assert!(walked < self.len, "more ids are linked than counted");
             let link = self.links[id as usize];
             assert_ne!(link, Link::ABSENT);
-            assert_eq!(link.older, older, "{id} is linked one way only");
+            assert_eq!(link.older, older, "{id} is linked in one direction only");
             (older, id, walked) = (id, link.newer, walked + 1);
         }
         assert_eq!(self.newest, older);
@@ -180,7 +180,7 @@ impl LruList {
         assert_eq!(listed.count(), self.len as usize);
     }
 
-    /// Links `id`, which must not be listed, behind the newest.
+    /// Links `id`, which must not be listed, at the most recently used end.
     fn append(&mut self, id: u32) {
         let index = id as usize;
         if index >= self.links.len() {
@@ -216,7 +216,7 @@ impl Default for LruList {
 }
 
 impl fmt::Debug for LruList {
-    /// The ids, the longest idle first.
+    /// The ids, least recently used first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -228,35 +228,63 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_table_has_no_room_for_more_than_are_expected_unless_they_come() {
-        let mut idle = LruList::with_expected(1000);
-        assert_eq!(idle.links.capacity(), 0);
-        (0..1000).for_each(|id| idle.touch(id));
-        assert_eq!(idle.links.capacity(), 1000);
-        idle.touch(1000);
-        assert!(idle.links.capacity() >= 2000, "from there on it doubles");
+    fn the_table_stops_once_at_the_expected_number_of_ids() {
+        let mut list = LruList::with_expected(1000);
+        assert_eq!(list.links.capacity(), 0);
+        (0..1000).for_each(|id| list.touch(id));
+        assert_eq!(list.links.capacity(), 1000);
+        list.touch(1000);
+        assert!(list.links.capacity() >= 2000, "from there on it doubles");
+    }
+
+    #[test]
+    fn the_table_stops_at_the_expected_ids_from_any_first_id() {
+        let mut list = LruList::with_expected(1000);
+        list.touch(700);
+        assert_eq!(list.links.capacity(), 1000);
+    }
+
+    #[test]
+    fn the_table_does_not_grow_while_it_has_room() {
+        let mut list = LruList::with_expected(1000);
+        for id in 0..1000_u32 {
+            let before = list.links.capacity();
+            list.touch(id);
+            assert!(before <= id as usize || list.links.capacity() == before);
+        }
     }
 
     fn list_of(len: u32) -> LruList {
-        let mut idle = LruList::new();
-        (0..len).for_each(|id| idle.touch(id));
-        idle
+        let mut list = LruList::new();
+        (0..len).for_each(|id| list.touch(id));
+        list
     }
 
     #[test]
     fn an_empty_list_has_no_oldest() {
-        let mut idle = LruList::new();
-        assert_eq!(idle.oldest(), None);
-        assert!(!idle.remove(0));
-        assert!(!idle.contains(u32::MAX));
+        let mut list = LruList::new();
+        assert_eq!(list.oldest(), None);
+        assert!(!list.remove(0));
+        assert!(!list.contains(u32::MAX));
     }
 
     #[test]
-    fn touching_the_newest_changes_nothing() {
-        let mut idle = list_of(3);
-        idle.touch(2);
-        idle.verify();
-        assert!(idle.iter().eq([0, 1, 2]));
+    fn touching_the_most_recently_used_id_changes_nothing() {
+        let mut list = list_of(3);
+        list.touch(2);
+        list.verify();
+        assert!(list.iter().eq([0, 1, 2]));
+    }
+
+    #[test]
+    fn the_highest_id_is_below_the_marks() {
+        let highest = LruList::MAX_ID;
+        assert_eq!([highest + 1, highest + 2], [UNLISTED, END]);
+    }
+
+    #[test]
+    fn debug_lists_the_ids() {
+        assert_eq!(format!("{:?}", list_of(3)), "[0, 1, 2]");
     }
 
     #[test]
@@ -266,7 +294,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "is above")]
-    fn the_marks_are_not_ids() {
+    fn an_id_above_the_highest_is_refused() {
         LruList::new().touch(u32::MAX);
     }
 
@@ -275,23 +303,23 @@ mod tests {
         fn the_list_agrees_with_a_vec(
             operations in prop::collection::vec((0..24u32, prop::bool::weighted(0.6)), 0..200),
         ) {
-            let mut idle = LruList::new();
+            let mut list = LruList::new();
             let mut oracle = Vec::new();
             for (id, touch) in operations {
                 let listed = oracle.contains(&id);
-                prop_assert_eq!(idle.contains(id), listed);
+                prop_assert_eq!(list.contains(id), listed);
                 oracle.retain(|other| *other != id);
                 if touch {
-                    idle.touch(id);
+                    list.touch(id);
                     oracle.push(id);
                 } else {
-                    prop_assert_eq!(idle.remove(id), listed);
+                    prop_assert_eq!(list.remove(id), listed);
                 }
-                idle.verify();
-                prop_assert_eq!(idle.len() as usize, oracle.len());
-                prop_assert_eq!(idle.is_empty(), oracle.is_empty());
-                prop_assert_eq!(idle.oldest(), oracle.first().copied());
-                prop_assert_eq!(idle.iter().collect::<Vec<_>>(), oracle.clone());
+                list.verify();
+                prop_assert_eq!(list.len() as usize, oracle.len());
+                prop_assert_eq!(list.is_empty(), oracle.is_empty());
+                prop_assert_eq!(list.oldest(), oracle.first().copied());
+                prop_assert_eq!(list.iter().collect::<Vec<_>>(), oracle.clone());
             }
         }
     }

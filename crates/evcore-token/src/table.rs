@@ -1,11 +1,11 @@
 //! Values named by tokens, in the slots of a `Slab`.
 //!
-//! The slab gives the slots and uses freed ones again, last-in first-out: the slot freed last is
-//! the one whose memory is still in the cache. The generations, the limit and the retirement of
-//! slots are here.
+//! The slab provides the slots and reuses freed ones last-in first-out, because the memory of the
+//! slot freed last is most likely still in the cache. The generations, the limit and the retirement
+//! of slots are implemented here.
 //!
-//! Deliberately absent: indexing with `[]`, which would panic on a stale token, and a stale token
-//! is an ordinary event; and giving memory back, since a server that was busy once will be again.
+//! Deliberately absent: indexing with `[]`, because it would panic on a stale token, which is an
+//! ordinary event; and shrinking, because a server that was busy once will be busy again.
 
 mod vacant_entry;
 
@@ -20,14 +20,14 @@ use crate::{Full, Token};
 
 pub use vacant_entry::VacantEntry;
 
-/// A table of values with a limit, each named by a [`Token`].
+/// A bounded table of values, each named by a [`Token`].
 ///
-/// A slot takes 4 bytes beside its value for the generation, and what the slab needs to tell a
-/// free slot from a used one: nothing for most types that contain a `Vec`, a `Box` or a `bool`,
+/// A slot takes 4 bytes beside its value for the generation, and the memory that the slab needs to
+/// tell a free slot from a used one: none for most types that contain a `Vec`, a `Box` or a `bool`,
 /// and 8 bytes for a plain integer of 8 bytes.
 ///
-/// Growing moves the values, so a call to [`insert`](Self::insert) that finds the memory used up
-/// costs O(len); over many inserts that is O(1) each. All other calls that take one token are O(1).
+/// When the memory is used up, [`insert`](Self::insert) grows the table and moves all values:
+/// O(len) for that call, O(1) amortised. All other calls that take one token are O(1).
 ///
 /// # Examples
 ///
@@ -42,10 +42,10 @@ pub use vacant_entry::VacantEntry;
 /// # Ok::<(), Full<String>>(())
 /// ```
 pub struct Table<T> {
-    /// `None` keeps a retired slot from being used again.
+    /// A retired slot holds `None`, so that the slab does not reuse it.
     // Invariant: no more slots than `limit`, so no index is `u32::MAX`.
     slots: Slab<Option<T>>,
-    /// By slot: the generation of its value, or of the next value where it is free.
+    /// For each slot the generation of its value, or of its next value if it is free.
     // Invariant: as many as slots were ever used at once.
     generations: Vec<NonZeroU32>,
     // Invariant: the number of slots that hold `None`.
@@ -53,14 +53,14 @@ pub struct Table<T> {
     limit: u32,
 }
 
-/// Slots that the first insert reserves, where the limit allows.
+/// The slots that the first insert reserves, if the limit allows that many.
 const FIRST_SLOTS: usize = 8;
 
 impl<T> Table<T> {
-    /// An empty table that holds at most `limit` values.
+    /// Creates an empty table that holds at most `limit` values.
     ///
-    /// Allocates nothing: memory is reserved as the table fills, doubling, and never for more
-    /// slots than the limit. Indices are below the limit, so `u32::MAX` is never one.
+    /// Allocates nothing yet. The memory doubles as the table fills, and is never reserved for more
+    /// slots than `limit`. All indices are below `limit`, so `u32::MAX` is never an index.
     #[must_use]
     pub const fn bounded(limit: u32) -> Self {
         Self {
@@ -71,11 +71,11 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts `value` into the slot that was freed last, or into a new one, and names it.
+    /// Puts `value` into the slot that was freed last, or into a new one, and returns its token.
     ///
     /// # Errors
     ///
-    /// [`Full`] hands the value back when no slot is free.
+    /// [`Full`] hands the value back if no slot is free.
     pub fn insert(&mut self, value: T) -> Result<Token, Full<T>> {
         match self.vacant_entry() {
             Some(entry) => {
@@ -87,15 +87,16 @@ impl<T> Table<T> {
         }
     }
 
-    /// A free slot whose token is known before there is a value; `None` when no slot is free.
+    /// A free slot whose token is known before its value exists; `None` if no slot is free.
     ///
-    /// For values that hold their own token, and to make a value only if there is a slot for it.
+    /// Use it for values that hold their own token, or to create a value only if there is a slot for
+    /// it.
     pub fn vacant_entry(&mut self) -> Option<VacantEntry<'_, T>> {
         let token = self.next_token()?;
         Some(VacantEntry::new(self, token))
     }
 
-    /// Takes the value out, which makes `token` stale; `None` if it is stale already.
+    /// Removes and returns the value, which makes `token` stale; `None` if it already is stale.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let index = token.index() as usize;
         if !self.contains(token) {
@@ -106,7 +107,7 @@ impl<T> Table<T> {
                 self.generations[index] = next;
                 self.slots.remove(index)
             }
-            // A generation that starts over would bring the first token of this slot back to life.
+            // A generation that wrapped around would make old tokens of this slot valid again.
             None => {
                 self.retired += 1;
                 self.slots[index].take()
@@ -116,8 +117,8 @@ impl<T> Table<T> {
 
     /// Removes every value for which `keep` returns false, in the order of their indices.
     ///
-    /// For closing many connections in one walk: `keep` may pass the token on, for example to
-    /// `EventLoop::close`. Costs O(slots that were ever used at once).
+    /// Use it to close many connections in one pass: `keep` can pass the token on, for example to
+    /// `EventLoop::close`. Costs O(slots that were ever in use at once).
     pub fn retain(&mut self, mut keep: impl FnMut(Token, &mut T) -> bool) {
         for index in 0..self.slots_used() {
             let Some(token) = self.token_at(index) else {
@@ -141,7 +142,7 @@ impl<T> Table<T> {
         self.slots.get(index)?.as_ref()
     }
 
-    /// The value that `token` names, to be changed; `None` if the token is stale.
+    /// The value that `token` names, mutably; `None` if the token is stale.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
@@ -152,7 +153,7 @@ impl<T> Table<T> {
         self.slots.get_mut(index)?.as_mut()
     }
 
-    /// Whether `token` still names a value.
+    /// Whether `token` names a value, and is not stale.
     #[inline]
     #[must_use]
     pub fn contains(&self, token: Token) -> bool {
@@ -161,7 +162,7 @@ impl<T> Table<T> {
 
     /// The token of the value in slot `index`; `None` if there is no value.
     ///
-    /// For side tables that know only the index, such as [`LruList`](crate::LruList).
+    /// For side tables that keep only the index, such as [`LruList`](crate::LruList).
     #[inline]
     #[must_use]
     pub fn token_at(&self, index: u32) -> Option<Token> {
@@ -190,16 +191,16 @@ impl<T> Table<T> {
         self.free() == 0
     }
 
-    /// The limit that the table was made with.
+    /// The limit that the table was created with.
     #[inline]
     #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// How many more values fit: the limit less the values and the retired slots.
+    /// How many more values fit: the limit minus the values and the retired slots.
     ///
-    /// A slot is retired after 2³² − 1 values have been in it; its place is lost for good.
+    /// A slot is retired after it has held 2³² − 1 values, and is never used again.
     #[inline]
     #[must_use]
     pub fn free(&self) -> u32 {
@@ -208,7 +209,7 @@ impl<T> Table<T> {
 
     /// The values with their tokens, in the order of their indices.
     ///
-    /// Costs O(slots that were ever used at once), as do [`iter_mut`](Self::iter_mut) and
+    /// Costs O(slots that were ever in use at once), as do [`iter_mut`](Self::iter_mut) and
     /// [`tokens`](Self::tokens).
     pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         self.slots.iter().filter_map(|(index, value)| {
@@ -217,7 +218,7 @@ impl<T> Table<T> {
         })
     }
 
-    /// The values with their tokens, in the order of their indices, to change the values.
+    /// The values, mutably, with their tokens, in the order of their indices.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
         let generations = &self.generations;
         self.slots.iter_mut().filter_map(|(index, value)| {
@@ -228,12 +229,13 @@ impl<T> Table<T> {
 
     /// The tokens of all values, in the order of their indices.
     ///
-    /// Collect them to change the table while walking, or see [`retain`](Self::retain).
+    /// To change the table during the iteration, collect them first, or use
+    /// [`retain`](Self::retain).
     pub fn tokens(&self) -> impl Iterator<Item = Token> {
         self.iter().map(|(token, _)| token)
     }
 
-    /// The token that the next value gets; `None` when no slot is free.
+    /// The token of the next value; `None` if no slot is free.
     fn next_token(&self) -> Option<Token> {
         if self.is_full() {
             return None;
@@ -253,10 +255,10 @@ impl<T> Table<T> {
             self.generations.push(NonZeroU32::MIN);
         }
         let filled = self.slots.vacant_entry().insert(Some(value));
-        filled.as_mut().expect("it was just filled")
+        filled.as_mut().expect("it was just inserted")
     }
 
-    /// Reserves memory for one more slot; unlike `Vec` alone, never for more than the limit.
+    /// Reserves memory for at least one more slot, but unlike `Vec` never for more than the limit.
     fn reserve_one(&mut self) {
         let used = self.generations.len();
         if used == self.generations.capacity() {
@@ -267,13 +269,13 @@ impl<T> Table<T> {
         }
     }
 
-    /// How many slots were ever used at once.
+    /// How many slots were ever in use at once.
     fn slots_used(&self) -> u32 {
         narrow(self.generations.len())
     }
 }
 
-/// A count or an index of slots, of which there are no more than the limit.
+/// A count or an index of slots as `u32`; there are no more slots than the limit.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the limit is a u32")]
 const fn narrow(slots: usize) -> u32 {

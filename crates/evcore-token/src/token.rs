@@ -1,19 +1,19 @@
-//! The name of one occupant of one slot.
+//! The name of one value in one slot of a table.
 //!
 //! A token is plain data: it can be copied, compared, hashed, and handed to the kernel as 64 bits.
-//! It does not know its table, and it does not keep anything alive.
+//! It has no reference to its table, and it keeps nothing alive.
 
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// An index and a generation in 64 bits.
+/// The name of a value in a [`Table`](crate::Table): the index of its slot and a generation, in 64
+/// bits.
 ///
-/// The index says which slot; the generation says which of the values that have lived there, so a
-/// token that outlives its value is recognised as stale.
-/// A token is a name within one [`Table`](crate::Table); in another it means nothing.
+/// The generation counts the values that the slot has held, so a token that outlives its value is
+/// recognised as stale. A token is valid in the table that created it and means nothing in another.
 ///
 /// The generation is never zero, so `Option<Token>` is 8 bytes as well.
-/// Tokens are ordered by their bits, which makes them usable as keys and says nothing about age.
+/// Tokens are ordered by their bits, so they can be keys; the order is not the order of creation.
 ///
 /// # Examples
 ///
@@ -29,14 +29,14 @@ use std::num::{NonZeroU32, NonZeroU64};
 // Invariant: the high half is a generation, so it is not zero.
 pub struct Token(NonZeroU64);
 
-// A hundred thousand of these lie in side tables: the niche is worth a check by the compiler.
+// Side tables hold many of these, so the niche is checked at compile time.
 const _: () = assert!(size_of::<Option<Token>>() == 8);
 
 impl Token {
-    /// Names the occupant `generation` of slot `index`.
+    /// Creates the token of the value with this generation in slot `index`.
     ///
-    /// Any index and any generation make a token; whether something lives there is for its table
-    /// to say.
+    /// Any index and any generation are accepted; only the table knows whether there is such a
+    /// value.
     #[inline]
     #[must_use]
     pub const fn new(index: u32, generation: NonZeroU32) -> Self {
@@ -47,10 +47,10 @@ impl Token {
         }
     }
 
-    /// The token that [`to_bits`](Self::to_bits) made these bits of.
+    /// The token with these bits, as [`to_bits`](Self::to_bits) returned them.
     ///
-    /// `None` where the generation is zero, as in no token: so 0 to `u32::MAX` are free for other
-    /// uses of a 64-bit key.
+    /// `None` if the generation would be zero. So no token has the bits 0 to `u32::MAX`, and a 64-bit
+    /// key can use them for other purposes.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Option<Self> {
@@ -63,7 +63,7 @@ impl Token {
         }
     }
 
-    /// The slot: a small dense number, fit to index side tables.
+    /// The index of the slot: a small dense number, suitable to index side tables.
     #[inline]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "the low half is the index")]
@@ -71,7 +71,7 @@ impl Token {
         self.0.get() as u32
     }
 
-    /// Which of the slot's occupants, counted from 1.
+    /// The generation: how many values the slot has held so far, counted from 1.
     #[inline]
     #[must_use]
     #[allow(
@@ -85,7 +85,7 @@ impl Token {
         }
     }
 
-    /// The index in the low half, the generation in the high half.
+    /// The bits of the token: the index in the low half, the generation in the high half.
     ///
     /// Fits `epoll_data`, kqueue's `udata` and the user pointer of event ports.
     #[inline]
@@ -96,7 +96,7 @@ impl Token {
 }
 
 impl fmt::Display for Token {
-    /// Slot 5, third occupant: `5v3`.
+    /// The index and the generation, such as `5v3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}v{}", self.index(), self.generation())
     }
@@ -120,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_generation_is_no_token() {
+    fn bits_with_a_zero_generation_are_no_token() {
         assert_eq!(Token::from_bits(0), None);
         assert_eq!(Token::from_bits(u64::from(u32::MAX)), None);
         assert!(Token::from_bits(1 << 32).is_some());
     }
 
     #[test]
-    fn a_token_prints_its_slot_and_its_generation() {
+    fn a_token_prints_its_index_and_its_generation() {
         let token = Token::new(5, NonZeroU32::new(3).unwrap());
         assert_eq!(format!("{token} {token:?}"), "5v3 5v3");
     }
 
     proptest! {
         #[test]
-        fn both_halves_come_back(index: u32, generation in 1..=u32::MAX) {
+        fn index_and_generation_survive_the_conversion_to_bits(index: u32, generation in 1..=u32::MAX) {
             let generation = NonZeroU32::new(generation).unwrap();
             let token = Token::new(index, generation);
             prop_assert_eq!(token.index(), index);

@@ -1,4 +1,4 @@
-//! The table by itself, and beside a `HashMap` that cannot be wrong.
+//! The table in examples, and compared with a `HashMap`.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 impl<T> Table<T> {
-    /// Checks every invariant.
+    /// Panics if an invariant does not hold.
     fn verify(&self) {
         let slots = self.generations.len();
         assert!(slots <= self.limit as usize);
@@ -21,9 +21,9 @@ impl<T> Table<T> {
     }
 }
 
-/// Makes slot 0, which must be free, look as if its generations were nearly used up.
+/// Sets slot 0, which must be free, to its last generation.
 fn age_to_the_last_generation<T>(table: &mut Table<T>) {
-    assert!(table.token_at(0).is_none(), "slot 0 is free");
+    assert!(table.token_at(0).is_none(), "slot 0 must be free");
     table.generations[0] = NonZeroU32::MAX;
 }
 
@@ -67,7 +67,7 @@ fn a_full_table_hands_the_value_back() {
 }
 
 #[test]
-fn the_slot_freed_last_is_used_first() {
+fn the_slot_freed_last_is_reused_first() {
     let mut table = Table::bounded(3);
     let tokens = [(); 3].map(|()| table.insert(()).unwrap());
     table.remove(tokens[2]);
@@ -77,7 +77,7 @@ fn the_slot_freed_last_is_used_first() {
 }
 
 #[test]
-fn a_stale_token_never_reaches_its_successor() {
+fn a_stale_token_never_reaches_the_next_value() {
     let mut table = Table::bounded(1);
     let old = table.insert("old").unwrap();
     table.remove(old);
@@ -91,7 +91,7 @@ fn a_stale_token_never_reaches_its_successor() {
 }
 
 #[test]
-fn a_token_from_the_future_resolves_to_nothing() {
+fn a_token_of_a_later_generation_resolves_to_nothing() {
     let mut table = Table::bounded(1);
     let token = table.insert(()).unwrap();
     let future = Token::new(token.index(), NonZeroU32::MAX);
@@ -100,7 +100,7 @@ fn a_token_from_the_future_resolves_to_nothing() {
 }
 
 #[test]
-fn a_slot_out_of_generations_is_retired() {
+fn a_slot_is_retired_after_its_last_generation() {
     let mut table = Table::bounded(2);
     let first = table.insert("first").unwrap();
     table.remove(first);
@@ -110,7 +110,7 @@ fn a_slot_out_of_generations_is_retired() {
     assert_eq!(last, Token::new(0, NonZeroU32::MAX));
     assert_eq!(table.remove(last), Some("last"));
     table.verify();
-    assert_eq!(table.free(), 1, "its place is lost");
+    assert_eq!(table.free(), 1, "the slot is lost");
     assert_eq!(table.limit(), 2);
 
     let other = table.insert("other").unwrap();
@@ -121,7 +121,7 @@ fn a_slot_out_of_generations_is_retired() {
 }
 
 #[test]
-fn a_dropped_entry_leaves_the_table_as_it_was() {
+fn a_dropped_vacant_entry_leaves_the_table_unchanged() {
     let mut table = Table::bounded(2);
     let expected = table.vacant_entry().unwrap().token();
     table.verify();
@@ -130,7 +130,7 @@ fn a_dropped_entry_leaves_the_table_as_it_was() {
 }
 
 #[test]
-fn retain_closes_what_it_is_told_to() {
+fn retain_removes_the_values_that_keep_rejects() {
     let mut table = Table::bounded(8);
     let tokens: Vec<_> = (0..8).map(|n| table.insert(n).unwrap()).collect();
     let mut closed = Vec::new();
@@ -152,6 +152,8 @@ fn retain_closes_what_it_is_told_to() {
 #[test]
 fn debug_shows_tokens_and_values() {
     let mut table = Table::bounded(1);
+    let entry = format!("{:?}", table.vacant_entry().unwrap());
+    assert_eq!(entry, "VacantEntry(0v1)");
     table.insert("value").unwrap();
     assert_eq!(format!("{table:?}"), r#"{0v1: "value"}"#);
 }
@@ -159,7 +161,7 @@ fn debug_shows_tokens_and_values() {
 #[derive(Clone, Debug)]
 enum Operation {
     Insert(u16),
-    /// Of the n-th token ever handed out, modulo their number.
+    /// The value of the n-th token that was ever returned, modulo their number.
     Remove(usize),
     Change(usize, u16),
     /// Keeps the values that are not divisible by this.
@@ -176,7 +178,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    /// Every token ever handed out, of whatever age, resolves as in the map.
+    /// Every token that was ever returned resolves as in the map.
     #[test]
     fn the_table_agrees_with_a_hash_map(
         limit in 0..20u32,

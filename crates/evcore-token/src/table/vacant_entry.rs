@@ -1,12 +1,12 @@
-//! A slot that is chosen before its value exists.
+//! A slot that is reserved before its value exists.
 
 use std::fmt;
 
 use crate::{Table, Token};
 
-/// A free slot of a [`Table`], whose token is known already.
+/// A free slot of a [`Table`], whose token is already known.
 ///
-/// Dropping it leaves the table as it was.
+/// Dropping it leaves the table unchanged.
 ///
 /// # Examples
 ///
@@ -33,14 +33,14 @@ impl<'a, T> VacantEntry<'a, T> {
         Self { table, token }
     }
 
-    /// The token that the value will have.
+    /// The token of the value that will be inserted.
     #[inline]
     #[must_use]
     pub const fn token(&self) -> Token {
         self.token
     }
 
-    /// Puts `value` into the slot, and lends it.
+    /// Puts `value` into the slot, and returns a reference to it.
     pub fn insert(self, value: T) -> &'a mut T {
         self.table.fill_next(value)
     }
