@@ -1,8 +1,8 @@
-//! What can come of accepting, and what each outcome asks of the caller.
+//! The outcomes of accepting, and what each one requires of the caller.
 //!
-//! accept(2) reports through one number whether the queue is empty, whether one peer has gone,
-//! whether this process has run out, or whether the listener itself is broken. Each asks for
-//! something else, so each is told apart here, in one function over the number alone.
+//! accept(2) reports by one error number that the backlog is empty, that one client has left, that
+//! the process or the system is exhausted, or that the listener is broken. The caller has to act
+//! differently in each case, so one function over the number classifies them.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 
 use crate::{Address, Stream};
 
-/// What came of one call to [`Listener::accept`](crate::Listener::accept).
+/// The outcome of one call to [`Listener::accept`](crate::Listener::accept).
 ///
-/// `S` is the connection: a [`Stream`], but for those who simulate one.
+/// `S` is the type of the connection: a [`Stream`], or that of a simulator.
 ///
-/// There is no variant to come: four outcomes call for four ways to go on, and a `match` should
-/// name them all.
+/// The enum is exhaustive on purpose. The four outcomes require four reactions, and a `match`
+/// should name them all.
 ///
 /// # Examples
 ///
@@ -23,7 +23,7 @@ use crate::{Address, Stream};
 /// use evcore_accept::{Accept, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
-/// assert!(matches!(listener.accept()?, Accept::WouldBlock), "nobody has connected");
+/// assert!(matches!(listener.accept()?, Accept::WouldBlock), "no client has connected");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -32,32 +32,31 @@ pub enum Accept<S = Stream> {
     /// A connection, and the address of its peer.
     Connection(S, Address),
 
-    /// Nobody is waiting: go back to the poller.
+    /// The backlog is empty: go back to the poller.
     WouldBlock,
 
-    /// One peer cannot be accepted: it has left, or a firewall forbids it. Go on, others may be
-    /// waiting.
+    /// One client cannot be accepted: it has left, or a firewall forbids it. Call `accept` again,
+    /// because other clients may be waiting.
     ///
-    /// Besides ECONNABORTED, these are what accept(2) of Linux lists as errors of the new
+    /// The error numbers are ECONNABORTED, those that accept(2) of Linux lists as errors of the new
     /// connection (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
-    /// ENETUNREACH, ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT), and as a firewall's answer
-    /// (EPERM).
+    /// ENETUNREACH, ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT), and that of a firewall (EPERM).
     ///
-    /// A sandbox that forbids the call altogether answers EPERM, too, and then every call does:
-    /// give up a listener, for a while, of which thousands of calls in a row return this.
+    /// A sandbox that forbids accept(2) returns EPERM for every call. If thousands of calls in a row
+    /// return this outcome, stop watching the listener for a while.
     Aborted,
 
-    /// There is nothing left to accept with: stop watching the listener for a while.
+    /// A resource is exhausted: stop watching the listener for a while.
     ///
-    /// The client keeps waiting in the backlog, so a listener that is watched stays readable; see
-    /// [`Backoff`](crate::Backoff).
+    /// The client stays in the backlog, so a listener that is watched stays readable and the loop
+    /// spins. [`Backoff`](crate::Backoff) times the pause.
     Exhausted(Resource),
 }
 
 impl Accept {
-    /// The outcome that `errno` stands for; `None` if it is an error of the listener itself.
+    /// The outcome for this error number; `None` if it is an error of the listener itself.
     ///
-    /// EINTR is not among them: a call that was interrupted has no outcome yet.
+    /// EINTR is not an outcome: an interrupted call is repeated.
     pub(crate) fn from_errno(errno: Errno) -> Option<Self> {
         match errno {
             Errno::AGAIN => Some(Self::WouldBlock),
@@ -83,7 +82,7 @@ impl Accept {
     }
 }
 
-/// What there was too little of to accept a connection.
+/// The resource that was exhausted when a connection could not be accepted.
 ///
 /// # Examples
 ///
@@ -98,11 +97,11 @@ impl Accept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
-    /// The process has as many descriptors as it may have (EMFILE).
+    /// Descriptors of the process: its limit is reached (EMFILE).
     Process,
-    /// The whole system has (ENFILE).
+    /// Descriptors of the whole system (ENFILE).
     System,
-    /// The kernel has no memory for another socket (ENOBUFS, ENOMEM).
+    /// Memory of the kernel for another socket (ENOBUFS, ENOMEM).
     Memory,
 }
 
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_queue_is_drained() {
+    fn an_empty_backlog_would_block() {
         for errno in [Errno::AGAIN, Errno::WOULDBLOCK] {
             let outcome = Accept::from_errno(errno);
             assert!(
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_one_peer_is_aborted() {
+    fn an_error_of_one_client_is_aborted() {
         for errno in [
             Errno::CONNABORTED,
             Errno::NETDOWN,
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_says_of_what() {
+    fn exhaustion_names_the_resource() {
         for (errno, expected) in [
             (Errno::MFILE, Resource::Process),
             (Errno::NFILE, Resource::System),
@@ -169,7 +168,7 @@ mod tests {
             (Errno::NOMEM, Resource::Memory),
         ] {
             match Accept::from_errno(errno) {
-                Some(Accept::Exhausted(shortage)) => assert_eq!(shortage, expected),
+                Some(Accept::Exhausted(resource)) => assert_eq!(resource, expected),
                 outcome => panic!("{errno:?}: {outcome:?}"),
             }
         }

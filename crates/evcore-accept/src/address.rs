@@ -1,7 +1,7 @@
-//! Where somebody listens, and who has come.
+//! The address of a listener or of a peer.
 //!
-//! One type for both, since a Unix socket's name may be anything that its owner has bound it to.
-//! Names of hosts are not looked up: that takes time, and may take all of it.
+//! Both have one type, because a Unix socket of either side may or may not be bound to a path. Host
+//! names are not looked up: a lookup blocks, without a limit.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,14 @@ use std::option;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What a written address of a Unix socket begins with.
+/// The prefix of the text form of a Unix socket's address.
 const UNIX_PREFIX: &str = "unix:";
 
-/// The address of a socket: of a listener, or of a peer.
+/// The address of a listener or of a peer.
 ///
-/// It is written, and read, as `127.0.0.1:80`, `[::1]:80` or `unix:/run/server.sock`.
-/// Making or cloning one allocates for a path alone, which a peer hardly ever has.
+/// Its text form is `127.0.0.1:80`, `[::1]:80` or `unix:/run/server.sock`. It converts from a text,
+/// from a [`SocketAddr`], and from an IP address with a port. Only an address with a path
+/// allocates, and few peers have a path.
 ///
 /// # Examples
 ///
@@ -32,23 +33,23 @@ const UNIX_PREFIX: &str = "unix:";
 /// assert_eq!(address.to_string(), "unix:/run/server.sock");
 ///
 /// let error = "localhost:8080".parse::<Address>().unwrap_err();
-/// assert!(error.to_string().contains("names of hosts are not looked up"));
+/// assert!(error.to_string().contains("host names are not looked up"));
 /// # Ok::<(), evcore_accept::AddressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Address {
-    /// An address and a port, of IPv4 or IPv6.
+    /// An IPv4 or IPv6 address and a port.
     Tcp(SocketAddr),
     /// A Unix socket that is bound to a path.
     Unix(PathBuf),
-    /// A Unix socket without a path: of nearly every client. Names that are no path, which Linux
-    /// calls abstract, count as none. Written `unix:`.
+    /// A Unix socket without a path, such as that of nearly every client. An abstract name of Linux
+    /// counts as no path. The text form is `unix:`.
     Unnamed,
 }
 
 impl Address {
-    /// The address and port, if it has any.
+    /// The IP address and port; `None` for a Unix socket.
     #[must_use]
     pub const fn tcp(&self) -> Option<SocketAddr> {
         match self {
@@ -57,7 +58,7 @@ impl Address {
         }
     }
 
-    /// The path of a Unix socket, if it has one.
+    /// The path of a Unix socket; `None` if it has no path, and for TCP.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -66,7 +67,7 @@ impl Address {
         }
     }
 
-    /// Whether it is a Unix socket's.
+    /// Whether this is the address of a Unix socket.
     #[must_use]
     pub const fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_) | Self::Unnamed)
@@ -88,16 +89,16 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let parsed = match text.strip_prefix(UNIX_PREFIX) {
-            Some("") => Err(Problem::NoPath),
+            Some("") => Err(Reason::NoPath),
             Some(path) => Ok(Self::Unix(path.into())),
             None => text
                 .parse()
                 .map(Self::Tcp)
-                .map_err(|_| Problem::with_tcp(text)),
+                .map_err(|_| Reason::of_tcp(text)),
         };
-        parsed.map_err(|problem| AddressError {
+        parsed.map_err(|reason| AddressError {
             text: text.to_owned(),
-            problem,
+            reason,
         })
     }
 }
@@ -166,15 +167,15 @@ impl PartialEq<SocketAddr> for Address {
     }
 }
 
-/// So that `TcpStream::connect` takes one.
+/// With this, `TcpStream::connect` takes an address.
 impl ToSocketAddrs for Address {
     type Iter = option::IntoIter<SocketAddr>;
 
-    /// The address and port, with nothing to look up.
+    /// Returns the IP address and port. Nothing is looked up.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is a Unix socket's.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for the address of a Unix socket.
     fn to_socket_addrs(&self) -> io::Result<Self::Iter> {
         match self.tcp() {
             Some(address) => Ok(Some(address).into_iter()),
@@ -186,7 +187,8 @@ impl ToSocketAddrs for Address {
     }
 }
 
-/// A text that is no [`Address`]: what is wrong with it, and what to write.
+/// The error for a text that is not an [`Address`]. Its message names the mistake and the forms
+/// that are possible.
 ///
 /// # Examples
 ///
@@ -196,31 +198,31 @@ impl ToSocketAddrs for Address {
 /// let error = "::1:80".parse::<Address>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "\"::1:80\" is no address: IPv6 goes in brackets, with the port behind them; \
+///     "\"::1:80\" is not an address: an IPv6 address needs brackets before the port; \
 ///      write ADDRESS:PORT, [V6-ADDRESS]:PORT or unix:PATH",
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no address: {problem}; write ADDRESS:PORT, [V6-ADDRESS]:PORT or unix:PATH")]
+#[error("{text:?} is not an address: {reason}; write ADDRESS:PORT, [V6-ADDRESS]:PORT or unix:PATH")]
 pub struct AddressError {
     text: String,
-    problem: Problem,
+    reason: Reason,
 }
 
-/// What people get wrong.
+/// Why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Problem {
+enum Reason {
     NoPath,
     PortAlone,
     NoPort,
     NoBrackets,
     BadPort,
-    NotANumber,
+    HostName,
 }
 
-impl Problem {
-    /// What is wrong with a text that should have been an address and a port.
-    fn with_tcp(text: &str) -> Self {
+impl Reason {
+    /// Why this text is not an IP address with a port.
+    fn of_tcp(text: &str) -> Self {
         if text.parse::<u64>().is_ok() {
             return Self::PortAlone;
         }
@@ -230,21 +232,21 @@ impl Problem {
         match text.rsplit_once(':') {
             Some((host, _)) if host.starts_with('[') && !host.ends_with(']') => Self::NoPort,
             Some((_, port)) if port.parse::<u16>().is_err() => Self::BadPort,
-            Some(_) => Self::NotANumber,
+            Some(_) => Self::HostName,
             None => Self::NoPort,
         }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoPath => "there is no path behind unix:",
-            Self::PortAlone => "a port alone does not say on which address",
-            Self::NoPort => "there is no port",
-            Self::NoBrackets => "IPv6 goes in brackets, with the port behind them",
-            Self::BadPort => "the port is no number from 0 to 65535",
-            Self::NotANumber => "names of hosts are not looked up, and this is none in numbers",
+            Self::NoPath => "the path after unix: is missing",
+            Self::PortAlone => "a port alone names no address",
+            Self::NoPort => "the port is missing",
+            Self::NoBrackets => "an IPv6 address needs brackets before the port",
+            Self::BadPort => "the port is not a number from 0 to 65535",
+            Self::HostName => "host names are not looked up, so the address must be numeric",
         })
     }
 }
@@ -256,12 +258,12 @@ mod tests {
 
     use proptest::prelude::*;
 
-    fn refusal(text: &str) -> String {
+    fn error(text: &str) -> String {
         text.parse::<Address>().unwrap_err().to_string()
     }
 
     #[test]
-    fn each_form_is_read_as_what_it_is() {
+    fn each_text_form_is_parsed() {
         let tcp = |text: &str| Address::Tcp(text.parse().unwrap());
         for text in ["127.0.0.1:80", "[::1]:80", "[fe80::1%3]:80", "0.0.0.0:0"] {
             assert_eq!(text.parse(), Ok(tcp(text)), "{text}");
@@ -273,15 +275,15 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_is_wrong_and_what_to_write() {
-        for (text, problem) in [
-            ("unix:", "no path"),
+    fn an_error_names_the_mistake_and_the_possible_forms() {
+        for (text, reason) in [
+            ("unix:", "path after unix: is missing"),
             ("8080", "a port alone"),
             ("99999", "a port alone"),
-            ("", "no port"),
-            ("127.0.0.1", "no port"),
-            ("[::1]", "no port"),
-            ("/run/a.sock", "no port"),
+            ("", "port is missing"),
+            ("127.0.0.1", "port is missing"),
+            ("[::1]", "port is missing"),
+            ("/run/a.sock", "port is missing"),
             ("::1", "brackets"),
             ("::1:80", "brackets"),
             ("127.0.0.1:99999", "0 to 65535"),
@@ -292,15 +294,15 @@ mod tests {
             ("256.0.0.1:80", "not looked up"),
             (":80", "not looked up"),
         ] {
-            let message = refusal(text);
-            assert!(message.contains(problem), "{message}");
+            let message = error(text);
+            assert!(message.contains(reason), "{message}");
             assert!(message.starts_with(&format!("{text:?}")), "{message}");
             assert!(message.ends_with("or unix:PATH"), "{message}");
         }
     }
 
     #[test]
-    fn a_client_connects_by_it() {
+    fn a_tcp_client_connects_to_an_address() {
         let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0))
             .or_else(|_| TcpListener::bind("127.0.0.1:0"))
             .unwrap();
@@ -319,18 +321,18 @@ mod tests {
     }
 
     #[test]
-    fn one_with_a_path_takes_no_more_room_than_the_largest_without() {
+    fn an_address_with_a_path_is_no_larger_than_a_tcp_address() {
         assert_eq!(size_of::<Address>(), size_of::<SocketAddr>());
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(address in any::<SocketAddr>(), path in "[^\0]{1,100}") {
+        fn parsing_the_text_form_gives_the_same_address(address in any::<SocketAddr>(), path in "[^\0]{1,100}") {
             for address in [Address::Tcp(address), Address::Unix(path.into())] {
                 let is_scoped_flow = matches!(
                     address.tcp(), Some(SocketAddr::V6(v6)) if v6.flowinfo() != 0
                 );
-                // The flow is not written (nor by the standard library).
+                // The text form leaves the flow out, as that of the standard library does.
                 if !is_scoped_flow {
                     prop_assert_eq!(address.to_string().parse(), Ok(address));
                 }
@@ -338,7 +340,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_refused_without_a_reason(text in ".*") {
+        fn every_error_names_the_possible_forms(text in ".*") {
             if let Err(error) = text.parse::<Address>() {
                 prop_assert!(error.to_string().contains("write ADDRESS:PORT"));
             }

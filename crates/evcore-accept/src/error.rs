@@ -1,7 +1,6 @@
-//! What can go wrong with a listener, and what to do about it.
+//! The errors of a listener, each with the advice that its message gives.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 
@@ -11,7 +10,8 @@ use crate::{Address, AddressError};
 
 /// An error of a listener.
 ///
-/// What concerns one connection only, or will pass, is an [`Accept`](crate::Accept) instead.
+/// A failure that concerns one client only, or that passes, is an [`Accept`](crate::Accept)
+/// instead.
 ///
 /// # Examples
 ///
@@ -26,32 +26,32 @@ use crate::{Address, AddressError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text that should have named the address does not.
+    /// The text is not an address.
     #[error("cannot listen: {0}")]
     InvalidAddress(#[from] AddressError),
 
-    /// Somebody listens there already.
+    /// Another socket listens at the address.
     #[error(
         "cannot listen on {address}: address in use; \
-         stop the program that listens there, choose another {}, or ask for a retry",
+         stop the program that listens there, choose another {}, or set retry_in_use",
         if address.is_unix() { "path" } else { "port" }
     )]
     AddressInUse {
-        /// Where the listener was to be.
+        /// The address that was asked for.
         address: Address,
     },
 
-    /// The address is not one of this machine.
+    /// This machine does not have the address.
     #[error(
-        "cannot listen on {address}: this machine has no such address; \
+        "cannot listen on {address}: this machine does not have the address; \
          choose one that it has, or 0.0.0.0 or [::] for all of them"
     )]
     AddressNotAvailable {
-        /// Where the listener was to be.
+        /// The address that was asked for.
         address: Address,
     },
 
-    /// The process may not listen there.
+    /// The process has no permission to listen at the address.
     #[error(
         "cannot listen on {address}: permission denied; {}",
         if address.is_unix() {
@@ -61,44 +61,44 @@ pub enum Error {
         }
     )]
     PermissionDenied {
-        /// Where the listener was to be.
+        /// The address that was asked for.
         address: Address,
     },
 
-    /// There can be no socket at this path.
-    #[error("cannot listen on {address}: {problem}")]
+    /// A socket cannot be made at this path.
+    #[error("cannot listen on {address}: {source}")]
     UnusablePath {
-        /// Where the listener was to be.
+        /// The address that was asked for.
         address: Address,
-        /// Why not.
-        problem: PathError,
+        /// The reason.
+        source: PathError,
     },
 
-    /// An option was asked for that there is not, here or for such an address.
-    #[error("cannot listen on {address}: {option} is not there {place}; leave it out")]
+    /// The system, or a socket at such an address, does not have an option that was asked for.
+    #[error("cannot listen on {address}: {option} is not available {place}; do not set it")]
     Unsupported {
-        /// Where the listener was to be.
+        /// The address that was asked for.
         address: Address,
         /// The option, by the name of its method.
         option: &'static str,
-        /// Where it is not: `for Unix sockets`, say.
+        /// Where the option is not available, such as `for Unix sockets`.
         place: &'static str,
     },
 
-    /// The operating system refused to make the listener, for another reason.
+    /// The system did not make the listener, for another reason.
     #[error("cannot listen on {address}: {call} failed: {source}")]
-    Acceptor {
-        /// Where the listener was to be.
+    Listen {
+        /// The address that was asked for.
         address: Address,
         /// The system call that failed.
         call: &'static str,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 
-    /// A descriptor that was to become a listener is none.
+    /// The descriptor is not that of a listener.
     #[error(
-        "cannot take over descriptor {fd}: it is not a listening TCP or Unix socket; \
+        "cannot take over descriptor {fd}: it is not a TCP or Unix socket that listens; \
          check the number that the parent process passed on"
     )]
     NotListening {
@@ -106,29 +106,29 @@ pub enum Error {
         fd: RawFd,
     },
 
-    /// The operating system refused to prepare an inherited listener.
+    /// The system did not prepare an inherited listener.
     #[error("cannot take over descriptor {fd}: {call} failed: {source}")]
     Inherit {
         /// The descriptor's number.
         fd: RawFd,
         /// The system call that failed.
         call: &'static str,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 
-    /// The listener itself is broken; no connection will come from it again.
-    #[error("cannot accept on {address}: {source}; close the listener and bind it anew")]
+    /// The listener is broken, and returns no further connection.
+    #[error("cannot accept on {address}: {source}; close the listener and bind it again")]
     Accept {
-        /// Where the listener is.
+        /// The address of the listener.
         address: Address,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What it means for a listener to be at `address` that `call` failed with `errno`.
+    /// The error when `call` fails with `errno` while a listener is made at `address`.
     pub(crate) fn listen(address: &Address, call: &'static str, errno: Errno) -> Self {
         let address = address.clone();
         match errno {
@@ -137,9 +137,9 @@ impl Error {
             Errno::ACCESS => Self::PermissionDenied { address },
             Errno::NOENT | Errno::NOTDIR if address.is_unix() => Self::UnusablePath {
                 address,
-                problem: PathError::NoDirectory,
+                source: PathError::NoDirectory,
             },
-            errno => Self::Acceptor {
+            errno => Self::Listen {
                 address,
                 call,
                 source: errno.into(),
@@ -147,7 +147,7 @@ impl Error {
         }
     }
 
-    /// The kind that the standard library has for this error.
+    /// The kind of this error in the standard library.
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::AddressInUse { .. } => io::ErrorKind::AddrInUse,
@@ -157,7 +157,7 @@ impl Error {
                 io::ErrorKind::InvalidInput
             }
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
-            Self::Acceptor { source, .. }
+            Self::Listen { source, .. }
             | Self::Inherit { source, .. }
             | Self::Accept { source, .. } => source.kind(),
         }
@@ -178,7 +178,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// Why there can be no socket at a path.
+/// The reason why a socket cannot be made at a path.
 ///
 /// # Examples
 ///
@@ -188,49 +188,38 @@ impl From<Error> for io::Error {
 /// let refused = Listener::bind(Address::Unix("/".into()));
 /// assert!(matches!(
 ///     refused,
-///     Err(Error::UnusablePath { problem: PathError::Taken { by: "a directory" }, .. }),
+///     Err(Error::UnusablePath { source: PathError::Taken { by: "a directory" }, .. }),
 /// ));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// There is none.
+    /// The path is empty.
+    #[error("a listener needs a path; write unix:PATH")]
     Empty,
-    /// It holds a zero byte, which ends a path.
+    /// The path contains a zero byte.
+    #[error("the path contains a zero byte; choose another")]
     ZeroByte,
-    /// The address of a socket has no room for it.
+    /// The path does not fit into the address of a socket.
+    #[error(
+        "the path has {bytes} bytes, and the address of a socket takes {bytes_max}; \
+         choose a shorter one"
+    )]
     TooLong {
-        /// How many bytes it has.
+        /// The length of the path in bytes.
         bytes: usize,
-        /// How many it may have on this system.
+        /// The longest path on this system, in bytes.
         bytes_max: usize,
     },
-    /// Something else than a socket is there, and stays.
+    /// A file that is not a socket exists at the path. It is not removed.
+    #[error("{by} is at this path, and is not removed; choose another path")]
     Taken {
-        /// What it is: `a directory`, say.
+        /// The kind of file, such as `a directory`.
         by: &'static str,
     },
-    /// The directory in which it is to be does not exist.
+    /// The directory of the path does not exist.
+    #[error("its directory does not exist; make it first")]
     NoDirectory,
-}
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a listener needs a path; write unix:PATH"),
-            Self::ZeroByte => f.write_str("the path holds a zero byte; choose another"),
-            Self::TooLong { bytes, bytes_max } => write!(
-                f,
-                "the path has {bytes} bytes, and the address of a socket takes {bytes_max}; \
-                 choose a shorter one"
-            ),
-            Self::Taken { by } => write!(
-                f,
-                "{by} is there, which is not removed; choose another path"
-            ),
-            Self::NoDirectory => f.write_str("its directory does not exist; make it first"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -238,29 +227,29 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
 
-    fn listening_fails_with(errno: Errno) -> Error {
+    fn listening_failed_with(errno: Errno) -> Error {
         let address = SocketAddr::from(([127, 0, 0, 1], 8080)).into();
         Error::listen(&address, "bind", errno)
     }
 
     #[test]
-    fn an_address_in_use_says_what_to_do() {
+    fn an_address_in_use_advises_three_ways_out() {
         assert_eq!(
-            listening_fails_with(Errno::ADDRINUSE).to_string(),
+            listening_failed_with(Errno::ADDRINUSE).to_string(),
             "cannot listen on 127.0.0.1:8080: address in use; \
-             stop the program that listens there, choose another port, or ask for a retry",
+             stop the program that listens there, choose another port, or set retry_in_use",
         );
     }
 
     #[test]
-    fn advice_fits_the_family() {
+    fn advice_fits_tcp_or_unix() {
         let unix = Address::Unix("/run/a.sock".into());
         for (errno, for_tcp, for_unix) in [
             (Errno::ADDRINUSE, "another port", "another path"),
             (Errno::ACCESS, "above 1023", "may write to"),
             (Errno::NOENT, "bind failed", "directory does not exist"),
         ] {
-            let tcp = listening_fails_with(errno).to_string();
+            let tcp = listening_failed_with(errno).to_string();
             assert!(tcp.contains(for_tcp), "{tcp}");
             let unix = Error::listen(&unix, "bind", errno).to_string();
             assert!(unix.contains(for_unix), "{unix}");
@@ -270,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_unexpected_failure_names_the_call() {
-        let message = listening_fails_with(Errno::OPNOTSUPP).to_string();
+        let message = listening_failed_with(Errno::OPNOTSUPP).to_string();
         assert!(
             message.starts_with("cannot listen on 127.0.0.1:8080: bind failed: "),
             "{message}"
@@ -285,7 +274,7 @@ mod tests {
             (Errno::ACCESS, io::ErrorKind::PermissionDenied),
             (Errno::NOMEM, io::ErrorKind::OutOfMemory),
         ] {
-            let error = io::Error::from(listening_fails_with(errno));
+            let error = io::Error::from(listening_failed_with(errno));
             assert_eq!(error.kind(), kind);
             assert!(
                 error

@@ -36,7 +36,7 @@ pub use socket_file::SocketFile;
 pub use stream::Stream;
 pub use transport::Transport;
 
-// Each may be made on one thread and used on another.
+// Both may be made on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Listener>();

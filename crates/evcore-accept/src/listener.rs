@@ -1,8 +1,8 @@
-//! A socket that others connect to.
+//! A socket that clients connect to.
 //!
-//! A listener is made by binding, or taken over from a process that bound it; after that the two
-//! are the same. It neither waits nor watches: when its descriptor is readable, accept until it
-//! is drained, or as often as others can bear to wait.
+//! A listener is bound by this process, or inherited from the process that bound it. Both work
+//! alike. It does not wait: when its descriptor is readable, accept until the backlog is empty, or as
+//! many connections as the turn has time for.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::{Accept, Address, Error, ListenerOptions, Stream, sys};
 
 /// A listening TCP or Unix socket, non-blocking and close-on-exec.
 ///
-/// Dropping it closes this descriptor; the file of a Unix listener [stays](SocketFile).
+/// Dropping it closes the descriptor. The file of a Unix listener [stays](SocketFile).
 ///
 /// # Examples
 ///
@@ -34,9 +34,9 @@ pub struct Listener {
     // Invariant: a TCP or Unix stream socket that listens, non-blocking.
     fd: OwnedFd,
     address: Address,
-    /// Whether connections are to have `TCP_NODELAY`, as the listener has.
+    /// The listener has `TCP_NODELAY`, so its connections get it too.
     nodelay: bool,
-    /// Of a Unix socket with a path.
+    /// The file of a Unix socket with a path.
     file: Option<SocketFile>,
 }
 
@@ -53,25 +53,25 @@ impl Listener {
         Self::builder().bind(address)
     }
 
-    /// Options for a listener, to be changed before it is bound.
+    /// The options of a listener, to set before it is bound.
     pub const fn builder() -> ListenerOptions {
         ListenerOptions::new()
     }
 
     /// Takes over a listener that another process, or other code, has bound.
     ///
-    /// Makes it non-blocking, for all who share it, and close-on-exec, for this descriptor.
-    /// Everything else stays as it is: its address is asked of the system, and connections get
-    /// `TCP_NODELAY` if the listener has it. The [file](Self::file) of a Unix listener is the
-    /// socket that stands at its path now: a relative path is taken from the directory that this
-    /// process is in, which should be the one in which it was bound.
+    /// The descriptor becomes close-on-exec, and the listener non-blocking, also for other processes
+    /// that share it. Its options stay as they are, and connections get `TCP_NODELAY` if the
+    /// listener has it.
+    ///
+    /// The [file](Self::file) of a Unix listener is the socket that is at its path now. If the path
+    /// is relative, this process has to be in the directory in which the listener was bound.
     ///
     /// # Errors
     ///
-    /// [`Error::NotListening`] if it is not a TCP or Unix socket that listens, [`Error::Inherit`]
-    /// if the system refuses. The descriptor is closed then.
-    /// On Apple's systems a socket that does not listen is only found out by
-    /// [`accept`](Self::accept).
+    /// [`Error::NotListening`] if it is not a TCP or Unix socket that listens, and
+    /// [`Error::Inherit`] for an error of the system. The descriptor is closed then. Apple's systems
+    /// report a socket that does not listen only in [`accept`](Self::accept).
     ///
     /// # Examples
     ///
@@ -111,8 +111,8 @@ impl Listener {
         })
     }
 
-    /// A listener around a TCP socket that is prepared already.
-    pub(crate) fn ready(fd: OwnedFd) -> rustix::io::Result<Self> {
+    /// A listener around a TCP socket that listens and has all its options.
+    pub(crate) fn from_tcp(fd: OwnedFd) -> rustix::io::Result<Self> {
         let nodelay = sockopt::tcp_nodelay(&fd)?;
         Ok(Self {
             address: sys::address(getsockname(&fd)?)?,
@@ -122,8 +122,8 @@ impl Listener {
         })
     }
 
-    /// A listener around a Unix socket that is prepared already, and its file.
-    pub(crate) const fn at_file(fd: OwnedFd, address: Address, file: SocketFile) -> Self {
+    /// A listener around a Unix socket that listens, and its file.
+    pub(crate) const fn from_unix(fd: OwnedFd, address: Address, file: SocketFile) -> Self {
         Self {
             fd,
             address,
@@ -132,8 +132,8 @@ impl Listener {
         }
     }
 
-    /// A listener around a socket that another has prepared; `AFNOSUPPORT` if it is of a family
-    /// that is not ours.
+    /// A listener around a socket that other code has bound; `AFNOSUPPORT` if it is neither TCP nor
+    /// Unix.
     fn inherited(fd: OwnedFd) -> rustix::io::Result<Self> {
         let address = sys::address(getsockname(&fd)?)?;
         let file = match address.path().map(SocketFile::at) {
@@ -148,19 +148,19 @@ impl Listener {
         })
     }
 
-    /// Accepts one connection, if one is waiting. One system call; never blocks.
+    /// Accepts one connection if one is waiting. One system call, which never blocks.
     ///
-    /// Where connections do not inherit `TCP_NODELAY` it takes one more, and on Apple's systems
+    /// Off Linux, a listener with `TCP_NODELAY` takes one call more. On Apple's systems it takes
     /// three more.
     ///
     /// # Errors
     ///
-    /// [`Error::Accept`] if the listener itself is broken. Whatever concerns one peer, or will
-    /// pass, is an [`Accept`].
+    /// [`Error::Accept`] if the listener is broken. A failure that concerns one client only, or that
+    /// passes, is an outcome: see [`Accept`].
     #[inline]
     pub fn accept(&self) -> Result<Accept, Error> {
         match retry_on_intr(|| sys::accept(&self.fd)) {
-            Ok((fd, peer)) => Ok(self.admit(fd, peer)),
+            Ok((fd, peer)) => Ok(self.outcome(fd, peer)),
             Err(errno) => Accept::from_errno(errno).ok_or_else(|| Error::Accept {
                 address: self.address.clone(),
                 source: errno.into(),
@@ -168,31 +168,31 @@ impl Listener {
         }
     }
 
-    /// Where it listens, with the real port if 0 was asked for. No system call.
+    /// The address of the listener, with the actual port if port 0 was asked for. No system call.
     #[inline]
     #[must_use]
     pub const fn local_addr(&self) -> &Address {
         &self.address
     }
 
-    /// The file of a Unix listener, to be removed when the last who serves it has ended.
+    /// The file of a Unix listener. Remove it when the last process that serves the listener ends.
     ///
-    /// `None` for TCP, for a name that is no path, and if what was taken over has no file any more.
+    /// `None` for TCP, for an abstract name, and for an inherited listener whose file is gone.
     #[must_use]
     pub const fn file(&self) -> Option<&SocketFile> {
         self.file.as_ref()
     }
 
-    /// Whether a program that this process becomes, by exec, still has the descriptor: it does not,
-    /// unless this says so.
+    /// Sets whether the descriptor stays open in a program that this process executes (the absence
+    /// of `FD_CLOEXEC`): off by default.
     ///
-    /// For a server that replaces its binary: keep the listeners, tell the new program their
-    /// numbers, and take them over there by [`from_fd`](Self::from_fd), which turns it off again.
-    /// A program that another thread starts meanwhile inherits the descriptor too.
+    /// It is for a server that replaces its binary: pass the numbers of the descriptors to the new
+    /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is on,
+    /// a program that another thread starts inherits the descriptor too.
     ///
     /// # Errors
     ///
-    /// The system's, which has no reason to refuse.
+    /// That of fcntl(2), which does not fail for an open descriptor.
     ///
     /// # Examples
     ///
@@ -209,8 +209,8 @@ impl Listener {
     /// listener.set_inheritable(false)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_inheritable(&self, keep: bool) -> io::Result<()> {
-        let flags = if keep {
+    pub fn set_inheritable(&self, on: bool) -> io::Result<()> {
+        let flags = if on {
             FdFlags::empty()
         } else {
             FdFlags::CLOEXEC
@@ -218,18 +218,18 @@ impl Listener {
         Ok(fcntl_setfd(&self.fd, flags)?)
     }
 
-    /// Makes what the kernel accepted what the caller expects.
+    /// The outcome for a socket that the kernel has accepted.
     #[inline]
-    fn admit(&self, fd: OwnedFd, peer: Option<SocketAddrAny>) -> Accept {
+    fn outcome(&self, fd: OwnedFd, peer: Option<SocketAddrAny>) -> Accept {
         let peer = match peer.map(sys::address) {
             Some(Ok(peer)) => peer,
-            // Some systems have nothing to say of a peer without a name.
+            // Some systems report no address for a peer without a path.
             _ if self.address.is_unix() => Address::Unnamed,
-            // The systems descended from BSD have none to report if the peer has left meanwhile.
+            // The BSDs report no address if the peer has left meanwhile.
             _ => return Accept::Aborted,
         };
         if self.nodelay && !sys::NODELAY_IS_INHERITED {
-            // Refused only if the connection was reset, which reading from it will tell.
+            // It fails only if the connection was reset, which the next read reports.
             let _ = sockopt::set_tcp_nodelay(&fd, true);
         }
         Accept::Connection(Stream::accepted(fd), peer)
@@ -244,7 +244,7 @@ impl AsFd for Listener {
 }
 
 impl From<Listener> for OwnedFd {
-    /// The descriptor, to be passed on; it stays non-blocking and close-on-exec.
+    /// The descriptor. It stays non-blocking and close-on-exec.
     fn from(listener: Listener) -> Self {
         listener.fd
     }
@@ -258,12 +258,12 @@ mod tests {
 
     use crate::loopback::{LOCALHOST, accept_one};
 
-    fn refusal(fd: impl Into<OwnedFd>) -> Error {
+    fn from_fd_error(fd: impl Into<OwnedFd>) -> Error {
         Listener::from_fd(fd.into()).expect_err("it is not a listener")
     }
 
     #[test]
-    fn nobody_waiting_is_drained() {
+    fn accept_would_block_without_a_client() {
         let listener = Listener::bind(LOCALHOST).unwrap();
         assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
     }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn accepting_goes_on_until_drained() {
+    fn accept_would_block_after_the_last_client() {
         let listener = Listener::bind(LOCALHOST).unwrap();
         let _clients = [(); 3].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
         let _streams = [(); 3].map(|()| accept_one(&listener));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_have_the_nodelay_that_was_asked_for() {
+    fn connections_have_the_nodelay_of_the_listener() {
         for on in [true, false] {
             let listener = Listener::builder().nodelay(on).bind(LOCALHOST).unwrap();
             let _client = TcpStream::connect(listener.local_addr()).unwrap();
@@ -319,12 +319,12 @@ mod tests {
         let (stream, _) = accept_one(&listener);
         assert!(
             !sockopt::tcp_nodelay(&stream).unwrap(),
-            "as the listener that was inherited"
+            "the inherited listener does not have it"
         );
     }
 
     #[test]
-    fn a_listener_survives_the_way_through_a_descriptor() {
+    fn a_listener_becomes_a_descriptor_and_a_listener_again() {
         let listener = Listener::bind(LOCALHOST).unwrap();
         let address = listener.local_addr().clone();
         let again = Listener::from_fd(listener.into()).unwrap();
@@ -332,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_socket_is_not_a_listener() {
-        let error = refusal(File::open("/dev/null").unwrap());
+    fn a_file_is_not_a_listener() {
+        let error = from_fd_error(File::open("/dev/null").unwrap());
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
     }
 
     #[test]
     fn a_datagram_socket_is_not_a_listener() {
-        let error = refusal(UdpSocket::bind(LOCALHOST).unwrap());
+        let error = from_fd_error(UdpSocket::bind(LOCALHOST).unwrap());
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
     }
 
@@ -347,21 +347,21 @@ mod tests {
     #[test]
     fn a_connection_is_not_a_listener() {
         let listener = Listener::bind(LOCALHOST).unwrap();
-        let error = refusal(TcpStream::connect(listener.local_addr()).unwrap());
+        let error = from_fd_error(TcpStream::connect(listener.local_addr()).unwrap());
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
     }
 
     #[test]
-    fn a_pair_of_sockets_is_not_a_listener() {
-        let error = refusal(std::os::unix::net::UnixStream::pair().unwrap().0);
+    fn a_socket_pair_is_not_a_listener() {
+        let error = from_fd_error(std::os::unix::net::UnixStream::pair().unwrap().0);
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
     }
 
     #[test]
-    fn a_descriptor_is_kept_across_exec_while_it_is_to_be() {
+    fn set_inheritable_clears_and_sets_close_on_exec() {
         let listener = Listener::bind(LOCALHOST).unwrap();
-        for (keep, flags) in [(true, FdFlags::empty()), (false, FdFlags::CLOEXEC)] {
-            listener.set_inheritable(keep).unwrap();
+        for (on, flags) in [(true, FdFlags::empty()), (false, FdFlags::CLOEXEC)] {
+            listener.set_inheritable(on).unwrap();
             assert_eq!(rustix::io::fcntl_getfd(&listener).unwrap(), flags);
         }
     }

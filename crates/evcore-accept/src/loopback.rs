@@ -1,4 +1,4 @@
-//! Real connections for the tests, over the loopback interface.
+//! Real connections over the loopback interface, for tests.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::AsFd;
@@ -13,31 +13,31 @@ use crate::{Accept, Address, Listener, Stream};
 /// Any free port of the loopback interface.
 pub(crate) const LOCALHOST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// A connection, seen from the server and from the client.
+/// Both ends of a connection: that of the server and that of the client.
 pub(crate) fn connected_pair() -> (Stream, TcpStream) {
     let listener = Listener::bind(LOCALHOST).unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();
     (accept_one(&listener).0, client)
 }
 
-/// Accepts a client that has connected; its connection may reach the queue a moment later.
+/// Accepts a client that has connected. Its connection may reach the backlog a moment later.
 pub(crate) fn accept_one(listener: &Listener) -> (Stream, Address) {
     wait_readable(listener);
     match listener.accept().unwrap() {
         Accept::Connection(stream, peer) => (stream, peer),
-        other => panic!("a client has connected, not {other:?}"),
+        other => panic!("a client has connected, but accept returned {other:?}"),
     }
 }
 
-/// Waits until there is something to read, or to accept, or an error to learn of.
+/// Waits until the descriptor has data, a connection or an error to report.
 pub(crate) fn wait_readable(fd: impl AsFd) {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let deadline = Timespec::try_from(Duration::from_secs(10)).unwrap();
     let ready = retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap();
-    assert_eq!(ready, 1, "nothing has come within 10 s");
+    assert_eq!(ready, 1, "the descriptor is not readable within 10 s");
 }
 
-/// Closes a connection in a way that the peer sees as a reset.
+/// Closes a connection so that the peer sees a reset.
 pub(crate) fn reset(client: TcpStream) {
     sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     drop(client);

@@ -1,7 +1,7 @@
-//! Making the socket of a listener, in the order that the kernel wants.
+//! Makes the socket of a listener, in the order that the kernel requires.
 //!
-//! What cannot be had is refused before there is a socket; what fails half-way leaves neither a
-//! socket nor a file behind.
+//! Options that are not available are refused before a socket is made. A failure in between leaves
+//! neither a socket nor a file behind.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -17,9 +17,9 @@ use crate::socket_file::{AtPath, SocketFile, errno_of, is_stale};
 use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN, TcpOption};
 use crate::{Address, Error, Listener, ListenerOptions, PathError, sys};
 
-/// One attempt to make a listener.
+/// Tries once to make a listener.
 pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
-    refuse_what_is_not_there(options, address)?;
+    refuse_unsupported(options, address)?;
     match address {
         Address::Tcp(_) => open_tcp(options, address),
         Address::Unix(path) => open_unix(options, address, path),
@@ -27,24 +27,20 @@ pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Liste
     }
 }
 
-fn refuse_what_is_not_there(options: &ListenerOptions, address: &Address) -> Result<(), Error> {
+fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<(), Error> {
     const HERE: &str = "on this system";
     const FOR_UNIX: &str = "for Unix sockets";
     const FOR_TCP: &str = "for TCP";
 
     let is_unix = address.is_unix();
     let is_v4 = address.tcp().is_some_and(|address| address.is_ipv4());
-    let batches_changes = !options.defer_accept.is_zero();
-    let opens_fast = options.fast_open > 0;
+    let is_deferred = !options.defer_accept.is_zero();
+    let is_fast = options.fast_open > 0;
     let refusals = [
-        (batches_changes && is_unix, "defer_accept", FOR_UNIX),
-        (
-            batches_changes && DEFER_ACCEPT.is_none(),
-            "defer_accept",
-            HERE,
-        ),
-        (opens_fast && is_unix, "fast_open", FOR_UNIX),
-        (opens_fast && FAST_OPEN.is_none(), "fast_open", HERE),
+        (is_deferred && is_unix, "defer_accept", FOR_UNIX),
+        (is_deferred && DEFER_ACCEPT.is_none(), "defer_accept", HERE),
+        (is_fast && is_unix, "fast_open", FOR_UNIX),
+        (is_fast && FAST_OPEN.is_none(), "fast_open", HERE),
         (options.reuse_port && is_unix, "reuse_port", FOR_UNIX),
         (
             options.reuse_port && !sys::HAS_REUSE_PORT,
@@ -66,7 +62,7 @@ fn refuse_what_is_not_there(options: &ListenerOptions, address: &Address) -> Res
 
 fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
-    let tcp = address.tcp().expect("the caller has looked");
+    let tcp = address.tcp().expect("the caller passes an address of TCP");
 
     let fd = sys::tcp_socket(&tcp).map_err(failed("socket"))?;
     sockopt::set_socket_reuseaddr(&fd, options.reuse_address)
@@ -85,25 +81,25 @@ fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Er
         .map_err(failed("setsockopt(TCP_FASTOPEN)"))?;
     bind(&fd, &tcp).map_err(failed("bind"))?;
     listen(&fd, as_c_int(options.backlog)).map_err(failed("listen"))?;
-    Listener::ready(fd).map_err(failed("getsockname"))
+    Listener::from_tcp(fd).map_err(failed("getsockname"))
 }
 
 fn open_unix(options: &ListenerOptions, address: &Address, path: &Path) -> Result<Listener, Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
 
-    check_path(path).map_err(|problem| unusable(address, problem))?;
+    check_path(path).map_err(|error| unusable(address, error))?;
     let fd = sys::unix_socket().map_err(failed("socket"))?;
     let file = bind_to_path(&fd, address, path)?;
     let listening = finish_unix(options, &fd, path);
     if let Err((call, errno)) = listening {
-        // Nobody has seen it yet.
+        // No client can have connected yet.
         let _ = file.remove();
         return Err(Error::listen(address, call, errno));
     }
-    Ok(Listener::at_file(fd, address.clone(), file))
+    Ok(Listener::from_unix(fd, address.clone(), file))
 }
 
-/// Binds, in place of a stale socket if one is there.
+/// Binds the socket to a path. A stale socket there is replaced.
 fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFile, Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
 
@@ -117,7 +113,7 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
     }
     match SocketFile::at(path) {
         Ok(AtPath::Socket(file)) => Ok(file),
-        // Nobody listens yet, so another server has taken it for stale.
+        // This socket does not listen yet, so another server has replaced it as stale.
         Ok(AtPath::Other(_)) | Err(Errno::NOENT) => {
             Err(Error::listen(address, "bind", Errno::ADDRINUSE))
         }
@@ -125,14 +121,14 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
     }
 }
 
-/// Removes what is at `path` if it is a socket behind which nobody listens.
+/// Removes the file at `path` if it is a socket that no server listens on.
 fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
 
     let file = match SocketFile::at(path) {
         Ok(AtPath::Socket(file)) => file,
         Ok(AtPath::Other(by)) => return Err(unusable(address, PathError::Taken { by })),
-        // Gone meanwhile.
+        // It has been removed meanwhile.
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(failed("lstat")(errno)),
     };
@@ -147,7 +143,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
     }
 }
 
-/// What is between binding and listening: until then nobody can connect.
+/// Sets the mode of the file and listens. Until then no client can connect.
 fn finish_unix(
     options: &ListenerOptions,
     fd: &OwnedFd,
@@ -156,7 +152,7 @@ fn finish_unix(
     if let Some(mode) = options.mode {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| {
             match errno_of(&error) {
-                // Another server has taken it for stale, as above.
+                // Another server has replaced it as stale, as above.
                 Errno::NOENT => ("bind", Errno::ADDRINUSE),
                 errno => ("chmod", errno),
             }
@@ -182,25 +178,25 @@ fn check_path(path: &Path) -> Result<(), PathError> {
     Ok(())
 }
 
-fn unusable(address: &Address, problem: PathError) -> Error {
+fn unusable(address: &Address, source: PathError) -> Error {
     Error::UnusablePath {
         address: address.clone(),
-        problem,
+        source,
     }
 }
 
 fn set_unless_zero(fd: &OwnedFd, option: Option<TcpOption>, value: i32) -> rustix::io::Result<()> {
     match option {
         Some(option) if value != 0 => option.set(fd, value),
-        // That it is there was asked before.
+        // `refuse_unsupported` has checked that the system has the option.
         _ => Ok(()),
     }
 }
 
-/// Whole seconds, rounded up.
+/// A duration in whole seconds, rounded up.
 fn whole_seconds(duration: Duration) -> i32 {
-    let begun = u64::from(duration.subsec_nanos() > 0);
-    let seconds = duration.as_secs().saturating_add(begun);
+    let has_rest = u64::from(duration.subsec_nanos() > 0);
+    let seconds = duration.as_secs().saturating_add(has_rest);
     i32::try_from(seconds).unwrap_or(i32::MAX)
 }
 

@@ -1,4 +1,4 @@
-//! How a listener is to be made.
+//! The options of a listener.
 
 use std::ops::ControlFlow;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Address, Error, Listener, opening, retry};
 
-/// Options for a [`Listener`] that is about to be made.
+/// Options of a [`Listener`], set before it is bound.
 ///
 /// | option | default |
 /// |---|---|
@@ -17,11 +17,11 @@ use crate::{Address, Error, Listener, opening, retry};
 /// | [`nodelay`](Self::nodelay) | on |
 /// | [`defer_accept`](Self::defer_accept) | off |
 /// | [`fast_open`](Self::fast_open) | off |
-/// | [`mode`](Self::mode) | as the umask says |
+/// | [`mode`](Self::mode) | from the umask |
 /// | [`retry_in_use`](Self::retry_in_use) | off |
 ///
-/// An option that is not there, on this system or for this kind of address, is an error before
-/// anything is made: it is never ignored.
+/// An option that this system or this kind of address does not have is an error, and never ignored.
+/// It is refused before a socket is made.
 ///
 /// # Examples
 ///
@@ -36,24 +36,24 @@ use crate::{Address, Error, Listener, opening, retry};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "options listen nowhere until `bind`"]
+#[must_use = "options have no effect until `bind`"]
 pub struct ListenerOptions {
     pub(crate) backlog: u32,
     pub(crate) reuse_address: bool,
     pub(crate) reuse_port: bool,
     pub(crate) v6_only: bool,
     pub(crate) nodelay: bool,
-    /// Zero: connections are reported at once.
+    /// Zero if connections are reported at once.
     pub(crate) defer_accept: Duration,
-    /// How many may be pending; 0: none may.
+    /// The most connections that may be pending.
     pub(crate) fast_open: u32,
-    /// Of the socket's file.
+    /// The permissions of the socket's file.
     pub(crate) mode: Option<u32>,
     retry_in_use: bool,
 }
 
 impl ListenerOptions {
-    /// The defaults, as in the table above.
+    /// The default options, as in the table above.
     pub const fn new() -> Self {
         Self {
             backlog: 511,
@@ -68,18 +68,18 @@ impl ListenerOptions {
         }
     }
 
-    /// How many connections may wait to be accepted: 511 by default, as in nginx.
+    /// Sets how many connections may wait to be accepted: 511 by default, as in nginx.
     ///
-    /// The kernel takes it as a wish and lowers it to its own limit without a word: on Linux
-    /// `net.core.somaxconn`, which is 4096 by default and was 128 before 5.4; on FreeBSD
-    /// `kern.ipc.soacceptqueue`; on macOS `kern.ipc.somaxconn`.
+    /// The kernel silently lowers it to its own limit. On Linux that is `net.core.somaxconn`, which
+    /// is 4096 by default and was 128 before 5.4; on FreeBSD `kern.ipc.soacceptqueue`; on macOS
+    /// `kern.ipc.somaxconn`.
     pub const fn backlog(mut self, connections: u32) -> Self {
         self.backlog = connections;
         self
     }
 
-    /// Whether to listen where connections of an earlier listener still linger (`SO_REUSEADDR`): on
-    /// by default, so that a server can be restarted.
+    /// Sets whether to listen at an address that connections of an earlier listener still use
+    /// (`SO_REUSEADDR`): on by default, so that a server can be restarted.
     ///
     /// It does not let two listeners share an address.
     pub const fn reuse_address(mut self, on: bool) -> Self {
@@ -87,74 +87,74 @@ impl ListenerOptions {
         self
     }
 
-    /// Whether other sockets may listen on the same address, each with its own queue: off by
-    /// default.
+    /// Sets whether other sockets may listen at the same address, each with a backlog of its own: off
+    /// by default.
     ///
     /// Linux (`SO_REUSEPORT`) and FreeBSD (`SO_REUSEPORT_LB`) spread the connections over them.
-    /// NetBSD and macOS let them bind, and promise nothing about who gets a connection.
-    /// It is not there on illumos, nor for Unix sockets.
+    /// NetBSD and macOS let them bind, and do not specify which one gets a connection. It is not
+    /// available on illumos, or for Unix sockets.
     pub const fn reuse_port(mut self, on: bool) -> Self {
         self.reuse_port = on;
         self
     }
 
-    /// Whether an IPv6 address takes IPv6 connections only: on by default.
+    /// Sets whether an IPv6 address takes IPv6 connections only: on by default.
     ///
-    /// If off, `[::]` takes IPv4 connections too, under mapped addresses such as
-    /// `::ffff:192.0.2.1`; for an IPv4 address that cannot be had. OpenBSD has it on always.
+    /// If it is off, `[::]` takes IPv4 connections too, from mapped addresses such as
+    /// `::ffff:192.0.2.1`. It cannot be off for an IPv4 address. On OpenBSD it is always on.
     pub const fn v6_only(mut self, on: bool) -> Self {
         self.v6_only = on;
         self
     }
 
-    /// Whether what is accepted sends small segments at once (`TCP_NODELAY`): on by default.
+    /// Sets whether accepted connections send small segments at once (`TCP_NODELAY`): on by default.
     ///
-    /// On Linux connections inherit it from the listener, so it costs no system call for each;
-    /// elsewhere it costs one. Unix sockets send at once in any case.
+    /// On Linux connections inherit it from the listener, which costs nothing. On other systems it
+    /// costs a system call for each connection. Unix sockets always send at once.
     pub const fn nodelay(mut self, on: bool) -> Self {
         self.nodelay = on;
         self
     }
 
-    /// How long a connection may be kept back until its first bytes have come, rounded up to whole
-    /// seconds (`TCP_DEFER_ACCEPT`): [`Duration::ZERO`], which is not at all, by default.
+    /// Sets how long the kernel may withhold a connection until its first bytes have arrived
+    /// (`TCP_DEFER_ACCEPT`), rounded up to whole seconds. The default is [`Duration::ZERO`]:
+    /// connections are reported at once.
     ///
-    /// The server is then not woken for clients that have nothing to say. When the time is over the
-    /// kernel reports the connection all the same, or drops it, as it sees fit.
-    /// Linux alone has it; for protocols in which the client speaks first.
+    /// It is for protocols in which the client sends first. The server is not woken for clients that
+    /// send nothing. When the time is over, the kernel reports the connection anyway, or drops it.
+    /// Linux only.
     pub const fn defer_accept(mut self, at_most: Duration) -> Self {
         self.defer_accept = at_most;
         self
     }
 
-    /// How many connections may be pending whose request came with their first segment (TCP Fast
-    /// Open, RFC 7413): 0, which is none, by default.
+    /// Sets how many connections may be pending whose first segment carried data (TCP Fast Open,
+    /// RFC 7413). The default is 0: none.
     ///
-    /// A request may then arrive twice, so it is for requests that may be repeated.
-    /// On Linux and FreeBSD. The administrator has a say as well, and the kernel tells nobody: on
-    /// Linux bit 2 of `net.ipv4.tcp_fastopen` has to be set, on FreeBSD
-    /// `net.inet.tcp.fastopen.server_enable`.
+    /// A request may then arrive twice, so use it only for requests that may be repeated. Linux and
+    /// FreeBSD only. The kernel silently ignores it unless the administrator allows it: on Linux by
+    /// bit 2 of `net.ipv4.tcp_fastopen`, on FreeBSD by `net.inet.tcp.fastopen.server_enable`.
     pub const fn fast_open(mut self, pending_max: u32) -> Self {
         self.fast_open = pending_max;
         self
     }
 
-    /// The permissions of the file of a Unix socket, such as `0o660`: what the umask leaves, by
-    /// default.
+    /// Sets the permissions of a Unix socket's file, such as `0o660`. The default follows from the
+    /// umask. Not for TCP.
     ///
-    /// On Linux, who may write to it may connect; others look at the permissions of the directory
-    /// alone. The file has these permissions before anybody can connect. Not for TCP.
+    /// On Linux a client may connect if it may write to the file. Other systems check only the
+    /// permissions of the directory. The file has these permissions before any client can connect.
     pub const fn mode(mut self, permissions: u32) -> Self {
         self.mode = Some(permissions);
         self
     }
 
-    /// Whether to try again when the address is in use, 5 times with 500 ms before each: off by
-    /// default.
+    /// Sets whether to retry while the address is in use, 5 times with a pause of 500 ms before each
+    /// retry, as nginx does: off by default.
     ///
-    /// For a server that starts while its predecessor is still leaving, as nginx does it.
-    /// While it retries, [`bind`](Self::bind) blocks the thread, for 2.5 s at most, signals
-    /// notwithstanding; who has to be able to stop it takes [`bind_with`](Self::bind_with).
+    /// It is for a server that starts while its predecessor is still ending. While it retries,
+    /// [`bind`](Self::bind) blocks the thread for at most 2.5 s, and signals do not interrupt it. If
+    /// the server has to stop meanwhile, use [`bind_with`](Self::bind_with).
     pub const fn retry_in_use(mut self, on: bool) -> Self {
         self.retry_in_use = on;
         self
@@ -173,7 +173,7 @@ impl ListenerOptions {
     ///
     /// [`Error::InvalidAddress`], [`Error::AddressInUse`], [`Error::AddressNotAvailable`],
     /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`], or
-    /// [`Error::Acceptor`] for any other error of the system. After an error there is neither a
+    /// [`Error::Listen`] for any other error of the system. After an error there is neither a
     /// socket nor a new file.
     ///
     /// # Examples
@@ -201,15 +201,16 @@ impl ListenerOptions {
         })
     }
 
-    /// Makes a listener as [`bind`](Self::bind) does, and leaves the pauses between attempts to
-    /// `pause`, which may also end them.
+    /// Makes a listener like [`bind`](Self::bind), and calls `pause` instead of sleeping before a
+    /// retry.
     ///
-    /// It is called if [`retry_in_use`](Self::retry_in_use) is on and the address is in use, with
-    /// how long to pause. On [`ControlFlow::Break`] the error is returned at once.
+    /// `pause` is called with the length of the pause, if [`retry_in_use`](Self::retry_in_use) is on
+    /// and the address is in use. If it returns [`ControlFlow::Break`], the error is returned at
+    /// once.
     ///
     /// # Errors
     ///
-    /// As [`bind`](Self::bind).
+    /// Those of [`bind`](Self::bind).
     ///
     /// # Examples
     ///
@@ -217,13 +218,13 @@ impl ListenerOptions {
     /// use evcore_accept::{Error, Listener};
     /// use std::ops::ControlFlow;
     ///
-    /// let there = Listener::bind("127.0.0.1:0")?;
+    /// let other = Listener::bind("127.0.0.1:0")?;
     /// let mut pauses = 0;
     /// let refused = Listener::builder()
     ///     .retry_in_use(true)
-    ///     .bind_with(there.local_addr(), |_pause| {
+    ///     .bind_with(other.local_addr(), |_pause| {
     ///         pauses += 1;
-    ///         // Wait for the pause, or for a signal that says stop.
+    ///         // Wait for the length of the pause, or until a signal stops the server.
     ///         if pauses == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     ///     });
     /// assert!(matches!(refused, Err(Error::AddressInUse { .. })));
@@ -273,6 +274,7 @@ mod tests {
     fn bind_takes_text_socket_addresses_and_addresses() {
         let options = ListenerOptions::new();
         let text = String::from("127.0.0.1:0");
+        let address = Address::from(LOCALHOST);
         let SocketAddr::V4(v4) = LOCALHOST else {
             unreachable!("it is an address of IPv4");
         };
@@ -284,8 +286,8 @@ mod tests {
             options.bind(v4),
             options.bind(([127, 0, 0, 1], 0)),
             options.bind((v4.ip().to_owned(), 0)),
-            options.bind(Address::from(LOCALHOST)),
-            options.bind(&Address::from(LOCALHOST)),
+            options.bind(&address),
+            options.bind(address),
         ];
         for listener in listeners {
             let address = listener.unwrap().local_addr().tcp().unwrap();
@@ -309,7 +311,7 @@ mod tests {
 
     #[test]
     fn an_address_of_another_machine_is_not_available() {
-        // From the block that is reserved for documentation.
+        // This block is reserved for documentation.
         let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
         let result = Listener::bind(foreign);
         assert!(
@@ -328,8 +330,8 @@ mod tests {
     }
 
     #[test]
-    fn v6_only_is_what_was_asked_for() {
-        // Linux makes every other address v6-only of its own accord.
+    fn v6_only_reaches_the_socket() {
+        // On Linux every other address is v6-only in any case.
         let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         if TcpListener::bind(v6).is_err() {
             return; // this machine has no IPv6
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn reuse_address_is_what_was_asked_for() {
+    fn reuse_address_reaches_the_socket() {
         for on in [true, false] {
             let listener = Listener::builder()
                 .reuse_address(on)
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_beyond_the_kernels_range_is_the_largest() {
+    fn a_backlog_beyond_the_range_of_the_kernel_is_valid() {
         assert!(
             Listener::builder()
                 .backlog(u32::MAX)
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_address_cannot_have_is_refused_by_name() {
+    fn an_option_that_an_address_cannot_have_is_refused() {
         let unix = Address::Unix("/no/such/directory/a.sock".into());
         let options = ListenerOptions::new();
         for (options, address, option) in [
@@ -397,17 +399,17 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_use_is_retried_only_when_asked_to() {
-        let there = Listener::bind(LOCALHOST).unwrap();
-        let address = there.local_addr();
+    fn an_address_in_use_is_retried_only_with_retry_in_use() {
+        let other = Listener::bind(LOCALHOST).unwrap();
+        let address = other.local_addr();
         let refused = Listener::builder().bind_with(address.clone(), |_| unreachable!());
         assert!(matches!(refused, Err(Error::AddressInUse { .. })));
 
-        let (address, mut there) = (address.clone(), Some(there));
+        let (address, mut other) = (address.clone(), Some(other));
         let bound = Listener::builder()
             .retry_in_use(true)
             .bind_with(address, |_| {
-                there = None;
+                other = None;
                 ControlFlow::Continue(())
             });
         assert!(bound.is_ok());

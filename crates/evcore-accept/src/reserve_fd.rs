@@ -1,19 +1,20 @@
-//! A descriptor that is kept for the moment when there is no other.
+//! A spare descriptor for the moment when no other is left.
 //!
 //! A client that cannot be accepted waits in the backlog, perhaps for ever, and does not learn why.
-//! With the descriptor that is set aside here one can be accepted all the same, and closed at once:
-//! it then knows, and can ask elsewhere.
+//! If the server gives up its spare descriptor, it can accept that client and close it at once. The
+//! client then sees the end of its connection, and can try another server. libev's
+//! manual describes the same trick.
 //!
-//! Who is told how often is not decided here: see [`Backoff`](crate::Backoff).
+//! How often a client is shed is decided by [`Backoff`](crate::Backoff).
 
 use std::os::fd::OwnedFd;
 
 use crate::sys;
 
-/// A descriptor set aside, to be given up for one accept.
+/// A spare descriptor, released for one accept when no other is left.
 ///
-/// Keep one a process or thread that accepts, and begin to [`hold`](Self::acquire) it while there are
-/// descriptors left.
+/// Each process or thread that accepts needs one of its own. [Acquire](Self::acquire) it early,
+/// while descriptors are left.
 ///
 /// # Examples
 ///
@@ -26,32 +27,32 @@ use crate::sys;
 /// assert!(reserve.acquire());
 ///
 /// let mut client = TcpStream::connect(listener.local_addr())?;
-/// // Later, when accept says Exhausted:
+/// // Later, when accept returns Exhausted:
 /// reserve.with_released(|| {
-///     while let Ok(Accept::Aborted) = listener.accept() {} // any other is closed, being dropped
+///     while let Ok(Accept::Aborted) = listener.accept() {} // a connection is dropped, so closed
 /// });
 /// assert!(reserve.is_held());
-/// assert_eq!(client.read(&mut [0])?, 0, "the client has been told");
+/// assert_eq!(client.read(&mut [0])?, 0, "the server has closed the connection");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct ReserveFd {
-    /// Any open file would do: a socket needs no file system, and counts against the limits of the
-    /// process (EMFILE) and of the system (ENFILE) alike.
+    /// A socket. Like any open file it counts against the limits of the process (EMFILE) and of the
+    /// system (ENFILE), and it needs no file system.
     fd: Option<OwnedFd>,
 }
 
 impl ReserveFd {
-    /// A reserve that holds nothing yet.
+    /// A reserve that holds no descriptor yet.
     #[must_use]
     pub const fn empty() -> Self {
         Self { fd: None }
     }
 
-    /// Sets a descriptor aside, unless one is; returns whether one is now.
+    /// Acquires a descriptor if none is held. Returns whether one is held now.
     ///
-    /// One system call if none was. What it takes is missing elsewhere: after a shortage, first
-    /// accept who is waiting.
+    /// One system call if none was held. After exhaustion, accept the waiting clients first, because
+    /// this takes a descriptor that one of them needs.
     pub fn acquire(&mut self) -> bool {
         if self.fd.is_none() {
             self.fd = sys::unix_socket().ok();
@@ -59,17 +60,17 @@ impl ReserveFd {
         self.is_held()
     }
 
-    /// Whether a descriptor is set aside.
+    /// Whether a descriptor is held.
     #[must_use]
     pub const fn is_held(&self) -> bool {
         self.fd.is_some()
     }
 
-    /// Calls with the descriptor free, and sets it aside again. `None`, without the call: there was
-    /// none.
+    /// Releases the descriptor, calls `call`, and acquires a descriptor again. Returns `None`, and
+    /// does not call it, if no descriptor is held.
     ///
-    /// What the call keeps open takes the descriptor's place, and so can another thread in between:
-    /// then none [is held](Self::is_held) after it.
+    /// If `call` keeps a descriptor open, or another thread takes the free one, then none [is
+    /// held](Self::is_held) afterwards.
     pub fn with_released<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         drop(self.fd.take()?);
         let result = call();
@@ -89,17 +90,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_descriptor_nothing_is_called() {
+    fn without_a_held_descriptor_nothing_is_called() {
         let mut reserve = ReserveFd::empty();
         assert_eq!(
-            reserve.with_released(|| unreachable!("there is none to lend")),
+            reserve.with_released(|| unreachable!("no descriptor is held")),
             None::<()>
         );
         assert!(!reserve.is_held());
     }
 
     #[test]
-    fn what_was_lent_is_held_again() {
+    fn a_released_descriptor_is_held_again() {
         let mut reserve = ReserveFd::empty();
         assert!(reserve.acquire() && reserve.acquire());
         assert_eq!(reserve.with_released(|| 7), Some(7));

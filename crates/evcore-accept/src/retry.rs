@@ -1,14 +1,14 @@
-//! Trying again while an address is in use.
+//! Retries while an address is in use.
 //!
-//! How long a pause is stands here; who pauses, and whether to go on, is the caller's to say. So
-//! nothing waits in a test, and a server that is told to stop need not wait for its address.
+//! This file defines the length of a pause. The caller waits, and decides whether to go on. So no
+//! test waits, and a server that has to stop need not wait for its address.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::Error;
 
-/// How often an address in use is tried again (nginx).
+/// How many times an address in use is retried (nginx).
 const RETRIES: u32 = 5;
 
 /// The pause before each retry (nginx).
@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Repeats `attempt` while the address is in use, with a `pause` before each retry.
 ///
-/// The whole attempt, since "address in use" can come from `listen` as well as from `bind`.
+/// It repeats the whole attempt, because `listen` can fail with "address in use" as well as `bind`.
 pub(crate) fn while_in_use<T>(
     mut attempt: impl FnMut() -> Result<T, Error>,
     mut pause: impl FnMut(Duration) -> ControlFlow<()>,
@@ -100,8 +100,8 @@ mod tests {
         let address = LOCALHOST.into();
         let mut denied = Some(Error::PermissionDenied { address });
         let result = while_in_use::<()>(
-            || Err(denied.take().expect("the first attempt")),
-            |_| unreachable!("there is nothing to wait for"),
+            || Err(denied.take().expect("this is the first attempt")),
+            |_| unreachable!("only an address in use is retried"),
         );
         assert!(matches!(result, Err(Error::PermissionDenied { .. })));
     }

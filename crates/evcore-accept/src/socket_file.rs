@@ -1,7 +1,7 @@
-//! The file that a Unix listener leaves in the file system.
+//! The file of a Unix listener.
 //!
-//! The kernel makes it when the socket is bound, and never removes it: so it outlives its server,
-//! and its name is taken. Whether anybody listens behind it can only be found out by connecting.
+//! The kernel makes the file when the socket is bound, and never removes it. So the file outlives
+//! its server, and the path stays taken. Only connecting shows whether a server still listens.
 
 use std::fs::{self, FileType, Metadata};
 use std::io;
@@ -13,13 +13,13 @@ use rustix::net::{SocketAddrUnix, connect};
 
 use crate::sys;
 
-/// The file of a Unix [`Listener`](crate::Listener), known well enough to remove it and no other
-/// that takes its place later.
+/// The file of a Unix [`Listener`](crate::Listener). It removes that file only, and never one that
+/// has replaced it.
 ///
-/// Closing a listener leaves its file: the process that closes it may be one of several that share
-/// it. Whoever is the last to serve removes it: a master that outlives its workers, say, unless it
-/// has handed the listener to a new binary. Where nobody does, the next listener at that path finds
-/// that the file is stale, and replaces it.
+/// Closing a listener leaves its file, because other processes may share the listener. The last
+/// process that serves it removes the file, such as a master that outlives its workers and has not
+/// handed the listener to a new binary. If no process removes it, the next listener at that path
+/// finds the file stale and replaces it.
 ///
 /// # Examples
 ///
@@ -38,13 +38,13 @@ use crate::sys;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFile {
-    /// Absolute, since a server may go to another directory.
+    /// Absolute, because the server may change its directory.
     path: PathBuf,
     identity: Identity,
 }
 
 impl SocketFile {
-    /// What is at `path` now.
+    /// The file that is at `path` now.
     pub(crate) fn at(path: &Path) -> Result<AtPath, Errno> {
         let found = fs::symlink_metadata(path).map_err(|error| errno_of(&error))?;
         let kind = found.file_type();
@@ -57,28 +57,29 @@ impl SocketFile {
         }))
     }
 
-    /// Where the file is, or was: an absolute path.
+    /// The absolute path of the file, which may be removed by now.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes the file, unless it is gone or another has taken its place; returns whether it did.
+    /// Removes the file, unless it is gone or another file has replaced it. Returns whether it
+    /// removed the file.
     ///
-    /// So an old server that ends late does not take away the socket of the one that has replaced
-    /// it at the same path. (One that does so in the very moment between the look and the removal
-    /// is beyond what the system offers.) Listeners stay open, and nobody finds them any more.
+    /// So an old server that ends late does not remove the socket of its successor at the same path.
+    /// A successor that binds between the check and the removal loses its file, because no system
+    /// call does both. Listeners stay open, but no client can find them any more.
     ///
     /// # Errors
     ///
-    /// The file system's: the directory may not be this process's to write to.
+    /// That of the file system, for example if this process may not write to the directory.
     pub fn remove(&self) -> io::Result<bool> {
-        let there = match fs::symlink_metadata(&self.path) {
-            Ok(there) => there,
+        let found = match fs::symlink_metadata(&self.path) {
+            Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        if Identity::of(&there) != self.identity {
+        if Identity::of(&found) != self.identity {
             return Ok(false);
         }
         fs::remove_file(&self.path)?;
@@ -86,9 +87,9 @@ impl SocketFile {
     }
 }
 
-/// What tells a file from another that has come to be at its path.
+/// Distinguishes a file from a later one at the same path.
 ///
-/// The number alone does not: file systems give it to the next file.
+/// The inode number alone does not, because file systems reuse it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -106,14 +107,14 @@ impl Identity {
     }
 }
 
-/// Whether nobody listens at `name`, although there is a socket: connecting to it is refused.
+/// Whether no server listens on the socket at `name`: then connecting to it is refused.
 ///
-/// A server that does listen sees a client that comes and goes. On systems descended from BSD one
-/// whose backlog is full refuses as well.
+/// A server that listens sees a client that connects and leaves. On the BSDs, a server with a full
+/// backlog refuses too.
 pub(crate) fn is_stale(name: &SocketAddrUnix) -> Result<bool, Errno> {
     match connect(sys::unix_socket()?, name) {
         Err(Errno::CONNREFUSED) => Ok(true),
-        // Its backlog is full, it is a socket of another type, or of another user.
+        // The backlog is full, or the socket has another type, or belongs to another user.
         Err(Errno::AGAIN | Errno::INPROGRESS | Errno::PROTOTYPE | Errno::ACCESS) | Ok(()) => {
             Ok(false)
         }
@@ -121,20 +122,20 @@ pub(crate) fn is_stale(name: &SocketAddrUnix) -> Result<bool, Errno> {
     }
 }
 
-/// What is at a path.
+/// The kind of file at a path.
 #[derive(Debug)]
 pub(crate) enum AtPath {
     Socket(SocketFile),
-    /// Something else, by its name.
+    /// A file that is not a socket, by the name of its kind.
     Other(&'static str),
 }
 
-/// The system's number of an error that came through the standard library.
+/// The error number of an error of the standard library.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// What to call a file that is no socket.
+/// The name of a kind of file, for messages.
 fn name_of(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "a directory"

@@ -1,7 +1,7 @@
-//! A connection that was accepted.
+//! An accepted connection.
 //!
-//! `recv` and `send` are the system calls and no more: nothing is buffered, nothing is remembered.
-//! What "would block" means for the poller is for the caller to draw.
+//! `recv` and `send` make one system call each. They buffer nothing and keep no state. The caller
+//! decides what a call that would block means for its poller.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,10 +11,10 @@ use rustix::net::{self, RecvFlags, getpeername, sockopt};
 
 use crate::{Address, sys};
 
-/// A TCP or Unix connection, non-blocking and close-on-exec, closed when dropped.
+/// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///
-/// It comes from [`Listener::accept`](crate::Listener::accept).
-/// Where a call would block it fails with [`io::ErrorKind::WouldBlock`].
+/// [`Listener::accept`](crate::Listener::accept) returns it. A call that would block fails with
+/// [`io::ErrorKind::WouldBlock`].
 ///
 /// # Examples
 ///
@@ -35,9 +35,9 @@ use crate::{Address, sys};
 /// assert_eq!(stream.send(b"bye")?, 3);
 /// stream.shutdown_write()?;
 ///
-/// let mut heard = String::new();
-/// client.read_to_string(&mut heard)?;
-/// assert_eq!(heard, "bye");
+/// let mut received = String::new();
+/// client.read_to_string(&mut received)?;
+/// assert_eq!(received, "bye");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -47,35 +47,36 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream around a connection that is prepared already.
+    /// A stream around a socket that is connected and non-blocking.
     #[inline]
     pub(crate) const fn accepted(fd: OwnedFd) -> Self {
         Self { fd }
     }
 
-    /// Receives what has arrived, up to the length of `buffer`, and returns how much it was.
+    /// Receives the bytes that have arrived, at most as many as `buffer` holds, and returns their
+    /// number.
     ///
-    /// 0 means that the peer will send no more (or that `buffer` is empty). One system call,
-    /// repeated only if a signal interrupts it.
+    /// 0 means that the peer sends no more, or that `buffer` is empty. One system call, repeated
+    /// only if a signal interrupts it.
     ///
     /// # When is it drained?
     ///
-    /// After 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). A short read, of less than was asked
-    /// for, does not mean it: the end may be right behind the bytes. If the poller reports
-    /// readiness once only (edge-triggered), go on until 0 or `WouldBlock`; else you may wait for
-    /// ever for what is there already.
+    /// After 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not mean that the
+    /// stream is drained, because the end may follow the bytes directly. If the poller is
+    /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise you may wait for ever for an end
+    /// that has already arrived.
     ///
-    /// The last call can be saved after a short read if no event of this stream has reported the
-    /// end yet (`Ready::READ_CLOSED` of `evcore-poller`): then an end that comes is an event of its
-    /// own. If data and end come together, one event reports both, and no other follows. On TCP
-    /// this supposes a peer that sends no urgent data, since a read ends in front of that; on a
-    /// Unix socket a read ends behind a message that carries descriptors.
+    /// You can omit the last call after a short read if no event of this stream has reported the end
+    /// yet (`Ready::READ_CLOSED` of `evcore-poller`): an end that arrives later has an event of its
+    /// own. If data and end arrive together, one event reports both, and no other event follows.
+    /// Two more things end a read early: urgent data on TCP, and a message with descriptors on a
+    /// Unix socket.
     ///
     /// # Errors
     ///
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived,
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has gone, and whatever else
-    /// recv(2) may say.
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has reset the connection, and
+    /// any other error of recv(2).
     #[inline]
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let (received, _) =
@@ -83,16 +84,16 @@ impl Stream {
         Ok(received)
     }
 
-    /// Sends as much of `bytes` as the socket takes, and returns how much that was.
+    /// Sends as many of the bytes as fit into the socket's buffer, and returns their number.
     ///
-    /// One system call, repeated only if a signal interrupts it. Raises no SIGPIPE.
+    /// One system call, repeated only if a signal interrupts it. It raises no SIGPIPE.
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the socket takes nothing for now,
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the buffer is full,
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) or
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has gone, and whatever else
-    /// send(2) may say.
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the peer has left, and any other error
+    /// of send(2).
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(retry_on_intr(|| {
@@ -100,7 +101,7 @@ impl Stream {
         })?)
     }
 
-    /// Tells the peer that no more will come; it can still be heard.
+    /// Ends the sending side, so the peer reads the end. Receiving still works.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl Stream {
         Ok(net::shutdown(&self.fd, net::Shutdown::Write)?)
     }
 
-    /// The address of the peer, asked of the kernel; `accept` has told it already.
+    /// The address of the peer, by a system call. `accept` returns it too.
     ///
     /// # Errors
     ///
@@ -117,18 +118,18 @@ impl Stream {
     pub fn peer_addr(&self) -> io::Result<Address> {
         match getpeername(&self.fd)? {
             Some(peer) => Ok(sys::address(peer)?),
-            // As accept does, some systems have nothing to say of a peer without a name.
+            // Some systems report no address for a peer without a path, as in `accept`.
             None => Ok(Address::Unnamed),
         }
     }
 
-    /// Takes the error that is pending on the connection (`SO_ERROR`), which clears it.
+    /// Returns the pending error of the connection (`SO_ERROR`), and clears it.
     ///
-    /// This is how to learn what a poller's error bit was about.
+    /// Call it when the poller reports an error, to find out which one.
     ///
     /// # Errors
     ///
-    /// If the kernel cannot be asked, which it always can for a socket.
+    /// That of getsockopt(2), which does not fail for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
     }
@@ -196,7 +197,7 @@ mod tests {
     use crate::loopback::{connected_pair, reset, wait_readable};
 
     #[test]
-    fn with_nothing_to_receive_it_would_block() {
+    fn recv_would_block_without_data() {
         let (stream, _client) = connected_pair();
         assert_eq!(
             stream.recv(&mut [0; 8]).unwrap_err().kind(),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_sends_arrives() {
+    fn recv_returns_the_bytes_of_the_peer() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"hello").unwrap();
         wait_readable(&stream);
@@ -215,17 +216,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_reaches_the_peer() {
+    fn sent_bytes_reach_the_peer() {
         let (stream, mut client) = connected_pair();
         assert_eq!(stream.send(b"hello").unwrap(), 5);
         drop(stream);
-        let mut heard = Vec::new();
-        client.read_to_end(&mut heard).unwrap();
-        assert_eq!(heard, b"hello");
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"hello");
     }
 
     #[test]
-    fn a_full_socket_would_block() {
+    fn send_would_block_when_the_buffer_is_full() {
         let (stream, _client) = connected_pair();
         let bytes = [0; 64 * 1024];
         let refused = loop {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_zero_bytes() {
+    fn recv_returns_zero_at_the_end() {
         let (stream, client) = connected_pair();
         drop(client);
         wait_readable(&stream);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_read_may_have_the_end_right_behind_it() {
+    fn the_end_may_follow_a_short_read_directly() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"bye").unwrap();
         drop(client);
@@ -257,24 +258,24 @@ mod tests {
     }
 
     #[test]
-    fn a_short_read_may_end_in_front_of_urgent_data() {
+    fn urgent_data_ends_a_read_early() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"abc").unwrap();
         net::send(&client, b"!", net::SendFlags::OOB).unwrap();
         client.write_all(b"def").unwrap();
-        let mut heard = Vec::new();
-        // In how many pieces it arrives is the kernel's business, but none spans the urgent byte.
-        while heard.concat() != b"abcdef" {
+        let mut received = Vec::new();
+        // The kernel chooses the number of pieces, but none of them spans the urgent byte.
+        while received.concat() != b"abcdef" {
             wait_readable(&stream);
             let mut buffer = [0; 8];
             let n = stream.recv(&mut buffer).unwrap();
-            heard.push(buffer[..n].to_vec());
+            received.push(buffer[..n].to_vec());
         }
-        assert!(heard.len() > 1, "{heard:?}");
+        assert!(received.len() > 1, "{received:?}");
     }
 
     #[test]
-    fn after_shutdown_the_peer_hears_the_end_and_can_still_be_heard() {
+    fn after_shutdown_write_the_peer_reads_the_end_and_may_send() {
         let (stream, mut client) = connected_pair();
         stream.shutdown_write().unwrap();
         assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
@@ -284,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn sending_after_shutdown_is_an_error_and_no_signal() {
+    fn sending_after_shutdown_write_is_an_error_and_no_signal() {
         let (stream, _client) = connected_pair();
         stream.shutdown_write().unwrap();
         assert_eq!(stream.send(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]
-    fn a_reset_is_a_pending_error_that_is_taken_once() {
+    fn take_error_returns_a_reset_once() {
         let (stream, client) = connected_pair();
         assert!(stream.take_error().unwrap().is_none());
         reset(client);
@@ -305,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_is_who_connected() {
+    fn peer_addr_is_the_address_of_the_client() {
         let (stream, client) = connected_pair();
         assert_eq!(stream.peer_addr().unwrap(), client.local_addr().unwrap());
     }
 
     #[test]
-    fn a_shared_stream_can_be_read_and_written() {
+    fn a_shared_reference_reads_and_writes() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"ping").unwrap();
         wait_readable(&stream);

@@ -1,8 +1,8 @@
-//! The calls in which the systems differ.
+//! The system calls that differ between systems.
 //!
-//! Most make and accept sockets that are non-blocking and close-on-exec in one call, and send
-//! without SIGPIPE by a flag. Apple's have none of that: there, a descriptor is prepared after it
-//! was made, and a child that another thread forks in between inherits it.
+//! Most systems make and accept sockets that are non-blocking and close-on-exec by one call, and
+//! have a flag to send without SIGPIPE. Apple's systems have neither. There the flags are set by
+//! further calls, and a child that another thread forks in between inherits the descriptor.
 
 use std::ffi::OsStr;
 use std::mem::offset_of;
@@ -17,20 +17,20 @@ use crate::Address;
 
 pub(crate) use imp::{SEND_FLAGS, accept, is_listening};
 
-/// The longest path of a Unix socket, in bytes: behind it there is to be room for a zero.
+/// The longest path of a Unix socket, in bytes. A zero byte follows it.
 pub(crate) const UNIX_PATH_MAX: usize =
     size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
 
-/// Whether [`set_reuse_port`] is there.
+/// Whether the system has [`set_reuse_port`].
 pub(crate) const HAS_REUSE_PORT: bool = !cfg!(any(target_os = "illumos", target_os = "solaris"));
 
-/// Whether an accepted connection has `TCP_NODELAY` because its listener has.
+/// Whether an accepted connection inherits `TCP_NODELAY` from its listener.
 ///
-/// Linux makes a connection as a copy of its listener, options included. Others may do the same;
-/// there it is not relied upon.
+/// On Linux a connection is a copy of its listener, with all options. Other systems may do the same,
+/// but do not document it.
 pub(crate) const NODELAY_IS_INHERITED: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
-/// A socket to listen at `address`, non-blocking and close-on-exec.
+/// A socket of the family of `address`, non-blocking and close-on-exec.
 pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     imp::stream_socket(match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -38,12 +38,12 @@ pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     })
 }
 
-/// A socket to listen at a path, or to ask who does, non-blocking and close-on-exec.
+/// A Unix socket, non-blocking and close-on-exec.
 pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
     imp::stream_socket(AddressFamily::UNIX)
 }
 
-/// What an address means; `AFNOSUPPORT` if it is neither TCP's nor a Unix socket's.
+/// Converts an address of rustix; `AFNOSUPPORT` if it is neither of TCP nor of a Unix socket.
 #[inline]
 pub(crate) fn address(any: SocketAddrAny) -> io::Result<Address> {
     if any.address_family() == AddressFamily::UNIX {
@@ -53,8 +53,8 @@ pub(crate) fn address(any: SocketAddrAny) -> io::Result<Address> {
 }
 
 fn unix_address(any: SocketAddrAny) -> io::Result<Address> {
-    // A peer may bind to a path that leaves no room for the zero behind it. Linux then tells a
-    // length beyond that of the structure, and rustix, which trusts it, would panic.
+    // A peer may bind to a path that leaves no room for the zero byte. Linux then returns a length
+    // beyond that of the structure, and rustix would panic.
     if any.addr_len() as usize > size_of::<libc::sockaddr_un>() {
         return Ok(Address::Unnamed);
     }
@@ -62,7 +62,7 @@ fn unix_address(any: SocketAddrAny) -> io::Result<Address> {
     let Some(path) = name.path_bytes() else {
         return Ok(Address::Unnamed);
     };
-    // Of the longest path rustix leaves the zero at its end.
+    // rustix keeps the zero byte at the end of the longest path.
     let end = path.iter().position(|&byte| byte == 0);
     Ok(match &path[..end.unwrap_or(path.len())] {
         [] => Address::Unnamed,
@@ -70,19 +70,20 @@ fn unix_address(any: SocketAddrAny) -> io::Result<Address> {
     })
 }
 
-/// Lets several sockets listen on one address, each with a queue of its own.
+/// Lets several sockets listen on one address, each with a backlog of its own.
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos", target_os = "solaris")))]
 pub(crate) fn set_reuse_port(fd: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_reuseport(fd, true)
 }
 
-/// Its plain `SO_REUSEPORT` lets several listen as well, but does not share connections out.
+/// The plain `SO_REUSEPORT` of FreeBSD lets several sockets listen too, but does not spread the
+/// connections over them.
 #[cfg(target_os = "freebsd")]
 pub(crate) fn set_reuse_port(fd: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_reuseport_lb(fd, true)
 }
 
-/// rustix offers none here.
+/// rustix does not have the option on these systems.
 #[cfg(any(target_os = "illumos", target_os = "solaris"))]
 pub(crate) fn set_reuse_port(_fd: impl AsFd) -> io::Result<()> {
     Err(io::Errno::NOPROTOOPT)
@@ -117,7 +118,7 @@ mod imp {
     use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
     use rustix::net::{SendFlags, acceptfrom, socket};
 
-    /// `SO_NOSIGPIPE` stands in for the flag that is missing.
+    /// The option `SO_NOSIGPIPE` replaces the flag.
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
     pub(super) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
@@ -129,12 +130,12 @@ mod imp {
     pub(crate) fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Option<SocketAddrAny>)> {
         let (fd, peer) = acceptfrom(listener)?;
         set_nonblocking_cloexec(&fd)?;
-        // Options of a socket that was reset are refused: the peer has left.
+        // It fails if the connection was reset: the peer has left.
         sockopt::set_socket_nosigpipe(&fd, true).map_err(|_| io::Errno::CONNABORTED)?;
         Ok((fd, peer))
     }
 
-    /// `SO_ACCEPTCONN` is declared and does not work, so everything passes for a listener.
+    /// `SO_ACCEPTCONN` is declared but does not work, so every socket counts as a listener.
     pub(crate) fn is_listening(_fd: impl AsFd) -> io::Result<bool> {
         Ok(true)
     }

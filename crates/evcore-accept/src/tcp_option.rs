@@ -1,8 +1,11 @@
-//! Options of TCP listeners that rustix leaves out.
+//! Options of TCP listeners that rustix does not have.
 //!
-//! Which systems have them is said here alone.
+//! This file alone decides which systems have them.
 
-#![allow(unsafe_code, reason = "setsockopt for options that rustix leaves out")]
+#![allow(
+    unsafe_code,
+    reason = "setsockopt for options that rustix does not have"
+)]
 
 use std::ffi::c_int;
 use std::io;
@@ -16,7 +19,7 @@ pub(crate) struct TcpOption {
     name: c_int,
 }
 
-/// Connections are reported when their first bytes have come; the value is in seconds.
+/// The kernel reports a connection when its first bytes have arrived. The value is in seconds.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const DEFER_ACCEPT: Option<TcpOption> = Some(TcpOption {
     name: libc::TCP_DEFER_ACCEPT,
@@ -24,9 +27,10 @@ pub(crate) const DEFER_ACCEPT: Option<TcpOption> = Some(TcpOption {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) const DEFER_ACCEPT: Option<TcpOption> = None;
 
-/// Data may come with the first segment (RFC 7413); the value is how many such may be pending.
+/// The first segment of a connection may carry data (RFC 7413). The value is the limit of pending
+/// connections of that kind.
 ///
-/// Apple's systems want it set after `listen`, which nobody has tried here.
+/// Apple's systems require it to be set after `listen`, which is not implemented.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(crate) const FAST_OPEN: Option<TcpOption> = Some(TcpOption {
     name: libc::TCP_FASTOPEN,
@@ -37,8 +41,8 @@ pub(crate) const FAST_OPEN: Option<TcpOption> = None;
 impl TcpOption {
     /// Sets the option of a socket.
     pub(crate) fn set(self, socket: impl AsFd, value: c_int) -> rustix::io::Result<()> {
-        // SAFETY: the kernel reads `size` bytes behind the pointer, which is the size of `value`,
-        // and keeps no pointer; the descriptor is open, since it is borrowed.
+        // SAFETY: the kernel reads as many bytes at the pointer as `value` has, and keeps no
+        // pointer. The descriptor is borrowed, so it is open.
         let result = unsafe {
             libc::setsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -51,12 +55,12 @@ impl TcpOption {
         succeeded(result)
     }
 
-    /// What the option of a socket is.
+    /// Reads the option of a socket.
     #[cfg(test)]
     pub(crate) fn value(self, socket: impl AsFd) -> rustix::io::Result<c_int> {
         let (mut value, mut size) = (0, size_of_in_kernel::<c_int>());
-        // SAFETY: the kernel writes at most `size` bytes behind the first pointer, which is the
-        // size of `value`, and a size behind the second; it keeps neither.
+        // SAFETY: the kernel writes at most `size` bytes at the first pointer, which is the size of
+        // `value`, and a size at the second. It keeps neither pointer.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -70,7 +74,7 @@ impl TcpOption {
     }
 }
 
-/// The size of a value as the kernel wants to be told it.
+/// The size of a value in the type that the kernel uses.
 #[expect(clippy::cast_possible_truncation, reason = "options are a few bytes")]
 const fn size_of_in_kernel<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t
@@ -94,7 +98,7 @@ mod tests {
     use crate::{Accept, Error, Listener};
 
     #[test]
-    fn connections_wait_for_their_first_bytes_where_that_is_asked_for() {
+    fn defer_accept_withholds_a_connection_without_bytes() {
         let options = Listener::builder().defer_accept(Duration::from_millis(1_500));
         let Some(option) = DEFER_ACCEPT else {
             let refused = options.bind(LOCALHOST);
@@ -102,17 +106,21 @@ mod tests {
             return;
         };
         let listener = options.bind(LOCALHOST).unwrap();
-        // The kernel counts in retransmissions: of the first second, and two more.
+        // The kernel counts retransmissions, so it may round up.
         assert!(option.value(&listener).unwrap() >= 2);
         let mut client = TcpStream::connect(listener.local_addr()).unwrap();
         assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
         client.write_all(b"hello").unwrap();
         let (stream, _) = accept_one(&listener);
-        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 5, "they are there");
+        assert_eq!(
+            stream.recv(&mut [0; 8]).unwrap(),
+            5,
+            "the bytes have arrived"
+        );
     }
 
     #[test]
-    fn fast_open_is_what_was_asked_for() {
+    fn fast_open_reaches_the_socket() {
         let options = Listener::builder().fast_open(7);
         match FAST_OPEN {
             Some(option) => {
@@ -125,14 +133,14 @@ mod tests {
         }
     }
 
-    /// What the kernel says of a listener's queue: how many wait, and how many may.
+    /// The backlog of a listener: how many connections wait, and how many may wait.
     #[cfg(target_os = "linux")]
-    fn queue(listener: &Listener) -> (u32, u32) {
-        // SAFETY: it is numbers alone, of which zero is one.
+    fn backlog(listener: &Listener) -> (u32, u32) {
+        // SAFETY: the structure has only integer fields, and zero is a valid integer.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut size = size_of_in_kernel::<libc::tcp_info>();
-        // SAFETY: the kernel writes at most `size` bytes behind the first pointer, which is the
-        // size of `info`, and a size behind the second; it keeps neither.
+        // SAFETY: the kernel writes at most `size` bytes at the first pointer, which is the size of
+        // `info`, and a size at the second. It keeps neither pointer.
         let result = unsafe {
             libc::getsockopt(
                 listener.as_fd().as_raw_fd(),
@@ -148,13 +156,13 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn as_many_may_wait_as_the_backlog_says() {
-        for backlog in [1, 100] {
-            let options = Listener::builder().backlog(backlog);
+    fn the_backlog_reaches_the_kernel() {
+        for limit in [1, 100] {
+            let options = Listener::builder().backlog(limit);
             let listener = options.bind(LOCALHOST).unwrap();
-            assert_eq!(queue(&listener), (0, backlog));
-            let _waits = TcpStream::connect(listener.local_addr()).unwrap();
-            assert_eq!(queue(&listener), (1, backlog));
+            assert_eq!(backlog(&listener), (0, limit));
+            let _client = TcpStream::connect(listener.local_addr()).unwrap();
+            assert_eq!(backlog(&listener), (1, limit));
         }
     }
 }

@@ -1,60 +1,60 @@
-//! What an application needs of a connection, whatever it is made of.
+//! The operations of a connection, for code that is generic over it.
 
 use std::{fmt, io};
 
 use crate::{Address, Stream};
 
-/// A non-blocking connection: a [`Stream`], or a simulator's.
+/// A non-blocking connection: a [`Stream`], or the connection of a simulator.
 ///
-/// Code that serves a connection and is generic over this runs on sockets, and in tests without
-/// any. Each method does, and fails, as the method of that name of [`Stream`].
+/// Code that is generic over it runs on sockets in production, and without sockets in tests. Each
+/// method behaves like the method of [`Stream`] with the same name.
 ///
 /// ```
 /// use evcore_accept::Transport;
 /// use std::io;
 ///
-/// /// Sends of `rest` what is taken, and keeps the rest.
-/// fn send_some(wire: &impl Transport, rest: &mut Vec<u8>) -> io::Result<()> {
-///     let sent = wire.send(rest)?;
+/// /// Sends what fits into the buffer of the connection, and keeps the rest.
+/// fn send_some(transport: &impl Transport, rest: &mut Vec<u8>) -> io::Result<()> {
+///     let sent = transport.send(rest)?;
 ///     rest.drain(..sent);
 ///     Ok(())
 /// }
 /// ```
 pub trait Transport: fmt::Debug {
-    /// Receives what has arrived; 0 means that the peer will send no more. A short read does not
+    /// Receives bytes that have arrived; 0 means that the peer sends no more. A short read does not
     /// mean that nothing is left: see [`Stream::recv`].
     ///
     /// # Errors
     ///
-    /// As [`Stream::recv`].
+    /// Those of [`Stream::recv`].
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends as much as is taken, and returns how much that was.
+    /// Sends as many bytes as fit into the buffer, and returns their number.
     ///
     /// # Errors
     ///
-    /// As [`Stream::send`].
+    /// Those of [`Stream::send`].
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Tells the peer that no more will come; it can still be heard.
+    /// Ends the sending side, so the peer reads the end. Receiving still works.
     ///
     /// # Errors
     ///
-    /// As [`Stream::shutdown_write`].
+    /// Those of [`Stream::shutdown_write`].
     fn shutdown_write(&self) -> io::Result<()>;
 
     /// The address of the peer.
     ///
     /// # Errors
     ///
-    /// As [`Stream::peer_addr`].
+    /// Those of [`Stream::peer_addr`].
     fn peer_addr(&self) -> io::Result<Address>;
 
-    /// Takes the error that is pending on the connection, which clears it.
+    /// Returns the pending error of the connection, and clears it.
     ///
     /// # Errors
     ///
-    /// As [`Stream::take_error`].
+    /// Those of [`Stream::take_error`].
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 }
 
@@ -89,24 +89,24 @@ mod tests {
 
     use crate::loopback::{connected_pair, wait_readable};
 
-    /// All of it, as generic code calls it.
+    /// Calls every method as generic code does.
     #[test]
-    fn a_stream_behind_the_trait_is_that_stream() {
+    fn a_stream_behaves_the_same_through_the_trait() {
         let (stream, mut client) = connected_pair();
-        let wire: &dyn Transport = &stream;
+        let transport: &dyn Transport = &stream;
         assert_eq!(
-            wire.recv(&mut [0; 8]).unwrap_err().kind(),
+            transport.recv(&mut [0; 8]).unwrap_err().kind(),
             ErrorKind::WouldBlock
         );
         client.write_all(b"hello").unwrap();
         wait_readable(&stream);
-        assert_eq!(wire.recv(&mut [0; 8]).unwrap(), 5);
-        assert_eq!(wire.peer_addr().unwrap(), stream.peer_addr().unwrap());
-        assert!(wire.take_error().unwrap().is_none());
-        assert_eq!(wire.send(b"bye").unwrap(), 3);
-        wire.shutdown_write().unwrap();
-        let mut heard = Vec::new();
-        client.read_to_end(&mut heard).unwrap();
-        assert_eq!(heard, b"bye");
+        assert_eq!(transport.recv(&mut [0; 8]).unwrap(), 5);
+        assert_eq!(transport.peer_addr().unwrap(), stream.peer_addr().unwrap());
+        assert!(transport.take_error().unwrap().is_none());
+        assert_eq!(transport.send(b"bye").unwrap(), 3);
+        transport.shutdown_write().unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"bye");
     }
 }

@@ -1,8 +1,8 @@
-//! A listener that goes on in another program.
+//! A listener that another program inherits.
 
 #![allow(
     unsafe_code,
-    reason = "what a program inherits, it knows by number alone"
+    reason = "a program has only the number of an inherited descriptor"
 )]
 
 use std::{
@@ -18,31 +18,31 @@ use std::{
 
 use evcore_accept::{Accept, Address, Listener};
 
-/// Tells the other program the number of the listener, and its address.
+/// The environment variables that pass the number and the address of the listener.
 const NUMBER: &str = "EVCORE_ACCEPT_INHERITS";
 const ADDRESS: &str = "EVCORE_ACCEPT_INHERITS_ADDRESS";
 
 #[test]
-fn a_client_of_this_program_is_served_by_another() {
+fn a_program_that_inherits_a_listener_serves_its_client() {
     let path = env::temp_dir().join(format!("evcore-accept-{}-inherits", std::process::id()));
     for address in ["127.0.0.1:0".parse().unwrap(), Address::Unix(path)] {
         let listener = Listener::bind(address).unwrap();
         let mut client = connect(listener.local_addr()).unwrap();
         listener.set_inheritable(true).unwrap();
         let served = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "serve_what_was_inherited"])
+            .args(["--exact", "serve_an_inherited_listener"])
             .env(NUMBER, listener.as_fd().as_raw_fd().to_string())
             .env(ADDRESS, listener.local_addr().to_string())
             .status()
             .unwrap();
         let file = listener.file().cloned();
         assert!(served.success(), "{:?}", listener.local_addr());
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "hello");
+        let mut received = String::new();
+        client.read_to_string(&mut received).unwrap();
+        assert_eq!(received, "hello");
 
-        // The other has ended, and this one listens on.
-        let _again = connect(listener.local_addr()).unwrap();
+        // The other program has ended, and this one still listens.
+        let _client = connect(listener.local_addr()).unwrap();
         drop(listener);
         assert!(file.is_none_or(|file| file.remove().unwrap()));
     }
@@ -55,13 +55,14 @@ fn connect(address: &Address) -> io::Result<Box<dyn Read>> {
     }
 }
 
-/// The other program; nothing, unless it is told what it inherits.
+/// The other program. Without the environment variables it does nothing.
 #[test]
-fn serve_what_was_inherited() {
+fn serve_an_inherited_listener() {
     let Ok(number) = env::var(NUMBER) else {
         return;
     };
-    // SAFETY: the program that names the number has opened it for this one, which takes it once.
+    // SAFETY: the program that passes the number keeps the descriptor open across exec, and this
+    // function takes it once.
     let inherited = unsafe { OwnedFd::from_raw_fd(number.parse().unwrap()) };
     let listener = Listener::from_fd(inherited).unwrap();
     assert_eq!(
@@ -70,6 +71,6 @@ fn serve_what_was_inherited() {
     );
     match listener.accept().unwrap() {
         Accept::Connection(stream, _) => assert_eq!(stream.send(b"hello").unwrap(), 5),
-        other => panic!("the client has connected before, so not {other:?}"),
+        other => panic!("a client has connected, but accept returned {other:?}"),
     }
 }

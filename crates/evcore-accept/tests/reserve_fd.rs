@@ -1,15 +1,15 @@
-//! The reserve in a process that has no descriptor left, for real.
+//! The reserve descriptor in a process that has no other descriptor left.
 //!
-//! The limit belongs to the whole process, so this test is alone in its own.
+//! The limit applies to the whole process, so this test has a process of its own.
 
-#![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
+#![cfg(target_os = "linux")] // other systems may check the limit at another moment of accept
 
 use std::{fs::File, io::Read, net::TcpStream};
 
 use evcore_accept::{Accept, Listener, ReserveFd, Resource};
 use rustix::process::{self, Rlimit, getrlimit, setrlimit};
 
-/// Takes every descriptor that there is, under a limit that is soon reached.
+/// Lowers the limit, and opens files until no descriptor is left.
 fn take_all_descriptors() -> Vec<File> {
     let few = Rlimit {
         current: Some(64),
@@ -19,26 +19,26 @@ fn take_all_descriptors() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-fn is_short(listener: &Listener) -> bool {
+fn is_exhausted(listener: &Listener) -> bool {
     let outcome = listener.accept().unwrap();
     matches!(outcome, Accept::Exhausted(Resource::Process))
 }
 
 #[test]
-fn a_client_is_told_and_the_next_one_kept_instead_of_the_reserve() {
+fn the_reserve_sheds_one_client_or_keeps_it() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let [mut told, mut kept] = [(); 2].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
+    let [mut shed, mut kept] = [(); 2].map(|()| TcpStream::connect(listener.local_addr()).unwrap());
     let mut reserve = ReserveFd::empty();
     assert!(reserve.acquire());
     let mut files = take_all_descriptors();
-    assert!(is_short(&listener));
+    assert!(is_exhausted(&listener));
 
     let accepts = || matches!(listener.accept(), Ok(Accept::Connection(..)));
     assert_eq!(reserve.with_released(accepts), Some(true));
-    assert_eq!(told.read(&mut [0]).unwrap(), 0, "it has been closed");
-    assert!(reserve.is_held() && is_short(&listener));
+    assert_eq!(shed.read(&mut [0]).unwrap(), 0, "the server has closed it");
+    assert!(reserve.is_held() && is_exhausted(&listener));
 
-    // Who keeps what the reserve made possible has no reserve.
+    // If the server keeps the connection, it has no reserve any more.
     let outcome = reserve.with_released(|| listener.accept()).unwrap();
     let Ok(Accept::Connection(stream, _)) = outcome else {
         panic!("{outcome:?}");

@@ -1,6 +1,6 @@
-//! A path that is relative to where the server is, which it may leave.
+//! A Unix listener at a relative path, in a server that changes its directory.
 //!
-//! The working directory belongs to the whole process, so this test is alone in its own.
+//! The working directory applies to the whole process, so this test has a process of its own.
 
 use std::{env, fs, os::unix::net::UnixStream, path::Path};
 
@@ -8,7 +8,7 @@ use evcore_accept::{Address, Listener};
 use evcore_testing::Scratch;
 
 #[test]
-fn a_relative_path_is_short_enough_wherever_the_server_is_and_removed_from_anywhere() {
+fn a_relative_path_works_in_a_deep_directory_and_after_leaving() {
     let scratch = Scratch::new("relative");
     let deep = scratch.file(&"d".repeat(100)).join("d".repeat(100));
     fs::create_dir_all(&deep).unwrap();
@@ -17,9 +17,9 @@ fn a_relative_path_is_short_enough_wherever_the_server_is_and_removed_from_anywh
     let listen = || Listener::bind(Address::Unix(path.into()));
 
     drop(listen().unwrap());
-    let listener = listen().expect("the stale one is replaced");
+    let listener = listen().expect("the stale socket is replaced");
     assert_eq!(listener.local_addr().to_string(), "unix:a.sock");
-    assert!(listen().is_err(), "somebody listens");
+    assert!(listen().is_err(), "a server listens at the path");
     UnixStream::connect(path).unwrap();
 
     env::set_current_dir("/").unwrap();

@@ -1,8 +1,8 @@
-//! A process that has no descriptor left, for real.
+//! Accepting in a process that has no descriptor left.
 //!
-//! The limit belongs to the whole process, so this test is alone in its own.
+//! The limit applies to the whole process, so this test has a process of its own.
 
-#![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
+#![cfg(target_os = "linux")] // other systems may check the limit at another moment of accept
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::{self, Rlimit, getrlimit, setrlimit};
 
 #[test]
-fn a_client_waits_until_there_is_a_descriptor_again() {
+fn a_client_waits_until_a_descriptor_is_free() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();
     let mut fds = [PollFd::new(&listener, PollFlags::IN)];
@@ -32,9 +32,9 @@ fn a_client_waits_until_there_is_a_descriptor_again() {
         },
     )
     .unwrap();
-    let short = listener.accept();
+    let exhausted = listener.accept();
     setrlimit(process::Resource::Nofile, before).unwrap();
-    let outcome = short.unwrap();
+    let outcome = exhausted.unwrap();
     assert!(
         matches!(outcome, Accept::Exhausted(Resource::Process)),
         "{outcome:?}"
@@ -42,6 +42,6 @@ fn a_client_waits_until_there_is_a_descriptor_again() {
 
     match listener.accept().unwrap() {
         Accept::Connection(_, peer) => assert_eq!(peer, client.local_addr().unwrap()),
-        outcome => panic!("the client is still there, so not {outcome:?}"),
+        outcome => panic!("the client still waits, but accept returned {outcome:?}"),
     }
 }

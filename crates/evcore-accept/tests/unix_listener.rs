@@ -1,4 +1,4 @@
-//! Listeners at a path: what they replace, what they leave alone, and what they leave behind.
+//! Listeners at a path: which files they replace, and which file they leave.
 
 use std::{
     fs::{self, File},
@@ -26,15 +26,15 @@ fn listen_at(path: &Path) -> Result<Listener, Error> {
     Listener::bind(Address::Unix(path.into()))
 }
 
-fn refusal(path: &Path) -> Error {
-    listen_at(path).expect_err("there can be no listener")
+fn listen_error(path: &Path) -> Error {
+    listen_at(path).expect_err("a listener cannot be made at this path")
 }
 
 fn accept_one(listener: &Listener) -> (Stream, Address) {
     wait_readable(listener);
     match listener.accept().unwrap() {
         Accept::Connection(stream, peer) => (stream, peer),
-        other => panic!("a client has connected, not {other:?}"),
+        other => panic!("a client has connected, but accept returned {other:?}"),
     }
 }
 
@@ -45,7 +45,7 @@ fn wait_readable(fd: impl AsFd) {
         tv_nsec: 0,
     };
     let ready = retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap();
-    assert_eq!(ready, 1, "nothing has come within 10 s");
+    assert_eq!(ready, 1, "the descriptor is not readable within 10 s");
 }
 
 fn is_socket(path: &Path) -> bool {
@@ -53,7 +53,7 @@ fn is_socket(path: &Path) -> bool {
 }
 
 #[test]
-fn a_client_and_a_server_hear_each_other() {
+fn a_client_and_a_server_exchange_bytes() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
     let listener = listen_at(&path).unwrap();
@@ -64,9 +64,9 @@ fn a_client_and_a_server_hear_each_other() {
     client.write_all(b"ping").unwrap();
     let (mut stream, _) = accept_one(&listener);
     wait_readable(&stream);
-    let mut heard = [0; 8];
-    assert_eq!(stream.recv(&mut heard).unwrap(), 4);
-    stream.write_all(&heard[..4]).unwrap();
+    let mut request = [0; 8];
+    assert_eq!(stream.recv(&mut request).unwrap(), 4);
+    stream.write_all(&request[..4]).unwrap();
     drop(stream);
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
@@ -74,7 +74,7 @@ fn a_client_and_a_server_hear_each_other() {
 }
 
 #[test]
-fn a_peer_is_named_by_its_path_if_it_has_one() {
+fn the_address_of_a_peer_is_its_path_if_it_has_one() {
     let dir = Scratch::new("accept");
     let listener = listen_at(&dir.file("a.sock")).unwrap();
     let _unnamed = UnixStream::connect(dir.file("a.sock")).unwrap();
@@ -89,7 +89,7 @@ fn a_peer_is_named_by_its_path_if_it_has_one() {
     assert_eq!(stream.peer_addr().unwrap(), peer);
 }
 
-/// A client that is bound to a path of its own.
+/// Connects a client that is bound to a path of its own.
 fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
     let client = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&client, &SocketAddrUnix::new(path).unwrap()).unwrap();
@@ -97,10 +97,10 @@ fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
     client
 }
 
-/// Linux then tells a length beyond the structure's, which has brought down servers.
+/// Linux then returns a length beyond that of the structure.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_peer_whose_path_fills_its_address_to_the_last_byte_does_no_harm() {
+fn a_peer_with_a_path_that_fills_its_address_is_unnamed() {
     let dir = Scratch::new("accept");
     let listener = listen_at(&dir.file("a.sock")).unwrap();
     let mut path = dir.file("").into_os_string().into_encoded_bytes();
@@ -113,7 +113,7 @@ fn a_peer_whose_path_fills_its_address_to_the_last_byte_does_no_harm() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_name_that_is_no_path_counts_as_none() {
+fn a_listener_with_an_abstract_name_is_unnamed() {
     use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
 
     let name = format!("evcore-accept-{}", std::process::id());
@@ -127,11 +127,11 @@ fn a_name_that_is_no_path_counts_as_none() {
 }
 
 #[test]
-fn a_socket_behind_which_nobody_listens_is_replaced() {
+fn a_stale_socket_is_replaced() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
     drop(UnixListener::bind(&path).unwrap());
-    assert!(is_socket(&path), "it outlives its server");
+    assert!(is_socket(&path), "the file outlives its server");
 
     let listener = listen_at(&path).unwrap();
     let _client = UnixStream::connect(&path).unwrap();
@@ -139,31 +139,31 @@ fn a_socket_behind_which_nobody_listens_is_replaced() {
 }
 
 #[test]
-fn a_socket_behind_which_somebody_listens_is_an_address_in_use() {
+fn the_socket_of_a_running_server_is_an_address_in_use() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
-    let there = listen_at(&path).unwrap();
-    let error = refusal(&path);
+    let server = listen_at(&path).unwrap();
+    let error = listen_error(&path);
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
     assert!(error.to_string().contains("another path"), "{error}");
 
-    // It has seen the question, and listens on.
-    accept_one(&there);
+    // The running server has accepted the probe, and still listens.
+    accept_one(&server);
     let _client = UnixStream::connect(&path).unwrap();
-    accept_one(&there);
+    accept_one(&server);
 }
 
-#[cfg(target_os = "linux")] // elsewhere a full backlog refuses
+#[cfg(target_os = "linux")] // on other systems a full backlog refuses
 #[test]
-fn a_server_with_a_full_backlog_is_not_taken_for_a_stale_one() {
+fn the_socket_of_a_server_with_a_full_backlog_stays() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
-    let _there = Listener::builder()
+    let _server = Listener::builder()
         .backlog(0)
         .bind(Address::Unix(path.clone()))
         .unwrap();
-    let _waits = UnixStream::connect(&path).unwrap();
-    let error = refusal(&path);
+    let _client = UnixStream::connect(&path).unwrap();
+    let error = listen_error(&path);
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
     assert!(is_socket(&path));
 }
@@ -172,13 +172,13 @@ fn a_server_with_a_full_backlog_is_not_taken_for_a_stale_one() {
 fn a_datagram_socket_is_an_address_in_use() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
-    let _there = UnixDatagram::bind(&path).unwrap();
-    let error = refusal(&path);
+    let _socket = UnixDatagram::bind(&path).unwrap();
+    let error = listen_error(&path);
     assert!(matches!(error, Error::AddressInUse { .. }), "{error}");
 }
 
 #[test]
-fn what_is_no_socket_is_named_and_stays() {
+fn a_file_that_is_not_a_socket_stays() {
     let dir = Scratch::new("accept");
     let (directory, file, link) = (dir.file("dir"), dir.file("file"), dir.file("link"));
     fs::create_dir(&directory).unwrap();
@@ -190,10 +190,10 @@ fn what_is_no_socket_is_named_and_stays() {
         (link, "a symbolic link"),
         ("/dev/null".into(), "a device"),
     ] {
-        let error = refusal(&path);
+        let error = listen_error(&path);
         match error {
             Error::UnusablePath {
-                problem: PathError::Taken { by },
+                source: PathError::Taken { by },
                 ..
             } => assert_eq!(by, name),
             other => panic!("{path:?}: {other}"),
@@ -203,7 +203,7 @@ fn what_is_no_socket_is_named_and_stays() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_refused_with_the_reason() {
+fn an_unusable_path_is_refused_with_the_reason() {
     let long = format!("/{}", "x".repeat(200));
     for (path, reason) in [
         ("", "write unix:PATH"),
@@ -212,25 +212,25 @@ fn a_path_that_cannot_be_is_refused_with_the_reason() {
         ("/no/such/directory/a.sock", "does not exist"),
         ("/dev/null/a.sock", "does not exist"),
     ] {
-        let error = refusal(Path::new(path));
+        let error = listen_error(Path::new(path));
         assert!(matches!(error, Error::UnusablePath { .. }), "{error}");
         assert!(error.to_string().contains(reason), "{error}");
     }
     assert!(matches!(
         Listener::bind(Address::Unnamed),
         Err(Error::UnusablePath {
-            problem: PathError::Empty,
+            source: PathError::Empty,
             ..
         })
     ));
 }
 
 #[test]
-fn a_path_may_be_as_long_as_it_is_said_and_no_longer() {
+fn the_longest_path_is_as_long_as_the_error_states() {
     let dir = Scratch::new("accept");
-    let refused = refusal(Path::new(&"x".repeat(500)));
+    let refused = listen_error(Path::new(&"x".repeat(500)));
     let Error::UnusablePath {
-        problem: PathError::TooLong { bytes_max, .. },
+        source: PathError::TooLong { bytes_max, .. },
         ..
     } = refused
     else {
@@ -244,7 +244,7 @@ fn a_path_may_be_as_long_as_it_is_said_and_no_longer() {
     let inherited = Listener::from_fd(listener.into()).unwrap();
     assert_eq!(inherited.local_addr().path(), Some(longest.as_path()));
 
-    let error = refusal(&dir.file(&"x".repeat(padding + 1)));
+    let error = listen_error(&dir.file(&"x".repeat(padding + 1)));
     assert!(matches!(error, Error::UnusablePath { .. }), "{error}");
 }
 
@@ -256,10 +256,10 @@ fn the_file_stays_until_it_is_removed() {
     let file = listener.file().unwrap().clone();
     assert_eq!(file.path(), path);
     drop(listener);
-    assert!(is_socket(&path), "others may serve it");
+    assert!(is_socket(&path), "other processes may share the listener");
     assert!(file.remove().unwrap());
     assert!(!path.exists());
-    assert!(!file.remove().unwrap(), "there is nothing left to remove");
+    assert!(!file.remove().unwrap(), "the file is removed already");
 }
 
 #[test]
@@ -268,14 +268,14 @@ fn the_file_of_a_successor_is_not_removed() {
     let (path, aside) = (dir.file("a.sock"), dir.file("b.sock"));
     let old = listen_at(&path).unwrap();
     let _new = listen_at(&aside).unwrap();
-    // Both exist at once, so the two files have two numbers.
+    // Both files exist at the same time, so they have different inode numbers.
     fs::rename(&aside, &path).unwrap();
     assert!(!old.file().unwrap().remove().unwrap());
     assert!(is_socket(&path));
 }
 
 #[test]
-fn an_inherited_listener_knows_its_path_and_its_file() {
+fn an_inherited_listener_has_its_path_and_its_file() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
     let inherited = UnixListener::bind(&path).unwrap();
@@ -286,13 +286,13 @@ fn an_inherited_listener_knows_its_path_and_its_file() {
     accept_one(&listener);
     assert!(listener.file().unwrap().remove().unwrap());
 
-    // From now on it is found by nobody, and has no file.
+    // The file is gone, so the listener has none.
     let again = Listener::from_fd(listener.into()).unwrap();
     assert!(again.file().is_none());
 }
 
 #[test]
-fn the_file_has_the_mode_that_was_asked_for() {
+fn the_file_has_the_mode_of_the_options() {
     let dir = Scratch::new("accept");
     for mode in [0o600, 0o660, 0o666] {
         let path = dir.file(&format!("{mode:o}.sock"));
@@ -304,15 +304,15 @@ fn the_file_has_the_mode_that_was_asked_for() {
 }
 
 #[test]
-fn an_address_in_use_is_free_again_within_the_retries() {
+fn retry_in_use_binds_when_the_path_is_free_again() {
     let dir = Scratch::new("accept");
     let path = dir.file("a.sock");
-    let mut there = Some(listen_at(&path).unwrap());
+    let mut server = Some(listen_at(&path).unwrap());
     let listener =
         Listener::builder()
             .retry_in_use(true)
             .bind_with(Address::Unix(path.clone()), |_pause| {
-                there = None;
+                server = None;
                 std::ops::ControlFlow::Continue(())
             });
     let listener = listener.unwrap();
