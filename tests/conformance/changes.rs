@@ -5,7 +5,6 @@ use std::{io::Write, os::unix::net::UnixStream};
 use evcore_poller::{Error, Events, Interest, MAX_ID, Mode};
 
 use crate::{
-    descriptors::Number,
     kernel,
     stage::{ERROR, READABLE, Stage, WRITABLE},
 };
@@ -183,10 +182,7 @@ fn refused_changes_do_not_starve_what_is_ready(stage: &mut Stage) {
     for capacity in 1..4 {
         let (_near, good) = stage.pair();
         stage.add(&good, 0, Interest::WRITE, Mode::Level);
-        for key in 1..=capacity {
-            let number = Number(i32::MAX - i32::try_from(key).expect("a few"));
-            stage.add(&number, key, Interest::NONE, Mode::Level);
-        }
+        stage.add_closed(5, 1..capacity + 1, Interest::NONE);
         let ask = |stage: &mut Stage| {
             (1..=capacity).for_each(|key| stage.modify(key, Interest::READ));
         };
@@ -200,15 +196,7 @@ fn closed_descriptors_do_not_starve_what_is_ready(stage: &mut Stage) {
     for capacity in 1..4 {
         let (_near, good) = stage.pair();
         stage.add(&good, 0, Interest::WRITE, Mode::Level);
-        let lost: Vec<_> = (2..5)
-            .zip(1..=capacity)
-            .map(|(nth, key)| {
-                let lost = stage.ground.with_a_number_of_its_own(stage.pair().0, nth);
-                stage.add(&lost, key, Interest::READ, Mode::Level);
-                lost
-            })
-            .collect();
-        drop(lost);
+        stage.add_closed(2, 1..capacity + 1, Interest::READ);
         let mut interests = [Interest::BOTH, Interest::READ].into_iter().cycle();
         let ask = |stage: &mut Stage| {
             let interest = interests.next().expect("for ever");

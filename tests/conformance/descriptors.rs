@@ -1,13 +1,8 @@
 //! Descriptors of other kinds, and descriptors that are no more.
 
-use std::{
-    fs::File,
-    io::Write,
-    os::fd::{AsRawFd, RawFd},
-    path::Path,
-};
+use std::{fs::File, io::Write, os::fd::AsRawFd, path::Path};
 
-use evcore_poller::{Error, Interest, Mode, Source};
+use evcore_poller::{Error, Interest, Mode};
 
 use crate::{
     backends::Backend,
@@ -17,8 +12,7 @@ use crate::{
 
 crate::scenarios! {
     a_closed_descriptor_blinds_none_of_a_hundred,
-    a_forgotten_descriptor_is_silent_after_its_close,
-    a_number_without_a_file_is_refused;
+    a_forgotten_descriptor_is_silent_after_its_close;
     of kernels alone:
     a_file_without_readiness_is_refused_or_always_ready,
     a_descriptor_beyond_the_sets_is_refused_or_watched,
@@ -115,33 +109,5 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(stage: &mut Stage) {
     } else {
         added.expect("add");
         stage.expect(&[(1, WRITABLE), (2, WRITABLE)]);
-    }
-}
-
-/// A mere number.
-pub(crate) struct Number(pub(crate) RawFd);
-
-impl Source for Number {
-    fn raw_fd(&self) -> RawFd {
-        self.0
-    }
-}
-
-fn a_number_without_a_file_is_refused(stage: &mut Stage) {
-    for number in [-100, RawFd::MAX] {
-        let fd = Number(number);
-        let refused = stage.poller.add(&fd, 1, Interest::READ, Mode::Level);
-        let expected = match refused {
-            Err(Error::BeyondSets { fd, .. }) => stage.ground.backend().has_sets() && fd == number,
-            Err(Error::NotOpen { fd }) => fd == number,
-            _ => false,
-        };
-        assert!(expected, "{}: {refused:?}", stage.name);
-        stage.add(&fd, 1, Interest::NONE, Mode::Level);
-        stage.expect_nothing();
-        stage.modify(1, Interest::READ);
-        assert_eq!(stage.wait(None), [(1, READABLE | ERROR)], "{}", stage.name);
-        stage.remove(1);
-        stage.expect_nothing();
     }
 }

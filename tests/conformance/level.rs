@@ -9,7 +9,6 @@ use evcore_poller::{Error, Interest, Mode, Ready};
 use rustix::net::{SendFlags, send};
 
 use crate::{
-    descriptors::Number,
     socket::{Socket, drain, fill},
     stage::{ERROR, PATIENCE, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
@@ -127,12 +126,11 @@ fn a_hang_up_is_no_priority_data(stage: &mut Stage) {
 }
 
 fn a_refused_change_is_no_priority_data(stage: &mut Stage) {
-    let number = Number(i32::MAX);
     for (interest, expected) in [
         (Interest::PRIORITY, ERROR),
         (Interest::READ | Interest::PRIORITY, ERROR | READABLE),
     ] {
-        stage.add(&number, 1, Interest::NONE, Mode::Level);
+        stage.add_closed(8, 1..2, Interest::NONE);
         stage.modify(1, interest);
         assert_eq!(stage.wait(None), [(1, expected)], "{}", stage.name);
         stage.remove(1);

@@ -19,7 +19,6 @@ use proptest::prelude::*;
 
 use crate::{
     backends::Backend,
-    descriptors::Number,
     simulated::Shape,
     socket::{Drained, Socket, drain, fill},
     stage::{ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
@@ -404,7 +403,7 @@ fn scarcity() -> impl Strategy<Value = Scarcity> {
     ]
 }
 
-/// The keys below `CROWD` are sockets; those from there on are numbers that no file has.
+/// The keys below `CROWD` are sockets; those from there on are closed descriptors.
 struct Scarce {
     stage: Stage,
     pairs: Vec<(Socket, Socket)>,
@@ -422,10 +421,7 @@ impl Scarce {
         for ((near, _), key) in pairs.iter().zip(0..) {
             stage.add(near, key, Interest::READ, Mode::Level);
         }
-        for nth in 0..CROWD {
-            let number = Number(i32::MAX - i32::try_from(nth).expect("a few"));
-            stage.add(&number, refused_key(nth), Interest::NONE, Mode::Level);
-        }
+        stage.add_closed(14, refused_key(0)..refused_key(CROWD), Interest::NONE);
         stage.events = Events::with_capacity(capacity);
         Self {
             stage,

@@ -2,7 +2,7 @@
 
 use std::{io::Write, time::Duration};
 
-use evcore_poller::{Capabilities, Events, Interest, Mode, Poller, Ready, Source, Waker};
+use evcore_poller::{Capabilities, Events, Interest, Mode, Poller, Ready, Source, Target, Waker};
 use evcore_sim::{Client, Conditions, News, Process, Visit, World};
 
 use crate::{
@@ -113,11 +113,11 @@ impl Ground for Simulated {
     }
 
     fn succeed(&self, old: Socket) -> (Socket, Socket) {
-        let number = old.raw_fd();
+        let number = number(&old);
         drop(old);
         // The lowest number that is free comes first.
         let (new, near) = self.pair();
-        assert_eq!(new.raw_fd(), number, "the number comes back");
+        assert_eq!(self::number(&new), number, "the number comes back");
         (near, new)
     }
 
@@ -155,6 +155,14 @@ impl Ground for Simulated {
     fn write_during(&self, mut near: &Socket, wait: &mut dyn FnMut()) {
         near.write_all(b"a").expect("write");
         wait();
+    }
+}
+
+/// The number of a simulated descriptor.
+fn number(socket: &Socket) -> u32 {
+    match socket.target() {
+        Target::Simulated(number) => number,
+        Target::Descriptor(_) => panic!("a socket of a kernel"),
     }
 }
 

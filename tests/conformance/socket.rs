@@ -2,13 +2,10 @@
 
 use std::{
     io::{self, ErrorKind, Read, Write},
-    os::{
-        fd::{AsRawFd, OwnedFd, RawFd},
-        unix::net::UnixStream,
-    },
+    os::{fd::OwnedFd, unix::net::UnixStream},
 };
 
-use evcore_poller::Source;
+use evcore_poller::{Source, Target};
 use evcore_sim::SimStream;
 
 /// What scenarios read, write and watch: a stream socket that does not block.
@@ -37,10 +34,10 @@ impl Socket {
 }
 
 impl Source for Socket {
-    fn raw_fd(&self) -> RawFd {
+    fn target(&self) -> Target<'_> {
         match self {
-            Self::Real(stream) => stream.as_raw_fd(),
-            Self::Simulated(stream) => stream.raw_fd(),
+            Self::Real(stream) => stream.target(),
+            Self::Simulated(stream) => stream.target(),
         }
     }
 }

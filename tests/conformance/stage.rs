@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     sync::{Arc, MutexGuard},
     time::Duration,
 };
@@ -86,6 +87,18 @@ impl Stage {
         self.asked.insert(key, interest);
         let added = self.poller.add(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
+    }
+
+    /// Registers a descriptor for each key, and then closes them all. Each has a
+    /// [number of its own](Ground::with_a_number_of_its_own), from the `first` on.
+    #[track_caller]
+    pub(crate) fn add_closed(&mut self, first: i32, keys: Range<u64>, interest: Interest) {
+        let mut closed = Vec::new();
+        for (nth, key) in (first..).zip(keys) {
+            let socket = self.ground.with_a_number_of_its_own(self.pair().0, nth);
+            self.add(&socket, key, interest, Mode::Level);
+            closed.push(socket);
+        }
     }
 
     #[track_caller]

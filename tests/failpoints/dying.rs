@@ -1,12 +1,10 @@
 //! What a worker has of its group, and its listener, with points at which it may die.
 
-use std::os::fd::RawFd;
-
 use evcore::{
     Acceptor, GroupMember, Listener, Stream,
     accept::{Accept, Error},
     balancer::{GroupView, Load, WorkerId},
-    poller::Source,
+    poller::{Source, Target},
 };
 
 use crate::points::Points;
@@ -86,7 +84,7 @@ impl<T: GroupMember> GroupMember for Dying<T> {
         self.around("notify", |it| it.notify(peer));
     }
 
-    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
+    fn notifier(&self) -> Option<Target<'_>> {
         self.it.notifier()
     }
 
@@ -96,9 +94,9 @@ impl<T: GroupMember> GroupMember for Dying<T> {
 }
 
 impl Source for Dying<Listener> {
-    fn raw_fd(&self) -> RawFd {
+    fn target(&self) -> Target<'_> {
         self.points.0.pass("before", "register");
-        self.it.raw_fd()
+        self.it.target()
     }
 }
 

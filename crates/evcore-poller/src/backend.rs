@@ -14,7 +14,8 @@
 //!   not fit in a later wait, so that none starves;
 //! - a wait that ends by its timeout never ends early, and one that fails has reported nothing.
 //!
-//! A simulator implements this with no kernel behind it; the `fd` is then a mere number.
+//! A simulator implements this with no kernel behind it, and says so: it is then given
+//! [simulated](Capabilities::simulated) targets only.
 
 use std::{fmt, os::fd::RawFd, time::Duration};
 
@@ -26,7 +27,9 @@ use crate::{Events, Interest, Mode, Ready, Result, Waker};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Registration {
-    /// The descriptor, open for as long as its owner keeps it so.
+    /// The number of the descriptor, which was open when it was registered; its owner may have
+    /// closed it since. To a [simulated](Capabilities::simulated) backend, the number of the
+    /// [target](crate::Target::Simulated).
     pub fd: RawFd,
     /// What events carry.
     pub key: u64,
@@ -81,6 +84,9 @@ pub struct Capabilities {
     /// where it changes nothing. And it is told of changes from and to an empty interest too, so
     /// that these go with the wait.
     pub batches_changes: bool,
+    /// There is no kernel behind it. The [`Poller`](crate::Poller) then passes on simulated
+    /// [targets](crate::Target) only, and refuses descriptors; otherwise it is the other way round.
+    pub simulated: bool,
 }
 
 /// One kernel interface (or a model of one).

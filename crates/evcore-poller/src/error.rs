@@ -55,6 +55,29 @@ pub enum Error {
         /// The descriptor that was offered.
         fd: RawFd,
     },
+    /// The source has no descriptor, and the backend is one over a kernel. (Or it is a simulated
+    /// backend, and the number is above `i32::MAX`.)
+    #[error(
+        "{backend} cannot watch the simulated source {number}; \
+         register something that has a descriptor, or use the simulator's own backend"
+    )]
+    SimulatedTarget {
+        /// The number of the source in its simulator.
+        number: u32,
+        /// The name of the backend.
+        backend: &'static str,
+    },
+    /// The source is a real descriptor, and the backend is a simulated one.
+    #[error(
+        "{backend} is a simulated backend and cannot watch descriptor {fd}; \
+         register a source of the simulator, or use a backend over a kernel"
+    )]
+    RealTarget {
+        /// The descriptor.
+        fd: RawFd,
+        /// The name of the backend.
+        backend: &'static str,
+    },
     /// The sets of `select` end below this descriptor, or it is negative.
     #[error(
         "select cannot watch {}descriptor {fd}: its sets hold {limit}; use {}",
@@ -185,7 +208,9 @@ impl From<Error> for io::Error {
             | Error::Forked { .. }
             | Error::NoExclusive { .. }
             | Error::NotExclusive { .. }
-            | Error::NoPriority { .. } => io::ErrorKind::Unsupported,
+            | Error::NoPriority { .. }
+            | Error::SimulatedTarget { .. }
+            | Error::RealTarget { .. } => io::ErrorKind::Unsupported,
             Error::Interrupted => io::ErrorKind::Interrupted,
             Error::Os { source, .. } => source.kind(),
         };

@@ -10,8 +10,8 @@ mod event;
 mod events;
 mod interest;
 mod kind;
-mod pollable;
 mod ready;
+mod source;
 
 mod error;
 
@@ -33,9 +33,9 @@ pub use event::Event;
 pub use events::{Events, Iter};
 pub use interest::{Interest, Mode};
 pub use kind::{BackendKind, ParseBackendError};
-pub use pollable::Source;
 pub use poller::{MAX_ID, Poller};
 pub use ready::Ready;
+pub use source::{Source, Target};
 pub use waker::{WakeChannel, Waker};
 
 // Each may be made on one thread and used on another.

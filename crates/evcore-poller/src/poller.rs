@@ -7,11 +7,14 @@
 
 mod ghosts;
 
-use std::time::{Duration, Instant};
+use std::{
+    os::fd::{AsRawFd, RawFd},
+    time::{Duration, Instant},
+};
 
 use crate::{
     Backend, BackendKind, Capabilities, Error, Events, Interest, Mode, Registration, Result,
-    Source, Waker,
+    Source, Target, Waker,
     asked::Asked,
     registry::{Change, Registry},
     sys::{self, Birthplace},
@@ -111,7 +114,7 @@ impl Poller {
         }
     }
 
-    /// Begins to watch `fd` for `interest`, under `key`.
+    /// Begins to watch `source` for `interest`, under `key`.
     ///
     /// The low 32 bits of the key are its id, at most [`MAX_ID`]; events carry all 64. Both the id
     /// and the descriptor are unique among what is registered.
@@ -125,22 +128,17 @@ impl Poller {
     ///
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
     /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
-    /// [`Error::Forked`], [`Error::Os`]; nothing is registered then.
+    /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]; nothing
+    /// is registered then.
     pub fn add(
         &mut self,
-        fd: &(impl Source + ?Sized),
+        source: &(impl Source + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
-        self.register(&Registration {
-            fd: fd.raw_fd(),
-            key,
-            interest,
-            ends: Asked::by(interest).ends(),
-            mode,
-            exclusive: false,
-        })
+        let new = self.registration(source.target(), key, interest, mode)?;
+        self.register(&new)
     }
 
     /// Begins to watch a file that other pollers watch so too, in other threads or processes: what
@@ -160,7 +158,7 @@ impl Poller {
     /// [`modify`](Self::modify) to priority data is refused by the kernel: an error event.)
     pub fn add_exclusive(
         &mut self,
-        fd: &(impl Source + ?Sized),
+        source: &(impl Source + ?Sized),
         key: u64,
         interest: Interest,
         mode: Mode,
@@ -173,13 +171,10 @@ impl Poller {
         if mode == Mode::Oneshot || interest.contains(Interest::PRIORITY) {
             return Err(Error::NotExclusive { interest, mode });
         }
+        let new = self.registration(source.target(), key, interest, mode)?;
         self.register(&Registration {
-            fd: fd.raw_fd(),
-            key,
-            interest,
-            ends: Asked::by(interest).ends(),
-            mode,
             exclusive: true,
+            ..new
         })
     }
 
@@ -342,6 +337,42 @@ impl Poller {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.registry.native()
+    }
+
+    /// A registration of `target`, if it is of the kind that the backend watches.
+    fn registration(
+        &self,
+        target: Target<'_>,
+        key: u64,
+        interest: Interest,
+        mode: Mode,
+    ) -> Result<Registration> {
+        let backend = || self.backend.name();
+        let is_simulated = self.registry.native().simulated;
+        let fd = match target {
+            Target::Descriptor(fd) if !is_simulated => fd.as_raw_fd(),
+            Target::Descriptor(fd) => {
+                return Err(Error::RealTarget {
+                    fd: fd.as_raw_fd(),
+                    backend: backend(),
+                });
+            }
+            Target::Simulated(number) => RawFd::try_from(number)
+                .ok()
+                .filter(|_| is_simulated)
+                .ok_or_else(|| Error::SimulatedTarget {
+                    number,
+                    backend: backend(),
+                })?,
+        };
+        Ok(Registration {
+            fd,
+            key,
+            interest,
+            ends: Asked::by(interest).ends(),
+            mode,
+            exclusive: false,
+        })
     }
 
     fn register(&mut self, new: &Registration) -> Result<()> {

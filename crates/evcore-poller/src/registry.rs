@@ -127,10 +127,7 @@ impl Registry {
         if id > MAX_ID {
             return Err(Error::IdTooLarge { key });
         }
-        if fd == VACANT {
-            // Asked for nothing, no kernel would say so.
-            return Err(Error::NotOpen { fd });
-        }
+        debug_assert_ne!(fd, VACANT, "a borrowed descriptor is never -1");
         match self.rows.get(id as usize) {
             Some(row) if row.is_live() => Err(Error::AlreadyRegistered { key }),
             _ if self.descriptors.contains(fd) => Err(Error::AlreadyWatched { fd }),

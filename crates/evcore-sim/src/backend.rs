@@ -53,6 +53,8 @@ pub struct SimBackend {
 
 impl SimBackend {
     pub(crate) fn new(world: World, process: u32, capabilities: Capabilities) -> Self {
+        let mut capabilities = capabilities;
+        capabilities.simulated = true;
         let poller = world.state().open_poller(process, capabilities);
         Self {
             world,

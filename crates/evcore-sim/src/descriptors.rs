@@ -2,11 +2,18 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use evcore::poller::Target;
+
 use crate::poll::Object;
 
-/// Above what Linux gives out unless told otherwise (`fs.nr_open`), so that a poller over a real
-/// kernel refuses them; and low enough for the poller's table of one bit each.
+/// Above what Linux gives out by default (`fs.nr_open`), so that a message shows which kind a number
+/// is of; and low enough for the poller's table of one bit each.
 const FIRST: i32 = 1 << 20;
+
+/// What a poller watches for a descriptor.
+pub(crate) fn target(fd: i32) -> Target<'static> {
+    Target::Simulated(u32::try_from(fd).expect("numbers begin with FIRST"))
+}
 
 /// What each number stands for.
 #[derive(Debug, Default)]

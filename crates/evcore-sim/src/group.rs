@@ -5,10 +5,10 @@ use std::{fmt, mem, os::fd::RawFd};
 use evcore::{
     GroupMember,
     balancer::{GroupView, Load, Member, MutexHandle, WorkerId},
-    poller::Source,
+    poller::Target,
 };
 
-use crate::{Process, World, notifier::Notifier, state::State, trace::What};
+use crate::{Process, World, descriptors, notifier::Notifier, state::State, trace::What};
 
 /// What the workers of one simulated server share: the accept lock, and the group that
 /// [`Policy::LeastLoaded`](evcore::balancer::Policy::LeastLoaded) needs.
@@ -175,8 +175,8 @@ impl GroupMember for SimMember {
         }
     }
 
-    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
-        self.fd.map(|fd| Box::new(Descriptor(fd)) as Box<_>)
+    fn notifier(&self) -> Option<Target<'_>> {
+        self.fd.map(descriptors::target)
     }
 
     fn clear_notifier(&self) {
@@ -212,14 +212,5 @@ impl fmt::Debug for SimMember {
             .field("process", &self.process)
             .field("id", &self.id)
             .finish_non_exhaustive()
-    }
-}
-
-/// A simulated descriptor.
-struct Descriptor(RawFd);
-
-impl Source for Descriptor {
-    fn raw_fd(&self) -> RawFd {
-        self.0
     }
 }

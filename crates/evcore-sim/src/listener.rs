@@ -5,10 +5,10 @@ use std::os::fd::RawFd;
 use evcore::{
     Acceptor,
     accept::{Accept, Error},
-    poller::Source,
+    poller::{Source, Target},
 };
 
-use crate::{SimStream, World, poll::Object};
+use crate::{SimStream, World, descriptors, poll::Object};
 
 /// A listener of the simulated network: what an [`EventLoop`](evcore::EventLoop) accepts from here.
 ///
@@ -63,8 +63,8 @@ impl Acceptor for SimListener {
 }
 
 impl Source for SimListener {
-    fn raw_fd(&self) -> RawFd {
-        self.fd
+    fn target(&self) -> Target<'_> {
+        descriptors::target(self.fd)
     }
 }
 

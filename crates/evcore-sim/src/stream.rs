@@ -6,9 +6,13 @@ use std::{
     sync::MutexGuard,
 };
 
-use evcore::{Transport, accept::Address, poller::Source};
+use evcore::{
+    Transport,
+    accept::Address,
+    poller::{Source, Target},
+};
 
-use crate::{World, net::EndId, state::State};
+use crate::{World, descriptors, net::EndId, state::State};
 
 /// A connection of the simulated network: the counterpart of [`evcore::Stream`], with its methods
 /// and its errors.
@@ -184,8 +188,8 @@ impl Write for &SimStream {
 }
 
 impl Source for SimStream {
-    fn raw_fd(&self) -> RawFd {
-        self.fd
+    fn target(&self) -> Target<'_> {
+        descriptors::target(self.fd)
     }
 }
 

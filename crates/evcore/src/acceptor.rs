@@ -12,8 +12,8 @@ use evcore_poller::Source;
 /// with on sockets.
 ///
 /// ```
-/// use evcore::{Builder, Acceptor, Step, accept::{self, Accept}, poller::Source};
-/// use std::{cell::Cell, os::fd::RawFd};
+/// use evcore::{Builder, Acceptor, Step, accept::{self, Accept}, poller::{Source, Target}};
+/// use std::cell::Cell;
 ///
 /// /// One client.
 /// #[derive(Debug)]
@@ -22,12 +22,12 @@ use evcore_poller::Source;
 /// #[derive(Clone, Copy, Debug)]
 /// struct Client;
 ///
-/// // Numbers that only the simulator's backend hears of.
+/// // Numbers that only the simulator's backend understands.
 /// impl Source for Door {
-///     fn raw_fd(&self) -> RawFd { 0x4000_0000 }
+///     fn target(&self) -> Target<'_> { Target::Simulated(0) }
 /// }
 /// impl Source for Client {
-///     fn raw_fd(&self) -> RawFd { 0x4000_0001 }
+///     fn target(&self) -> Target<'_> { Target::Simulated(1) }
 /// }
 ///
 /// impl Acceptor for Door {
@@ -41,10 +41,14 @@ use evcore_poller::Source;
 ///
 /// # #[derive(Debug)]
 /// # struct Eager(Option<u64>, evcore::poller::WakeChannel);
-/// # use evcore::poller::*;
+/// # use evcore::poller::{Source as _, *};
 /// # impl Backend for Eager {
 /// #     fn name(&self) -> &'static str { "eager" }
-/// #     fn capabilities(&self) -> Capabilities { Capabilities::default() }
+/// #     fn capabilities(&self) -> Capabilities {
+/// #         let mut capabilities = Capabilities::default();
+/// #         capabilities.simulated = true;
+/// #         capabilities
+/// #     }
 /// #     fn add(&mut self, new: &Registration) -> Result<()> { self.0 = Some(new.key); Ok(()) }
 /// #     fn modify(&mut self, _: &Registration) -> Result<()> { Ok(()) }
 /// #     fn remove(&mut self, _: &Registration) -> Result<()> { self.0 = None; Ok(()) }

@@ -6,7 +6,7 @@ use evcore_balancer::{
     Balancer, GroupView, Inputs, Leadership, Load, Member, MutexHandle, Peer, Plan, Policy,
     WorkerId,
 };
-use evcore_poller::{Interest, Mode, Poller, Source};
+use evcore_poller::{Interest, Mode, Poller, Target};
 
 use crate::{Error, Result, Stats, naming::NOTIFY_KEY};
 
@@ -75,7 +75,7 @@ pub trait GroupMember: fmt::Debug + Send {
     /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
     /// wait by other means. The loop calls it once, when it is built.
     #[must_use]
-    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
+    fn notifier(&self) -> Option<Target<'_>> {
         None
     }
 
@@ -126,9 +126,8 @@ impl GroupMember for Member {
         self.notify(peer);
     }
 
-    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
-        self.notify_fd()
-            .map(|fd| Box::new(fd) as Box<dyn Source + '_>)
+    fn notifier(&self) -> Option<Target<'_>> {
+        self.notify_fd().map(Target::Descriptor)
     }
 
     fn clear_notifier(&self) {
@@ -171,7 +170,7 @@ impl Coordination {
         }
         let group = member.as_ref().filter(|_| in_group);
         if let Some(notifier) = group.and_then(|member| member.notifier()) {
-            poller.add(&*notifier, NOTIFY_KEY, Interest::READ, Mode::Level)?;
+            poller.add(&notifier, NOTIFY_KEY, Interest::READ, Mode::Level)?;
         }
         Ok(Self {
             balancer: Balancer::new(policy),

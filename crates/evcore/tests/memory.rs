@@ -1,20 +1,19 @@
 //! What a connection costs in memory, and that turns allocate nothing.
 
 use std::{
-    os::{
-        fd::{AsRawFd, RawFd},
-        unix::net::UnixStream,
-    },
+    os::{fd::AsFd, unix::net::UnixStream},
     time::Duration,
 };
 
 use evcore::{
-    Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
+    Acceptor, Builder, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Stream,
+    Timer, Token,
+    accept::{Accept, Error},
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::{Clock, ManualTimeSource},
     poller::{
-        Backend, BackendKind, Capabilities, Events, Registration, Result, Source, WakeChannel,
-        Waker,
+        Backend, BackendKind, Capabilities, Events, Registration, Result, Source, Target,
+        WakeChannel, Waker,
     },
 };
 use evcore_testing::{CountingAllocator, allocations, bytes_in_use};
@@ -56,7 +55,7 @@ impl Backend for RoundRobin {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        simulated()
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
@@ -108,7 +107,7 @@ impl Backend for NoTables {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        simulated()
     }
 
     fn add(&mut self, _: &Registration) -> Result<()> {
@@ -136,35 +135,51 @@ impl Backend for NoTables {
 
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A descriptor of its own for each connection: to this backend a mere number.
-struct Number(RawFd);
+fn simulated() -> Capabilities {
+    let mut capabilities = Capabilities::default();
+    capabilities.simulated = true;
+    capabilities
+}
 
-impl Number {
-    fn of(index: u32) -> Self {
-        Self(RawFd::try_from(1000 + index).unwrap())
+/// What these backends watch for a connection.
+fn number(index: u32) -> Target<'static> {
+    Target::Simulated(index)
+}
+
+/// A listener that these backends watch by a number.
+#[derive(Debug)]
+struct Numbered(Listener);
+
+impl Source for Numbered {
+    fn target(&self) -> Target<'_> {
+        number(2 * CONNECTIONS)
     }
 }
 
-impl Source for Number {
-    fn raw_fd(&self) -> RawFd {
-        self.0
+impl Acceptor for Numbered {
+    type Stream = Stream;
+
+    const TAKES_DESCRIPTORS: bool = true;
+
+    fn accept(&self) -> Result<Accept, Error> {
+        self.0.accept()
     }
 }
 
 /// The loop and its table, full, with both timers of every connection armed, and with room in every
 /// queue.
-fn full_house(mut ev: EventLoop) -> (EventLoop, Connections<()>) {
+fn full_house<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, Connections<()>) {
     let mut conns = Connections::new();
-    fill(&mut ev, &mut conns, CONNECTIONS, Number::of);
+    fill(&mut ev, &mut conns, CONNECTIONS, number);
     (ev, conns)
 }
 
 /// So many connections, each of which has had the use of every table.
-fn fill(
-    ev: &mut EventLoop,
+fn fill<'a, L: Acceptor>(
+    ev: &mut EventLoop<L>,
     conns: &mut Connections<()>,
     connections: u32,
-    fd: impl Fn(u32) -> Number,
+    fd: impl Fn(u32) -> Target<'a>,
 ) {
     for index in 0..connections {
         let added = ev.add(&fd(index), Interest::READ, Mode::Edge);
@@ -191,7 +206,7 @@ fn whatever_their_number_connections_take_no_more_than_is_said() {
         for limit in [connections, 2 * connections] {
             let builder = EventLoop::builder().connections(limit);
             let ev = builder.backend(NoTables::new()).build().unwrap();
-            let each = bytes_each(ev, connections, Number::of);
+            let each = bytes_each(ev, connections, number);
             assert!(each <= BYTES_MAX, "{connections} of {limit}: {each}");
             assert!(
                 each >= 8 + 32 + 8 + 8,
@@ -207,7 +222,7 @@ fn whatever_their_number_connections_take_no_more_than_is_said() {
             let all: Vec<_> = all.collect();
             let builder = EventLoop::builder().connections(limit);
             let ev = builder.poller(BackendKind::Poll).build().unwrap();
-            let fd = |index: u32| Number(all[index as usize].as_raw_fd());
+            let fd = |index: u32| Target::Descriptor(all[index as usize].as_fd());
             let each = bytes_each(ev, connections, fd);
             assert!(
                 each <= BYTES_MAX_POLL,
@@ -226,7 +241,7 @@ fn numbers() -> impl Iterator<Item = u32> {
 }
 
 /// What each connection takes, rounded down.
-fn bytes_each(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Number) -> usize {
+fn bytes_each<'a>(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Target<'a>) -> usize {
     let before = bytes_in_use();
     let mut conns = Connections::new();
     fill(&mut ev, &mut conns, connections, fd);
@@ -266,8 +281,9 @@ fn a_loop_takes_no_more_by_itself_than_it_says() {
 fn turns_allocate_nothing() {
     let time = ManualTimeSource::new();
     let me = WorkerId::from_slot(0);
-    let builder = EventLoop::builder()
-        .listener(Listener::bind("127.0.0.1:0").unwrap())
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let builder = Builder::new()
+        .listener(Numbered(listener))
         .policy(Policy::mutex())
         .group(AcceptMutex::new().unwrap().handle(me))
         .connections(2 * CONNECTIONS)
@@ -310,7 +326,7 @@ fn turns_allocate_nothing() {
 }
 
 /// All that may be done for a connection that stays.
-fn read(ev: &mut EventLoop, token: Token) {
+fn read<L: Acceptor>(ev: &mut EventLoop<L>, token: Token) {
     ev.arm(token, Timer::READ, IDLE);
     ev.arm(token, Timer::WRITE, IDLE);
     ev.disarm(token, Timer::WRITE);
@@ -329,10 +345,10 @@ fn read(ev: &mut EventLoop, token: Token) {
 }
 
 /// Some of them end, and others come in their places.
-fn written(ev: &mut EventLoop, conns: &mut Connections<()>, token: Token) {
+fn written<L: Acceptor>(ev: &mut EventLoop<L>, conns: &mut Connections<()>, token: Token) {
     if token.index() % 50 == 0 {
         assert!(conns.close(ev, token));
-        let again = Number::of(token.index());
+        let again = number(token.index());
         let token = ev.add(&again, Interest::READ, Mode::Edge).unwrap();
         conns.insert(token, ());
         ev.arm(token, Timer::READ, IDLE);

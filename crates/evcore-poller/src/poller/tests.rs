@@ -11,9 +11,11 @@ use crate::{Ready, WakeChannel};
 
 mod changes;
 mod ghosts;
+mod kernels;
 mod keys;
 mod modes;
 mod refusals;
+mod sources;
 mod waits;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,6 +26,7 @@ const ALL: Capabilities = Capabilities {
     oneshot: true,
     exclusive: true,
     batches_changes: false,
+    simulated: false,
 };
 /// As poll.
 const NOTHING: Capabilities = Capabilities {
@@ -31,6 +34,7 @@ const NOTHING: Capabilities = Capabilities {
     oneshot: false,
     exclusive: false,
     batches_changes: false,
+    simulated: false,
 };
 
 #[derive(Debug, Default)]
@@ -150,6 +154,27 @@ impl Backend for Scripted {
     }
 }
 
+impl Poller {
+    /// Registers a number under which no descriptor need be open: for a model of a kernel, and for
+    /// what a kernel answers to a descriptor that was closed.
+    pub(crate) fn add_number(
+        &mut self,
+        fd: RawFd,
+        key: u64,
+        interest: Interest,
+        mode: Mode,
+    ) -> Result<()> {
+        self.register(&Registration {
+            fd,
+            key,
+            interest,
+            ends: Asked::by(interest).ends(),
+            mode,
+            exclusive: false,
+        })
+    }
+}
+
 /// A poller and its script.
 struct Stage {
     poller: Poller,
@@ -178,14 +203,8 @@ impl Stage {
 
     fn add(&mut self, key: u64, interest: Interest, mode: Mode) -> Result<()> {
         // Descriptors are mere numbers here: to each id its own.
-        let added = self.poller.register(&Registration {
-            fd: RawFd::try_from(key & 0xffff_ffff).expect("a small id"),
-            key,
-            interest,
-            ends: Asked::by(interest).ends(),
-            mode,
-            exclusive: false,
-        });
+        let fd = RawFd::try_from(key & 0xffff_ffff).expect("a small id");
+        let added = self.poller.add_number(fd, key, interest, mode);
         self.poller.registry.verify();
         added
     }

@@ -21,10 +21,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    number::borrow,
-    pieces::{LONGEST_IN_MS, wait_in_pieces},
-};
+use super::pieces::{LONGEST_IN_MS, in_ms, wait_in_pieces};
 use crate::{
     Backend, BackendKind, Capabilities, Error, Events, Interest, MAX_ID, Mode, Registration,
     Result, WakeChannel, Waker, entry::Entry,
@@ -64,7 +61,12 @@ impl Epoll {
 
     fn tell(&self, registration: &Registration) -> Result<(), Errno> {
         let data = EventData::new_u64(registration.key);
-        epoll::add(&self.fd, borrow(registration.fd), data, flags(registration))
+        epoll::add(
+            &self.fd,
+            registration.borrow_fd(),
+            data,
+            flags(registration),
+        )
     }
 
     /// Adds what the set has already.
@@ -76,7 +78,7 @@ impl Epoll {
             return Err(Errno::EXIST);
         }
         // No `MOD`: the kernel modifies no exclusive registration.
-        epoll::delete(&self.fd, borrow(registration.fd))?;
+        epoll::delete(&self.fd, registration.borrow_fd())?;
         self.tell(registration)
     }
 
@@ -143,6 +145,7 @@ impl Backend for Epoll {
             oneshot: true,
             exclusive: true,
             batches_changes: false,
+            simulated: false,
         }
     }
 
@@ -171,12 +174,17 @@ impl Backend for Epoll {
             return self.add(registration);
         }
         let data = EventData::new_u64(registration.key);
-        epoll::modify(&self.fd, borrow(registration.fd), data, flags(registration))
-            .map_err(Error::os("epoll_ctl(MOD)"))
+        epoll::modify(
+            &self.fd,
+            registration.borrow_fd(),
+            data,
+            flags(registration),
+        )
+        .map_err(Error::os("epoll_ctl(MOD)"))
     }
 
     fn remove(&mut self, registration: &Registration) -> Result<()> {
-        epoll::delete(&self.fd, borrow(registration.fd)).map_err(Error::os("epoll_ctl(DEL)"))
+        epoll::delete(&self.fd, registration.borrow_fd()).map_err(Error::os("epoll_ctl(DEL)"))
     }
 
     /// The kernel forgets a file when its last descriptor is closed.
@@ -264,14 +272,6 @@ fn is_whole_ms(timeout: Option<Duration>) -> bool {
         .is_none_or(|timeout| timeout <= LONGEST_IN_MS && timeout.subsec_nanos() % 1_000_000 == 0)
 }
 
-/// Rounded up, so that no wait is early; -1 is without limit. `timeout` is at most
-/// [`LONGEST_IN_MS`].
-fn in_ms(timeout: Option<Duration>) -> i32 {
-    timeout.map_or(-1, |timeout| {
-        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-    })
-}
-
 fn flags(registration: &Registration) -> EventFlags {
     let mut flags = match registration.mode {
         Mode::Level => EventFlags::empty(),
@@ -319,15 +319,6 @@ mod tests {
         let mut epoll = Epoll::new().expect("epoll");
         epoll.has_pwait2 = false;
         epoll
-    }
-
-    #[test]
-    fn milliseconds_are_rounded_up_and_never_to_zero() {
-        assert_eq!(in_ms(None), -1);
-        let nanoseconds = [0, 1, 999_999, 1_000_000, 1_000_001];
-        let in_ms_of = |ns| in_ms(Some(Duration::from_nanos(ns)));
-        assert_eq!(nanoseconds.map(in_ms_of), [0, 1, 1, 1, 2]);
-        assert_eq!(in_ms(Some(LONGEST_IN_MS)), i32::MAX);
     }
 
     #[test]

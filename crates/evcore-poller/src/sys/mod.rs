@@ -14,7 +14,6 @@ mod fork;
     test,
 ))]
 mod kqueue;
-mod number;
 mod pieces;
 mod poll;
 // Likewise, on Linux: the BSDs lack one of its errors.
@@ -24,6 +23,7 @@ mod poll;
     all(test, target_os = "linux")
 ))]
 mod port;
+mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
 

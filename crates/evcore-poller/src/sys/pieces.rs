@@ -24,9 +24,34 @@ pub(super) fn wait_in_pieces<E>(
     }
 }
 
+/// `timeout` in milliseconds, rounded up so that no wait ends early; -1 waits without limit.
+///
+/// At most [`LONGEST_IN_MS`]; more is cut to that.
+pub(super) fn in_ms(timeout: Option<Duration>) -> i32 {
+    timeout.map_or(-1, |timeout| {
+        // In 64 bits: a division of 128 bits is a call.
+        let ms = timeout.subsec_nanos().div_ceil(1_000_000);
+        let ms = timeout
+            .as_secs()
+            .saturating_mul(1000)
+            .saturating_add(ms.into());
+        i32::try_from(ms).unwrap_or(i32::MAX)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn milliseconds_are_rounded_up_and_never_to_zero() {
+        assert_eq!(in_ms(None), -1);
+        let nanoseconds = [0, 1, 999_999, 1_000_000, 1_000_001, 1_999_000_001];
+        let in_ms_of = |ns| in_ms(Some(Duration::from_nanos(ns)));
+        assert_eq!(nanoseconds.map(in_ms_of), [0, 1, 1, 1, 2, 2000]);
+        assert_eq!(in_ms(Some(LONGEST_IN_MS)), i32::MAX);
+        assert_eq!(in_ms(Some(Duration::MAX)), i32::MAX);
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
 

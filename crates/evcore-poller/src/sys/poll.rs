@@ -9,23 +9,23 @@
 //! O(1), a wait is O(registered), as poll itself is.
 
 use std::{
-    fmt,
+    ffi::c_short,
+    fmt, mem,
     os::fd::{AsFd, AsRawFd, RawFd},
     time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
-    number,
     pieces::{LONGEST_IN_MS, wait_in_pieces},
+    raw_fd::is_open,
 };
 use crate::{
     Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
 };
+
+mod call;
 
 /// In `slots`: the id is not in the array.
 const ABSENT: u32 = u32::MAX;
@@ -36,7 +36,7 @@ const WAKE: usize = 0;
 pub(super) struct Poll {
     wake: WakeChannel,
     // Invariant: `fds` and `keys` have the same length, at least 1; entry 0 is the waker.
-    fds: Vec<PollFd<'static>>,
+    fds: Vec<libc::pollfd>,
     keys: Vec<u64>,
     // Invariant: `slots[id]` is the place of id's entry in the two above, or `ABSENT`.
     slots: Vec<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Poll {
 impl Poll {
     pub(super) fn new() -> Result<Self> {
         let wake = WakeChannel::new()?;
-        let fds = vec![poll_fd(wake.as_fd().as_raw_fd(), PollFlags::IN)];
+        let fds = vec![entry(wake.as_fd().as_raw_fd(), libc::POLLIN)];
         Ok(Self {
             wake,
             fds,
@@ -68,7 +68,7 @@ impl Poll {
             self.slots.resize(id + 1, ABSENT);
         }
         self.slots[id] = u32::try_from(self.fds.len()).expect("ids end far below 2^32");
-        self.fds.push(poll_fd(registration.fd, flags(registration)));
+        self.fds.push(entry(registration.fd, flags(registration)));
         self.keys.push(registration.key);
     }
 
@@ -84,7 +84,7 @@ impl Poll {
 
     /// Reports what the last call found: of `ready` entries, as many as there is room for.
     fn collect(&mut self, mut ready: usize, events: &mut Events) {
-        if !self.fds[WAKE].revents().is_empty() {
+        if self.fds[WAKE].revents != 0 {
             self.wake.drain();
             events.set_woken();
             ready -= 1;
@@ -95,15 +95,14 @@ impl Poll {
             if slot >= self.fds.len() {
                 slot = WAKE + 1;
             }
-            let found = self.fds[slot].revents();
-            if found.is_empty() {
+            let found = mem::take(&mut self.fds[slot].revents);
+            if found == 0 {
                 slot += 1;
                 continue;
             }
             ready -= 1;
             events.push(self.keys[slot], readiness(found));
-            self.fds[slot].clear_revents();
-            if found.contains(PollFlags::NVAL) {
+            if found & libc::POLLNVAL != 0 {
                 // Closed without being removed: said once, then left alone. The last entry takes
                 // its place, and is looked at next.
                 self.take_out(slot);
@@ -139,7 +138,7 @@ impl Backend for Poll {
         // Only a check, and kept: poll itself would report a closed descriptor in the wait, as an
         // event, while it is an error of `add` on every other backend. The call is cheaper than that
         // of epoll's `add`.
-        number::is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
+        is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.push(registration);
         Ok(())
     }
@@ -147,7 +146,7 @@ impl Backend for Poll {
     fn modify(&mut self, registration: &Registration) -> Result<()> {
         match self.slot(registration) {
             Some(slot) => {
-                self.fds[slot] = poll_fd(registration.fd, flags(registration));
+                self.fds[slot] = entry(registration.fd, flags(registration));
             }
             // Dropped as closed; if it still is, the next wait says so again.
             None => self.push(registration),
@@ -167,9 +166,8 @@ impl Backend for Poll {
     }
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        // Systems without `ppoll` count milliseconds in an `int`; rustix rounds up for them.
         let ready = wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
-            rustix::event::poll(&mut self.fds, piece.map(timespec).as_ref())
+            call::poll(&mut self.fds, piece)
         });
         match ready {
             Ok(ready) => self.collect(ready, events),
@@ -198,16 +196,16 @@ fn id_of(key: u64) -> usize {
 
 /// Linux reports a half-close by a flag of its own; elsewhere a read of 0 bytes tells it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const HALF_CLOSE: PollFlags = PollFlags::RDHUP;
+const HALF_CLOSE: c_short = libc::POLLRDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const HALF_CLOSE: PollFlags = PollFlags::empty();
+const HALF_CLOSE: c_short = 0;
 
-fn flags(registration: &Registration) -> PollFlags {
-    let mut flags = PollFlags::empty();
+fn flags(registration: &Registration) -> c_short {
+    let mut flags = 0;
     for (side, flag) in [
-        (Interest::READ, PollFlags::IN),
-        (Interest::WRITE, PollFlags::OUT),
-        (Interest::PRIORITY, PollFlags::PRI),
+        (Interest::READ, libc::POLLIN),
+        (Interest::WRITE, libc::POLLOUT),
+        (Interest::PRIORITY, libc::POLLPRI),
     ] {
         if registration.interest.contains(side) {
             flags |= flag;
@@ -219,30 +217,29 @@ fn flags(registration: &Registration) -> PollFlags {
     flags
 }
 
-fn readiness(found: PollFlags) -> Ready {
+fn readiness(found: c_short) -> Ready {
     let pairs = [
-        (PollFlags::IN, Ready::READABLE),
-        (PollFlags::OUT, Ready::WRITABLE),
-        (PollFlags::PRI, Ready::PRIORITY),
-        (PollFlags::ERR, Ready::ERROR),
-        (PollFlags::NVAL, Ready::ERROR),
-        (PollFlags::HUP, Ready::WRITE_CLOSED),
+        (libc::POLLIN, Ready::READABLE),
+        (libc::POLLOUT, Ready::WRITABLE),
+        (libc::POLLPRI, Ready::PRIORITY),
+        (libc::POLLERR, Ready::ERROR),
+        (libc::POLLNVAL, Ready::ERROR),
+        (libc::POLLHUP, Ready::WRITE_CLOSED),
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        (PollFlags::RDHUP, Ready::READ_CLOSED),
+        (libc::POLLRDHUP, Ready::READ_CLOSED),
     ];
     pairs
         .into_iter()
-        .filter(|(flag, _)| found.contains(*flag))
+        .filter(|(flag, _)| found & *flag != 0)
         .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
 }
 
-/// `timeout` is at most [`LONGEST_IN_MS`].
-fn timespec(timeout: Duration) -> Timespec {
-    Timespec::try_from(timeout).expect("24 days of seconds fit everywhere")
-}
-
-fn poll_fd(fd: RawFd, flags: PollFlags) -> PollFd<'static> {
-    PollFd::from_borrowed_fd(number::borrow(fd), flags)
+fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
 }
 
 #[cfg(test)]

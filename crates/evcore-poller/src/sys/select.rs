@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use self::sets::{SIZE, Sets};
 use super::{
-    number,
     pieces::{LONGEST_IN_MS, wait_in_pieces},
+    raw_fd::is_open,
 };
 use crate::{
     Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
@@ -163,7 +163,7 @@ impl Select {
 
     /// Whether this place is taken by a descriptor that was closed.
     fn is_closed(&self, place: usize) -> bool {
-        self.rows[place] != VACANT && number::is_open(number_of(place)) == Err(Errno::BADF)
+        self.rows[place] != VACANT && is_open(number_of(place)) == Err(Errno::BADF)
     }
 
     /// Reports, once, what was closed without being removed, and lets go of it (nginx: repair).
@@ -202,7 +202,7 @@ impl Backend for Select {
                 fd: registration.fd,
             });
         }
-        number::is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
+        is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.enter(registration)
     }
 

@@ -3,21 +3,25 @@
 use std::{
     fs::File,
     mem,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsFd, AsRawFd, RawFd},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use evcore::{
     GroupMember,
     balancer::{GroupView, Leader, Load, Peer, WorkerId},
-    poller::Source,
+    poller::Target,
 };
 
 use crate::script::{Did, Script};
 
 /// A member whose view a test sets.
 #[derive(Clone, Debug)]
-pub(crate) struct FakeMember(Arc<Mutex<State>>);
+pub(crate) struct FakeMember {
+    state: Arc<Mutex<State>>,
+    /// Any descriptor will do, because only the script looks at it.
+    notifier: Arc<File>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -28,8 +32,6 @@ struct State {
     script: Option<Script>,
     /// What has the lock of the group. Without one the lock is not tried.
     lock: Option<Script>,
-    /// Any descriptor will do, because only the script looks at it.
-    notifier: File,
 }
 
 /// What the loop has done with its member.
@@ -53,14 +55,17 @@ impl FakeMember {
             alone: false,
             ..GroupView::alone()
         };
-        Self(Arc::new(Mutex::new(State {
+        let state = State {
             is_notified: false,
             view,
             calls: Vec::new(),
             script: None,
             lock: None,
-            notifier: File::open("/dev/null").unwrap(),
-        })))
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            notifier: Arc::new(File::open("/dev/null").unwrap()),
+        }
     }
 
     /// The same member, with the lock of this script.
@@ -106,11 +111,11 @@ impl FakeMember {
 
     /// What a notification makes readable.
     pub(crate) fn notifier_fd(&self) -> RawFd {
-        self.state().notifier.as_raw_fd()
+        self.notifier.as_raw_fd()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no test goes on after a panic")
+        self.state.lock().expect("no test goes on after a panic")
     }
 
     fn lock(&self) -> Script {
@@ -164,20 +169,11 @@ impl GroupMember for FakeMember {
         self.record(Call::Notify(peer));
     }
 
-    fn notifier(&self) -> Option<Box<dyn Source + '_>> {
-        Some(Box::new(Number(self.notifier_fd())))
+    fn notifier(&self) -> Option<Target<'_>> {
+        Some(Target::Descriptor(self.notifier.as_fd()))
     }
 
     fn clear_notifier(&self) {
         self.record(Call::ClearNotifier);
-    }
-}
-
-/// A descriptor that only the script looks at.
-struct Number(RawFd);
-
-impl Source for Number {
-    fn raw_fd(&self) -> RawFd {
-        self.0
     }
 }

@@ -35,28 +35,6 @@ fn rearm_checks_the_key_where_it_has_nothing_else_to_do() {
     ));
 }
 
-/// What stands for no descriptor.
-struct Nothing;
-
-impl Source for Nothing {
-    fn raw_fd(&self) -> RawFd {
-        -1
-    }
-}
-
-#[test]
-fn what_says_that_it_has_no_descriptor_is_refused_even_where_nothing_is_asked() {
-    let mut stage = Stage::new(ALL);
-    for interest in [Interest::NONE, Interest::READ] {
-        let refused = stage.poller.add(&Nothing, 3, interest, Mode::Level);
-        assert!(matches!(refused, Err(Error::NotOpen { fd: -1 })));
-    }
-    assert_eq!(stage.calls(), []);
-    stage
-        .add(3, Interest::READ, Mode::Level)
-        .expect("it is free");
-}
-
 #[test]
 fn ids_end_at_the_limit() {
     let mut stage = Stage::new(ALL);

@@ -1,11 +1,6 @@
 //! The backend, behind the front, over a model of the kernel.
 
-#![allow(unsafe_code, reason = "the descriptors are numbers in a model")]
-
-use std::{
-    os::fd::{BorrowedFd, RawFd},
-    sync::MutexGuard,
-};
+use std::{os::fd::RawFd, sync::MutexGuard};
 
 use super::{
     kernel::{Event as KernelEvent, Filter, Ident},
@@ -55,7 +50,7 @@ impl Stage {
     }
 
     fn add(&mut self, fd: RawFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        self.poller.add(&borrow(fd), key, interest, mode)
+        self.poller.add_number(fd, key, interest, mode)
     }
 
     fn modify(&mut self, key: u64, interest: Interest) {
@@ -86,11 +81,6 @@ impl Stage {
         let calls = self.calls();
         calls.iter().map(|call| call.changes.len()).collect()
     }
-}
-
-fn borrow(fd: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: the number goes to the model, and no system call is made with it.
-    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 fn refusal(fd: RawFd, filter: Filter) -> Refusal {

@@ -21,10 +21,12 @@
 //! nothing ends at once, and is written down, unless something becomes ready
 //! [in a wait](Port::set_in_wait).
 
+#![allow(unsafe_code, reason = "real descriptors are asked by their numbers")]
+
 use std::{
     collections::{BTreeMap, VecDeque},
     ffi::c_int,
-    os::fd::RawFd,
+    os::fd::{BorrowedFd, RawFd},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -35,7 +37,7 @@ use rustix::{
 };
 
 use super::{
-    super::number::{borrow, is_open},
+    super::raw_fd::is_open,
     kernel::{Kernel, PortEvent, SOURCE_FD},
 };
 
@@ -123,7 +125,9 @@ impl Port {
             return self.files.get(&fd).copied();
         }
         is_open(fd).ok()?;
-        let mut real = [PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)];
+        // SAFETY: it is a file of this process, open a moment ago; the borrow ends with the call.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+        let mut real = [PollFd::from_borrowed_fd(borrowed, PollFlags::IN)];
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: 0,

@@ -5,7 +5,6 @@ use std::{ffi::c_int, os::fd::RawFd, time::Duration};
 use rustix::io::Errno;
 
 use super::{
-    super::number::borrow,
     EventPorts,
     scripted::{
         Call::{self, Associate, Dissociate, Getn},
@@ -62,7 +61,7 @@ impl Stage {
     }
 
     fn try_add(&mut self, fd: RawFd, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        self.poller.add(&borrow(fd), key, interest, mode)
+        self.poller.add_number(fd, key, interest, mode)
     }
 
     fn modify(&mut self, key: u64, interest: Interest) {

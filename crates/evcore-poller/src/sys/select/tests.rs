@@ -45,7 +45,7 @@ fn unused() -> impl Iterator<Item = RawFd> {
     // then what was asked would be read as found.)
     let far = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 1000);
     drop(far.expect("a duplicate"));
-    (900..number_of(SIZE)).filter(|fd| number::is_open(*fd).is_err())
+    (900..number_of(SIZE)).filter(|fd| is_open(*fd).is_err())
 }
 
 #[test]

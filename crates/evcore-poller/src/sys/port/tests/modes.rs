@@ -169,9 +169,10 @@ fn an_event_says_what_was_true_when_it_was_queued() {
 #[test]
 fn exclusive_is_refused_by_name() {
     let mut stage = Stage::new();
+    let stdin = std::io::stdin();
     let refused = stage
         .poller
-        .add_exclusive(&borrow(A), 1, Interest::READ, Mode::Level);
+        .add_exclusive(&stdin, 1, Interest::READ, Mode::Level);
     assert!(matches!(
         refused,
         Err(Error::NoExclusive { backend: "port" })

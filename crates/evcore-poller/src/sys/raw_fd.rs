@@ -1,0 +1,31 @@
+//! Descriptors by their numbers, for the calls of a kernel that take a borrowed descriptor.
+
+#![allow(unsafe_code, reason = "a descriptor is borrowed by its number")]
+
+use std::os::fd::{BorrowedFd, RawFd};
+
+use rustix::io::Errno;
+
+use crate::Registration;
+
+/// Checks that a file is open under `fd`, which is not -1.
+///
+/// # Errors
+///
+/// `EBADF` if there is none.
+pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
+    // SAFETY: the borrow ends with this call, which asks the kernel exactly whether the descriptor
+    // is open, and does nothing else with it.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    rustix::io::fcntl_getfd(fd).map(drop)
+}
+
+impl Registration {
+    /// The descriptor, for one call of the kernel.
+    pub(super) fn borrow_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: it was registered as a `BorrowedFd`, so it was open then and is not -1. The user
+        // may have closed it since. Then the kernel refuses the number or takes it for another
+        // file's: a wrong watch, and no memory is touched.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    }
+}
