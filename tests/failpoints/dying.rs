@@ -103,8 +103,6 @@ impl Source for Dying<Listener> {
 impl Acceptor for Dying<Listener> {
     type Stream = Stream;
 
-    const TAKES_DESCRIPTORS: bool = Listener::TAKES_DESCRIPTORS;
-
     fn accept(&self) -> Result<Accept, Error> {
         self.points.0.around("accept", || self.it.accept())
     }

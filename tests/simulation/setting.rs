@@ -224,6 +224,6 @@ fn small() -> Budgets {
         accepts: 2,
         expired: 2,
         posted: 2,
-        closing: 2,
+        evictions: 2,
     }
 }

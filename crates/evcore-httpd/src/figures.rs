@@ -105,7 +105,9 @@ impl Keeper {
         self.figures.timers_armed = ev.timers_armed() as u64;
         self.figures.timers_fired = stats.expired;
         let look_through = self.is_time_to_look_through(ev.clock().monotonic_ms());
-        let histograms = ev.histograms();
+        let Some(histograms) = ev.histograms() else {
+            return &self.figures;
+        };
         for (spread, histogram) in [
             (&mut self.figures.lateness, histograms.timer_lateness_ns()),
             (&mut self.figures.turn, histograms.turn_ns()),
@@ -162,7 +164,11 @@ mod tests {
     fn in_the_first_second_no_mean_is_0_beside_a_maximum() {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
-        let mut ev = EventLoop::builder().clock(clock).build().expect("a loop");
+        let mut ev = EventLoop::builder()
+            .clock(clock)
+            .histograms(true)
+            .build()
+            .expect("a loop");
         let mut keeper = Keeper::new(0);
         let Spread {
             mean_ns, max_ns, ..

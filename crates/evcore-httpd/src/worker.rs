@@ -108,6 +108,7 @@ pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
 /// A loop as the options describe it.
 fn configured(options: &Options) -> Builder {
     let mut builder = EventLoop::builder()
+        .histograms(true)
         .connections(options.connections)
         .policy(options.policy)
         .budgets(Budgets {

@@ -1,7 +1,7 @@
-//! The listeners' side of a turn: when to listen, and taking clients in.
+//! The listeners' side of a turn: when to listen, and accepting clients.
 //!
-//! Listeners are level-triggered, so nothing is lost where a client is left in the backlog: who
-//! waits there is reported again, to this worker or to another.
+//! Listeners are level-triggered, so a client that is left in the backlog is not lost: the kernel
+//! reports it again, to this worker or to another.
 
 use std::{mem, time::Duration};
 
@@ -16,44 +16,58 @@ use crate::{
     timers::NS_PER_MS, turn::earliest,
 };
 
-/// The listeners of one worker, and all that decides whether they are watched.
+/// The listeners of one worker, and what decides whether they are registered.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
     // Invariant: from plan to plan, all that are not suspended are registered with the poller, or
-    // none is. (That the lock is held is another fact: it is given back every turn, and the
-    // registrations stay.)
+    // none is. (The lock is another matter: it is released in every turn, and the registrations
+    // stay.)
     listeners: Listeners<L>,
     coordination: Coordination,
-    /// Listeners that may have clients waiting, in the order of their turns.
+    /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
-    /// Clients may have been left waiting of whom the queue does not tell any more.
-    left_behind: bool,
-    /// All places were taken when this was last asked, and it was counted.
+    /// Clients may wait in the backlog of a listener that is not in the queue.
+    unclaimed: bool,
+    /// All slots were taken at the last look, and that was counted.
     is_full: bool,
     /// How many clients the plan of this turn lets in.
     allowed: usize,
-    /// The pause for want of descriptors or memory.
+    /// The pause for lack of descriptors or memory.
     backoff: Backoff,
+    /// Whether a descriptor is set aside.
+    holds_reserve: bool,
     reserve: ReserveFd,
 }
 
 impl<L: Acceptor> Accepting<L> {
-    pub(crate) fn new(listeners: Vec<L>, coordination: Coordination) -> Self {
+    /// With `holds_reserve`, a descriptor is set aside, to shed clients when there is no other.
+    pub(crate) fn new(listeners: Vec<L>, coordination: Coordination, holds_reserve: bool) -> Self {
         let mut reserve = ReserveFd::empty();
-        if L::TAKES_DESCRIPTORS && !listeners.is_empty() {
+        if holds_reserve && !listeners.is_empty() {
             reserve.acquire();
         }
         Self {
             listeners: Listeners::new(listeners),
             coordination,
             queue: PostedQueue::new(),
-            left_behind: false,
+            unclaimed: false,
             is_full: false,
             allowed: usize::MAX,
             backoff: Backoff::new(),
+            holds_reserve,
             reserve,
         }
+    }
+
+    /// Whether the plan of the turn before still stands, with nothing to do for it: the policy looks
+    /// at this worker alone, and nothing about this worker has changed.
+    #[inline]
+    pub(crate) fn keeps_plan(&self, load: Load) -> bool {
+        self.coordination.is_alone()
+            && self.listeners.are_settled()
+            && !(self.is_full || self.unclaimed || load.is_full())
+            && self.backoff.resumes_at().is_none()
     }
 
     /// The balancer's plan for this turn. The lock may be held from here on. After a full batch the
@@ -73,15 +87,15 @@ impl<L: Acceptor> Accepting<L> {
         } else {
             self.is_full = false;
         }
-        // Without a listener, or out of descriptors, there is no place to put a client either.
+        // Without a listener, or out of descriptors, no client can be accepted either.
         let load = if self.backoff.resumes_at().is_none() && self.listeners.any_accepts() {
             load
         } else {
             full(load)
         };
         let exclusive = poller.capabilities().exclusive;
-        // The kernel has woken no other worker for an event that this one leaves there.
-        let left_clients = mem::take(&mut self.left_behind)
+        // The kernel has woken no other worker for an event that this one has not taken.
+        let left_clients = mem::take(&mut self.unclaimed)
             || !self.queue.is_empty()
             || (self.is_listening() && batch_was_full);
         let plan = self
@@ -126,12 +140,12 @@ impl<L: Acceptor> Accepting<L> {
             self.queue.clear();
             self.release_lock();
             self.coordination.step_down();
-            self.left_behind = true;
+            self.unclaimed = true;
         }
         followed
     }
 
-    /// What is left of a turn's budget under the plan.
+    /// How many clients this turn may accept, by its budget and its plan.
     pub(crate) fn allowance(&self, budget: usize) -> usize {
         budget.min(self.allowed)
     }
@@ -141,13 +155,14 @@ impl<L: Acceptor> Accepting<L> {
         self.coordination.on_notified()
     }
 
-    /// Whether what is planned depends on the time, which has to be the true one then.
-    pub(crate) fn goes_by_time(&self) -> bool {
+    /// Whether the plan depends on the time.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
         let has_delay = !self.listeners.is_empty() && self.coordination.has_delay();
         has_delay || self.resumes_at().is_some()
     }
 
-    /// How long until a pause is over; `None`: there is none.
+    /// The time to the end of the next pause, if there is one.
     pub(crate) fn resumes_in(&self, now_ns: u64) -> Option<Duration> {
         Some(
             self.resumes_at()?
@@ -155,29 +170,30 @@ impl<L: Acceptor> Accepting<L> {
         )
     }
 
-    /// When the next pause is over: of all listeners, or of one that is suspended.
+    /// When the next pause ends: that of all listeners, or that of a suspended one.
+    #[inline]
     fn resumes_at(&self) -> Option<Duration> {
         let suspended = self.listeners.resumes_at_ms().map(Duration::from_millis);
         earliest(self.backoff.resumes_at(), suspended)
     }
 
-    /// Notes that a listener may have clients. `false`: it has been closed, or is suspended.
-    pub(crate) fn note(&mut self, listener: u32, ready: Ready) -> bool {
+    /// Queues a listener that the poller reported. Returns false if it is closed or suspended.
+    pub(crate) fn on_event(&mut self, listener: u32, ready: Ready) -> bool {
         let known = self.is_listening() && self.listeners.accepts(listener);
         if known {
             self.queue.post(listener);
             if ready.is_error() {
-                // So the poller says as well that the kernel has refused to go on watching it.
+                // The poller also reports this if the kernel has dropped the registration.
                 self.listeners.doubt(listener);
             }
         }
         known
     }
 
-    /// The next client, from one listener after the other, so that none keeps the others from
-    /// theirs.
+    /// The next client, from the listeners by turns, so that none starves another.
     ///
-    /// `None`: nobody waits, or `left` is used up. Who is then still queued comes first next time.
+    /// `None` if no client waits or `left` is used up. The listeners that are still queued come
+    /// first next time.
     pub(crate) fn next(
         &mut self,
         left: &mut usize,
@@ -204,52 +220,55 @@ impl<L: Acceptor> Accepting<L> {
                     self.queue.post(id);
                 }
                 Ok(Accept::WouldBlock) => self.refill_reserve(),
-                Ok(Accept::Exhausted(shortage)) => {
-                    // A client still waits there: the next plan notifies another worker of it.
+                Ok(Accept::Exhausted(resource)) => {
+                    // A client still waits there: for its sake the next plan notifies another worker.
                     self.queue.post(id);
-                    self.run_out(id, shortage, true_ms(clock), stats);
+                    self.on_exhausted(id, resource, true_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
                     self.listeners.suspend(id, error, clock, stats);
-                    self.left_behind = true;
+                    self.unclaimed = true;
                 }
             }
         }
         None
     }
 
-    /// Forgets that clients may wait, because there is no place for them here. Those that do are
-    /// reported again, to this worker or to the one that the next plan notifies.
-    pub(crate) fn leave_to_kernel(&mut self, stats: &mut Stats) {
+    /// Empties the queue because no slot is free. The kernel reports waiting clients again, to this
+    /// worker or to the one that the next plan notifies.
+    pub(crate) fn drop_backlog_hints(&mut self, stats: &mut Stats) {
         if self.has_queued() {
-            self.left_behind = true;
+            self.unclaimed = true;
             self.queue.clear();
             self.count_full(stats);
         }
     }
 
-    /// Whether clients were left over, or may have been.
+    /// Whether a listener is queued.
+    #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// The oldest failure of a listener that was not taken yet.
+    /// Takes the oldest failure of a listener.
     pub(crate) fn take_error(&mut self) -> Option<ListenerError> {
         self.listeners.take_error()
     }
 
     /// Whether this turn holds the accept lock.
+    #[inline]
     pub(crate) fn holds_lock(&self) -> bool {
         self.coordination.holds_lock()
     }
 
-    /// Gives the accept lock back, if this turn holds it.
+    /// Releases the accept lock, if this turn holds it.
+    #[inline]
     pub(crate) fn release_lock(&mut self) {
         self.coordination.release_lock();
     }
 
-    /// A descriptor is free again: a pause for want of one is over.
+    /// A descriptor was closed, which ends a pause for lack of one.
     pub(crate) fn descriptor_closed(&mut self) {
         self.backoff.descriptor_closed();
     }
@@ -263,7 +282,7 @@ impl<L: Acceptor> Accepting<L> {
         self.reserve = ReserveFd::empty();
         self.release_lock();
         let others = self.coordination.mark_full();
-        // Also if it did not lead: the kernel may have woken no other worker for a client.
+        // Also if this worker did not lead: the kernel may have woken no other worker for a client.
         if listened || others.notified {
             self.coordination.notify(others.least_loaded, stats);
         }
@@ -274,43 +293,43 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.are_registered()
     }
 
-    /// Counts that there is no place, once until there is one.
+    /// Counts that no slot is free, once until one is.
     fn count_full(&mut self, stats: &mut Stats) {
         if !mem::replace(&mut self.is_full, true) {
             stats.full += 1;
         }
     }
 
-    /// There is nothing left to accept with: all listeners pause. One client is turned away, unless
-    /// another worker has a free place and answers.
-    fn run_out(&mut self, listener: u32, shortage: Resource, now_ms: u64, stats: &mut Stats) {
-        // Memory is not set aside.
-        let reserve_helps = shortage != Resource::Memory && self.reserve.is_held();
+    /// Descriptors, buffers or memory have run out: all listeners pause. One client is shed, unless
+    /// another worker has a free slot and answers.
+    fn on_exhausted(&mut self, listener: u32, resource: Resource, now_ms: u64, stats: &mut Stats) {
+        // No memory is set aside.
+        let reserve_helps = resource != Resource::Memory && self.reserve.is_held();
         let is_hopeless = reserve_helps && self.coordination.mark_full().least_loaded.is_none();
         let now = Duration::from_millis(now_ms);
         if is_hopeless && self.backoff.may_shed(now) {
-            let has_come = || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
-            stats.shed += u64::from(self.reserve.with_released(has_come) == Some(true));
+            let accept_and_close =
+                || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
+            stats.shed += u64::from(self.reserve.with_released(accept_and_close) == Some(true));
         }
         stats.accept_pauses += 1;
         self.backoff.pause(now);
     }
 
-    /// Sets a descriptor aside again, if another has taken the one that was: not before everybody
-    /// who waits has one.
+    /// Sets a descriptor aside again, if the last one was lost. By now every waiting client has one.
     fn refill_reserve(&mut self) {
-        if L::TAKES_DESCRIPTORS {
+        if self.holds_reserve {
             self.reserve.acquire();
         }
     }
 }
 
-/// Not what the clock shows, which stood still while handlers ran.
+/// The present. The clock stood still while handlers ran.
 pub(crate) fn true_ms(clock: &Clock) -> u64 {
     clock.monotonic_ns_now() / NS_PER_MS
 }
 
-/// The same worker with no place left.
+/// The same worker without a free slot.
 fn full(load: Load) -> Load {
     Load {
         active: load.capacity,

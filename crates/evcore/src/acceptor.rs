@@ -70,11 +70,6 @@ pub trait Acceptor: Source + fmt::Debug {
     /// A client's connection, which the loop can watch.
     type Stream: Source;
 
-    /// Whether each connection takes a descriptor of this process, as sockets do.
-    ///
-    /// A loop then sets one aside, to turn clients away with when there is no other.
-    const TAKES_DESCRIPTORS: bool = false;
-
     /// Accepts one connection, if one is waiting; never blocks.
     ///
     /// # Errors
@@ -85,8 +80,6 @@ pub trait Acceptor: Source + fmt::Debug {
 
 impl Acceptor for Listener {
     type Stream = Stream;
-
-    const TAKES_DESCRIPTORS: bool = true;
 
     #[inline]
     fn accept(&self) -> Result<Accept, Error> {

@@ -1,6 +1,6 @@
-//! What a wait brought, delivered from the front.
+//! The events of a wait, delivered from the front.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use evcore_poller::{Error, Event, Events, Poller};
 
@@ -10,10 +10,10 @@ use crate::Result;
 #[derive(Debug)]
 pub(crate) struct Batch {
     events: Events,
-    /// Beyond all of them, while the batch is withheld.
+    /// The next one to deliver; `usize::MAX` while the batch is withheld.
     next: usize,
-    /// What `next` was when the batch was withheld.
-    withheld: usize,
+    /// The next one to deliver once the batch is given back, if it is withheld.
+    withheld: Option<usize>,
     /// A signal ended the wait.
     interrupted: bool,
 }
@@ -23,14 +23,15 @@ impl Batch {
         Self {
             events: Events::with_capacity(events),
             next: 0,
-            withheld: 0,
+            withheld: None,
             interrupted: false,
         }
     }
 
-    /// Waits, and holds what that brought, in place of what it held. A signal brings nothing.
+    /// Waits, and replaces the events by those of the wait. If a signal ended it there are none.
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
         self.next = 0;
+        self.withheld = None;
         let waited = poller.wait(&mut self.events, timeout);
         self.interrupted = matches!(waited, Err(Error::Interrupted));
         match waited {
@@ -47,32 +48,35 @@ impl Batch {
         Some(event)
     }
 
-    /// From here on there is no next event, until they are given back.
+    /// Makes the batch look empty until it is given back.
     pub(crate) fn withhold(&mut self) {
-        self.withheld = mem::replace(&mut self.next, usize::MAX);
+        self.withheld = Some(self.next);
+        self.next = usize::MAX;
     }
 
-    /// Gives back what was withheld.
+    /// Ends the withholding, if there is one.
     pub(crate) fn give_back(&mut self) {
-        self.next = self.withheld;
+        if let Some(next) = self.withheld.take() {
+            self.next = next;
+        }
     }
 
-    /// Whether the wait brought an event of this key.
+    /// Whether the wait reported an event of this key.
     pub(crate) fn has(&self, key: u64) -> bool {
         self.events.iter().any(|event| event.key == key)
     }
 
-    /// Whether there may be more ready than the wait brought. (A wake-up may have taken a place.)
+    /// Whether more may be ready than the wait reported. (A wake-up may have taken a place.)
     pub(crate) fn is_full(&self) -> bool {
         self.events.remaining() <= usize::from(self.events.was_woken())
     }
 
-    /// How many events the wait brought.
+    /// The number of events that the wait reported.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether nothing ended the wait but its timeout, if it had one.
+    /// Whether only the timeout can have ended the wait.
     pub(crate) fn is_nothing(&self) -> bool {
         self.events.is_empty() && !self.was_woken() && !self.interrupted
     }

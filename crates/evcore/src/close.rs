@@ -56,8 +56,8 @@ impl<L: Acceptor> EventLoop<L> {
         };
         self.timers.disarm_all(token.index());
         if watched {
-            leave(&mut self.poller, self.naming.key(token));
-            self.idle.forget(token.index());
+            leave(&mut self.poller, self.keys.key(token));
+            self.evictions.remove(token.index());
             self.accepting.descriptor_closed();
         }
         true

@@ -10,9 +10,9 @@ use evcore_token::Token;
 
 use crate::{
     Acceptor, Budgets, Builder, Error, Handle, ListenerError, Result, Stats, Step, Timer,
-    accepting::Accepting, batch::Batch, group::Coordination, idle::Idle, measures::Measures,
-    naming::Naming, outside::Outside, pace::Pace, shutdown::Shutdown, slots::Slots, timers::Timers,
-    turn::Phase,
+    accepting::Accepting, batch::Batch, clock_updates::UpdatePolicy, eviction::Evictions,
+    group::Coordination, instrument::Instruments, keys::KeySpace, remote::Remote,
+    shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
 };
 
 /// One worker's event loop: the parts, in nginx's order.
@@ -41,36 +41,39 @@ use crate::{
 /// ```
 pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
-    pub(crate) pace: Pace,
+    pub(crate) updates: UpdatePolicy,
     pub(crate) poller: Poller,
-    pub(crate) naming: Naming,
+    pub(crate) keys: KeySpace,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
-    pub(crate) idle: Idle,
+    pub(crate) evictions: Evictions,
     pub(crate) shutdown: Shutdown,
+    pub(crate) remote: Remote,
     /// How many descriptors may be watched.
     limit: u32,
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
-    /// The step of a later phase, on its way to the caller. Were it a return value, which takes
-    /// memory since a client's address is long, then every step would be put into that memory, also
-    /// those of the batch, whose two words else stay in registers.
-    // Invariant: nothing, but within `next_step`.
-    pub(crate) found: Option<Step<L::Stream>>,
-    pub(crate) outside: Outside,
     pub(crate) budgets: Budgets,
-    /// What is left of the budgets in this turn.
+    /// The rest of the budgets in this turn.
     pub(crate) left: Budgets,
+    /// A step on its way to the caller. A step is as large as a client's address. If the later
+    /// phases returned it by value, every step would go through memory, also an event, whose two
+    /// words otherwise stay in registers.
+    // Invariant: `None`, except within `next_step`.
+    pending_step: Option<Step<L::Stream>>,
+
     pub(crate) stats: Stats,
-    pub(crate) measures: Measures,
+    pub(crate) instruments: Option<Box<Instruments>>,
 }
 
 impl EventLoop {
-    /// What to build a loop with.
+    /// Returns a builder with the defaults.
     pub fn builder() -> Builder {
-        Builder::new()
+        let mut builder = Builder::new();
+        builder.holds_reserve = true;
+        builder
     }
 }
 
@@ -78,44 +81,186 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn from_parts(
         builder: Builder<L>,
         mut poller: Poller,
-        mut pace: Pace,
+        mut updates: UpdatePolicy,
     ) -> Result<Self> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
-        // A wait that a signal ends is a turn with no events: so no clock is read to put it on
-        // again, and what the signal's handler did is seen at once.
+        // A signal makes a turn without events: no clock is read to resume the wait, and the loop
+        // sees at once what the signal's handler did.
         poller.return_on_signal(true);
-        // A token's generation does not come again, so the loop itself knows who is gone.
+        // A generation is not used twice, so the loop itself recognises stale events.
         poller.see_gone(true);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
-        pace.begin(&mut clock, &mut poller)?;
+        updates.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let waker = poller.waker();
-        let naming = Naming::behind(builder.listeners.len());
+        let keys = KeySpace::with_listeners(builder.listeners.len());
         Ok(Self {
-            outside: Outside::new(move || waker.wake()),
+            remote: Remote::new(builder.posts, move || waker.wake()),
             poller,
-            naming,
-            slots: Slots::new(builder.connections, naming.index_max()),
+            keys,
+            slots: Slots::new(builder.connections, keys.index_max()),
             timers: Timers::new(
                 builder.timer_queue,
                 builder.timers_per_token,
                 clock.monotonic_ms(),
-                pace.behind_ns(),
+                updates.lag_ns(),
             ),
             clock,
-            pace,
-            accepting: Accepting::new(builder.listeners, coordination),
-            idle: Idle::expecting(builder.connections),
+            updates,
+            accepting: Accepting::new(builder.listeners, coordination, builder.holds_reserve),
+            evictions: Evictions::with_expected(builder.connections),
             shutdown: Shutdown::default(),
             limit: builder.connections,
             phase: Phase::Over,
-            found: None,
+            pending_step: None,
             batch: Batch::with_capacity(budgets.batch),
             budgets,
             left: budgets,
             stats: Stats::default(),
-            measures: Measures::new(builder.watchdog),
+            instruments: Instruments::new(builder.histograms, builder.watchdog),
         })
+    }
+
+    /// Begins a turn: waits until there is something to do, and updates the clock (with a
+    /// [`timer_resolution`](Builder::timer_resolution), only when a tick is due).
+    ///
+    /// If you left the turn before early, it is finished first: the accept lock is released, and
+    /// steps that were not delivered are kept for this turn, which then does not wait. A signal ends
+    /// the wait, and may make a turn without steps.
+    ///
+    /// # Errors
+    ///
+    /// Only if the loop cannot go on, so a server may end with it: the system call that waits failed
+    /// or the loop is used in a forked child ([`Error::Poller`](crate::Error::Poller)), or the
+    /// ticker of the [`timer_resolution`](Builder::timer_resolution) failed
+    /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
+    /// were not delivered are kept, in case you wait again.
+    ///
+    /// A failure of a single descriptor is no error of the wait. A listener that fails is suspended,
+    /// and [`take_listener_error`](Self::take_listener_error) returns its error. If the kernel
+    /// refuses a [`modify`](Self::modify), the connection gets a [`Step::Ready`] with
+    /// [`Ready::ERROR`].
+    pub fn wait(&mut self) -> Result<()> {
+        let timeout = self.begin_wait();
+        self.poll(timeout)
+    }
+
+    /// The next step of this turn; `None` ends the turn.
+    ///
+    /// # The order of a turn
+    ///
+    /// [`wait`](Self::wait) registers or takes out the listeners as the balancer plans, waits, and
+    /// updates the clock. Then the steps come in this order:
+    ///
+    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock posts its events
+    ///    instead: it accepts and releases the lock before handlers run.
+    /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
+    ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
+    ///    of one accepted in the same turn. Afterwards it releases the accept lock.
+    /// 3. [`Step::Woken`], if a [`Handle`] woke the loop.
+    /// 4. [`Step::Expired`] for timers.
+    /// 5. [`Step::Ready`] for posted work, in this order: left over from the turn before,
+    ///    [put off](Self::post_next) to this turn, posted by [other threads](Handle::post), posted
+    ///    instead of delivered in phase 1, posted by the handlers of this turn.
+    /// 6. [`Step::Evict`], if a client waits and slots are short, or if the loop
+    ///    [shuts down](Self::shutdown). Every pending event has been delivered by then, and the next
+    ///    turn finds the slots free.
+    ///
+    /// Each phase has a [budget](Budgets). What exceeds it is carried over to the next turn, which
+    /// then does not wait. The time stands still during a turn; timers are armed from it.
+    #[inline]
+    pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
+        // Most steps are events. Once there is no event left, no phase needs to be looked up for
+        // this.
+        match self.next_event() {
+            Some(step) => Some(step),
+            None => {
+                self.find_step();
+                self.pending_step.take()
+            }
+        }
+    }
+
+    /// Not inlined, so that the part in the caller's loop stays short.
+    #[inline(never)]
+    fn find_step(&mut self) {
+        self.pending_step = if self.is_watched() {
+            self.next_watched()
+        } else {
+            self.next_in_order()
+        };
+    }
+
+    /// The first half of [`wait`](Self::wait), up to the wait itself: flushes the poller's changes
+    /// and returns how long to wait at most (`None`: without limit).
+    ///
+    /// Use with [`poll`](Self::poll) to drive several loops from one thread, for example in a
+    /// simulator. Call `poll` promptly: the accept lock may be held until the accepts are done. No
+    /// descriptor becomes readable when this loop has events, and kqueue takes changes only in its
+    /// wait, so a loop cannot be nested in another one this way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poller`](crate::Error::Poller) if the loop is used in a forked child.
+    ///
+    /// ```
+    /// # use evcore::EventLoop;
+    /// use std::time::Duration;
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let timeout = ev.prepare()?;
+    /// assert_eq!(timeout, None, "there is nothing to wait for");
+    /// // ... other work, for no longer than the timeout ...
+    /// ev.poll(Some(Duration::ZERO))?;
+    /// assert!(ev.next_step().is_none());
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn prepare(&mut self) -> Result<Option<Duration>> {
+        let timeout = self.begin_wait();
+        // A change that the kernel refuses is an event already.
+        match self.poller.flush() {
+            Ok(true) => Ok(Some(Duration::ZERO)),
+            Ok(false) => Ok(timeout),
+            Err(error) => {
+                self.accepting.release_lock();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The second half of [`wait`](Self::wait): waits for at most `timeout`, updates the clock, and
+    /// begins the turn. A timer that became due since [`prepare`](Self::prepare) does not end the
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// The poller's errors of [`wait`](Self::wait).
+    pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
+        if self.phase != Phase::Over {
+            // There was no `prepare`: at least nothing is lost.
+            self.stop_instruments();
+            self.finish_turn();
+        }
+        let clock_is_updated = self.wait_for_events(timeout)?;
+        self.begin_turn();
+        if self.instruments.is_some() {
+            self.begin_measuring(clock_is_updated);
+        }
+        Ok(())
+    }
+
+    fn begin_wait(&mut self) -> Option<Duration> {
+        let now_ns = self.stop_instruments();
+        self.plan_turn(now_ns)
+    }
+
+    /// Ends the measured turn, if there is one. Returns the time, if a clock was read.
+    #[inline]
+    fn stop_instruments(&mut self) -> Option<u64> {
+        if self.instruments.is_none() {
+            return None;
+        }
+        self.end_measuring()
     }
 
     /// Watches a descriptor under a new token.
@@ -140,8 +285,7 @@ impl<L: Acceptor> EventLoop<L> {
             return Err(full);
         }
         let token = self.slots.next_token().ok_or(full)?;
-        self.poller
-            .add(fd, self.naming.key(token), interest, mode)?;
+        self.poller.add(fd, self.keys.key(token), interest, mode)?;
         self.slots.begin(token, true);
         Ok(token)
     }
@@ -153,7 +297,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// [`Error::Full`] where some 16 million tokens are in use.
     pub fn add_unwatched(&mut self) -> Result<Token> {
-        let limit = self.naming.index_max();
+        let limit = self.keys.index_max();
         let token = self.slots.next_token().ok_or(Error::Full { limit })?;
         self.slots.begin(token, false);
         Ok(token)
@@ -170,7 +314,7 @@ impl<L: Acceptor> EventLoop<L> {
         if !self.slots.watches(token) {
             return Err(Error::Stale { token });
         }
-        Ok(self.poller.modify(self.naming.key(token), interest)?)
+        Ok(self.poller.modify(self.keys.key(token), interest)?)
     }
 
     /// Says that a side of a [`Mode::Edge`] descriptor has been drained, so that it is reported
@@ -184,7 +328,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// After a `connect` that has answered `EINPROGRESS`, call it for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
-        self.slots.watches(token) && self.poller.rearm(self.naming.key(token), interest).is_ok()
+        self.slots.watches(token) && self.poller.rearm(self.keys.key(token), interest).is_ok()
     }
 
     /// Arms a timer, or moves it. It fires once, never earlier than `after` from this
@@ -263,8 +407,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn handle(&self) -> Handle {
         Handle::new(
             self.poller.waker(),
-            self.outside.calls(),
-            self.outside.sender(),
+            self.remote.requests(),
+            self.remote.sender(),
         )
     }
 

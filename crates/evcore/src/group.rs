@@ -8,7 +8,7 @@ use evcore_balancer::{
 };
 use evcore_poller::{Interest, Mode, Poller, Target};
 
-use crate::{Error, Result, Stats, naming::NOTIFY_KEY};
+use crate::{Error, Result, Stats, keys::NOTIFY_KEY};
 
 /// What an event loop needs of the other workers of its server: the accept lock, and the group.
 ///
@@ -149,6 +149,8 @@ pub(crate) struct Coordination {
     was_notified: bool,
     /// The policy has delays, and so depends on the time.
     has_delay: bool,
+    /// The policy looks at nothing but this worker's load.
+    is_alone: bool,
 }
 
 impl Coordination {
@@ -180,6 +182,7 @@ impl Coordination {
             accepted: 0,
             was_notified: false,
             has_delay: policy.delay().is_some(),
+            is_alone: policy == Policy::Off,
         })
     }
 
@@ -263,7 +266,14 @@ impl Coordination {
         self.was_notified = false;
     }
 
+    /// Whether the policy looks at nothing but this worker's load.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// Whether the policy depends on the time.
+    #[inline]
     pub(crate) fn has_delay(&self) -> bool {
         self.has_delay
     }
@@ -280,11 +290,13 @@ impl Coordination {
     }
 
     /// Whether the accept lock is held.
+    #[inline]
     pub(crate) fn holds_lock(&self) -> bool {
         self.holds_lock
     }
 
     /// Releases the accept lock, if this turn holds it.
+    #[inline]
     pub(crate) fn release_lock(&mut self) {
         if !mem::take(&mut self.holds_lock) {
             return;

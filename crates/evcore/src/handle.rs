@@ -11,7 +11,7 @@ use evcore_poller::{Ready, Waker};
 use evcore_posted::Sender;
 use evcore_token::Token;
 
-use crate::{calls::Calls, outside::Post};
+use crate::remote::{RemotePost, RemoteRequests};
 
 /// Wakes the loop or shuts it down from another thread or a signal handler, and posts to it from
 /// another thread. Cheap to clone.
@@ -31,15 +31,19 @@ use crate::{calls::Calls, outside::Post};
 #[derive(Clone, Debug)]
 pub struct Handle {
     waker: Waker,
-    calls: Arc<Calls>,
-    posts: Sender<Post>,
+    requests: Arc<RemoteRequests>,
+    posts: Sender<RemotePost>,
 }
 
 impl Handle {
-    pub(crate) fn new(waker: Waker, calls: Arc<Calls>, posts: Sender<Post>) -> Self {
+    pub(crate) fn new(
+        waker: Waker,
+        requests: Arc<RemoteRequests>,
+        posts: Sender<RemotePost>,
+    ) -> Self {
         Self {
             waker,
-            calls,
+            requests,
             posts,
         }
     }
@@ -49,7 +53,7 @@ impl Handle {
     /// Many wakes may be seen as one; none is lost. Takes no lock and allocates nothing. After the
     /// loop is gone it does nothing.
     pub fn wake(&self) {
-        self.calls.call();
+        self.requests.request_wake();
         self.waker.wake();
     }
 
@@ -76,7 +80,7 @@ impl Handle {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn shutdown(&self, timeout: Duration) {
-        self.calls.shut_down(timeout);
+        self.requests.request_shutdown(timeout);
         self.waker.wake();
     }
 
@@ -133,7 +137,7 @@ impl Handle {
 /// If the loop's backend has no kernel behind it: then there is no descriptor.
 impl AsFd for Handle {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.calls.lend();
+        self.requests.expose_fd();
         self.waker.as_fd()
     }
 }
@@ -173,74 +177,74 @@ mod tests {
     use evcore_poller::WakeChannel;
 
     use super::*;
-    use crate::outside::Outside;
+    use crate::remote::Remote;
 
-    fn outside() -> (Outside, Handle) {
+    fn remote() -> (Remote, Handle) {
         let channel = WakeChannel::new().unwrap();
         let waker = channel.waker();
-        let outside = Outside::new(move || waker.wake());
-        let handle = Handle::new(channel.waker(), outside.calls(), outside.sender());
-        (outside, handle)
+        let remote = Remote::new(100, move || waker.wake());
+        let handle = Handle::new(channel.waker(), remote.requests(), remote.sender());
+        (remote, handle)
     }
 
     #[test]
     fn a_wake_is_one_whatever_ended_the_wait_and_is_delivered_once() {
-        let (mut outside, handle) = outside();
+        let (mut remote, handle) = remote();
         handle.wake();
-        outside.wait_was_ended();
-        assert!(outside.has_work() && outside.take_wake());
-        outside.wait_was_ended();
-        assert!(!outside.take_wake());
+        remote.on_woken();
+        assert!(remote.has_work() && remote.take_wake());
+        remote.on_woken();
+        assert!(!remote.take_wake());
     }
 
     #[test]
     fn whoever_holds_the_descriptor_is_given_the_benefit_of_the_doubt() {
-        let (mut outside, handle) = outside();
-        outside.wait_was_ended();
-        assert!(!outside.take_wake());
+        let (mut remote, handle) = remote();
+        remote.on_woken();
+        assert!(!remote.take_wake());
         let _ = handle.as_fd();
-        outside.wait_was_ended();
-        assert!(outside.take_wake());
+        remote.on_woken();
+        assert!(remote.take_wake());
     }
 
     #[test]
     fn the_inbox_is_looked_into_after_a_wake_up_and_until_it_is_empty() {
-        let (mut outside, handle) = outside();
+        let (mut remote, handle) = remote();
         let token = Token::new(0, std::num::NonZeroU32::MIN);
         for _ in 0..3 {
             handle.post(token, Ready::READABLE).unwrap();
         }
-        assert!(!outside.has_news(), "nobody has been woken");
-        outside.wait_was_ended();
-        assert_eq!(outside.posts(2).count(), 2);
-        assert!(outside.has_news() && outside.has_work());
-        assert_eq!(outside.posts(2).count(), 1);
-        assert!(!outside.has_news() && !outside.has_work());
+        assert!(!remote.has_news(), "nobody has been woken");
+        remote.on_woken();
+        assert_eq!(remote.posts(2).count(), 2);
+        assert!(remote.has_news() && remote.has_work());
+        assert_eq!(remote.posts(2).count(), 1);
+        assert!(!remote.has_news() && !remote.has_work());
     }
 
     #[test]
     fn of_several_shutdowns_the_shortest_begins_even_if_a_wait_failed_between_them() {
-        let (mut outside, handle) = outside();
+        let (mut remote, handle) = remote();
         let asked = [7_000_001, 5_000_001, 6_000_000].map(Duration::from_nanos);
         handle.shutdown(asked[0]);
         handle.shutdown(asked[1]);
-        outside.wait_was_ended();
+        remote.on_woken();
         handle.shutdown(asked[2]);
-        outside.wait_was_ended();
+        remote.on_woken();
         let shortest = Duration::from_millis(6);
         assert_eq!(
-            outside.take_shutdown(),
+            remote.take_shutdown(),
             Some(shortest),
             "5.000001 ms, rounded up"
         );
-        assert_eq!(outside.take_shutdown(), None);
+        assert_eq!(remote.take_shutdown(), None);
     }
 
     #[test]
     fn the_longest_shutdown_is_one_too() {
-        let (mut outside, handle) = outside();
+        let (mut remote, handle) = remote();
         handle.shutdown(Duration::MAX);
-        outside.wait_was_ended();
-        assert!(outside.take_shutdown() >= Some(Duration::from_secs(u64::MAX / 1001)));
+        remote.on_woken();
+        assert!(remote.take_shutdown() >= Some(Duration::from_secs(u64::MAX / 1001)));
     }
 }

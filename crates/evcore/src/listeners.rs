@@ -1,11 +1,11 @@
-//! The listeners of a worker: which of them the poller watches, and which are suspended.
+//! The listeners of a worker: which of them are registered, and which are suspended.
 //!
-//! A listener that fails is suspended for a while: it may well stay readable, and must neither make
-//! the loop spin nor keep the others from their turns. It makes no difference whether the poller
-//! refused it or accepting failed. A suspension is not the pause for want of descriptors, which
-//! ends when one is closed: no listener is mended by that.
+//! A listener that fails, in the poller or when accepting, is suspended for a while. It may stay
+//! readable, and must neither make the loop spin nor starve the others. A suspension is not the
+//! pause for lack of descriptors: closing a descriptor ends that pause, and does not repair a
+//! listener.
 //!
-//! Nearly always none is suspended, and then a turn looks at none of them.
+//! A turn looks at the single listeners only if one is suspended, which is rare.
 
 use std::{collections::VecDeque, mem, ops::Range};
 
@@ -14,16 +14,16 @@ use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{
-    Acceptor, Error, ListenerError, Result, Stats, accepting::true_ms, naming::listener_key,
+    Acceptor, Error, ListenerError, Result, Stats, accepting::true_ms, keys::listener_key,
 };
 
-/// How long one that has failed is suspended: as long as a pause for want of descriptors.
+/// How long a listener is suspended: as long as a pause for lack of descriptors.
 const SUSPENSION_MS: u64 = 500;
 const _: () = assert!(Backoff::PAUSE.as_millis() == SUSPENSION_MS as u128);
 
-/// So many calls in a row that only lose a connection are a failure of the listener: a sandbox that
-/// forbids accepting would else make the loop spin. More than a backlog holds (Linux: 4,096), so no
-/// clients can be the cause.
+/// After so many lost connections in a row the listener counts as failed, because a sandbox that
+/// forbids accepting would make the loop spin. A backlog holds fewer (Linux: 4,096), so clients
+/// cannot cause this.
 const ABORTED_MAX: u32 = 8_192;
 
 /// All listeners of one worker, by their numbers.
@@ -32,17 +32,17 @@ pub(crate) struct Listeners<L> {
     all: Vec<Entry<L>>,
     // Invariant: whether any is registered with the poller.
     registered: bool,
-    /// When the next suspension is over.
-    // Invariant: the least of their times; `None` where none is suspended.
+    /// When the next suspension ends.
+    // Invariant: the least of their times; `None` if none is suspended.
     resumes_at_ms: Option<u64>,
-    /// Others should be registered than are.
+    /// Not the right ones are registered.
     changed: bool,
-    /// The failures that nobody has asked for yet.
-    // Invariant: at most one of each listener, the latest.
+    /// The failures that the application has not taken.
+    // Invariant: at most one for each listener, the latest.
     errors: VecDeque<ListenerError>,
 }
 
-/// A listener, and what has become of it.
+/// A listener and its state.
 #[derive(Debug)]
 struct Entry<L> {
     listener: L,
@@ -51,7 +51,7 @@ struct Entry<L> {
     doubted: bool,
     /// Connections lost in a row, before they were accepted.
     aborted: u32,
-    /// It is suspended until then.
+    /// The end of its suspension.
     resumes_at_ms: Option<u64>,
 }
 
@@ -73,7 +73,8 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// Registers those that are not suspended, and no others. One that is refused is suspended.
+    /// Registers the listeners that are not suspended, and takes out the others. A listener that the
+    /// poller refuses is suspended.
     pub(crate) fn register(
         &mut self,
         exclusive: bool,
@@ -89,8 +90,8 @@ impl<L: Acceptor> Listeners<L> {
         self.changed = false;
     }
 
-    /// Takes every one out. One whose removal is refused is suspended; even then it is not
-    /// registered.
+    /// Takes all listeners out. If the poller refuses, the listener is suspended, and counts as taken
+    /// out.
     pub(crate) fn deregister(&mut self, poller: &mut Poller, clock: &Clock, stats: &mut Stats) {
         self.registered = false;
         for id in self.ids() {
@@ -99,7 +100,7 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// Closes them all, and returns the first refusal; even then none is registered.
+    /// Closes all listeners, even if the poller refuses, and returns the first refusal.
     pub(crate) fn close(&mut self, poller: &mut Poller) -> Result<()> {
         self.registered = false;
         let mut first = Ok(());
@@ -111,7 +112,7 @@ impl<L: Acceptor> Listeners<L> {
         first
     }
 
-    /// The next client of one of them.
+    /// The next client of one listener.
     pub(crate) fn accept(&mut self, id: u32) -> Result<Accept<L::Stream>> {
         let entry = self.entry(id);
         let accepted = entry.listener.accept()?;
@@ -127,7 +128,7 @@ impl<L: Acceptor> Listeners<L> {
         Err(Error::Aborted { connections })
     }
 
-    /// Suspends one that has failed: from now on it is not to be accepted from.
+    /// Suspends a listener that has failed.
     pub(crate) fn suspend(&mut self, id: u32, source: Error, clock: &Clock, stats: &mut Stats) {
         let listener = id as usize;
         let resumes_at_ms = true_ms(clock).saturating_add(SUSPENSION_MS);
@@ -138,7 +139,7 @@ impl<L: Acceptor> Listeners<L> {
         self.errors.push_back(ListenerError { listener, source });
     }
 
-    /// Ends the suspensions whose time is over.
+    /// Ends the suspensions that are over.
     #[inline]
     pub(crate) fn resume(&mut self, now_ms: u64) {
         if self.resumes_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
@@ -149,32 +150,43 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// When the next suspension is over.
+    /// When the next suspension ends.
+    #[inline]
     pub(crate) fn resumes_at_ms(&self) -> Option<u64> {
         self.resumes_at_ms
     }
 
-    /// Notes that the kernel may have dropped the registration of this one: it is to be made anew.
+    /// The kernel may have dropped the registration of this listener, so it is made anew.
     pub(crate) fn doubt(&mut self, id: u32) {
         self.entry(id).doubted = true;
         self.changed = true;
     }
 
-    /// The oldest failure that was not taken yet.
+    /// Takes the oldest failure.
     pub(crate) fn take_error(&mut self) -> Option<ListenerError> {
         self.errors.pop_front()
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether this worker listens, by those that are not suspended.
+    /// Whether the registrations are right for a worker that listens: every listener is registered,
+    /// and none is suspended. Also if there is no listener.
+    #[inline]
+    pub(crate) fn are_settled(&self) -> bool {
+        let all_listen = self.registered || self.all.is_empty();
+        all_listen && !self.changed && self.resumes_at_ms.is_none()
+    }
+
+    /// Whether this worker listens, with the listeners that are not suspended.
+    #[inline]
     pub(crate) fn are_registered(&self) -> bool {
         self.registered
     }
 
-    /// Whether there is any that is not suspended.
+    /// Whether any listener is not suspended.
     #[inline]
     pub(crate) fn any_accepts(&self) -> bool {
         if self.resumes_at_ms.is_none() {
@@ -183,13 +195,13 @@ impl<L: Acceptor> Listeners<L> {
         self.all.iter().any(|entry| !entry.is_suspended())
     }
 
-    /// Whether this one exists, and is not suspended.
+    /// Whether a listener exists and is not suspended.
     pub(crate) fn accepts(&self, id: u32) -> bool {
         let entry = self.all.get(id as usize);
         entry.is_some_and(|entry| !entry.is_suspended())
     }
 
-    /// Of listeners that are registered: whether others should be.
+    /// Whether [`register`](Self::register) has anything to do for a worker that listens already.
     pub(crate) fn have_changed(&self) -> bool {
         self.changed
     }
@@ -222,7 +234,7 @@ impl<L> Entry<L> {
 }
 
 impl<L: Acceptor> Entry<L> {
-    /// Makes the poller watch it exactly if it is not suspended.
+    /// Registers it if it is not suspended, and takes it out if it is.
     fn update(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {
             self.deregister(key, poller)?;
@@ -239,7 +251,7 @@ impl<L: Acceptor> Entry<L> {
         Ok(())
     }
 
-    /// Takes it out, if it is registered; even if that is refused it is not afterwards.
+    /// Takes it out. Afterwards it is not registered, even if the poller refuses.
     fn deregister(&mut self, key: u64, poller: &mut Poller) -> Result<()> {
         self.doubted = false;
         if mem::take(&mut self.registered) {

@@ -52,7 +52,7 @@ impl<L: Acceptor> EventLoop<L> {
         // As for timers: the clock may be behind, and nobody is to have less time than that.
         let over_ns = now_ns
             .saturating_add(timeout_ns)
-            .saturating_add(self.pace.behind_ns());
+            .saturating_add(self.updates.lag_ns());
         self.shutdown.begin(over_ns);
         // What the poller refuses of it matters no more: events of what is gone are dropped.
         let _ = self.close_listeners();

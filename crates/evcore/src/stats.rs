@@ -55,8 +55,8 @@ pub struct Stats {
     pub expired: u64,
     /// Steps delivered from the posted queue, whoever put them there.
     pub posted: u64,
-    /// Idle connections that were named for closing.
-    pub closing: u64,
+    /// Idle connections that were [evicted](crate::Step::Evict).
+    pub evictions: u64,
     /// Turns that took longer than the limit of the [watchdog](crate::Builder::watchdog); 0 without
     /// one. [`take_slow_turn`](crate::EventLoop::take_slow_turn) tells the worst.
     pub slow_turns: u64,

@@ -1,9 +1,9 @@
 //! The timers of each index, in milliseconds that are never early.
 //!
-//! The queue counts whole milliseconds of the loop's clock, which counts nanoseconds. A deadline is
-//! rounded up and the present down, so a timer fires when its whole time has passed, not before.
+//! The queue counts whole milliseconds, the loop's clock nanoseconds. A deadline is rounded up and
+//! the present down, so a timer never expires before its whole time has passed.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
@@ -12,32 +12,41 @@ use crate::Timer;
 /// The timers of one loop.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// Its ids: those of an index stand together. Behind a pointer, so that the choice of a queue
-    /// is one of run time and no type of the user's carries it: an indirect call an arm.
+    /// The ids of the timers of one index are adjacent. Boxed, so that the queue is chosen at run
+    /// time and is no type parameter of the loop; it costs an indirect call for each arm.
     queue: Box<dyn TimerQueue>,
-    /// What is added to the time of a deadline before it is rounded down: what rounds it up, and
-    /// what the clock may be behind when a timer is armed.
+    /// No timer expires before this tick; `u64::MAX` if none is armed. It spares most turns the
+    /// calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
+    // Invariant: at most the queue's next deadline.
+    not_before_ms: u64,
+    /// A timer was disarmed or has expired since `not_before_ms` was computed.
+    is_outdated: bool,
+    /// What is added to a deadline before it is rounded down: what rounds it up, and what the clock
+    /// may be behind when a timer is armed.
     added_ns: u64,
     /// How many timers an index has.
     per_token: u8,
-    /// How far the ids of two indices are apart: a power of two. Kept, since every event needs it.
+    /// The distance between the ids of two indices, a power of two. Cached, because every event
+    /// needs it.
     stride: u32,
 }
 
 impl Timers {
-    /// Over an empty queue, by a clock that may be so much behind.
+    /// Over an empty queue, with a clock that may be behind by `lag_ns`.
     pub(crate) fn new(
         mut queue: Box<dyn TimerQueue>,
         per_token: u8,
         now_ms: u64,
-        behind_ns: u64,
+        lag_ns: u64,
     ) -> Self {
-        // A wheel that is not told the time counts from 0, and would ask to be woken on its way.
+        // Without this a wheel would count from 0, and would have to be woken on its way to now.
         let expired = queue.pop_expired(now_ms);
-        debug_assert!(expired.is_none(), "the queue is to be empty");
+        debug_assert!(expired.is_none(), "the queue must be empty");
         Self {
             queue,
-            added_ns: behind_ns.saturating_add(ROUNDS_UP_NS),
+            not_before_ms: u64::MAX,
+            is_outdated: false,
+            added_ns: lag_ns.saturating_add(ROUNDS_UP_NS),
             per_token,
             stride: u32::from(per_token.next_power_of_two()),
         }
@@ -48,6 +57,7 @@ impl Timers {
     pub(crate) fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let deadline = tick_after(now_ns, after, self.added_ns);
         let id = self.id(index, timer);
+        self.not_before_ms = self.not_before_ms.min(deadline);
         self.queue.arm(id, deadline);
     }
 
@@ -55,7 +65,9 @@ impl Timers {
     #[inline]
     pub(crate) fn disarm(&mut self, index: u32, timer: Timer) -> bool {
         let id = self.id(index, timer);
-        self.queue.disarm(id)
+        let was_armed = self.queue.disarm(id);
+        self.is_outdated |= was_armed;
+        was_armed
     }
 
     /// Clears every timer of an index.
@@ -65,17 +77,27 @@ impl Timers {
         }
     }
 
-    /// The next timer of this turn that has expired, and when it was due; it is no longer armed.
+    /// Whether a timer may have expired. If not, there is no need to call the queue.
+    #[inline]
+    pub(crate) fn may_expire(&self, now_ms: u64) -> bool {
+        self.not_before_ms <= now_ms
+    }
+
+    /// Takes the next timer that has expired, with its deadline.
     ///
-    /// `left` is what the turn may still do: a timer takes 1 of it, a pause of the queue
-    /// [`PAUSE_COST`]. A turn must do more than one such piece, or a loop of long turns would fall
-    /// behind with its sorting.
+    /// `left` is the rest of the turn's budget: a timer takes 1, a pause of the queue
+    /// [`PAUSE_COST`]. A turn must sort more than one such piece, or a loop with long turns would
+    /// fall behind with its sorting.
     #[inline]
     pub(crate) fn pop_expired(
         &mut self,
         now_ms: u64,
         left: &mut usize,
     ) -> Option<(u32, Timer, u64)> {
+        if !self.may_expire(now_ms) {
+            return None;
+        }
+        self.is_outdated = true;
         while *left > 0 {
             if let Some((id, due_ms)) = self.queue.pop_expired(now_ms) {
                 *left -= 1;
@@ -90,28 +112,38 @@ impl Timers {
         None
     }
 
-    /// How many timers are armed.
+    /// The number of armed timers.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether no timer is armed.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// How many timers of these indices are armed.
+    /// The number of armed timers of these indices.
     pub(crate) fn armed_of(&self, indices: impl Iterator<Item = u32>) -> usize {
         let timers = (0..self.per_token).map(Timer::new);
         let ids = indices.flat_map(|index| timers.clone().map(move |timer| self.id(index, timer)));
         ids.filter(|id| self.queue.is_armed(*id)).count()
     }
 
-    /// How long until the queue wants to be asked again; zero if a timer is due.
+    /// The time to the next deadline; zero if a timer is due.
     #[inline]
-    pub(crate) fn wait(&self, now_ns: u64) -> Option<Duration> {
-        let tick = self.queue.next_deadline()?;
-        Some(until_tick(now_ns, tick))
+    pub(crate) fn wait(&mut self, now_ns: u64) -> Option<Duration> {
+        if mem::take(&mut self.is_outdated) {
+            self.not_before_ms = self.queue.next_deadline().unwrap_or(u64::MAX);
+        }
+        self.may_be_armed()
+            .then(|| until_tick(now_ns, self.not_before_ms))
+    }
+
+    /// Whether a timer may be armed.
+    #[inline]
+    pub(crate) fn may_be_armed(&self) -> bool {
+        self.not_before_ms != u64::MAX
     }
 
     /// The queue's id of one timer of an index.
@@ -127,7 +159,7 @@ impl Timers {
         index * self.stride + u32::from(timer.number())
     }
 
-    /// The index and the timer that an id of the queue means.
+    /// The index and the timer of an id of the queue.
     #[inline]
     fn owner(&self, id: u32) -> (u32, Timer) {
         #[expect(
@@ -139,8 +171,8 @@ impl Timers {
     }
 }
 
-/// What a pause of the queue takes of the budget of timers: it has moved some dozens of list nodes,
-/// or filed sixteen timers again, which is as long as a few handlers take.
+/// What a pause of the queue takes of the budget of timers. The queue has then moved some dozens of
+/// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
 const PAUSE_COST: usize = 16;
 
 pub(crate) const NS_PER_MS: u64 = 1_000_000;
@@ -148,36 +180,35 @@ pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// What is added before rounding down, so as to round up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
-/// The first millisecond that is not before `after` has passed, and what is `added` beside that
-/// which rounds it up.
+/// The first millisecond at which `after` has passed. `added_ns` includes what rounds it up.
 #[inline]
 fn tick_after(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);
     let after_ns = after_ns.saturating_add(u64::from(after.subsec_nanos()));
-    // Not `div_ceil`, which would take the remainder too: this is done for every event.
+    // Not `div_ceil`, which computes the remainder too: this runs for every event.
     now_ns.saturating_add(after_ns).saturating_add(added_ns) / NS_PER_MS
 }
 
-/// How long it is since a tick began, in nanoseconds; 0 if it has not.
+/// The nanoseconds since a tick began; 0 if it has not begun.
 #[inline]
 pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
     now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
 }
 
-/// How long it is from now until a tick begins.
+/// The time from now to the beginning of a tick.
 #[inline]
 fn until_tick(now_ns: u64, tick: u64) -> Duration {
     Duration::from_nanos(tick.saturating_mul(NS_PER_MS).saturating_sub(now_ns))
 }
 
-/// Apart, so that what is inlined into each handler is short.
+/// Out of line, so that the code that is inlined into each handler is short.
 #[cold]
 #[inline(never)]
 fn no_such_timer(timer: Timer, per_token: u8) -> ! {
-    panic!("{timer:?}: a token has {per_token} timers; ask for more by Builder::timers_per_token")
+    panic!("{timer:?}: a token has {per_token} timers; Builder::timers_per_token sets how many")
 }
 
-// The poller's ids are the narrower: every index that it has a place for has all its timers.
+// The poller has fewer ids: each index that fits there has ids for all its timers.
 const _: () =
     assert!((evcore_poller::MAX_ID + 1) * (Timer::MAX_PER_TOKEN as u32) - 1 <= TimerWheel::ID_MAX);
 
@@ -196,9 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_later_by_what_the_clock_is_behind() {
-        let added_ns =
-            |behind_ns| Timers::new(Box::new(TimerWheel::new()), 2, 0, behind_ns).added_ns;
+    fn a_deadline_is_later_by_the_lag_of_the_clock() {
+        let added_ns = |lag_ns| Timers::new(Box::new(TimerWheel::new()), 2, 0, lag_ns).added_ns;
         let after = Duration::from_millis(5);
         assert_eq!(tick_after(10_000_000, after, added_ns(0)), 15);
         assert_eq!(tick_after(10_000_000, after, added_ns(100_000_000)), 115);
@@ -210,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_is_late_by_what_has_passed_of_its_tick_and_beyond() {
+    fn lateness_counts_from_the_beginning_of_the_tick() {
         assert_eq!(late_ns(10_999_999, 10), 999_999);
         assert_eq!(late_ns(12_000_000, 10), 2_000_000);
         assert_eq!(late_ns(9_999_999, 10), 0, "a queue with slack may be early");
@@ -226,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_begins_late_in_the_life_of_its_clock_is_not_woken_for_that() {
+    fn a_late_first_time_causes_no_extra_wake_up() {
         let now_ms = 1 << 40;
         let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, now_ms, 0);
         let after = Duration::from_millis(30);
@@ -249,7 +279,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "Timer(2): a token has 2 timers")]
-    fn a_timer_that_a_token_has_not_is_refused() {
+    fn a_timer_that_a_token_does_not_have_is_refused() {
         let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, 0);
         timers.arm(0, Timer::new(2), 0, Duration::ZERO);
     }

@@ -1,258 +1,86 @@
-//! One pass of the loop, in nginx's order. Each line calls one part.
+//! The order of a turn, which is nginx's.
+//!
+//! Before the wait comes [`plan_turn`](EventLoop::plan_turn), after it
+//! [`begin_turn`](EventLoop::begin_turn). Then the table in
+//! [`next_in_order`](EventLoop::next_in_order) names the phases. What a phase does is in `phases.rs`
+//! and in the rooms that it calls.
 
 use std::time::Duration;
 
-use evcore_balancer::Plan;
-use evcore_poller::{Event, Ready};
+use evcore_balancer::Load;
 
-use crate::{
-    Acceptor, EventLoop, Result, Step,
-    naming::{Naming, Other},
-    timers::{NS_PER_MS, late_ns},
-};
+use crate::{Acceptor, EventLoop, Result, Step, timers::NS_PER_MS};
 
-/// Where a turn is. The order of the variants is the order of the turn.
+/// A phase of a turn. [`EventLoop::next_in_order`] has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Any of the others: the watchdog knows which, and withholds the batch.
-    Watched,
     /// What the kernel reported, as it came.
-    Batch,
+    Events,
+    /// Chooses the idle connections whose slots this turn needs.
+    ChooseEvictions,
     /// Clients of the listeners.
     Accepts,
-    /// A wake-up from elsewhere.
-    Woken,
-    /// Timers.
-    Expired,
+    /// Gives the accept lock back, if this turn holds it.
+    ReleaseLock,
+    /// A wake-up from another thread.
+    Wakes,
+    /// Timers that have expired.
+    Timers,
     /// The posted queue.
-    Posted,
-    /// The idle, if their places are wanted or the loop shuts down.
-    Closing,
-    /// Nothing is left to do in this turn.
+    Posts,
+    /// Idle connections to be closed.
+    Evictions,
+    /// The turn is over.
     Over,
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Begins a turn: waits until there is something to do, and updates the clock (unless there is
-    /// a [`timer_resolution`](crate::Builder::timer_resolution), and it is not time to).
-    ///
-    /// A turn that was left early is finished first: the accept lock is released, and what was not
-    /// delivered is kept for this turn, which then does not wait. A signal ends the wait, and may
-    /// make a turn that has no steps.
-    ///
-    /// # Errors
-    ///
-    /// Only if the loop cannot go on: the system call that waits failed
-    /// ([`Error::Poller`](crate::Error::Poller)), the loop is used in a forked child (the same), or
-    /// the [`timer_resolution`](crate::Builder::timer_resolution)'s ticker failed
-    /// ([`Error::Ticker`](crate::Error::Ticker)). So a server may end with it. The accept lock is
-    /// not held then, and what was not delivered is kept, should you wait again.
-    ///
-    /// What concerns one descriptor is no error of the wait. A listener that fails is suspended,
-    /// and [`take_listener_error`](Self::take_listener_error) returns its error. A connection whose
-    /// [`modify`](Self::modify) the kernel refuses is a [`Step::Ready`] with
-    /// [`Ready::ERROR`].
-    pub fn wait(&mut self) -> Result<()> {
-        let timeout = self.follow_plan();
-        self.poll(timeout)
-    }
-
-    /// The first half of [`wait`](Self::wait), up to the wait itself: finishes the turn before,
-    /// asks the balancer, starts or stops listening, tells the poller's changes to the kernel, and
-    /// says how long to wait at most (`None`: without limit).
-    ///
-    /// With [`poll`](Self::poll), for who drives more than one loop from one thread: above
-    /// all, a simulator of many workers. (There is no descriptor by which another loop would learn
-    /// that this one has news, and kqueue is told of changes in the wait alone.) From here to the
-    /// end of the accepts this worker may hold the accept lock, so do not put the other half off
-    /// for longer than you would wait.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Poller`](crate::Error::Poller) if the loop is used in a forked child.
-    ///
-    /// ```
-    /// # use evcore::EventLoop;
-    /// use std::time::Duration;
-    ///
-    /// let mut ev = EventLoop::builder().build()?;
-    /// let timeout = ev.prepare()?;
-    /// assert_eq!(timeout, None, "there is nothing to wait for");
-    /// // ... whatever else there is to do, for no longer than the timeout ...
-    /// ev.poll(Some(Duration::ZERO))?;
-    /// assert!(ev.next_step().is_none());
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn prepare(&mut self) -> Result<Option<Duration>> {
-        let timeout = self.follow_plan();
-        // Who sleeps elsewhere is to be woken by what the kernel is told now.
-        match self.poller.flush() {
-            Ok(true) => Ok(Some(Duration::ZERO)),
-            Ok(false) => Ok(timeout),
-            Err(error) => {
-                self.accepting.release_lock();
-                Err(error.into())
-            }
-        }
-    }
-
-    /// The second half of [`wait`](Self::wait): waits for so long at most, updates the clock, and
-    /// begins the turn. What became due since [`prepare`](Self::prepare) does not end the wait.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`wait`](Self::wait) that are the poller's.
-    pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
-        if self.phase != Phase::Over {
-            // Not prepared: at least nothing is lost.
-            self.finish_turn();
-        }
-        let updated = self.wait_for_events(timeout)?;
-        self.begin_turn();
-        self.begin_measuring(updated);
-        Ok(())
-    }
-
-    /// The next thing to do in this turn; `None` ends the turn.
-    #[inline]
-    pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
-        // Mostly it is this; and in the later phases nothing is left of the batch, so which phase
-        // it is need not be asked for each event.
-        match self.next_reported() {
-            Some(step) => Some(step),
-            None => {
-                self.find_later();
-                self.found.take()
-            }
-        }
-    }
-
-    /// Leaves in `found` what the later phases have next. Not inlined, so that what is inlined into
-    /// the caller's loop is short; and not returned, see there.
-    #[inline(never)]
-    fn find_later(&mut self) {
-        self.found = self.next_of_later_phases();
-    }
-
-    fn next_of_later_phases(&mut self) -> Option<Step<L::Stream>> {
+    /// The next step after the wait. This table is the order of a turn: a phase is asked until it
+    /// has no step, and then the next one is.
+    pub(crate) fn next_in_order(&mut self) -> Option<Step<L::Stream>> {
         loop {
-            let step = match self.phase {
-                Phase::Watched => return self.next_watched(),
-                Phase::Batch => None,
-                Phase::Accepts => self.next_accepted(),
-                Phase::Woken => self.next_wake(),
-                Phase::Expired => self.next_expired(),
-                Phase::Posted => self.next_posted(),
-                Phase::Closing => self.next_closing(),
+            let (step, next) = match self.phase {
+                Phase::Events => (self.next_event(), self.phase_after_events()),
+                Phase::ChooseEvictions => (self.choose_evictions(), Phase::Accepts),
+                Phase::Accepts => (self.next_accepted(), Phase::ReleaseLock),
+                Phase::ReleaseLock => (self.release_lock(), Phase::Wakes),
+                Phase::Wakes => (self.next_wake(), Phase::Timers),
+                Phase::Timers => (self.next_expired(), Phase::Posts),
+                Phase::Posts => (self.next_posted(), Phase::Evictions),
+                Phase::Evictions => (self.next_eviction(), Phase::Over),
                 Phase::Over => return None,
             };
             if step.is_some() {
                 return step;
             }
-            self.enter_next_phase();
+            self.phase = next;
         }
     }
 
-    /// Ends the turn before, does what the balancer says, and tells how long to wait.
-    fn follow_plan(&mut self) -> Option<Duration> {
-        let ended_ns = self.finish_turn();
-        let now_ns = self.plans_from(ended_ns);
-        let (plan, followed) = self.plan_and_follow(now_ns);
-        if followed {
-            return self.timeout(&plan, now_ns);
-        }
-        // No listener could be registered. While they are suspended the plan is not to listen.
-        let (plan, _) = self.plan_and_follow(now_ns);
-        self.timeout(&plan, now_ns)
-    }
-
-    /// Asks the balancer, and does what it says; whether that could be done.
-    fn plan_and_follow(&mut self, now_ns: u64) -> (Plan, bool) {
-        let now_ms = now_ns / NS_PER_MS;
+    /// Before the wait: finishes the turn before, makes the listeners follow the balancer's plan,
+    /// and returns how long the wait may last (`None`: without limit).
+    ///
+    /// `now_ns` is the time, if it was read since the turn before.
+    pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
+        self.finish_turn();
+        let now_ns = self.time_of_plan(now_ns);
         let load = self.load_to_offer();
-        let was_full = self.batch.is_full();
-        let (accepting, poller) = (&mut self.accepting, &mut self.poller);
-        let plan = accepting.plan(now_ms, load, was_full, poller, &mut self.stats);
-        let followed = accepting.follow(&plan, &self.clock, poller, &mut self.stats);
-        (plan, followed)
-    }
-
-    /// The time from which the next wait is to be counted, in nanoseconds.
-    fn plans_from(&self, ended_ns: Option<u64>) -> u64 {
-        if !self.pace.is_every_wait() && !self.accepting.goes_by_time() {
-            return self.clock.monotonic_ns();
-        }
-        // The clock is behind by what the handlers took or, where no turn was measured (before the
-        // first, and after a wait that failed), by whatever has been done instead. A delay is not
-        // to begin then.
-        ended_ns.unwrap_or_else(|| self.clock.monotonic_ns_now())
-    }
-
-    fn enter_next_phase(&mut self) {
-        self.phase = match self.phase {
-            Phase::Batch => {
-                self.choose_oldest();
-                Phase::Accepts
-            }
-            Phase::Accepts => {
-                self.accepting.release_lock();
-                Phase::Woken
-            }
-            Phase::Woken => Phase::Expired,
-            Phase::Expired => Phase::Posted,
-            Phase::Posted => Phase::Closing,
-            Phase::Closing | Phase::Over | Phase::Watched => Phase::Over,
+        let limit = if self.accepting.keeps_plan(load) {
+            None
+        } else {
+            self.follow_plan(load, now_ns / NS_PER_MS)
         };
+        self.timeout(limit, now_ns)
     }
 
-    /// Leaves nothing of the turn before but what is queued; what waited for the next turn is due.
-    /// Returns the time, if it was asked for.
-    fn finish_turn(&mut self) -> Option<u64> {
-        let ended_ns = self.end_measuring();
-        self.post_rest_of_batch();
-        self.slots.begin_turn();
-        self.accepting.release_lock();
-        self.phase = Phase::Over;
-        ended_ns
-    }
-
-    /// The earliest of the next timer, the end of a pause of the listeners, that of a shutdown, the
-    /// limit of the plan, and now if work was carried over or there is nothing to wait for any
-    /// more.
-    fn timeout(&self, plan: &Plan, now_ns: u64) -> Option<Duration> {
-        if self.has_work() || self.is_done() {
-            return Some(Duration::ZERO);
-        }
-        let limit = plan.wait_at_most;
-        let limit = earliest(limit, self.accepting.resumes_in(now_ns));
-        if self.pace.is_every_wait() {
-            return earliest(self.due_in(now_ns), limit);
-        }
-        // The clock stands still until a tick: what is due by another time is not due yet.
-        let due = self.due_in(self.clock.monotonic_ns());
-        earliest(self.pace.wait(due, &self.clock), limit)
-    }
-
-    /// How long until a timer is due, or a shutdown gives up.
-    #[inline]
-    fn due_in(&self, now_ns: u64) -> Option<Duration> {
-        earliest(self.timers.wait(now_ns), self.gives_up_in(now_ns))
-    }
-
-    /// Whether anything was left over for this turn.
-    pub(crate) fn has_work(&self) -> bool {
-        let queued = self.slots.has_posted() || self.accepting.has_queued();
-        queued || self.outside.has_work() || self.has_closings()
-    }
-
-    /// Waits, and says whether the clock was updated.
-    fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<bool> {
+    /// Waits, and updates the clock. Returns whether it was updated.
+    pub(crate) fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let waited = self.batch.wait(&mut self.poller, timeout);
-        // Even of a wait that failed: no other will tell of this.
+        // Even if the wait failed: no other wait reports this wake-up.
         if self.batch.was_woken() {
-            self.outside.wait_was_ended();
+            self.remote.on_woken();
         }
-        let waited = waited.and_then(|()| self.pace.update(&mut self.clock, &self.batch));
+        let waited = waited.and_then(|()| self.updates.update(&mut self.clock, &self.batch));
         match waited {
             Ok(ticked) => {
                 let is_empty = timeout.is_none() && self.batch.is_nothing();
@@ -261,102 +89,105 @@ impl<L: Acceptor> EventLoop<L> {
             }
             Err(_) => self.accepting.release_lock(),
         }
-        Ok(waited? || self.pace.is_every_wait())
+        Ok(waited? || self.updates.is_every_wait())
     }
 
-    fn begin_turn(&mut self) {
+    /// After the wait: takes in what other threads have requested. A turn that holds the accept
+    /// lock posts its batch, so that it accepts and releases the lock before handlers run.
+    pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
         self.left = self.budgets;
         self.left.accepts = self.accepting.allowance(self.budgets.accepts);
-        self.phase = Phase::Batch;
-        if self.outside.has_news() {
-            self.take_in_news();
+        self.phase = Phase::Events;
+        if self.remote.has_news() {
+            self.take_remote_requests();
         }
         if self.accepting.holds_lock() {
-            self.post_rest_of_batch();
+            self.post_batch();
         }
     }
 
-    /// Does what other threads want: queues what they have posted, as if it were posted here, and
-    /// begins a shutdown.
-    fn take_in_news(&mut self) {
-        for (token, ready) in self.outside.posts(self.budgets.posted) {
-            let known = self.slots.post(token, ready);
-            self.stats.received += 1;
-            self.stats.stale += u64::from(!known);
-        }
-        if let Some(timeout) = self.outside.take_shutdown() {
-            self.shutdown(timeout);
+    /// Leaves nothing of the turn before except what is queued. What was put off to the next turn
+    /// is due now.
+    pub(crate) fn finish_turn(&mut self) {
+        self.post_batch();
+        self.slots.begin_turn();
+        self.accepting.release_lock();
+        self.phase = Phase::Over;
+    }
+
+    /// Whether anything was left over for this turn, which then does not wait.
+    pub(crate) fn has_work(&self) -> bool {
+        let queued = self.slots.has_posted() || self.accepting.has_queued();
+        queued || self.remote.has_work() || self.has_evictions()
+    }
+
+    /// Skips the later phases if none of them has anything to do.
+    fn phase_after_events(&self) -> Phase {
+        let has_work = self.has_work()
+            || self.accepting.holds_lock()
+            || self.timers.may_expire(self.clock.monotonic_ms());
+        if has_work {
+            Phase::ChooseEvictions
+        } else {
+            Phase::Over
         }
     }
 
-    /// Queues what is left of the batch: to be accepted from, or to be delivered as posted.
-    fn post_rest_of_batch(&mut self) {
-        while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.slots.find(self.naming.bits(key)) {
-                Some(token) if self.slots.post(token, ready) => {}
-                _ => self.note(key, ready),
+    /// Makes the listeners follow the balancer's plan, and returns the plan's limit of the wait.
+    fn follow_plan(&mut self, load: Load, now_ms: u64) -> Option<Duration> {
+        let batch_was_full = self.batch.is_full();
+        loop {
+            let (accepting, poller) = (&mut self.accepting, &mut self.poller);
+            let plan = accepting.plan(now_ms, load, batch_was_full, poller, &mut self.stats);
+            if accepting.follow(&plan, &self.clock, poller, &mut self.stats) {
+                return plan.wait_at_most;
             }
+            // The poller refused every listener. They are suspended now, so the next plan is not to
+            // listen.
         }
     }
 
-    #[inline]
-    fn next_reported(&mut self) -> Option<Step<L::Stream>> {
-        while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.slots.find(self.naming.bits(key)) {
-                Some(token) => return Some(Step::Ready(token, ready)),
-                None => self.note(key, ready),
-            }
+    /// The time from which the wait is counted: the present, if anything depends on it.
+    ///
+    /// The clock is behind by what the handlers took, and by what was done before the first wait or
+    /// after a wait that failed. No deadline may be late by that.
+    fn time_of_plan(&self, now_ns: Option<u64>) -> u64 {
+        let has_deadline = self.updates.is_every_wait() && self.has_deadline();
+        if has_deadline || self.accepting.is_timed() {
+            now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now())
+        } else {
+            self.clock.monotonic_ns()
         }
-        None
     }
 
-    /// Takes in an event that is no token's, or of a token that does not live any more.
-    #[cold]
-    #[inline(never)]
-    fn note(&mut self, key: u64, ready: Ready) {
-        let known = match Naming::other(key) {
-            Other::Listener(id) => self.accepting.note(id, ready),
-            Other::Notification => self.accepting.on_notified(),
-            Other::Ticker => true,
-            Other::Gone => false,
-        };
-        self.stats.stale += u64::from(!known);
-    }
-
-    fn next_accepted(&mut self) -> Option<Step<L::Stream>> {
-        if self.load().is_full() {
-            self.accepting.leave_to_kernel(&mut self.stats);
-            return None;
+    /// Zero if work was left over or the loop is done; otherwise the time to the first of: the next
+    /// timer, the end of a shutdown, the end of a pause of the listeners, the plan's limit.
+    fn timeout(&mut self, limit: Option<Duration>, now_ns: u64) -> Option<Duration> {
+        if self.has_work() || self.is_done() {
+            return Some(Duration::ZERO);
         }
-        let left = &mut self.left.accepts;
-        let client = self.accepting.next(left, &self.clock, &mut self.stats)?;
-        Some(Step::Accepted(client))
+        let limit = earliest(limit, self.accepting.resumes_in(now_ns));
+        if self.updates.is_every_wait() {
+            return earliest(self.due_in(now_ns), limit);
+        }
+        // The clock stands still until a tick, so a deadline counts from the time that it shows.
+        let due = self.due_in(self.clock.monotonic_ns());
+        earliest(self.updates.wait_limit(due, &self.clock), limit)
     }
 
-    fn next_wake(&mut self) -> Option<Step<L::Stream>> {
-        self.outside.take_wake().then_some(Step::Woken)
+    /// The time to the next timer or to the end of a shutdown.
+    fn due_in(&mut self, now_ns: u64) -> Option<Duration> {
+        earliest(self.timers.wait(now_ns), self.gives_up_in(now_ns))
     }
 
-    fn next_expired(&mut self) -> Option<Step<L::Stream>> {
-        let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
-        let (index, timer, due_ms) = self.timers.pop_expired(now_ms, left)?;
-        self.stats.expired += 1;
-        let late_ns = late_ns(self.clock.monotonic_ns(), due_ms);
-        self.measures.histograms.timer_was_late(late_ns);
-        Some(Step::Expired(self.slots.occupant(index), timer))
-    }
-
-    fn next_posted(&mut self) -> Option<Step<L::Stream>> {
-        self.left.posted = self.left.posted.checked_sub(1)?;
-        let (token, ready) = self.slots.pop_posted()?;
-        self.stats.posted += 1;
-        Some(Step::Ready(token, ready))
+    fn has_deadline(&self) -> bool {
+        self.timers.may_be_armed() || self.is_shutting_down()
     }
 }
 
-/// The lesser of two times, if there are any.
+/// The lesser of two values, if there are any.
 #[inline]
 pub(crate) fn earliest<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
     match (a, b) {

@@ -53,6 +53,7 @@ fn round(phase: &dyn Phase, budget: usize) -> (f64, u32) {
         }
         ev.prepare().expect("nothing fails here"); // the last turn is over
     });
-    let turn_ns = ev.histograms().turn_ns().quantile(0.5);
+    let histograms = ev.histograms().expect("they were asked for");
+    let turn_ns = histograms.turn_ns().quantile(0.5);
     (ns, u32::try_from(turn_ns).unwrap_or(u32::MAX))
 }

@@ -40,6 +40,7 @@ pub(super) fn all() -> [Box<dyn Phase>; 4] {
 
 fn built(budgets: Budgets) -> EventLoop {
     let built = EventLoop::builder()
+        .histograms(true)
         .connections(1 << 16)
         .budgets(budgets)
         .build();
@@ -105,6 +106,7 @@ impl Phase for Accepts {
         let listener = options.bind("127.0.0.1:0").expect("there is a port");
         let address = listener.local_addr().tcp().expect("it is of TCP");
         let built = EventLoop::builder()
+            .histograms(true)
             .listener(listener)
             .connections(u32::MAX)
             .budgets(budgets)

@@ -8,7 +8,8 @@ use super::ring::{self, Ring};
 use super::roster::{self, Peer};
 use crate::descriptors;
 
-/// The benchmark whose instructions are counted.
+/// The benchmark whose instructions are counted, and how many pairs are active unless a last word
+/// gives another number.
 const PAIRS: usize = 200;
 const ACTIVE: usize = 100;
 
@@ -17,18 +18,20 @@ const SHORT: Duration = Duration::from_nanos(1_000_001);
 
 /// Does what the words say, and returns whether they say something that can be done.
 pub(crate) fn count(words: &[&str]) -> bool {
-    let [what, kind, name, times] = words[..] else {
-        return false;
+    let (what, kind, name, times, active) = match words[..] {
+        [what, kind, name, times] => (what, kind, name, times, Some(ACTIVE)),
+        [what, kind, name, times, active] => (what, kind, name, times, active.parse().ok()),
+        _ => return false,
     };
     descriptors::most();
     let peers = roster::peers();
     let peer = peers.iter().find(|peer| peer.name == name);
-    let (Some(peer), Ok(times)) = (peer, times.parse()) else {
+    let (Some(peer), Ok(times), Some(active)) = (peer, times.parse(), active) else {
         return false;
     };
     match (what, kind) {
-        ("pipes", "plain") => pipes(peer, false, times),
-        ("pipes", "timers") => pipes(peer, true, times),
+        ("pipes", "plain") => pipes(peer, false, times, active),
+        ("pipes", "timers") => pipes(peer, true, times, active),
         ("toggle", "one") => toggle(peer, times),
         ("wait", "none") => waits_for_a_byte(peer, times),
         ("wait", "zero") => waits(peer, Duration::ZERO, times),
@@ -37,8 +40,9 @@ pub(crate) fn count(words: &[&str]) -> bool {
     }
 }
 
-fn pipes(peer: &Peer, timers: bool, events: usize) -> bool {
-    if !peer.takes_part(1, timers) || events < ACTIVE {
+fn pipes(peer: &Peer, timers: bool, events: usize, active: usize) -> bool {
+    let is_possible = (1..=PAIRS).contains(&active) && active <= events;
+    if !peer.takes_part(1, timers) || !is_possible {
         return false;
     }
     let pairs = Pairs::open(PAIRS);
@@ -47,7 +51,7 @@ fn pipes(peer: &Peer, timers: bool, events: usize) -> bool {
         under_valgrind: true,
     };
     let mut contestant = (peer.create)(&pairs.near, setup);
-    contestant.run(&mut Ring::start(&pairs, ACTIVE, events));
+    contestant.run(&mut Ring::start(&pairs, active, events));
     true
 }
 

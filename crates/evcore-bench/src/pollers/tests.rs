@@ -69,12 +69,14 @@ fn a_wait_that_is_counted_lasts_as_long_as_it_says() {
 fn the_clock_for_valgrind_runs_the_loop_too() {
     for kind in ["plain", "timers"] {
         assert!(count(&["pipes", kind, "EventLoop", "1000"]));
+        assert!(count(&["pipes", kind, "EventLoop", "1000", "1"]));
     }
 }
 
 #[test]
 fn what_nobody_can_do_is_not_done() {
     assert!(!count(&["pipes", "timers", "mio", "1000"]));
+    assert!(!count(&["pipes", "plain", "EventLoop", "1000", "0"]));
     assert!(!count(&["pipes", "plain", "nobody", "1000"]));
     assert!(!count(&["wait", "zero", "EventLoop", "10"]));
     assert!(!count(&["wait", "long", "Poller", "10"]));

@@ -18,7 +18,7 @@ const ONE: Budgets = Budgets {
     accepts: 1,
     expired: 1,
     posted: 1,
-    closing: 1,
+    evictions: 1,
 };
 
 #[test]
@@ -163,7 +163,7 @@ fn every_phase_gets_its_turn_however_small_the_budgets() {
             accepts: 0,
             expired: 0,
             posted: 0,
-            closing: 0,
+            evictions: 0,
         },
     ] {
         let mut stage = stage(1, budgets);

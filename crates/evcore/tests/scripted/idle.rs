@@ -36,7 +36,7 @@ fn an_eighth_of_the_idle_is_named_where_a_client_finds_no_more_than_a_sixteenth_
     let oldest = [0, 1, 2].map(|at| Did::Evict(idle[at]));
     assert_eq!(turn_with_clients(&mut stage), oldest, "29 / 8");
     assert_eq!(stage.accepted.len(), 2);
-    assert_eq!(stage.ev.stats().closing, 3);
+    assert_eq!(stage.ev.stats().evictions, 3);
     assert_eq!(stage.ev.idle(), 26);
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Owed {
     /// Whose places are wanted, the oldest first, once that was decided in this turn.
     pub(crate) chosen: Option<VecDeque<Token>>,
     /// How many more of the idle may be named in this turn.
-    pub(crate) closings_left: usize,
+    pub(crate) evictions_left: usize,
     /// A listener was reported, and not yet looked at.
     pub(crate) knocked: bool,
     pub(crate) shutdown_from_outside: Option<Duration>,
@@ -64,7 +64,7 @@ impl Owed {
         self.post_rest_of_batch();
         self.posted.extend(self.next.drain());
         self.chosen = None;
-        self.closings_left = budgets.closing;
+        self.evictions_left = budgets.evictions;
     }
 
     /// nginx's rule, with `free` of `capacity` places left.
@@ -77,8 +77,8 @@ impl Owed {
 
     /// Who is named next, when the turn has come to that.
     pub(crate) fn name_oldest(&mut self) -> Option<Token> {
-        while self.closings_left > 0 {
-            self.closings_left -= 1;
+        while self.evictions_left > 0 {
+            self.evictions_left -= 1;
             let oldest = *self.idle.first()?;
             if self.over_ns.is_none() {
                 let chosen = self.chosen.as_mut().expect("chosen before");

@@ -123,12 +123,12 @@ fn turn() -> impl Strategy<Value = Turn> {
 
 fn budgets() -> impl Strategy<Value = Budgets> {
     let few = 1..4_usize;
-    (1..8_usize, few.clone(), few.clone(), few).prop_map(|(batch, expired, posted, closing)| {
+    (1..8_usize, few.clone(), few.clone(), few).prop_map(|(batch, expired, posted, evictions)| {
         Budgets {
             batch,
             expired,
             posted,
-            closing,
+            evictions,
             ..Budgets::default()
         }
     })
@@ -160,7 +160,7 @@ impl Run {
     fn new(
         budgets: Budgets,
         locks: bool,
-        watched: bool,
+        (watched, measured): (bool, bool),
         resolution: Option<Duration>,
         capacity: u32,
     ) -> Self {
@@ -169,6 +169,7 @@ impl Run {
             if let Some(resolution) = resolution {
                 builder = builder.timer_resolution(resolution);
             }
+            builder = builder.histograms(measured);
             if watched {
                 builder = builder.watchdog(Duration::from_micros(500));
             }
@@ -515,11 +516,12 @@ proptest! {
         budgets in budgets(),
         locks: bool,
         watched: bool,
+        measured: bool,
         resolution in prop::option::of((1..50_000_000_u64).prop_map(Duration::from_nanos)),
         capacity in 0..20_u32,
         turns in prop::collection::vec(turn(), 0..30),
     ) {
-        let mut run = Run::new(budgets, locks, watched, resolution, capacity);
+        let mut run = Run::new(budgets, locks, (watched, measured), resolution, capacity);
         for turn in &turns {
             run.takes(turn, budgets);
         }
@@ -528,17 +530,19 @@ proptest! {
         prop_assert_eq!((stats.posted, stats.expired), (run.posted, run.expired));
         prop_assert!(stats.turns >= turns.len() as u64);
         prop_assert_eq!(stats.received, run.received);
-        let histograms = run.stage.ev.histograms();
-        prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
-        prop_assert_eq!(histograms.events().count(), stats.turns);
-        if watched || resolution.is_none() {
-            // All but the last, which is not over.
-            prop_assert_eq!(histograms.turn_ns().count(), stats.turns.saturating_sub(1));
+        prop_assert_eq!(run.stage.ev.histograms().is_some(), measured);
+        if let Some(histograms) = run.stage.ev.histograms() {
+            prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
+            prop_assert_eq!(histograms.events().count(), stats.turns);
+            if watched || resolution.is_none() {
+                // All but the last, which is not over.
+                prop_assert_eq!(histograms.turn_ns().count(), stats.turns.saturating_sub(1));
+            }
         }
         prop_assert!(stats.stale >= run.received_stale);
         prop_assert!(stats.stale <= stats.events + run.received_stale);
         prop_assert_eq!(run.stage.ev.active() as usize, run.watched.len());
         prop_assert_eq!(run.stage.ev.idle() as usize, run.owed.idle.len());
-        prop_assert_eq!(stats.closing, run.named);
+        prop_assert_eq!(stats.evictions, run.named);
     }
 }

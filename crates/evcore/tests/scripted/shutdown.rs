@@ -72,7 +72,7 @@ fn the_listeners_are_closed_in_whichever_phase_it_begins_and_nobody_else_is_acce
 fn all_the_idle_are_named_a_budget_of_them_a_turn_without_a_wait() {
     let mut stage = Stage::built(0, |builder, _| {
         builder.budgets(Budgets {
-            closing: 2,
+            evictions: 2,
             ..Budgets::default()
         })
     });
@@ -113,10 +113,10 @@ fn the_busy_finish_and_are_named_when_they_are_idle() {
 
 #[test]
 fn one_that_is_called_idle_while_the_idle_are_named_is_named_too() {
-    for (closing, turns) in [(256, 1), (1, 2)] {
+    for (evictions, turns) in [(256, 1), (1, 2)] {
         let mut stage = Stage::built(0, |builder, _| {
             builder.budgets(Budgets {
-                closing,
+                evictions,
                 ..Budgets::default()
             })
         });

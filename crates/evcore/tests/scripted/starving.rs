@@ -46,7 +46,7 @@ const BUDGETS: Budgets = Budgets {
     accepts: 2,
     expired: 2,
     posted: 2,
-    closing: 2,
+    evictions: 2,
 };
 
 /// A loop with some hogs in it, who begin before everybody else.
@@ -133,9 +133,9 @@ impl Trough {
                 accepts,
                 expired,
                 posted,
-                closing,
+                evictions,
             } = BUDGETS;
-            assert!(steps <= batch + accepts + expired + posted + closing + 1);
+            assert!(steps <= batch + accepts + expired + posted + evictions + 1);
             self.stage.pass_ms(1);
         }
         turns

@@ -1,25 +1,24 @@
-//! What of a loop is measured, beside what is counted.
+//! The distributions of a loop's figures.
 
 use crate::Histogram;
 
-/// How the loop's figures were spread, since it was built or they were
+/// The distributions of the loop's figures since it was built, or since they were
 /// [cleared](crate::EventLoop::clear_histograms).
 ///
-/// They are always kept: recording takes one reading of a clock a turn, and some 60 instructions a
-/// value, three values a turn and one for each timer that fires. In memory they take 100 KiB a
-/// loop, all of it from the start.
+/// A loop keeps them if [`Builder::histograms`](crate::Builder::histograms) asks for them, which also
+/// says what they cost.
 ///
 /// ```
 /// # use evcore::{EventLoop, Step, Timer};
 /// # use std::time::Duration;
-/// let mut ev = EventLoop::builder().build()?;
+/// let mut ev = EventLoop::builder().histograms(true).build()?;
 /// let token = ev.add_unwatched()?;
 /// ev.arm(token, Timer::READ, Duration::from_millis(1));
 /// while ev.stats().expired == 0 {
 ///     ev.wait()?;
 ///     while ev.next_step().is_some() {}
 /// }
-/// assert_eq!(ev.histograms().timer_lateness_ns().count(), 1);
+/// assert_eq!(ev.histograms().unwrap().timer_lateness_ns().count(), 1);
 /// # Ok::<(), evcore::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -30,10 +29,10 @@ pub struct Histograms {
     posted: Histogram,
 }
 
-/// The longest time that is told from longer ones: 73 minutes.
+/// Longer times count as this: 73 minutes.
 const NS_MAX: u64 = (1 << 42) - 1;
 
-/// The longest queue that is told from longer ones.
+/// Longer queues count as this.
 const LENGTH_MAX: u64 = (1 << 20) - 1;
 
 impl Histograms {
@@ -46,20 +45,20 @@ impl Histograms {
         }
     }
 
-    /// Takes note of what a turn began with.
+    /// Records what a turn began with.
     #[inline]
     pub(crate) fn turn_began(&mut self, events: usize, posted: u32) {
         self.events.record(events as u64);
         self.posted.record(u64::from(posted));
     }
 
-    /// Takes note of how long a turn was.
+    /// Records the length of a turn.
     #[inline]
     pub(crate) fn turn_took(&mut self, ns: u64) {
         self.turn_ns.record(ns);
     }
 
-    /// Takes note of how late a timer fired.
+    /// Records how late a timer expired.
     #[inline]
     pub(crate) fn timer_was_late(&mut self, ns: u64) {
         self.timer_lateness_ns.record(ns);
@@ -72,39 +71,38 @@ impl Histograms {
         self.posted.clear();
     }
 
-    /// How long turns took, in nanoseconds: from the end of a wait to the beginning of the next, so
-    /// what you do after the last step is in it, and the wait is not.
+    /// The length of turns in nanoseconds, from the end of a wait to the beginning of the next. It
+    /// includes what you do after the last step, and not the wait.
     ///
-    /// A turn is recorded when the next begins. A clock is read for it, just before the wait. With
-    /// a [`timer_resolution`](crate::Builder::timer_resolution) you asked for fewer readings than
-    /// that:
-    /// then only the turns that begin with a tick are measured, unless there is a
-    /// [`watchdog`](crate::Builder::watchdog), which measures all.
+    /// A turn is recorded when the next one begins. With a
+    /// [`timer_resolution`](crate::Builder::timer_resolution), only turns that begin with a tick are
+    /// measured, because the others do not read the clock. A [`watchdog`](crate::Builder::watchdog)
+    /// measures all.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns
     }
 
-    /// How late timers fired, in nanoseconds: from the deadline to the time of the turn that fired
-    /// them.
+    /// The lateness of timers in nanoseconds, from the deadline to the time of the turn in which
+    /// they expired.
     ///
     /// The deadline is the millisecond to which the timer was rounded up. (With a
-    /// [`timer_resolution`](crate::Builder::timer_resolution), to which it was put off, so that it
-    /// would not be early.) What the handlers before it took within the turn is not in it: the time
-    /// stands still there. That is what [`turn_ns`](Self::turn_ns) is for.
+    /// [`timer_resolution`](crate::Builder::timer_resolution), the one to which it was put off so
+    /// that it is not early.) Earlier handlers of the same turn are not included, because the time
+    /// stands still during a turn; see [`turn_ns`](Self::turn_ns).
     #[must_use]
     pub fn timer_lateness_ns(&self) -> &Histogram {
         &self.timer_lateness_ns
     }
 
-    /// How many events a wait brought.
+    /// The number of events of a wait.
     #[must_use]
     pub fn events(&self) -> &Histogram {
         &self.events
     }
 
-    /// How many tokens were queued as posted when a turn began: left over, put off to it, or posted
-    /// between the turns or by other threads.
+    /// The number of posted tokens when a turn began: left over, put off to it, or posted between
+    /// the turns or by other threads.
     #[must_use]
     pub fn posted(&self) -> &Histogram {
         &self.posted

@@ -1,37 +1,36 @@
-//! When the clock is updated: after every wait or, with a resolution, at its ticks alone.
+//! When the clock is updated: after every wait or, with a resolution, at its ticks only.
 //!
-//! Between two ticks the loop does not know the time.
-//! So a wait is not limited by what is due later than the time that is shown: the tick ends it.
-//! And what is armed then may be armed later than the clock says, by a period at most: see
-//! [`behind_ns`](Pace::behind_ns).
+//! Between two ticks the clock stands still.
+//! So the deadline of a timer does not limit a wait: the tick ends it.
+//! A timer is armed from the time that the clock shows, which may be behind by at most one period:
+//! [`lag_ns`](UpdatePolicy::lag_ns) is added to its deadline.
 
 use std::time::Duration;
 
 use evcore_clock::{Clock, Ticker, TickerError};
 use evcore_poller::{Interest, Mode, Poller};
 
-use crate::{Error, Result, batch::Batch, naming::TICKER_KEY};
+use crate::{Error, Result, batch::Batch, keys::TICKER_KEY};
 
-/// What makes the clock move.
+/// What makes the loop update its clock.
 #[derive(Debug)]
-pub(crate) enum Pace {
-    /// Every wait.
+pub(crate) enum UpdatePolicy {
     EveryWait,
     /// A descriptor that the poller watches.
     Ticker(Ticker),
-    /// The source itself, asked after every wait; no wait goes beyond a tick.
+    /// The clock's source, read after every wait; no wait goes beyond a tick.
     ///
-    /// For backends that have no kernel behind them, whose time no descriptor knows, and for
-    /// systems that have no such descriptor.
+    /// For backends without a kernel, whose time no descriptor follows, and for systems without a
+    /// ticker.
     Source {
         period_ns: u64,
-        /// What the source said last.
-        asked_ns: u64,
+        /// The last reading.
+        read_ns: u64,
     },
 }
 
-impl Pace {
-    /// The pace of a resolution; one whose clock is not moved by the kernel is `simulated`.
+impl UpdatePolicy {
+    /// The policy for a resolution. A `simulated` backend does not use the kernel's time.
     pub(crate) fn new(resolution: Option<Duration>, simulated: bool) -> Result<Self> {
         let Some(resolution) = resolution else {
             return Ok(Self::EveryWait);
@@ -52,7 +51,7 @@ impl Pace {
     fn by_source(resolution: Duration) -> Self {
         Self::Source {
             period_ns: whole_ns(resolution),
-            asked_ns: 0,
+            read_ns: 0,
         }
     }
 
@@ -64,23 +63,23 @@ impl Pace {
                 poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
                 clock.update();
             }
-            Self::Source { asked_ns, .. } => {
+            Self::Source { read_ns, .. } => {
                 clock.update();
-                *asked_ns = clock.monotonic_ns();
+                *read_ns = clock.monotonic_ns();
             }
         }
         Ok(())
     }
 
-    /// Whether the clock is updated after every wait, which then says no tick of it.
+    /// Whether every wait updates the clock.
     #[inline]
     pub(crate) fn is_every_wait(&self) -> bool {
         matches!(self, Self::EveryWait)
     }
 
-    /// How far the clock may be behind when something is armed, in nanoseconds: what a deadline
-    /// must be later for, if it is not to be early.
-    pub(crate) fn behind_ns(&self) -> u64 {
+    /// How far the clock may be behind, in nanoseconds. A deadline is later by this, so that it is
+    /// never early.
+    pub(crate) fn lag_ns(&self) -> u64 {
         match self {
             Self::EveryWait => 0,
             Self::Ticker(ticker) => whole_ns(ticker.period()),
@@ -88,24 +87,21 @@ impl Pace {
         }
     }
 
-    /// How long to wait for something that is `due` after the time that the clock shows.
+    /// The longest wait, if the next deadline is in `due` of the time that the clock shows.
     #[inline]
-    pub(crate) fn wait(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
+    pub(crate) fn wait_limit(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
         let now = due.filter(Duration::is_zero);
         match self {
             Self::EveryWait => due,
             Self::Ticker(_) => now,
-            Self::Source {
-                period_ns,
-                asked_ns,
-            } => now.or_else(|| {
+            Self::Source { period_ns, read_ns } => now.or_else(|| {
                 let tick_ns = next_tick_ns(clock, *period_ns);
-                Some(Duration::from_nanos(tick_ns.saturating_sub(*asked_ns)))
+                Some(Duration::from_nanos(tick_ns.saturating_sub(*read_ns)))
             }),
         }
     }
 
-    /// Updates the clock after a wait, if it is time to, and says whether there was a tick.
+    /// Updates the clock after a wait if it is time to, and returns whether there was a tick.
     #[inline]
     pub(crate) fn update(&mut self, clock: &mut Clock, batch: &Batch) -> Result<bool> {
         let ticked = match self {
@@ -113,16 +109,13 @@ impl Pace {
                 clock.update();
                 return Ok(false);
             }
-            // A full batch may have left the ticker out: then it is asked.
+            // A full batch may have left out the ticker's event.
             Self::Ticker(ticker) => {
                 (batch.is_full() || batch.has(TICKER_KEY)) && ticker.acknowledge()? > 0
             }
-            Self::Source {
-                period_ns,
-                asked_ns,
-            } => {
-                *asked_ns = clock.read_now().monotonic_ns;
-                *asked_ns >= next_tick_ns(clock, *period_ns)
+            Self::Source { period_ns, read_ns } => {
+                *read_ns = clock.read_now().monotonic_ns;
+                *read_ns >= next_tick_ns(clock, *period_ns)
             }
         };
         if ticked {
@@ -132,12 +125,12 @@ impl Pace {
     }
 }
 
-/// The periods are counted from tick to tick: one that comes late puts off those after it.
+/// The end of the period that the last tick began; a tick that is late delays those after it.
 fn next_tick_ns(clock: &Clock, period_ns: u64) -> u64 {
     clock.monotonic_ns().saturating_add(period_ns)
 }
 
-/// Of a time that is not above the most.
+/// The nanoseconds of a resolution, which is at most a day.
 fn whole_ns(resolution: Duration) -> u64 {
     u64::try_from(resolution.as_nanos()).expect("a day is not too many nanoseconds")
 }

@@ -1,4 +1,4 @@
-//! What the watchdog tells of a turn.
+//! What the watchdog reports of a turn.
 
 use std::time::Duration;
 
@@ -40,19 +40,19 @@ use crate::{Step, Timer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowTurn {
-    /// Which one it was, as [`Stats::turns`](crate::Stats::turns) counts them: 1 is the first.
+    /// Its number, as [`Stats::turns`](crate::Stats::turns) counts them: 1 is the first.
     pub turn: u64,
-    /// What the loop's clock showed when it began, in milliseconds since 1970-01-01T00:00:00 UTC.
+    /// The loop's clock when it began, in milliseconds since 1970-01-01T00:00:00 UTC.
     pub began_unix_ms: i64,
-    /// From the end of its wait to the beginning of the next.
+    /// The time from the end of its wait to the beginning of the next.
     pub took: Duration,
-    /// How many steps it had.
+    /// The number of its steps.
     pub steps: u64,
-    /// The step that took the longest, the first of them if several did; `None` if there was none.
+    /// The step that took the longest, the first of several; `None` if there was none.
     pub longest: Option<SlowStep>,
 }
 
-/// A step, and how long it took: from when it was asked for to when the next thing was.
+/// A step and its duration, from the call that returned it to the next call of the loop.
 ///
 /// ```
 /// use evcore::{EventLoop, SlowStep};

@@ -1,28 +1,24 @@
-//! How values are spread, in memory that is fixed from the start.
+//! A histogram of fixed size.
 //!
-//! A view of an HDR histogram: counts of ranges whose width grows with the value, so that the error
-//! is the same share of it everywhere.
+//! It is a view of an HDR histogram: counts of ranges whose width grows with the value, so that the
+//! relative error is the same everywhere.
 //!
-//! Deliberately absent: merging, and formats for files. What is wanted of it is read here, and sent
-//! on as numbers.
+//! Deliberately absent: merging, and file formats.
 
 use std::fmt;
 
-/// How many values there were, and how they were spread.
+/// A distribution of values, in memory that never grows.
 ///
-/// A value counts within a range of its neighbours: below 256 each has a range of its own, above
-/// that a range is less than 1 % of its values wide. What is told of a range is its highest value
-/// (of the least value's, its lowest), so no figure is off by 1 %. A value above
-/// [`limit`](Self::limit) counts as that: it is not lost, though it looks smaller than it was.
-///
-/// Its memory is allocated with the loop and never grows.
+/// Values are counted in buckets. Below 256 each value has a bucket of its own; above that a bucket
+/// is narrower than 1 % of its values. Results are bucket upper bounds (the minimum: a lower bound),
+/// within 1 % of the true value. A value above [`limit`](Self::limit) counts as the limit.
 ///
 /// ```
 /// # use evcore::EventLoop;
-/// let mut ev = EventLoop::builder().build()?;
+/// let mut ev = EventLoop::builder().histograms(true).build()?;
 /// ev.handle().wake();
 /// ev.wait()?;
-/// let events = ev.histograms().events();
+/// let events = ev.histograms().unwrap().events();
 /// assert_eq!((events.count(), events.max()), (1, 0));
 /// # Ok::<(), evcore::Error>(())
 /// ```
@@ -36,7 +32,7 @@ pub struct Histogram {
 const DIGITS: u8 = 2;
 
 impl Histogram {
-    /// Of values to a limit, which is at least 2.
+    /// For values up to `limit`, which is at least 2.
     ///
     /// Takes 1,024 bytes for each power of two from 2^7 up to the limit.
     pub(crate) fn up_to(limit: u64) -> Self {
@@ -46,88 +42,86 @@ impl Histogram {
         }
     }
 
-    /// Counts a value, or the limit if it is above that. Costs some 30 instructions.
+    /// Counts a value, or the limit if the value is above it. Costs some 30 instructions.
     #[inline]
     pub(crate) fn record(&mut self, value: u64) {
         self.counts.saturating_record(value);
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub(crate) fn clear(&mut self) {
         self.counts.reset();
     }
 
-    /// How many counts are kept.
+    /// The number of buckets.
     #[cfg(test)]
     pub(crate) fn ranges(&self) -> usize {
         self.counts.distinct_values()
     }
 
-    /// How many values there were.
+    /// The number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
 
-    /// The least value; 0 if there was none.
+    /// The smallest value; 0 if there is none.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.counts.min()
     }
 
-    /// The greatest value; 0 if there was none.
+    /// The largest value; 0 if there is none.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.counts.max().min(self.limit())
     }
 
-    /// The mean, in which each value counts as the middle of its range; 0 if there was none.
+    /// The mean, where each value counts as the middle of its bucket; 0 if there is none.
     ///
-    /// Goes through all ranges.
+    /// Reads all buckets.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.counts.mean()
     }
 
-    /// The least value that a share of all were at or below: of 0.99, what a hundredth of them were
-    /// above at most. 0 if there was none.
+    /// The smallest value that is >= a fraction `q` of all values; 0 if there is none.
     ///
-    /// `share` is from 0 to 1; what is outside counts as the nearer of them. Goes through the
-    /// ranges up to the answer.
+    /// `q` is clamped to 0..=1. Reads the buckets up to the result.
     ///
     /// ```
-    /// # let mut ev = evcore::EventLoop::builder().build()?;
+    /// # let mut ev = evcore::EventLoop::builder().histograms(true).build()?;
     /// # ev.handle().wake();
     /// # ev.wait()?;
-    /// let turns = ev.histograms().turn_ns();
+    /// let turns = ev.histograms().unwrap().turn_ns();
     /// println!("half of the turns took {} ns at most", turns.quantile(0.5));
     /// println!("all but a thousandth took {} ns at most", turns.quantile(0.999));
     /// assert!(turns.quantile(0.5) <= turns.max());
     /// # Ok::<(), evcore::Error>(())
     /// ```
     #[must_use]
-    pub fn quantile(&self, share: f64) -> u64 {
-        let quantile = self.counts.value_at_quantile(share.clamp(0.0, 1.0));
+    pub fn quantile(&self, q: f64) -> u64 {
+        let quantile = self.counts.value_at_quantile(q.clamp(0.0, 1.0));
         quantile.min(self.limit())
     }
 
-    /// How many values were at or below this one, all of its range included: a bucket as monitoring
-    /// systems count them.
+    /// The number of values <= `value`, with its whole bucket, as monitoring systems count
+    /// cumulative buckets.
     ///
-    /// Goes through the ranges up to the value.
+    /// Reads the buckets up to the value.
     #[must_use]
-    pub fn count_at_most(&self, value: u64) -> u64 {
+    pub fn count_below(&self, value: u64) -> u64 {
         self.counts.count_between(0, value.min(self.limit()))
     }
 
-    /// The greatest value that is told from those above it.
+    /// Values above this one count as this one.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.counts.high()
     }
 }
 
-/// The figures that are asked for most, not every range.
+/// The usual figures, not every bucket.
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
@@ -155,10 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn of_no_values_every_figure_is_zero() {
+    fn without_values_every_figure_is_zero() {
         let none = of(&[]);
         assert_eq!((none.count(), none.min(), none.max()), (0, 0, 0));
-        assert_eq!((none.quantile(0.5), none.count_at_most(LIMIT)), (0, 0));
+        assert_eq!((none.quantile(0.5), none.count_below(LIMIT)), (0, 0));
         assert!(none.mean().abs() < f64::EPSILON);
     }
 
@@ -167,7 +161,7 @@ mod tests {
         let histogram = of(&[0, 1, 2, 3, 255]);
         assert_eq!((histogram.min(), histogram.max()), (0, 255));
         assert_eq!(histogram.quantile(0.6), 2);
-        assert_eq!(histogram.count_at_most(2), 3);
+        assert_eq!(histogram.count_below(2), 3);
     }
 
     #[test]
@@ -175,11 +169,11 @@ mod tests {
         let histogram = of(&[LIMIT + 1, u64::MAX]);
         assert_eq!((histogram.count(), histogram.max()), (2, LIMIT));
         assert_eq!((histogram.limit(), histogram.quantile(1.0)), (LIMIT, LIMIT));
-        assert_eq!(histogram.count_at_most(u64::MAX), 2);
+        assert_eq!(histogram.count_below(u64::MAX), 2);
     }
 
     #[test]
-    fn what_was_cleared_is_as_it_was_made() {
+    fn a_cleared_histogram_is_like_a_new_one() {
         let mut histogram = of(&[7, 70_000]);
         histogram.clear();
         histogram.record(9);
@@ -190,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_outside_its_range_is_the_nearer_end() {
+    fn a_quantile_outside_0_to_1_is_clamped() {
         let histogram = of(&[5, 6, 7]);
         assert_eq!((histogram.quantile(-1.0), histogram.quantile(2.0)), (5, 7));
     }
@@ -205,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn figures_are_those_of_a_sorted_list_or_less_than_a_hundredth_above(
+        fn figures_are_within_1_percent_of_a_sorted_list(
             mut values in prop::collection::vec(0..=LIMIT, 1..300),
             share in 0.0..=1.0,
         ) {
@@ -213,15 +207,15 @@ mod tests {
             values.sort_unstable();
             let (least, most) = (values[0], values[values.len() - 1]);
             prop_assert_eq!(histogram.count(), values.len() as u64);
-            for (exact, told) in [
+            for (exact, found) in [
                 (most, histogram.max()),
                 (exact(&values, share), histogram.quantile(share)),
             ] {
-                prop_assert!(exact <= told && told - exact <= exact / 100, "{} {}", exact, told);
+                prop_assert!(exact <= found && found - exact <= exact / 100, "{} {}", exact, found);
             }
             prop_assert!(histogram.min() <= least && least - histogram.min() <= least / 100);
             let at_most = values.iter().filter(|value| **value <= share_of(most, share)).count();
-            prop_assert!(histogram.count_at_most(share_of(most, share)) >= at_most as u64);
+            prop_assert!(histogram.count_below(share_of(most, share)) >= at_most as u64);
         }
     }
 

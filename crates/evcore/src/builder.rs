@@ -1,0 +1,328 @@
+//! How a loop is built.
+
+use std::time::Duration;
+
+use evcore_accept::Listener;
+use evcore_balancer::Policy;
+use evcore_clock::Clock;
+use evcore_poller::{Backend, BackendKind, Poller};
+use evcore_timer::{Lazy, TimerQueue, TimerWheel};
+
+use crate::{Acceptor, EventLoop, GroupMember, Result, clock_updates::UpdatePolicy};
+
+/// The most that a turn does of each kind. What exceeds it is carried over to the next turn, which
+/// then does not wait.
+///
+/// ```
+/// use evcore::{Budgets, EventLoop};
+///
+/// let budgets = Budgets { accepts: 16, ..Budgets::default() };
+/// let ev = EventLoop::builder().budgets(budgets).build()?;
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// Events of one wait (nginx: `epoll_events`). Default 256; 0 counts as 1.
+    pub batch: usize,
+    /// Connections accepted, from all listeners together (nginx: `multi_accept`). Default 64; 0
+    /// counts as 1.
+    pub accepts: usize,
+    /// Timers expired. Default 256; 0 counts as 1. A piece of a queue's
+    /// [sorting](evcore_timer::TimerQueue::has_more) counts as 16.
+    pub expired: usize,
+    /// Posted steps, and posts taken in from other threads. Default 256; 0 counts as 1.
+    pub posted: usize,
+    /// Idle connections evicted while the loop shuts down. Default 256; 0 counts as 1. (When making
+    /// room for new clients, at most 32 are evicted per turn regardless.)
+    pub evictions: usize,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            batch: 256,
+            accepts: 64,
+            expired: 256,
+            posted: 256,
+            evictions: 256,
+        }
+    }
+}
+
+impl Budgets {
+    /// A budget of 0 would stop the loop.
+    pub(crate) fn at_least_one(self) -> Self {
+        Self {
+            batch: self.batch.max(1),
+            accepts: self.accepts.max(1),
+            expired: self.expired.max(1),
+            posted: self.posted.max(1),
+            evictions: self.evictions.max(1),
+        }
+    }
+}
+
+/// The number of posts from other threads that may wait, by default: 1 MiB of them.
+const DEFAULT_POSTS: usize = 65_536;
+
+/// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
+///
+/// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`] with
+/// [`Builder::new`].
+///
+/// ```
+/// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::BackendKind};
+///
+/// let ev = EventLoop::builder()
+///     .listener(Listener::bind("127.0.0.1:0")?)
+///     .connections(10_000)
+///     .policy(Policy::Off)
+///     .poller(BackendKind::Poll)
+///     .budgets(Budgets { accepts: 16, ..Budgets::default() })
+///     .build()?;
+/// assert_eq!(ev.poller_name(), "poll");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Builder<L = Listener> {
+    pub(crate) listeners: Vec<L>,
+    pub(crate) connections: u32,
+    pub(crate) policy: Policy,
+    pub(crate) member: Option<Box<dyn GroupMember>>,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) budgets: Budgets,
+    pub(crate) timer_queue: Box<dyn TimerQueue>,
+    pub(crate) timers_per_token: u8,
+    pub(crate) resolution: Option<Duration>,
+    pub(crate) histograms: bool,
+    pub(crate) watchdog: Option<Duration>,
+    pub(crate) posts: usize,
+    /// Sets a descriptor aside for the listeners.
+    pub(crate) holds_reserve: bool,
+    polling: Polling,
+}
+
+/// The source of the poller.
+#[derive(Debug)]
+enum Polling {
+    Best,
+    BackendKind(BackendKind),
+    Backend(Box<dyn Backend>),
+}
+
+impl<L: Acceptor> Builder<L> {
+    /// The defaults, for an [`Acceptor`] of your own. For [`Listener`]s use
+    /// [`EventLoop::builder`], which also sets a descriptor aside: if the process runs out of
+    /// descriptors, the loop accepts and closes clients with it.
+    pub fn new() -> Self {
+        Self {
+            listeners: Vec::new(),
+            connections: 1024,
+            policy: Policy::Off,
+            member: None,
+            clock: None,
+            budgets: Budgets::default(),
+            timer_queue: Box::new(Lazy::new(TimerWheel::new())),
+            timers_per_token: 2,
+            resolution: None,
+            histograms: false,
+            watchdog: None,
+            posts: DEFAULT_POSTS,
+            holds_reserve: false,
+            polling: Polling::Best,
+        }
+    }
+
+    /// Adds a listener to accept from. [`Accepted::listener`](crate::Accepted::listener) is its
+    /// number, from 0 in the order of these calls.
+    pub fn listener(mut self, listener: L) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// The connection limit: how many descriptors may be watched at once, without the listeners.
+    /// Default 1,024.
+    ///
+    /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
+    /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because that
+    /// one can be evicted. A session with two descriptors counts as two: a proxy for 1,000 clients
+    /// needs 2,000.
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How the workers share the listeners. Default [`Policy::Off`]: this worker always listens.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What this worker shares with the others. [`Policy::LeastLoaded`] needs its membership in a
+    /// [`WorkerGroup`](evcore_balancer::WorkerGroup); with it, [`Policy::Mutex`] hands its lock over.
+    /// For [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::handle) of a
+    /// lock is enough.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
+    ///
+    /// let policy = Policy::least_loaded();
+    /// // Before the fork:
+    /// let group = WorkerGroup::new(policy, 4)?;
+    /// // In the worker of slot 2:
+    /// let ev = EventLoop::builder()
+    ///     .policy(policy)
+    ///     .group(group.join(WorkerId::from_slot(2)))
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn group(mut self, member: impl GroupMember + 'static) -> Self {
+        self.member = Some(Box::new(member));
+        self
+    }
+
+    /// The poller backend. Default: the best that this system has.
+    pub fn poller(mut self, kind: BackendKind) -> Self {
+        self.polling = Polling::BackendKind(kind);
+        self
+    }
+
+    /// A poller backend of your own, for example a simulator's. Its time is that of the
+    /// [clock](Self::clock) and of its own wait.
+    pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
+        self.polling = Polling::Backend(Box::new(backend));
+        self
+    }
+
+    /// The clock, for example one over a [manual source](evcore_clock::ManualTimeSource) for tests.
+    /// Default: the system's clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The timer queue. Default: a `Lazy` over a `TimerWheel`, where moving a timer to later is one
+    /// store.
+    ///
+    /// It must be empty, and must take an id for each [timer](Self::timers_per_token) of each index.
+    /// Its ticks are milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced) queue,
+    /// timers may be early by the slack.
+    pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
+        self.timer_queue = Box::new(queue);
+        self
+    }
+
+    /// The number of timers of each token, from 1 to 8. Default 2:
+    /// [`Timer::READ`](crate::Timer::READ) and [`Timer::WRITE`](crate::Timer::WRITE).
+    ///
+    /// A timer takes 16 bytes for each index, armed or not. Three timers take as much as four; five
+    /// or more take as much as eight.
+    ///
+    /// # Panics
+    ///
+    /// If `timers` is 0 or above [`Timer::MAX_PER_TOKEN`](crate::Timer::MAX_PER_TOKEN).
+    pub fn timers_per_token(mut self, timers: u8) -> Self {
+        let most = crate::Timer::MAX_PER_TOKEN;
+        assert!(
+            (1..=most).contains(&timers),
+            "{timers} timers per token; from 1 to {most} are possible"
+        );
+        self.timers_per_token = timers;
+        self
+    }
+
+    /// Updates the clock once in this time instead of after every wait (nginx: `timer_resolution`).
+    /// Default: after every wait.
+    ///
+    /// It saves reading two clocks a turn. It costs a wake-up and a read of a descriptor each time,
+    /// also when the loop has nothing to do. So it is for loops with many short turns.
+    ///
+    /// Between two updates the clock and its strings stand still. A timer is still never early: it
+    /// expires at the first update after it is due, late by at most two resolutions.
+    ///
+    /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of
+    /// your own, and on systems without a ticker, the loop reads the clock's source after every wait
+    /// instead, and no wait goes beyond an update. So a simulator only has to advance its time.
+    ///
+    /// ```
+    /// use evcore::EventLoop;
+    /// use std::time::Duration;
+    ///
+    /// let builder = EventLoop::builder().timer_resolution(Duration::from_millis(100));
+    /// let mut ev = builder.build()?;
+    /// let shown_ns = ev.clock().monotonic_ns();
+    /// ev.wait()?; // the tick ends it
+    /// assert_eq!(ev.stats().ticks, 1);
+    /// assert!(ev.clock().monotonic_ns() > shown_ns);
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn timer_resolution(mut self, resolution: Duration) -> Self {
+        self.resolution = Some(resolution);
+        self
+    }
+
+    /// Keeps [`Histograms`](crate::Histograms) of the length of turns, the lateness of timers and the
+    /// length of queues. Default: none.
+    ///
+    /// They take 100 KiB, a reading of a clock for each turn, and some 60 instructions for each
+    /// value: three values for each turn and one for each timer that expires.
+    ///
+    /// ```
+    /// use evcore::EventLoop;
+    ///
+    /// let mut ev = EventLoop::builder().histograms(true).build()?;
+    /// ev.handle().wake();
+    /// ev.wait()?;
+    /// assert_eq!(ev.histograms().unwrap().events().count(), 1);
+    /// assert!(EventLoop::builder().build()?.histograms().is_none());
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn histograms(mut self, wanted: bool) -> Self {
+        self.histograms = wanted;
+        self
+    }
+
+    /// Reports turns that take longer than a limit, each with its longest step. Default: no report.
+    ///
+    /// [`take_slow_turn`](EventLoop::take_slow_turn) returns the slowest of them, and
+    /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts them. A clock is read for each step,
+    /// which takes some 30 ns. With a limit of zero every turn is reported that takes any time.
+    ///
+    /// What you do between the last step and the next wait counts for the turn and for no step. A
+    /// turn that does not end is not reported.
+    pub fn watchdog(mut self, limit: Duration) -> Self {
+        self.watchdog = Some(limit);
+        self
+    }
+
+    /// The most that a turn does of each kind.
+    pub fn budgets(mut self, budgets: Budgets) -> Self {
+        self.budgets = budgets;
+        self
+    }
+
+    /// Builds the loop. In a worker process, call it after the fork: a poller does not survive one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
+    /// [`Error::Resolution`](crate::Error::Resolution), and the errors of the poller and of the
+    /// ticker.
+    pub fn build(mut self) -> Result<EventLoop<L>> {
+        let is_simulated = matches!(self.polling, Polling::Backend(_));
+        let updates = UpdatePolicy::new(self.resolution, is_simulated)?;
+        let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
+            Polling::Best => Poller::new()?,
+            Polling::BackendKind(kind) => Poller::with(kind)?,
+            Polling::Backend(backend) => Poller::from_backend(backend),
+        };
+        EventLoop::from_parts(self, poller, updates)
+    }
+}
+
+impl<L: Acceptor> Default for Builder<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

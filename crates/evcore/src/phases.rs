@@ -1,0 +1,95 @@
+//! What the phases of a turn do. `turn.rs` has their order.
+
+use evcore_poller::{Event, Ready};
+
+use crate::{
+    Acceptor, EventLoop, Step,
+    keys::{KeyOwner, KeySpace},
+    timers::late_ns,
+};
+
+impl<L: Acceptor> EventLoop<L> {
+    /// The next event of a current token. Inlined into the caller's loop: most steps are these.
+    #[inline]
+    pub(crate) fn next_event(&mut self) -> Option<Step<L::Stream>> {
+        while let Some(Event { key, ready, .. }) = self.batch.take() {
+            match self.slots.find(self.keys.token_bits(key)) {
+                Some(token) => return Some(Step::Ready(token, ready)),
+                None => self.on_other_event(key, ready),
+            }
+        }
+        None
+    }
+
+    /// Posts what is left of the batch; listeners' events are queued for accepting.
+    pub(crate) fn post_batch(&mut self) {
+        while let Some(Event { key, ready, .. }) = self.batch.take() {
+            match self.slots.find(self.keys.token_bits(key)) {
+                Some(token) if self.slots.post(token, ready) => {}
+                _ => self.on_other_event(key, ready),
+            }
+        }
+    }
+
+    /// Takes in an event that is not a current token's.
+    #[cold]
+    #[inline(never)]
+    fn on_other_event(&mut self, key: u64, ready: Ready) {
+        let known = match KeySpace::owner(key) {
+            KeyOwner::Listener(id) => self.accepting.on_event(id, ready),
+            KeyOwner::Notifier => self.accepting.on_notified(),
+            KeyOwner::Ticker => true,
+            KeyOwner::EndedToken => false,
+        };
+        self.stats.stale += u64::from(!known);
+    }
+
+    /// Queues what other threads have posted, and begins a shutdown that they have requested.
+    pub(crate) fn take_remote_requests(&mut self) {
+        for (token, ready) in self.remote.posts(self.budgets.posted) {
+            let known = self.slots.post(token, ready);
+            self.stats.received += 1;
+            self.stats.stale += u64::from(!known);
+        }
+        if let Some(timeout) = self.remote.take_shutdown() {
+            self.shutdown(timeout);
+        }
+    }
+
+    pub(crate) fn next_accepted(&mut self) -> Option<Step<L::Stream>> {
+        if self.load().is_full() {
+            self.accepting.drop_backlog_hints(&mut self.stats);
+            return None;
+        }
+        let left = &mut self.left.accepts;
+        let client = self.accepting.next(left, &self.clock, &mut self.stats)?;
+        Some(Step::Accepted(client))
+    }
+
+    /// A phase without steps.
+    pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {
+        self.accepting.release_lock();
+        None
+    }
+
+    pub(crate) fn next_wake(&mut self) -> Option<Step<L::Stream>> {
+        self.remote.take_wake().then_some(Step::Woken)
+    }
+
+    pub(crate) fn next_expired(&mut self) -> Option<Step<L::Stream>> {
+        let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
+        let (index, timer, due_ms) = self.timers.pop_expired(now_ms, left)?;
+        self.stats.expired += 1;
+        if let Some(instruments) = &mut self.instruments {
+            instruments.timer_was_late(late_ns(self.clock.monotonic_ns(), due_ms));
+        }
+        Some(Step::Expired(self.slots.occupant(index), timer))
+    }
+
+    pub(crate) fn next_posted(&mut self) -> Option<Step<L::Stream>> {
+        self.left.posted = self.left.posted.checked_sub(1)?;
+        let (token, ready) = self.slots.pop_posted()?;
+        self.stats.posted += 1;
+        Some(Step::Ready(token, ready))
+    }
+}

@@ -1,0 +1,169 @@
+//! Requests from other threads: wake-ups, posts, and a shutdown.
+//!
+//! All of them end the wait through the poller's one waker, which does not carry what was requested.
+//! So [`Handle::wake`](crate::Handle::wake) and [`Handle::shutdown`](crate::Handle::shutdown) first
+//! write their request to [`RemoteRequests`]. A post goes into an inbox and makes no wake-up step. A
+//! write to the handle's descriptor carries no request, so once the descriptor is exposed, every
+//! wake-up may be meant as one.
+//!
+//! `tests/loom_remote.rs` runs this file over loom's atomics, and gets single steps wrong to show
+//! what each is there for. That is why the fields of [`RemoteRequests`] are open.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::Ordering::{AcqRel, Acquire, Release},
+    },
+    time::Duration,
+};
+
+use evcore_poller::Ready;
+use evcore_posted::{Inbox, Sender};
+use evcore_token::Token;
+
+use crate::sync::{AtomicBool, AtomicU64};
+
+/// What another thread posts.
+pub(crate) type RemotePost = (Token, Ready);
+
+/// The loop's side of its handles.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    inbox: Inbox<RemotePost>,
+    requests: Arc<RemoteRequests>,
+    /// A wake-up that is not yet delivered.
+    woken: bool,
+    /// A shutdown that has not yet begun.
+    shutdown: Option<Duration>,
+    /// Whether the inbox may hold posts.
+    // Invariant: if false, the next post wakes the poller.
+    has_posts: bool,
+}
+
+impl Remote {
+    /// Holds at most `posts` posts; `wake` ends the loop's wait.
+    pub(crate) fn new(posts: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            inbox: Inbox::bounded(posts, wake),
+            requests: Arc::new(RemoteRequests::new()),
+            woken: false,
+            shutdown: None,
+            has_posts: false,
+        }
+    }
+
+    /// Where handles write their requests.
+    pub(crate) fn requests(&self) -> Arc<RemoteRequests> {
+        Arc::clone(&self.requests)
+    }
+
+    /// Where handles post.
+    pub(crate) fn sender(&self) -> Sender<RemotePost> {
+        self.inbox.sender()
+    }
+
+    /// A waker has ended a wait: takes the requests.
+    pub(crate) fn on_woken(&mut self) {
+        self.woken |= self.requests.take_wake();
+        // If the wait failed, an earlier request is still there.
+        let requested = [self.shutdown, self.requests.take_shutdown()];
+        self.shutdown = requested.into_iter().flatten().min();
+        self.has_posts = true;
+    }
+
+    /// Whether there may be posts or a shutdown to begin. If not, looking for them is not worth the
+    /// lock.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_posts
+    }
+
+    /// The oldest posts, at most `budget` of them.
+    pub(crate) fn posts(&mut self, budget: usize) -> impl Iterator<Item = RemotePost> {
+        let posts = self.inbox.drain();
+        // A post that is sent from here on finds an empty inbox, and wakes the poller.
+        self.has_posts = posts.len() > budget;
+        posts.take(budget)
+    }
+
+    /// The shutdown to begin now.
+    pub(crate) fn take_shutdown(&mut self) -> Option<Duration> {
+        self.shutdown.take()
+    }
+
+    /// Takes the wake-up, if there is one.
+    pub(crate) fn take_wake(&mut self) -> bool {
+        mem::take(&mut self.woken)
+    }
+
+    /// Whether anything is left over, so that the next wait must not sleep.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.woken || self.has_posts
+    }
+}
+
+/// What handles have requested and the loop has not taken. A signal handler may write it.
+///
+/// A request is written before the poller is woken, and taken after a waker has ended a wait. The
+/// loop may take it early, when another thread has woken it. The wake-up that follows then finds
+/// nothing, and what the requesting thread did before must be visible all the same. The orderings
+/// are for that.
+#[derive(Debug)]
+pub(crate) struct RemoteRequests {
+    pub(crate) wake_requested: AtomicBool,
+    /// The descriptor was given away, so any wake-up may be a request.
+    pub(crate) fd_exposed: AtomicBool,
+    /// The timeout of the shutdown that was requested, or [`NO_SHUTDOWN`].
+    pub(crate) shutdown_ms: AtomicU64,
+}
+
+/// No shutdown was requested. The longest timeout is one less.
+pub(crate) const NO_SHUTDOWN: u64 = u64::MAX;
+
+impl RemoteRequests {
+    pub(crate) fn new() -> Self {
+        Self {
+            wake_requested: AtomicBool::new(false),
+            fd_exposed: AtomicBool::new(false),
+            shutdown_ms: AtomicU64::new(NO_SHUTDOWN),
+        }
+    }
+
+    /// Makes the wake-up that follows a step.
+    pub(crate) fn request_wake(&self) {
+        // Not a store: it would hide from the loop what another thread released by the same word.
+        self.wake_requested.swap(true, Release);
+    }
+
+    /// From now on, a wake-up without a request may be a write to the descriptor.
+    pub(crate) fn expose_fd(&self) {
+        // Before any write to the descriptor, and so before the wait that the write ends.
+        self.fd_exposed.store(true, Release);
+    }
+
+    /// Requests a shutdown. Of several that the loop has not yet taken, the shortest counts.
+    pub(crate) fn request_shutdown(&self, timeout: Duration) {
+        self.shutdown_ms.fetch_min(whole_ms(timeout), Release);
+    }
+
+    /// Whether a wake-up was requested, or may have been.
+    pub(crate) fn take_wake(&self) -> bool {
+        // A read-modify-write and no short cut: both words must be read.
+        self.wake_requested.swap(false, AcqRel) | self.fd_exposed.load(Acquire)
+    }
+
+    /// The shutdown that was requested since the last call.
+    pub(crate) fn take_shutdown(&self) -> Option<Duration> {
+        let ms = self.shutdown_ms.swap(NO_SHUTDOWN, AcqRel);
+        (ms != NO_SHUTDOWN).then(|| Duration::from_millis(ms))
+    }
+}
+
+/// Rounds up, so that a shutdown never has less time than was requested.
+fn whole_ms(timeout: Duration) -> u64 {
+    let begun_ms = u64::from(timeout.subsec_nanos() % 1_000_000 != 0);
+    let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    ms.saturating_add(begun_ms).min(NO_SHUTDOWN - 1)
+}
