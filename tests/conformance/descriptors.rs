@@ -31,7 +31,7 @@ fn a_file_without_readiness_is_refused_or_always_ready(stage: &mut Stage) {
             }
             Err(error @ Error::NotPollable { .. }) => {
                 let said = error.to_string();
-                let who = format!("{} cannot watch", stage.poller.name());
+                let who = format!("{} cannot watch", stage.poller.backend().name());
                 assert!(said.starts_with(&who), "{said}");
                 // True of each of them.
                 let why = "a file of its kind (such as a regular file, a directory or /dev/null) \

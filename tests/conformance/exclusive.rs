@@ -20,7 +20,7 @@ crate::scenarios! {
 
 /// Here backends differ: epoll alone has exclusive wake-ups.
 fn can(stage: &mut Stage) -> bool {
-    let can = stage.poller.capabilities().exclusive;
+    let can = stage.poller.backend().capabilities().exclusive;
     assert_eq!(can, stage.ground.has_exclusive(), "{}", stage.name);
     if !can {
         let (_near, far) = stage.pair();
@@ -28,7 +28,7 @@ fn can(stage: &mut Stage) -> bool {
         let refused = stage.poller.add_exclusive(&far, 1, interest, mode);
         let refused = refused.expect_err("it cannot");
         assert!(
-            matches!(&refused, Error::NoExclusive { backend } if *backend == stage.poller.name()),
+            matches!(&refused, Error::NoExclusive { backend } if *backend == stage.poller.backend().name()),
             "{}: {refused:?}",
             stage.name
         );

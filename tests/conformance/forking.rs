@@ -30,7 +30,7 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
         let exclusive = poller.add_exclusive(&unknown, 2, Interest::READ, Mode::Level);
         // Where it can be exclusive at all, it is refused for the fork.
-        let exclusive = !poller.capabilities().exclusive || is_refused(exclusive);
+        let exclusive = !poller.backend().capabilities().exclusive || is_refused(exclusive);
         is_refused(waited) && is_refused(added) && is_refused(poller.remove(1)) && exclusive
     });
     drop(alone);

@@ -302,7 +302,10 @@ impl Course {
         let name = &self.stage.name;
         assert_eq!(self.stage.events.was_woken(), is_woken, "{name}: woken");
         let mut unexplained = trace.clone();
-        let (ground, masks) = (&self.stage.ground, !self.stage.poller.capabilities().edge);
+        let (ground, masks) = (
+            &self.stage.ground,
+            !self.stage.poller.backend().capabilities().edge,
+        );
         let backend = ground.backend();
         for (place, (near, _)) in self.pairs.iter().enumerate() {
             let Some(asked) = &mut self.asked[place] else {

@@ -20,7 +20,10 @@ fn a_backend_that_the_kernel_refuses_is_passed_over() {
             let named = |error: &Error| error.to_string().starts_with("epoll_create1 failed: ");
             assert!(refused.is_err_and(|error| named(&error)));
             let next = Poller::new().expect("the next best");
-            assert_eq!(next.name(), BackendKind::available()[1].to_string());
+            assert_eq!(
+                next.backend().name(),
+                BackendKind::available()[1].to_string()
+            );
         });
     }
 }
@@ -53,7 +56,7 @@ fn a_sandbox_that_knows_no_epoll_pwait2_waits_all_the_same() {
 fn for_want_of_descriptors_no_worse_backend_is_taken() {
     for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
         without(libc::SYS_epoll_create1, errno, || {
-            let refused = Poller::new().map(|poller| poller.name());
+            let refused = Poller::new().map(|poller| poller.backend().name());
             assert!(
                 matches!(&refused, Err(Error::Os { source, .. }) if source.raw_os_error() == Some(errno)),
                 "{refused:?}"

@@ -86,7 +86,7 @@ impl Ground for Simulated {
 
     fn poller(&self) -> Poller {
         let backend = self.process.backend_with(self.shape.capabilities());
-        Poller::from_backend(Box::new(backend))
+        Poller::from(backend)
     }
 
     fn backend(&self) -> Backend {
@@ -136,7 +136,7 @@ impl Ground for Simulated {
     /// A poller that never saw the socket before, and is asked for what holds.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let backend = self.process.backend_with(Capabilities::default());
-        let mut poller = Poller::from_backend(Box::new(backend));
+        let mut poller = Poller::from(backend);
         let mut events = Events::with_capacity(1);
         poller.add(socket, 0, interest, Mode::Level).expect("add");
         let waited = poller.wait(&mut events, Some(Duration::ZERO));

@@ -180,7 +180,7 @@ fn what_was_forgotten_and_lives_on_under_its_number_is_added_again(stage: &mut S
         (3, Interest::READ, READABLE),
     ] {
         (&near).write_all(b"a").expect("write");
-        if key == 3 && stage.poller.capabilities().exclusive {
+        if key == 3 && stage.poller.backend().capabilities().exclusive {
             stage.add_exclusive(&fd, key, interest, Mode::Level);
         } else {
             stage.add(&fd, key, interest, Mode::Level);

@@ -19,7 +19,7 @@
 
 use std::{fmt, os::fd::RawFd, time::Duration};
 
-use crate::{Events, Interest, Mode, Ready, Result, Waker};
+use crate::{EventSink, Interest, Mode, Ready, Result, Waker};
 
 /// What a backend is told of one registration.
 ///
@@ -95,7 +95,7 @@ pub struct Capabilities {
 ///
 /// ```
 /// use evcore_poller::{
-///     Capabilities, Backend, Events, Interest, Mode, Poller, Ready, Registration, Result,
+///     Backend, Capabilities, EventSink, Events, Interest, Mode, Poller, Ready, Registration, Result,
 ///     WakeChannel, Waker,
 /// };
 /// use std::time::Duration;
@@ -110,7 +110,7 @@ pub struct Capabilities {
 ///     fn modify(&mut self, new: &Registration) -> Result<()> { self.remove(new)?; self.add(new) }
 ///     fn remove(&mut self, old: &Registration) -> Result<()> { self.remove_before_close(old); Ok(()) }
 ///     fn remove_before_close(&mut self, old: &Registration) { self.0.retain(|it| it.key != old.key) }
-///     fn wait(&mut self, events: &mut Events, _: Option<Duration>) -> Result<()> {
+///     fn wait(&mut self, mut events: EventSink<'_>, _: Option<Duration>) -> Result<()> {
 ///         for it in self.0.iter().take(events.remaining()) {
 ///             if it.interest.contains(Interest::READ) {
 ///                 events.push(it.key, Ready::READABLE);
@@ -121,7 +121,7 @@ pub struct Capabilities {
 ///     fn waker(&self) -> Waker { self.1.waker() }
 /// }
 ///
-/// let mut poller = Poller::from_backend(Box::new(Eager(Vec::new(), WakeChannel::new()?)));
+/// let mut poller = Poller::from(Eager(Vec::new(), WakeChannel::new()?));
 /// let mut events = Events::with_capacity(4);
 /// poller.add(&std::io::stdin(), 5, Interest::READ, Mode::Oneshot)?;
 /// assert_eq!(poller.wait(&mut events, None)?, 1);
@@ -167,7 +167,7 @@ pub trait Backend: fmt::Debug + Send {
     ///
     /// [`Error::Interrupted`](crate::Error::Interrupted) where a signal ended it, and what the
     /// kernel says otherwise; `events` is then as it was.
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()>;
+    fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
     /// Begins anew with nothing registered (its wakers stay), where the kernel reports something
     /// that is not registered any more and cannot be told to stop. Returns whether it did; the
@@ -183,7 +183,7 @@ pub trait Backend: fmt::Debug + Send {
         Ok(false)
     }
 
-    /// A handle that ends a wait from elsewhere, which sets [`Events::was_woken`]. Asked for once.
+    /// A handle that ends a wait from elsewhere, which then calls [`EventSink::set_woken`]. Called once.
     ///
     /// If it is a [`WakeChannel`](crate::WakeChannel)'s, the front drains that too: after a wait that
     /// has filled the buffer and has not come to the waker. An event of the channel that a kernel

@@ -5,10 +5,10 @@ use crate::Ready;
 /// One descriptor's readiness, under the key it was registered with.
 ///
 /// ```
-/// use evcore_poller::{Events, Ready};
+/// use evcore_poller::{EventSink, Events, Ready};
 ///
 /// let mut events = Events::with_capacity(1);
-/// events.push(7, Ready::READABLE); // as a backend does
+/// EventSink::from(&mut events).push(7, Ready::READABLE); // as a backend does in a wait
 /// for event in &events {
 ///     assert!(event.key == 7 && event.ready.is_readable());
 /// }

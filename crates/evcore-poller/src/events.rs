@@ -49,13 +49,9 @@ impl Events {
         }
     }
 
-    /// Adds an event. For backends.
-    ///
-    /// # Panics
-    ///
-    /// Where there is no [`remaining`](Self::remaining): a backend reports no more than it was asked for.
+    /// Adds an event. Panics if there is no room.
     #[inline]
-    pub fn push(&mut self, key: u64, ready: Ready) {
+    pub(crate) fn push(&mut self, key: u64, ready: Ready) {
         assert!(
             self.entries.len() < self.capacity,
             "a backend reported more events than asked for"
@@ -64,13 +60,9 @@ impl Events {
         self.entries.push(Entry::new(key, ready));
     }
 
-    /// Adds an event, and how many bytes can be read, where that is known. For backends.
-    ///
-    /// # Panics
-    ///
-    /// As [`push`](Self::push).
+    /// Adds an event, and how many bytes can be read, if that is known. Panics if there is no room.
     #[inline]
-    pub fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
+    pub(crate) fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
         let position = self.entries.len();
         self.push(key, ready);
         if let Some(bytes) = available {
@@ -83,7 +75,7 @@ impl Events {
     }
 
     /// The entries, for a kernel that adds to them by itself, no more than there is
-    /// [`remaining`](Self::remaining) for; it is to be [told](Self::note_from) then.
+    /// [`remaining`](Self::remaining) for; then call [`note_from`](Self::note_from).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
@@ -100,8 +92,8 @@ impl Events {
         union.key()
     }
 
-    /// Notes that a [`Waker`](crate::Waker) ended the wait. For backends.
-    pub fn set_woken(&mut self) {
+    /// Records that a [`Waker`](crate::Waker) ended the wait.
+    pub(crate) fn set_woken(&mut self) {
         self.woken = true;
     }
 
@@ -150,9 +142,8 @@ impl Events {
     }
 
     /// How many more events fit.
-    #[must_use]
     #[inline]
-    pub fn remaining(&self) -> usize {
+    pub(crate) fn remaining(&self) -> usize {
         self.capacity - self.entries.len()
     }
 
@@ -170,7 +161,7 @@ impl Events {
         self.entries.len()
     }
 
-    /// Whether there are no events (a wake-up is not an event: ask [`woken`](Self::was_woken)).
+    /// Whether there are no events (a wake-up is not an event: see [`was_woken`](Self::was_woken)).
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -230,11 +221,12 @@ impl fmt::Debug for Events {
 /// The events of a buffer, in the order of arrival: see [`Events::iter`].
 ///
 /// ```
-/// use evcore_poller::{Events, Ready};
+/// use evcore_poller::{EventSink, Events, Ready};
 ///
 /// let mut events = Events::with_capacity(2);
-/// events.push(7, Ready::READABLE); // as a backend does
-/// events.push(8, Ready::WRITABLE);
+/// let mut sink = EventSink::from(&mut events); // what a wait gives its backend
+/// sink.push(7, Ready::READABLE);
+/// sink.push(8, Ready::WRITABLE);
 /// let mut iter = events.iter();
 /// assert_eq!(iter.len(), 2);
 /// assert_eq!(iter.next().map(|event| event.key), Some(7));

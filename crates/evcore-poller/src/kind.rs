@@ -109,7 +109,7 @@ mod tests {
             let here = BackendKind::available().contains(&kind);
             assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");
             match Poller::with(kind) {
-                Ok(poller) => assert!(here && poller.name() == kind.name()),
+                Ok(poller) => assert!(here && poller.backend().name() == kind.name()),
                 Err(error) => {
                     assert!(!here && matches!(error, Error::Absent { .. }));
                     let expected = format!("this system has no {kind}; there are: {}", names());

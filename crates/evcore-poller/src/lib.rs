@@ -7,6 +7,7 @@
 //! wait from another thread. [`Backend`] matters only to those who write one.
 
 mod event;
+mod event_sink;
 mod events;
 mod interest;
 mod kind;
@@ -30,6 +31,7 @@ mod sys;
 pub use backend::{Backend, Capabilities, Registration};
 pub use error::{Error, Result};
 pub use event::Event;
+pub use event_sink::EventSink;
 pub use events::{Events, Iter};
 pub use interest::{Interest, Mode};
 pub use kind::{BackendKind, ParseBackendError};

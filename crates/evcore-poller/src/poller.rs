@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::{
-    Backend, BackendKind, Capabilities, Error, Events, Interest, Mode, Registration, Result,
-    Source, Target, Waker,
+    Backend, BackendKind, Error, Events, Interest, Mode, Registration, Result, Source, Target,
+    Waker,
     asked::Asked,
     registry::{Change, Registry},
     sys::{self, Birthplace},
@@ -64,7 +64,7 @@ pub struct Poller {
     /// Whether the next wait with refusals to report has them behind what is ready.
     ready_first: bool,
     returns_on_signal: bool,
-    sees_gone: bool,
+    filters_stale: bool,
     made_in: Birthplace,
 }
 
@@ -95,23 +95,7 @@ impl Poller {
     /// [`Error::Absent`] where this system has none such; and the kernel's refusal: out of
     /// descriptors, most likely.
     pub fn with(kind: BackendKind) -> Result<Self> {
-        Ok(Self::from_backend(sys::open(kind)?))
-    }
-
-    /// A backend of your own: a simulator's, say.
-    #[must_use]
-    pub fn from_backend(backend: Box<dyn Backend>) -> Self {
-        let registry = Registry::new(backend.capabilities());
-        Self {
-            waker: backend.waker(),
-            backend,
-            registry,
-            refused: Vec::new(),
-            ready_first: false,
-            returns_on_signal: false,
-            sees_gone: false,
-            made_in: Birthplace::here(),
-        }
+        Ok(sys::open(kind)?.into())
     }
 
     /// Begins to watch `source` for `interest`, under `key`.
@@ -149,7 +133,7 @@ impl Poller {
     /// such registration. Whom the kernel wakes is not fair: mostly the one that registered first,
     /// so remove and add now and then.
     ///
-    /// epoll alone can do this: ask [`capabilities`](Self::capabilities) before.
+    /// epoll alone can do this: check the [capabilities](crate::Capabilities::exclusive) of the [`backend`](Self::backend) first.
     ///
     /// # Errors
     ///
@@ -163,9 +147,9 @@ impl Poller {
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
-        if !self.capabilities().exclusive {
+        if !self.registry.native().exclusive {
             return Err(Error::NoExclusive {
-                backend: self.name(),
+                backend: self.backend.name(),
             });
         }
         if mode == Mode::Oneshot || interest.contains(Interest::PRIORITY) {
@@ -280,20 +264,15 @@ impl Poller {
         Ok(events.len())
     }
 
-    /// Makes the changes now that the next [`wait`](Self::wait) would make first. Returns whether that
-    /// wait has something to report already: a change that was refused.
+    /// Passes on now the changes that the next [`wait`](Self::wait) would pass on first. Returns
+    /// whether that wait already has something to report: a change that was refused.
     ///
-    /// A `wait` needs no help. This is for a [`Backend`] of your own that drives several pollers from
-    /// one thread, as a simulator does: it must know what is asked of each before it lets time pass.
-    /// A poller over a kernel can be waited for by its own `wait` alone, since it lends no descriptor
-    /// that another loop could watch.
-    ///
-    /// One system call for each registration that was changed. A backend that
-    /// [batches_changes](Capabilities::batches_changes) makes its changes in the wait all the same.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Forked`].
+    /// A backend that [batches changes](crate::Capabilities::batches_changes) makes them in the wait
+    /// all the same. Fails with [`Error::Forked`].
+    //
+    // Hidden: only a simulator needs it, which drives several loops from one thread and must know
+    // what each one watches before it lets time pass. A `wait` needs no help.
+    #[doc(hidden)]
     pub fn flush(&mut self) -> Result<bool> {
         self.made_in.check()?;
         self.tell_changes();
@@ -308,14 +287,16 @@ impl Poller {
         self.returns_on_signal = yes;
     }
 
-    /// Whether a wait may report keys that were [forgotten](Self::remove_before_close) (`true`), or none of them
-    /// is (`false`, as it is at first).
+    /// Whether a wait drops every stale event (`true`, the default), or may report a key that was
+    /// [removed before a close](Self::remove_before_close) (`false`).
     ///
-    /// For a caller whose keys never come again, and who knows by itself which are in use: it saves
-    /// a look at each event, once a descriptor was forgotten. Where there is nothing else to
-    /// report, they are dealt with here all the same.
-    pub fn see_gone(&mut self, yes: bool) {
-        self.sees_gone = yes;
+    /// A wait that brings stale events alone drops them in either case.
+    //
+    // Hidden: only a caller whose keys are never used again, and which checks each key anyway, can
+    // do without. The facade is one. It saves a look at each event.
+    #[doc(hidden)]
+    pub fn filter_stale(&mut self, yes: bool) {
+        self.filters_stale = yes;
     }
 
     /// A handle that ends a wait from another thread.
@@ -324,19 +305,14 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// The backend's name: `epoll`.
+    /// The backend: its [name](Backend::name) and its [capabilities](Backend::capabilities).
+    ///
+    /// The poller emulates what the kernel cannot do, with two differences for you: without
+    /// `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without `edge` a side that
+    /// was reported stays silent until [`rearm`](Self::rearm), except for its [end](Mode::Edge).
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.backend.name()
-    }
-
-    /// What the kernel does by itself. What it does not is kept for it, with two differences for
-    /// you: without `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without
-    /// `edge` a side that was reported stays silent until [`rearm`](Self::rearm), but for its
-    /// [end](Mode::Edge).
-    #[must_use]
-    pub fn capabilities(&self) -> Capabilities {
-        self.registry.native()
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
     }
 
     /// A registration of `target`, if it is of the kind that the backend watches.
@@ -458,7 +434,7 @@ impl Poller {
         let before = events.len();
         if events.remaining() > 0 {
             // An error that would throw the news away, and that lasts, is met by the next wait.
-            let _ = self.backend.wait(events, Some(Duration::ZERO));
+            let _ = self.backend.wait(events.into(), Some(Duration::ZERO));
         }
         self.note_wake(events);
         self.complete(events, before);
@@ -487,7 +463,7 @@ impl Poller {
 
     #[inline]
     fn wait_once(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        self.backend.wait(events, timeout)?;
+        self.backend.wait(events.into(), timeout)?;
         self.note_wake(events);
         let ghosts = self.complete(events, 0);
         if ghosts == 0 || !events.is_empty() || events.was_woken() {
@@ -509,6 +485,29 @@ impl Poller {
         let known = self.registry.take_out(key)?;
         self.refused.retain(|refused| *refused != key);
         Ok(known)
+    }
+}
+
+/// A poller over a backend of your own.
+impl<B: Backend + 'static> From<B> for Poller {
+    fn from(backend: B) -> Self {
+        Self::from(Box::new(backend) as Box<dyn Backend>)
+    }
+}
+
+/// A poller over a backend of your own.
+impl From<Box<dyn Backend>> for Poller {
+    fn from(backend: Box<dyn Backend>) -> Self {
+        Self {
+            waker: backend.waker(),
+            registry: Registry::new(backend.capabilities()),
+            backend,
+            refused: Vec::new(),
+            ready_first: false,
+            returns_on_signal: false,
+            filters_stale: true,
+            made_in: Birthplace::here(),
+        }
     }
 }
 

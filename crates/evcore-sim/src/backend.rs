@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::poller::{Backend, Capabilities, Events, Registration, Result, Waker};
+use evcore::poller::{Backend, Capabilities, EventSink, Registration, Result, Waker};
 
 use crate::World;
 
@@ -32,7 +32,7 @@ use crate::World;
 /// use evcore_sim::World;
 ///
 /// let process = World::new(7).process();
-/// let mut poller = Poller::from_backend(Box::new(process.backend()));
+/// let mut poller = Poller::from(process.backend());
 /// let (near, far) = process.pair();
 /// poller.add(&far, 1, Interest::READ, Mode::Edge)?;
 /// near.send(b"hello")?;
@@ -91,7 +91,7 @@ impl Backend for SimBackend {
         let _ = self.remove(registration);
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let mut state = self.world.state();
         if state.processes[self.process as usize].is_driven {
             let sleeps = timeout != Some(Duration::ZERO);

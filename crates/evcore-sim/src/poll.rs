@@ -14,7 +14,7 @@ use std::{
 
 use evcore::{
     Interest, Mode, Ready,
-    poller::{Capabilities, Events, Registration},
+    poller::{Capabilities, Registration},
 };
 
 use crate::{
@@ -203,13 +203,20 @@ impl Instance {
         false
     }
 
-    /// Reports what is ready, as far as there is room, and whether a waker was used.
-    pub(crate) fn collect(&mut self, events: &mut Events, holds: impl Fn(Object) -> Ready) {
-        if self.woken.swap(false, Ordering::AcqRel) {
-            events.set_woken();
-        }
+    /// Whether a waker was used since this was called last.
+    pub(crate) fn take_woken(&mut self) -> bool {
+        self.woken.swap(false, Ordering::AcqRel)
+    }
+
+    /// What is ready, at most `room` of it, as keys and readiness.
+    pub(crate) fn collect(
+        &mut self,
+        room: usize,
+        holds: impl Fn(Object) -> Ready,
+    ) -> Vec<(u64, Ready)> {
+        let mut reported = Vec::new();
         for _ in 0..self.list.len() {
-            if events.remaining() == 0 {
+            if reported.len() == room {
                 break;
             }
             let Some(id) = self.list.pop_front() else {
@@ -224,13 +231,14 @@ impl Instance {
                 continue;
             }
             watch.untrue = Ready::NONE;
-            events.push(watch.key, ready);
+            reported.push((watch.key, ready));
             match watch.mode {
                 Mode::Level => self.queue(id),
                 Mode::Oneshot => watch.armed = false,
                 Mode::Edge => {}
             }
         }
+        reported
     }
 
     fn watch_mut(&mut self, id: usize) -> Option<&mut Watch> {

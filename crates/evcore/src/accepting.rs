@@ -24,6 +24,8 @@ pub(crate) struct Accepting<L> {
     // stay.)
     listeners: Listeners<L>,
     coordination: Coordination,
+    /// The poller can wake one worker alone.
+    exclusive: bool,
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
@@ -42,7 +44,13 @@ pub(crate) struct Accepting<L> {
 
 impl<L: Acceptor> Accepting<L> {
     /// With `holds_reserve`, a descriptor is set aside, to shed clients when there is no other.
-    pub(crate) fn new(listeners: Vec<L>, coordination: Coordination, holds_reserve: bool) -> Self {
+    /// `exclusive`: the poller can wake one worker alone.
+    pub(crate) fn new(
+        listeners: Vec<L>,
+        coordination: Coordination,
+        holds_reserve: bool,
+        exclusive: bool,
+    ) -> Self {
         let mut reserve = ReserveFd::empty();
         if holds_reserve && !listeners.is_empty() {
             reserve.acquire();
@@ -50,6 +58,7 @@ impl<L: Acceptor> Accepting<L> {
         Self {
             listeners: Listeners::new(listeners),
             coordination,
+            exclusive,
             queue: PostedQueue::new(),
             unclaimed: false,
             is_full: false,
@@ -77,7 +86,6 @@ impl<L: Acceptor> Accepting<L> {
         now_ms: u64,
         load: Load,
         batch_was_full: bool,
-        poller: &Poller,
         stats: &mut Stats,
     ) -> Plan {
         self.backoff.expire(Duration::from_millis(now_ms));
@@ -93,14 +101,13 @@ impl<L: Acceptor> Accepting<L> {
         } else {
             full(load)
         };
-        let exclusive = poller.capabilities().exclusive;
         // The kernel has woken no other worker for an event that this one has not taken.
         let left_clients = mem::take(&mut self.unclaimed)
             || !self.queue.is_empty()
             || (self.is_listening() && batch_was_full);
         let plan = self
             .coordination
-            .plan(now_ms, load, left_clients, exclusive);
+            .plan(now_ms, load, left_clients, self.exclusive);
         self.allowed = plan
             .accepts_at_most
             .map_or(usize::MAX, |clients| clients as usize);

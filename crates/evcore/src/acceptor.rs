@@ -53,7 +53,7 @@ use evcore_poller::Source;
 /// #     fn modify(&mut self, _: &Registration) -> Result<()> { Ok(()) }
 /// #     fn remove(&mut self, _: &Registration) -> Result<()> { self.0 = None; Ok(()) }
 /// #     fn remove_before_close(&mut self, _: &Registration) {}
-/// #     fn wait(&mut self, events: &mut Events, _: Option<std::time::Duration>) -> Result<()> {
+/// #     fn wait(&mut self, mut events: EventSink<'_>, _: Option<std::time::Duration>) -> Result<()> {
 /// #         self.0.map(|key| events.push(key, Ready::READABLE));
 /// #         Ok(())
 /// #     }

@@ -68,7 +68,7 @@ impl Batch {
 
     /// Whether more may be ready than the wait reported. (A wake-up may have taken a place.)
     pub(crate) fn is_full(&self) -> bool {
-        self.events.remaining() <= usize::from(self.events.was_woken())
+        self.events.len() + usize::from(self.events.was_woken()) >= self.events.capacity()
     }
 
     /// The number of events that the wait reported.

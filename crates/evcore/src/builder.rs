@@ -315,7 +315,7 @@ impl<L: Acceptor> Builder<L> {
         let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
             Polling::Best => Poller::new()?,
             Polling::BackendKind(kind) => Poller::with(kind)?,
-            Polling::Backend(backend) => Poller::from_backend(backend),
+            Polling::Backend(backend) => Poller::from(backend),
         };
         EventLoop::from_parts(self, poller, updates)
     }

@@ -88,11 +88,12 @@ impl<L: Acceptor> EventLoop<L> {
         // sees at once what the signal's handler did.
         poller.return_on_signal(true);
         // A generation is not used twice, so the loop itself recognises stale events.
-        poller.see_gone(true);
+        poller.filter_stale(false);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         updates.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let waker = poller.waker();
+        let exclusive = poller.backend().capabilities().exclusive;
         let keys = KeySpace::with_listeners(builder.listeners.len());
         Ok(Self {
             remote: Remote::new(builder.posts, move || waker.wake()),
@@ -107,7 +108,12 @@ impl<L: Acceptor> EventLoop<L> {
             ),
             clock,
             updates,
-            accepting: Accepting::new(builder.listeners, coordination, builder.holds_reserve),
+            accepting: Accepting::new(
+                builder.listeners,
+                coordination,
+                builder.holds_reserve,
+                exclusive,
+            ),
             evictions: Evictions::with_expected(builder.connections),
             shutdown: Shutdown::default(),
             limit: builder.connections,
@@ -490,7 +496,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// The name of the poller's backend.
     #[must_use]
     pub fn poller_name(&self) -> &'static str {
-        self.poller.name()
+        self.poller.backend().name()
     }
 
     /// What the loop has done so far.

@@ -140,7 +140,7 @@ impl<L: Acceptor> EventLoop<L> {
         let batch_was_full = self.batch.is_full();
         loop {
             let (accepting, poller) = (&mut self.accepting, &mut self.poller);
-            let plan = accepting.plan(now_ms, load, batch_was_full, poller, &mut self.stats);
+            let plan = accepting.plan(now_ms, load, batch_was_full, &mut self.stats);
             if accepting.follow(&plan, &self.clock, poller, &mut self.stats) {
                 return plan.wait_at_most;
             }

@@ -12,7 +12,7 @@ use evcore::{
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::{Clock, ManualTimeSource},
     poller::{
-        Backend, BackendKind, Capabilities, Events, Registration, Result, Source, Target,
+        Backend, BackendKind, Capabilities, EventSink, Registration, Result, Source, Target,
         WakeChannel, Waker,
     },
 };
@@ -76,7 +76,7 @@ impl Backend for RoundRobin {
         self.keys.retain(|key| *key != old.key);
     }
 
-    fn wait(&mut self, events: &mut Events, _: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, mut events: EventSink<'_>, _: Option<Duration>) -> Result<()> {
         self.waker.drain();
         events.set_woken();
         for _ in 0..100 {
@@ -124,7 +124,7 @@ impl Backend for NoTables {
 
     fn remove_before_close(&mut self, _: &Registration) {}
 
-    fn wait(&mut self, _: &mut Events, _: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, _: EventSink<'_>, _: Option<Duration>) -> Result<()> {
         Ok(())
     }
 
@@ -158,8 +158,6 @@ impl Source for Numbered {
 
 impl Acceptor for Numbered {
     type Stream = Stream;
-
-    const TAKES_DESCRIPTORS: bool = true;
 
     fn accept(&self) -> Result<Accept, Error> {
         self.0.accept()

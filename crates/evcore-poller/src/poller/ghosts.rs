@@ -25,7 +25,7 @@ impl Poller {
     #[inline]
     pub(super) fn complete(&mut self, events: &mut Events, from: usize) -> usize {
         // The usual batch needs nothing, and on epoll is mostly not even looked at.
-        let suspects = self.registry.suspects(self.sees_gone);
+        let suspects = self.registry.suspects(!self.filters_stale);
         let is_plain = |event: Event| self.registry.is_plain(event.key);
         if !events.has_exceptional() && events.iter().take(suspects).all(is_plain) {
             return 0;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::*;
-use crate::{Ready, WakeChannel};
+use crate::{Capabilities, EventSink, Ready, WakeChannel};
 
 mod changes;
 mod ghosts;
@@ -128,7 +128,7 @@ impl Backend for Scripted {
         self.script().calls.push(Forget(old.key));
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let mut script = self.script();
         script.calls.push(Wait(timeout));
         match script.answers.pop_front() {
@@ -191,7 +191,7 @@ impl Stage {
             wake: WakeChannel::new().expect("a channel"),
         };
         Self {
-            poller: Poller::from_backend(Box::new(backend)),
+            poller: Poller::from(backend),
             script,
             events: Events::with_capacity(4),
         }

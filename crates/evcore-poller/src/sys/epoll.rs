@@ -23,7 +23,7 @@ use rustix::{
 
 use super::pieces::{LONGEST_IN_MS, in_ms, wait_in_pieces};
 use crate::{
-    Backend, BackendKind, Capabilities, Error, Events, Interest, MAX_ID, Mode, Registration,
+    Backend, BackendKind, Capabilities, Error, EventSink, Interest, MAX_ID, Mode, Registration,
     Result, WakeChannel, Waker, entry::Entry,
 };
 
@@ -190,7 +190,8 @@ impl Backend for Epoll {
     /// The kernel forgets a file when its last descriptor is closed.
     fn remove_before_close(&mut self, _: &Registration) {}
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        let events = events.into_events();
         // A wake-up takes the place of an event, which the next wait then brings.
         let (held, limit) = (events.len(), events.remaining().min(LONGEST_BATCH));
         let entries = events.entries_mut();
@@ -313,6 +314,7 @@ fn last_errno() -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Events;
 
     /// As on a kernel before 5.11.
     fn without_pwait2() -> Epoll {
@@ -349,13 +351,13 @@ mod tests {
         let mut epoll = without_pwait2();
         let mut events = Events::with_capacity(4);
         epoll
-            .wait(&mut events, Some(Duration::from_nanos(1)))
+            .wait((&mut events).into(), Some(Duration::from_nanos(1)))
             .expect("a wait");
         assert!(!events.was_woken());
         for timeout in [None, Some(Duration::MAX)] {
             epoll.waker().wake();
             events.clear();
-            epoll.wait(&mut events, timeout).expect("a wait");
+            epoll.wait((&mut events).into(), timeout).expect("a wait");
             assert!(events.was_woken() && events.is_empty(), "{timeout:?}");
         }
     }

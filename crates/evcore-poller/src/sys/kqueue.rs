@@ -55,7 +55,8 @@ use rustix::io::Errno;
 
 use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
 use crate::{
-    Backend, Capabilities, Error, Events, Interest, Mode, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, EventSink, Interest, Mode, Registration, Result, WakeChannel,
+    Waker,
 };
 
 mod kernel;
@@ -246,7 +247,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
         self.table.leave(old);
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let (mut woken, mut left) = (false, timeout);
         // In turn, the answers to changes (refusals, mostly) or what is ready go first. Otherwise, if
         // there are as many answers each time as there is room, the kernel is not even asked.
@@ -289,7 +290,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
                 self.table.put_last(answers);
             }
         }
-        self.table.report(events);
+        self.table.report(&mut events);
         #[cfg(test)]
         self.table.verify();
         if woken {

@@ -22,7 +22,8 @@ use super::{
     raw_fd::is_open,
 };
 use crate::{
-    Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
+    Waker,
 };
 
 mod call;
@@ -83,7 +84,7 @@ impl Poll {
     }
 
     /// Reports what the last call found: of `ready` entries, as many as there is room for.
-    fn collect(&mut self, mut ready: usize, events: &mut Events) {
+    fn collect(&mut self, mut ready: usize, events: &mut EventSink<'_>) {
         if self.fds[WAKE].revents != 0 {
             self.wake.drain();
             events.set_woken();
@@ -165,12 +166,12 @@ impl Backend for Poll {
         }
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let ready = wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
             call::poll(&mut self.fds, piece)
         });
         match ready {
-            Ok(ready) => self.collect(ready, events),
+            Ok(ready) => self.collect(ready, &mut events),
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(errno) => return Err(Error::os("poll")(errno)),
         }
@@ -245,7 +246,7 @@ fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::{Events, Mode};
     use proptest::prelude::*;
     use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
@@ -276,7 +277,8 @@ mod tests {
 
     fn wait(poll: &mut Poll, capacity: usize) -> Vec<(u64, Ready)> {
         let mut events = Events::with_capacity(capacity);
-        poll.wait(&mut events, Some(Duration::ZERO)).expect("poll");
+        poll.wait((&mut events).into(), Some(Duration::ZERO))
+            .expect("poll");
         poll.verify();
         events
             .iter()

@@ -37,7 +37,8 @@ use rustix::io::Errno;
 
 use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
 use crate::{
-    Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
+    Waker,
 };
 
 mod kernel;
@@ -133,7 +134,7 @@ impl<K: Kernel> EventPorts<K> {
         }
     }
 
-    fn report_lost(&mut self, events: &mut Events) {
+    fn report_lost(&mut self, events: &mut EventSink<'_>) {
         let count = events.remaining().min(self.lost.len());
         for key in self.lost.drain(..count) {
             events.push(key, Ready::ERROR);
@@ -170,7 +171,7 @@ impl<K: Kernel> EventPorts<K> {
     }
 
     /// Reports the first `taken` of `batch`. Returns whether any was news.
-    fn report(&mut self, taken: usize, events: &mut Events) -> bool {
+    fn report(&mut self, taken: usize, events: &mut EventSink<'_>) -> bool {
         let mut news = false;
         for index in 0..taken {
             let event = self.batch[index];
@@ -230,11 +231,11 @@ impl<K: Kernel> Backend for EventPorts<K> {
         self.watches.leave(old.fd, old.key);
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         self.watch_again();
-        let before = events.len();
-        self.report_lost(events);
-        let has_news = events.len() > before;
+        let before = events.remaining();
+        self.report_lost(&mut events);
+        let has_news = events.remaining() < before;
         let mut left = if has_news {
             Some(Duration::ZERO)
         } else {
@@ -250,7 +251,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
             match self.take(events.remaining(), left) {
                 Ok(0) => break,
                 Ok(taken) => {
-                    if self.report(taken, events) {
+                    if self.report(taken, &mut events) {
                         is_cut_short = false;
                         break;
                     }

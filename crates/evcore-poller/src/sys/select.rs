@@ -23,7 +23,8 @@ use super::{
     raw_fd::is_open,
 };
 use crate::{
-    Backend, Capabilities, Error, Events, Interest, Ready, Registration, Result, WakeChannel, Waker,
+    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
+    Waker,
 };
 
 /// In `rows`: nobody has registered this descriptor.
@@ -94,7 +95,7 @@ impl Select {
     }
 
     /// Asks the kernel, and notes what it has found. The waker is dealt with.
-    fn ask(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), Errno> {
+    fn ask(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<(), Errno> {
         let mut found = Sets::new();
         wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
             found.clone_from(&self.asked);
@@ -111,7 +112,7 @@ impl Select {
     }
 
     /// Reports what was found, as far as there is room; the rest holds in the next wait too.
-    fn report(&mut self, events: &mut Events) {
+    fn report(&mut self, events: &mut EventSink<'_>) {
         let count = self.rows.len();
         let start = self.report_from.min(count);
         for place in (start..count).chain(0..start) {
@@ -135,7 +136,7 @@ impl Select {
     ///
     /// In turn, one or the other goes first. Otherwise, if as many are closed each time as there is
     /// room for, nothing else would ever be reported.
-    fn report_beside_closed(&mut self, events: &mut Events) {
+    fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
         if ready_first {
@@ -155,7 +156,7 @@ impl Select {
     }
 
     /// Reports what is ready now. What fails will fail again in the next wait, if it lasts.
-    fn report_ready(&mut self, events: &mut Events) {
+    fn report_ready(&mut self, events: &mut EventSink<'_>) {
         if self.ask(events, Some(Duration::ZERO)).is_ok() {
             self.report(events);
         }
@@ -169,7 +170,7 @@ impl Select {
     /// Reports, once, what was closed without being removed, and lets go of it (nginx: repair).
     ///
     /// One such descriptor fails every call for all, and the kernel does not say which it is.
-    fn report_closed(&mut self, events: &mut Events) {
+    fn report_closed(&mut self, events: &mut EventSink<'_>) {
         for place in 0..self.rows.len() {
             if events.remaining() == 0 {
                 return;
@@ -226,13 +227,13 @@ impl Backend for Select {
         }
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        match self.ask(events, timeout) {
-            Ok(()) => self.report(events),
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        match self.ask(&mut events, timeout) {
+            Ok(()) => self.report(&mut events),
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
-                self.report_beside_closed(events);
-                if events.is_empty() && !events.was_woken() {
+                self.report_beside_closed(&mut events);
+                if events.events().is_empty() && !events.events().was_woken() {
                     // It was closed when the kernel looked, and is open now that we do: another
                     // thread closes what is registered here.
                     return Err(Error::os("select")(Errno::BADF));

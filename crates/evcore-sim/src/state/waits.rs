@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use evcore::poller::{Capabilities, Error, Events, Registration, Result};
+use evcore::poller::{Capabilities, Error, EventSink, Registration, Result};
 
 use super::State;
 use crate::{
@@ -118,7 +118,7 @@ impl State {
     pub(crate) fn wait(
         &mut self,
         poller: u32,
-        events: &mut Events,
+        events: EventSink<'_>,
         timeout: Option<Duration>,
     ) -> Result<()> {
         let begun_ns = self.now_ns();
@@ -137,7 +137,12 @@ impl State {
     }
 
     /// What a wait finds that does not wait; or that `sleeps`, and is over.
-    pub(crate) fn look(&mut self, poller: u32, events: &mut Events, sleeps: bool) -> Result<()> {
+    pub(crate) fn look(
+        &mut self,
+        poller: u32,
+        mut events: EventSink<'_>,
+        sleeps: bool,
+    ) -> Result<()> {
         self.trouble_clocks();
         // A signal may come before an event, which the next wait then tells of. But whom the kernel
         // chose to wake for a client hears of the client: else it would have chosen another. And a
@@ -149,16 +154,19 @@ impl State {
         self.trouble_readiness(poller);
         let (net, groups) = (&self.net, &self.groups);
         let instance = &mut self.pollers[poller as usize];
-        let before = events.len();
-        instance.collect(events, |object| Self::holds(net, groups, object));
-        let now_ns = self.agenda.now_ns();
-        let after = events.iter().skip(before);
-        let count = events.len() - before;
+        if instance.take_woken() {
+            events.set_woken();
+        }
+        let reported = instance.collect(events.remaining(), |object| {
+            Self::holds(net, groups, object)
+        });
+        let (now_ns, count) = (self.agenda.now_ns(), reported.len() as u64);
         self.trace
-            .note(now_ns, What::Wait, u64::from(poller), count as u64);
-        for event in after {
-            let ready = ready_number(event.ready);
-            self.trace.note(now_ns, What::Report, event.key, ready);
+            .note(now_ns, What::Wait, u64::from(poller), count);
+        for (key, ready) in reported {
+            events.push(key, ready);
+            let ready = ready_number(ready);
+            self.trace.note(now_ns, What::Report, key, ready);
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Pair {
             ..Conditions::default()
         });
         let process = world.process();
-        let poller = Poller::from_backend(Box::new(process.backend()));
+        let poller = Poller::from(process.backend());
         let (near, far) = match family {
             Family::Tcp => process.tcp_pair(),
             Family::Unix => process.pair(),

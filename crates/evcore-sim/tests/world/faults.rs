@@ -124,7 +124,7 @@ fn whoever_takes_what_was_short_for_all_there_is_hears_of_the_rest() {
     let short = Faults::none().with(Fault::ShortRead, Chance::one_in(2));
     world.set_faults(short.with(Fault::ShortWrite, Chance::one_in(2)));
     let process = world.process();
-    let mut poller = Poller::from_backend(Box::new(process.backend()));
+    let mut poller = Poller::from(process.backend());
     let (near, far) = process.tcp_pair();
     poller.add(&near, 0, Interest::WRITE, Mode::Edge).unwrap();
     poller.add(&far, 1, Interest::READ, Mode::Edge).unwrap();

@@ -65,7 +65,7 @@ fn the_trace_of_a_seed_is_known() {
     world.set_faults(Faults::all());
     world.set_end(Duration::from_secs(60));
     let process = world.process();
-    let mut poller = Poller::from_backend(Box::new(process.backend()));
+    let mut poller = Poller::from(process.backend());
     poller.return_on_signal(true);
     let listener = process.listen(address());
     poller

@@ -155,7 +155,7 @@ fn modes_are_kept_with_and_without_the_kernels_help() {
     (as_epoll.edge, as_epoll.oneshot) = (true, true);
     for capabilities in [as_epoll, Capabilities::default()] {
         let process = World::new(7).process();
-        let mut poller = Poller::from_backend(Box::new(process.backend_with(capabilities)));
+        let mut poller = Poller::from(process.backend_with(capabilities));
         let mut events = Events::with_capacity(4);
         let mut ready = |poller: &mut Poller| {
             poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
@@ -194,7 +194,7 @@ fn modes_are_kept_with_and_without_the_kernels_help() {
 #[test]
 fn what_does_not_fit_comes_with_the_next_wait() {
     let process = World::new(7).process();
-    let mut poller = Poller::from_backend(Box::new(process.backend()));
+    let mut poller = Poller::from(process.backend());
     let pairs: Vec<_> = (0..5).map(|_| process.pair()).collect();
     for (key, (near, far)) in (0..).zip(&pairs) {
         poller.add(far, key, Interest::READ, Mode::Edge).unwrap();
@@ -217,7 +217,7 @@ fn what_does_not_fit_comes_with_the_next_wait() {
 fn a_descriptor_that_is_not_open_is_refused() {
     let world = World::new(7);
     let (process, other) = (world.process(), world.process());
-    let mut poller = Poller::from_backend(Box::new(process.backend()));
+    let mut poller = Poller::from(process.backend());
     let (near, _far) = other.pair();
     let refused = poller.add(&near, 0, Interest::READ, Mode::Level);
     assert!(matches!(refused, Err(Error::NotOpen { .. })), "{refused:?}");

@@ -176,7 +176,7 @@ fn of_exclusive_watchers_one_is_woken() {
         .collect();
     let mut pollers: Vec<_> = processes
         .iter()
-        .map(|process| Poller::from_backend(Box::new(process.backend())))
+        .map(|process| Poller::from(process.backend()))
         .collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
         poller
@@ -208,7 +208,7 @@ fn woken_by_one_client(world: &World, processes: &[Process], exclusive: bool) ->
         .collect();
     let mut pollers: Vec<_> = processes
         .iter()
-        .map(|process| Poller::from_backend(Box::new(process.backend())))
+        .map(|process| Poller::from(process.backend()))
         .collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
         if exclusive {

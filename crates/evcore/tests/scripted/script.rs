@@ -9,7 +9,7 @@ use std::{
 
 use evcore::{
     GroupMember, Ready, Timer, Token,
-    poller::{Backend, Capabilities, Error, Events, Registration, Result, WakeChannel, Waker},
+    poller::{Backend, Capabilities, Error, EventSink, Registration, Result, WakeChannel, Waker},
 };
 
 use crate::fake_member::Call;
@@ -183,7 +183,7 @@ impl Shared {
         Ok(())
     }
 
-    fn wait(&mut self, events: &mut Events) -> Result<()> {
+    fn wait(&mut self, mut events: EventSink<'_>) -> Result<()> {
         if self.waker.drain() {
             events.set_woken();
         }
@@ -248,7 +248,7 @@ impl Backend for Script {
         shared.keys.remove(&registration.fd);
     }
 
-    fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let mut shared = self.shared();
         shared.record.push(Did::Wait(timeout));
         shared.wait(events)

@@ -185,7 +185,7 @@ impl Poller {
         let watch = Watch::new(poller);
         Self {
             waker: watch.poller().waker(),
-            native: watch.poller().capabilities(),
+            native: watch.poller().backend().capabilities(),
             is_notified: AtomicBool::new(false),
             watch: Shared::new(watch),
         }

@@ -55,7 +55,7 @@ impl Watch {
         interest: Event,
         mode: PollMode,
     ) -> io::Result<()> {
-        let mode = mode.ours(self.poller.capabilities())?;
+        let mode = mode.ours(self.poller.backend().capabilities())?;
         if self.rows.contains_key(&fd.as_raw_fd()) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -68,7 +68,7 @@ impl Watch {
         interest: Event,
         mode: PollMode,
     ) -> io::Result<()> {
-        let mode = mode.ours(self.poller.capabilities())?;
+        let mode = mode.ours(self.poller.backend().capabilities())?;
         let row = self.row(fd)?;
         if mode == row.mode && mode != Mode::Edge {
             row.theirs = interest.key;
@@ -94,7 +94,7 @@ impl Watch {
         timeout: Option<Duration>,
     ) -> io::Result<()> {
         let waited = self.poller.wait(&mut events.raw, timeout);
-        under_test::count_a_wait(self.poller.name());
+        under_test::count_a_wait(self.poller.backend().name());
         waited?;
         for position in 0..events.raw.len() {
             let event = events.raw.get(position).expect("below the length");

@@ -70,7 +70,7 @@ fn a_wait_that_sees_signals_is_interrupted_by_a_ghost() {
 #[test]
 fn who_asks_to_see_the_gone_is_told_of_them_behind_others() {
     let mut stage = haunted(ALL);
-    stage.poller.see_gone(true);
+    stage.poller.filter_stale(false);
     stage.add(3, Interest::READ, Mode::Level).expect("add");
     let both = [(3, Ready::READABLE), (9, Ready::READABLE)];
     assert_eq!(stage.wait(reports(both)), both);
@@ -81,7 +81,7 @@ fn who_asks_to_see_the_gone_is_told_of_them_behind_others() {
 #[test]
 fn ghosts_that_come_alone_are_laid_for_who_sees_the_gone_too() {
     let mut stage = haunted(ALL);
-    stage.poller.see_gone(true);
+    stage.poller.filter_stale(false);
     stage.add(3, Interest::READ, Mode::Level).expect("add");
     stage.calls();
     let answers = [[(9, Ready::READABLE)], [(3, Ready::READABLE)]].map(reports);
@@ -94,7 +94,7 @@ fn ghosts_that_come_alone_are_laid_for_who_sees_the_gone_too() {
 #[test]
 fn what_is_asked_no_more_is_not_reported_even_to_who_sees_the_gone() {
     let mut stage = Stage::new(ALL);
-    stage.poller.see_gone(true);
+    stage.poller.filter_stale(false);
     for key in [3, 9] {
         stage.add(key, Interest::READ, Mode::Level).expect("add");
     }

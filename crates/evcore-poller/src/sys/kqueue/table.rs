@@ -7,7 +7,7 @@
 use std::os::fd::RawFd;
 
 use super::kernel::{Change, Event, Filter, Ident, filters, flag};
-use crate::{Events, Interest, Mode, Ready, Registration};
+use crate::{EventSink, Interest, Mode, Ready, Registration};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -170,7 +170,7 @@ impl Table {
     }
 
     /// Reports as much as there is room for.
-    pub(super) fn report(&mut self, events: &mut Events) {
+    pub(super) fn report(&mut self, events: &mut EventSink<'_>) {
         let count = events.remaining().min(self.news.len());
         for id in self.news.drain(..count) {
             let row = &mut self.rows[id as usize];

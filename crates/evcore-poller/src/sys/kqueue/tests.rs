@@ -7,7 +7,7 @@ use super::{
     scripted::{Call, Model, Refusal, Scripted},
     *,
 };
-use crate::{Event, Poller, Ready};
+use crate::{Event, Events, Poller, Ready};
 
 mod against_a_model;
 mod changes;
@@ -35,7 +35,7 @@ impl Stage {
         let kernel = Scripted::default();
         let backend = Kqueue::over(kernel.clone()).expect("a kqueue");
         let mut stage = Self {
-            poller: Poller::from_backend(Box::new(backend)),
+            poller: Poller::from(backend),
             kernel,
         };
         for fd in [A, B, C] {

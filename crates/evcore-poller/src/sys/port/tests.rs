@@ -51,7 +51,7 @@ impl Stage {
         let ports = EventPorts::over(kernel.clone()).expect("a waker");
         Self {
             kernel,
-            poller: Poller::from_backend(Box::new(ports)),
+            poller: Poller::from(ports),
             events: Events::with_capacity(capacity),
         }
     }

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::Mode;
+use crate::{Events, Mode};
 
 impl Select {
     /// Panics where an invariant does not hold.
@@ -32,7 +32,7 @@ fn registration(fd: RawFd, key: u64) -> Registration {
 
 fn wait(select: &mut Select, capacity: usize) -> Vec<(u64, Ready)> {
     let mut events = Events::with_capacity(capacity);
-    let waited = select.wait(&mut events, Some(Duration::ZERO));
+    let waited = select.wait((&mut events).into(), Some(Duration::ZERO));
     waited.expect("select");
     select.verify();
     events.iter().map(|it| (it.key, it.ready)).collect()

@@ -24,7 +24,7 @@ fn registration(interest: Interest, mode: Mode) -> Registration {
 
 fn wait(kqueue: &mut Kqueue<Scripted>) -> Result<usize> {
     let mut events = Events::with_capacity(4);
-    kqueue.wait(&mut events, Some(Duration::ZERO))?;
+    kqueue.wait((&mut events).into(), Some(Duration::ZERO))?;
     Ok(events.len())
 }
 

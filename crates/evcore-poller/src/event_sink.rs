@@ -1,0 +1,86 @@
+//! The buffer of a wait, as a backend fills it.
+
+use std::fmt;
+
+use crate::{Events, Ready};
+
+/// Where a [`Backend`](crate::Backend) reports what a wait has brought.
+///
+/// ```
+/// use evcore_poller::{EventSink, Events, Ready};
+///
+/// let mut events = Events::with_capacity(2);
+/// let mut sink = EventSink::from(&mut events);
+/// sink.push(7, Ready::READABLE);
+/// sink.set_woken();
+/// assert_eq!(sink.remaining(), 1);
+/// assert!(events.len() == 1 && events.was_woken());
+/// ```
+//
+// One reference: passed by value, a backend writes to the events as directly as their owner.
+pub struct EventSink<'a> {
+    events: &'a mut Events,
+}
+
+impl EventSink<'_> {
+    /// Adds an event.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room [remaining](Self::remaining).
+    #[inline]
+    pub fn push(&mut self, key: u64, ready: Ready) {
+        self.events.push(key, ready);
+    }
+
+    /// Adds an event with the number of bytes that can be read, if the kernel reports it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room [remaining](Self::remaining).
+    #[inline]
+    pub fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
+        self.events.push_with_available(key, ready, available);
+    }
+
+    /// Records that a [`Waker`](crate::Waker) ended the wait.
+    #[inline]
+    pub fn set_woken(&mut self) {
+        self.events.set_woken();
+    }
+
+    /// How many more events fit.
+    #[must_use]
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.events.remaining()
+    }
+}
+
+/// What this crate's own backends need beside the above.
+impl<'a> EventSink<'a> {
+    /// What the wait has reported so far.
+    #[inline]
+    pub(crate) fn events(&self) -> &Events {
+        self.events
+    }
+
+    /// The buffer itself, for a kernel that writes into it.
+    #[inline]
+    pub(crate) fn into_events(self) -> &'a mut Events {
+        self.events
+    }
+}
+
+impl<'a> From<&'a mut Events> for EventSink<'a> {
+    #[inline]
+    fn from(events: &'a mut Events) -> Self {
+        Self { events }
+    }
+}
+
+impl fmt::Debug for EventSink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EventSink").field(&self.events).finish()
+    }
+}
