@@ -6,7 +6,7 @@
 //!
 //! - it is never given a descriptor that has another key already; and a registration that asks for
 //!   nothing is removed, and added again when it asks for something (unless the backend
-//!   [batches_changes](Capabilities::batches_changes));
+//!   [`batches_changes`](Capabilities::batches_changes));
 //! - where it has no `Edge`, a registration whose sides have all reported has an empty interest, and
 //!   asks for its [ends](Registration::ends) alone;
 //! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
@@ -36,7 +36,7 @@ pub struct Registration {
     /// The readiness that is asked for.
     ///
     /// Empty where `ends` alone are asked for; and where nothing is, which only a backend that
-    /// [batches_changes](Capabilities::batches_changes) is told.
+    /// [`batches_changes`](Capabilities::batches_changes) is told.
     pub interest: Interest,
     /// The ends that are asked for: [`READ_CLOSED`](Ready::READ_CLOSED) with reading, and
     /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with anything, which is as

@@ -10,7 +10,7 @@ use std::{fmt, str::FromStr};
 /// use evcore_poller::{Error, BackendKind, Poller};
 ///
 /// for kind in BackendKind::available() {
-///     assert_eq!(Poller::with(*kind)?.name(), kind.to_string());
+///     assert_eq!(Poller::with(*kind)?.backend().name(), kind.to_string());
 /// }
 /// if let Err(error) = Poller::with(BackendKind::EventPorts) {
 ///     assert!(matches!(error, Error::Absent { kind: BackendKind::EventPorts }));

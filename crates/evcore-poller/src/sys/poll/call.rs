@@ -15,7 +15,9 @@ use rustix::io::Errno;
 pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<usize, Errno> {
     let timeout = timeout.map(|timeout| libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).expect("24 days of seconds fit"),
-        tv_nsec: libc::c_long::try_from(timeout.subsec_nanos()).expect("below 10^9"),
+        tv_nsec: i32::try_from(timeout.subsec_nanos())
+            .expect("below 10^9")
+            .into(),
     });
     let timeout_ptr = timeout
         .as_ref()
