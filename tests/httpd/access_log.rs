@@ -280,7 +280,7 @@ fn a_later_worker_that_cannot_open_its_log_comes_when_it_can() {
             _ => server.signal(signal),
         }
         eventually("it is said", || {
-            server.log().contains("worker cannot serve")
+            server.log().contains("worker cannot start")
         });
         fs::rename(&away, &logs).expect("it is there");
         assert_eq!(server.connect().get("/").status, 200, "{setup:?}");

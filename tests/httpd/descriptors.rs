@@ -83,7 +83,7 @@ fn a_worker_that_cannot_be_started_is_told_of_and_comes_when_there_is_room() {
     // Two that finish and one that serves are as many as there is room for.
     server.signal(Signal::HUP);
     eventually("it says so", || {
-        server.log().contains("worker 0 cannot be started")
+        server.log().contains("cannot start worker 0")
     });
     assert_eq!(server.connect().get("/").status, 200);
     for (_, old) in kept_busy {

@@ -123,7 +123,7 @@ fn a_bad_option_is_named_with_what_is_allowed() {
 
 #[test]
 fn what_is_not_built_yet_is_refused_by_name() {
-    assert_refused(&["--root", "/"], 2, &["--root", "not built yet"]);
+    assert_refused(&["--root", "/"], 2, &["--root", "not implemented"]);
 }
 
 #[test]

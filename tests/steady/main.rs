@@ -9,9 +9,9 @@ use evcore_testing::{CountingAllocator, watch_this_thread, watched_allocations};
 use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
-use evcore_httpd::board::Line;
-use evcore_httpd::options::{self, Asked, Options};
-use evcore_httpd::worker::{self, Shared};
+use evcore_httpd::options::{self, Options};
+use evcore_httpd::scoreboard::WorkerStats;
+use evcore_httpd::worker::{self, Setup};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -20,16 +20,16 @@ fn options(poller: &str, log: Option<OsString>) -> Options {
     let words = ["--workers", "0", "--poller", poller].map(OsString::from);
     let log = log.map(|path| ["--access-log".into(), path]);
     match options::parse(words.into_iter().chain(log.into_iter().flatten())) {
-        Ok(Asked::Serve(options)) => *options,
+        Ok(options::Command::Serve(options)) => *options,
         other => panic!("{other:?}"),
     }
 }
 
-fn shared(options: Options) -> Shared {
-    Shared {
+fn setup(options: Options) -> Setup {
+    Setup {
         listeners: vec![vec![Listener::bind("127.0.0.1:0").expect("a free port")]],
         group: WorkerGroup::new(options.policy, 1).expect("a page"),
-        board: Line::board(1).expect("a page"),
+        scoreboard: WorkerStats::scoreboard(1).expect("a page"),
         options,
     }
 }
@@ -88,12 +88,12 @@ fn serve_and_count() {
     let Ok(poller) = std::env::var(POLLER) else {
         return;
     };
-    let shared = shared(options(&poller, std::env::var_os(LOG)));
-    let address = shared.listeners[0][0].local_addr().tcp().unwrap();
+    let setup = setup(options(&poller, std::env::var_os(LOG)));
+    let address = setup.listeners[0][0].local_addr().tcp().unwrap();
     let serving = std::thread::spawn(move || {
         watch_this_thread();
         let worker = Worker::solo().expect("signals can be handled");
-        let server = worker::server(&worker, shared).expect("it starts");
+        let server = worker::server(&worker, setup).expect("it starts");
         worker::run(server, &worker).expect("it serves");
     });
 

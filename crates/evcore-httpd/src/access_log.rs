@@ -1,13 +1,13 @@
-//! The access log: a line for each answer, in the common log format.
+//! The access log: a line for each response, in the common log format.
 //!
-//! Each worker opens the file for itself and appends to it whole lines, so that lines of several
-//! workers do not mix: a write to a file that is open for appending is one piece, and so is one to
-//! a pipe up to `PIPE_BUF`. Lines are kept until there are many of them or until somebody calls for
-//! a flush. Nothing is allocated once the log is open.
+//! Each worker opens the file itself and appends whole lines. The lines of several workers do not
+//! mix, because a write to a file opened for appending is atomic, and so is a write of up to
+//! `PIPE_BUF` bytes to a pipe. Lines are buffered until the buffer is full or flushed. Nothing is
+//! allocated once the log is open.
 //!
-//! No worker waits for the reader of a pipe. What the pipe does not take is kept as long as there
-//! is room, and further lines are lost. So are those that a full disk does not take. The first loss
-//! is told of at once, and how many lines it came to when the log takes lines again.
+//! A worker never waits for the reader of a pipe. Lines that do not fit into the pipe stay in the
+//! buffer; when that is full, further lines are lost. Lines that a full disk refuses are lost too.
+//! The first loss is logged at once, the number of lost lines when the log accepts lines again.
 
 use std::{
     fmt::Display,
@@ -26,47 +26,47 @@ use rustix::{
 
 use crate::{log::log, pipe};
 
-/// How much of a request line is logged. With every byte escaped, it still fits a line.
-pub const MOST_REQUEST_LINE: usize = 960;
+/// The most bytes of a request line that are logged. Escaped, they still fit into a log line.
+pub const MAX_REQUEST_LINE: usize = 960;
 
-/// The longest line: no longer than what a pipe takes in one piece.
-const MOST_LINE_BYTES: usize = pipe::MOST_AT_ONCE;
+/// The longest log line, in bytes: one atomic write to a pipe.
+const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
 
-/// What is kept.
+/// The size of the buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a worker that ends waits for the reader of a pipe: its master has no patience at a fast
-/// stop.
-const LAST_WAIT: Duration = Duration::from_millis(200);
+/// How long a worker that exits waits for the reader of a pipe. It is short because the master kills
+/// workers soon in a fast stop.
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A log that is open.
+/// An open access log.
 #[derive(Debug)]
 pub struct AccessLog {
     /// `-`: standard output.
     path: PathBuf,
     out: Out,
-    /// Whole lines, not yet written. Never grows.
+    /// Whole lines that are not written yet. Never grows.
     lines: Vec<u8>,
-    /// Lines since the last one that was taken: the first of them was told of.
+    /// Lines lost since the last successful write. The first loss was logged.
     lost: u64,
 }
 
-/// Where the lines go.
+/// The file, pipe or terminal that the lines go to.
 #[derive(Debug)]
 struct Out {
     file: File,
-    /// What is written at once: of anything but a file, more may be written in pieces.
-    most_at_once: usize,
+    /// The size of a write: anything but a regular file may accept a part of more.
+    max_write_bytes: usize,
 }
 
-/// What a line tells.
+/// The contents of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// `None`: a client of a Unix socket.
     pub peer: Option<IpAddr>,
     /// `28/Sep/1970:12:00:00 +0600`
     pub time: &'a [u8],
-    /// As it came, up to [`MOST_REQUEST_LINE`] bytes; empty where none has come.
+    /// As received, up to [`MAX_REQUEST_LINE`] bytes; empty if there was none.
     pub request_line: &'a [u8],
     /// Three digits.
     pub status: &'a str,
@@ -74,8 +74,8 @@ pub struct Entry<'a> {
 }
 
 impl AccessLog {
-    /// Opens the file at `path` for appending, and makes it if it is not there; `-` is standard
-    /// output. Waits for the reader of a named pipe.
+    /// Opens the file at `path` for appending, and creates it if it does not exist; `-` is standard
+    /// output. Blocks until a named pipe has a reader.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -85,9 +85,8 @@ impl AccessLog {
         })
     }
 
-    /// Opens the file again, which somebody has renamed to begin another. What was to be written
-    /// goes to the old one; so does everything else if the new one cannot be opened, or is a pipe
-    /// that nobody reads.
+    /// Opens the path again, for log rotation. Buffered lines go to the old file. If the new one cannot
+    /// be opened, or is a pipe without a reader, further lines go to the old file too.
     pub fn reopen(&mut self) {
         self.flush();
         match Out::open_again(&self.path) {
@@ -99,7 +98,7 @@ impl AccessLog {
         }
     }
 
-    /// Takes a line, and writes those before it if there is no room.
+    /// Adds a line; writes the buffered lines first if there is no room.
     pub fn add(&mut self, entry: &Entry<'_>) {
         if !self.has_room() {
             self.write();
@@ -107,29 +106,29 @@ impl AccessLog {
         if self.has_room() {
             entry.write(&mut self.lines);
         } else {
-            self.lose(1, &"the reader of the pipe does not take them");
+            self.lose(1, &"the reader of the pipe is too slow");
         }
     }
 
-    /// Whether there are lines to be flushed.
-    pub fn is_waiting(&self) -> bool {
+    /// Whether lines are buffered.
+    pub fn has_buffered(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// Writes what there is, as far as it is taken; and how many lines were lost before, if so.
+    /// Writes the buffered lines, as far as the file accepts them. Logs how many lines were lost before.
     pub fn flush(&mut self) {
-        let is_taken = self.write();
-        if is_taken && self.lost > 0 {
-            self.tell_lost();
+        let is_written = self.write();
+        if is_written && self.lost > 0 {
+            self.log_lost();
         }
     }
 
     fn has_room(&self) -> bool {
-        BUFFER_BYTES - self.lines.len() >= MOST_LINE_BYTES
+        BUFFER_BYTES - self.lines.len() >= MAX_LINE_BYTES
     }
 
-    /// Writes what there is, as far as it is taken; whether any of it was, and the rest not refused.
-    /// Where that fails it is lost: a full disk is no reason not to serve.
+    /// Writes the buffered lines, as far as the file accepts them. Returns whether some were written
+    /// without an error. After an error the rest is lost: the server continues with a full disk.
     fn write(&mut self) -> bool {
         let (written, result) = self.out.write(&self.lines);
         self.lines.drain(..written);
@@ -154,24 +153,24 @@ impl AccessLog {
         self.lost += count;
     }
 
-    fn tell_lost(&mut self) {
+    fn log_lost(&mut self) {
         let (lost, path) = (self.lost, self.path.display());
         log(format_args!("httpd: {lost} lines of {path} were lost"));
         self.lost = 0;
     }
 }
 
-/// However the worker ends, but by KILL.
+/// Flushes the log, however the worker ends, except by KILL.
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        let deadline = Instant::now() + LAST_WAIT;
+        let deadline = Instant::now() + FINAL_FLUSH_TIMEOUT;
         self.flush();
-        while self.is_waiting() && self.out.is_writable_by(deadline) {
+        while self.has_buffered() && self.out.is_writable_by(deadline) {
             self.flush();
         }
-        self.lose_all(&"the reader of the pipe does not take them");
+        self.lose_all(&"the reader of the pipe is too slow");
         if self.lost > 0 {
-            self.tell_lost();
+            self.log_lost();
         }
     }
 }
@@ -188,7 +187,7 @@ impl Out {
         Self::new(file)
     }
 
-    /// As `open`, but waits for no reader.
+    /// Like `open`, but does not wait for a reader.
     fn open_again(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Self::standard_output();
@@ -198,23 +197,26 @@ impl Out {
 
     fn standard_output() -> io::Result<Self> {
         let stdout = io::stdout();
-        match pipe::open_again(&stdout) {
+        match pipe::reopen_nonblocking(&stdout) {
             Some(pipe) => Self::new(pipe),
             None => Self::new(File::from(stdout.as_fd().try_clone_to_owned()?)),
         }
     }
 
     fn new(file: File) -> io::Result<Self> {
-        let most_at_once = if file.metadata()?.is_file() {
+        let max_write_bytes = if file.metadata()?.is_file() {
             BUFFER_BYTES
         } else {
-            pipe::MOST_AT_ONCE
+            pipe::PIPE_BUF
         };
-        Ok(Self { file, most_at_once })
+        Ok(Self {
+            file,
+            max_write_bytes,
+        })
     }
 
-    /// Writes lines in pieces, until they are written, the pipe is full, or it fails; how many
-    /// bytes that came to.
+    /// Writes lines until all are written, the pipe is full, or a write fails. Returns the number of
+    /// bytes written.
     fn write(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < lines.len() {
@@ -228,17 +230,17 @@ impl Out {
         (written, Ok(()))
     }
 
-    /// As many of the first lines as are written at once.
+    /// The first lines that fit into one write.
     fn piece<'a>(&self, lines: &'a [u8]) -> &'a [u8] {
-        if lines.len() <= self.most_at_once {
+        if lines.len() <= self.max_write_bytes {
             return lines;
         }
-        let piece = &lines[..self.most_at_once];
+        let piece = &lines[..self.max_write_bytes];
         let last_end = piece.iter().rposition(|byte| *byte == b'\n');
         last_end.map_or(piece, |end| &piece[..=end])
     }
 
-    /// Waits until it takes something; `false`: until the deadline, it does not.
+    /// Waits until the file is writable. Returns `false` at the deadline.
     fn is_writable_by(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).expect("a short time");
@@ -258,7 +260,7 @@ impl Entry<'_> {
         // Writing to a vector cannot fail.
         let _ = match self.peer {
             Some(peer) => write!(out, "{peer}"),
-            // As nginx has it.
+            // As in nginx.
             None => write!(out, "unix:"),
         };
         out.extend_from_slice(b" - - [");
@@ -266,24 +268,24 @@ impl Entry<'_> {
         out.extend_from_slice(b"] \"");
         match self.request_line {
             [] => out.push(b'-'),
-            line => escape(out, &line[..line.len().min(MOST_REQUEST_LINE)]),
+            line => escape(out, &line[..line.len().min(MAX_REQUEST_LINE)]),
         }
         let _ = writeln!(out, "\" {} {}", self.status, self.body_bytes);
     }
 }
 
-/// Keeps the request line that `head` begins with, instead of what was kept before.
-pub fn keep_request_line(kept: &mut Vec<u8>, head: &[u8]) {
+/// Replaces the contents of `kept` with the request line of `head`.
+pub fn copy_request_line(kept: &mut Vec<u8>, head: &[u8]) {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     // Empty lines before a request are skipped (RFC 9112, section 2.2).
     let start = head.iter().position(|byte| !is_end(byte));
     let line = &head[start.unwrap_or(head.len())..];
     let length = line.iter().position(is_end).unwrap_or(line.len());
     kept.clear();
-    kept.extend_from_slice(&line[..length.min(MOST_REQUEST_LINE)]);
+    kept.extend_from_slice(&line[..length.min(MAX_REQUEST_LINE)]);
 }
 
-/// What could end the field or the line, or upset a terminal, as nginx escapes it: `\x22`.
+/// Escapes what could end the field or the line, or control a terminal, as nginx does: `\x22`.
 fn escape(out: &mut Vec<u8>, line: &[u8]) {
     for &byte in line {
         match byte {
@@ -302,7 +304,7 @@ mod tests {
     fn line(entry: Entry<'_>) -> String {
         let mut out = Vec::new();
         entry.write(&mut out);
-        String::from_utf8(out).expect("what is not ASCII is escaped")
+        String::from_utf8(out).expect("all other bytes are escaped")
     }
 
     const ENTRY: Entry<'_> = Entry {
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn no_client_can_forge_a_line() {
+    fn quotes_and_control_bytes_are_escaped() {
         let request_line = b"GET /\"\\\n\x7f\xff HTTP/1.1";
         let written = line(Entry {
             request_line,
@@ -346,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_line_fits() {
+    fn the_longest_line_fits_into_one_pipe_write() {
         let written = line(Entry {
             peer: Some(std::net::Ipv6Addr::from([0xab; 16]).into()),
-            request_line: &[0xff; 2 * MOST_REQUEST_LINE],
+            request_line: &[0xff; 2 * MAX_REQUEST_LINE],
             body_bytes: u64::MAX,
             ..ENTRY
         });
-        assert!(written.len() <= MOST_LINE_BYTES, "{}", written.len());
+        assert!(written.len() <= MAX_LINE_BYTES, "{}", written.len());
     }
 
     #[test]
@@ -366,10 +368,10 @@ mod tests {
             (b"\r\n", ""),
             (b"", ""),
         ] {
-            keep_request_line(&mut kept, head);
+            copy_request_line(&mut kept, head);
             assert_eq!(kept, expected.as_bytes());
         }
-        keep_request_line(&mut kept, &[b'x'; 5000]);
-        assert_eq!(kept.len(), MOST_REQUEST_LINE);
+        copy_request_line(&mut kept, &[b'x'; 5000]);
+        assert_eq!(kept.len(), MAX_REQUEST_LINE);
     }
 }

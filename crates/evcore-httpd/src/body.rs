@@ -1,11 +1,11 @@
-//! A request's body, from bytes that come in any pieces.
+//! An incremental reader of request bodies, by length or chunked.
 
-use crate::{bodies::Bodies, request::MOST_BODY_BYTES, response::Status};
+use crate::{body_memory::BodyMemory, request::MAX_BODY_BYTES, response::Status};
 
-/// The room that a chunked body begins with.
-const FIRST_CHUNKED_ROOM: usize = 4096;
+/// The memory that a chunked body reserves first, in bytes.
+const FIRST_CHUNKED_RESERVATION: usize = 4096;
 
-/// How the end of a body is known.
+/// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(u64),
@@ -13,50 +13,50 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Whether there is no body at all.
+    /// Whether there is no body.
     pub fn is_empty(self) -> bool {
         self == Self::Length(0)
     }
 
-    /// How much room it takes to begin to keep the body.
-    pub fn first_room(self) -> usize {
+    /// The memory to reserve before the body is read, in bytes.
+    pub fn first_reservation(self) -> usize {
         match self {
             Self::Length(length) => usize::try_from(length).unwrap_or(usize::MAX),
-            Self::Chunked => FIRST_CHUNKED_ROOM,
+            Self::Chunked => FIRST_CHUNKED_RESERVATION,
         }
     }
 }
 
-/// Reads one body, and keeps it or throws it away.
+/// Reads one body, and keeps or discards it.
 #[derive(Debug)]
 pub struct BodyReader {
     next: Next,
-    /// What was kept.
+    /// The body so far, if it is kept.
     // Invariant: its capacity is no more than `room`.
     kept: Vec<u8>,
-    /// What it has taken of the room for bodies; 0: it is thrown away.
+    /// The memory that it has reserved; 0 if the body is discarded.
     room: usize,
-    /// Bytes of body so far.
+    /// Bytes of the body so far.
     length: u64,
-    /// The size of the chunk that begins at the end of this line.
+    /// The size of the chunk that begins after this line.
     announced: u64,
-    /// Bytes of chunk extensions and trailers so far: they are bounded too.
+    /// Bytes of chunk extensions and trailers so far, which are bounded too.
     overhead: usize,
 }
 
-/// What the next byte is.
+/// What the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// Of a body whose end is known.
+    /// A body of known length.
     Content {
         left: u64,
     },
-    /// Of a chunk's size.
+    /// A chunk's size.
     Size {
         so_far: u64,
         digits: u32,
     },
-    /// Of an extension behind the size, up to the line's end.
+    /// An extension after the size, up to the end of the line.
     Extension,
     SizeLf,
     Chunk {
@@ -64,29 +64,29 @@ enum Next {
     },
     ChunkCr,
     ChunkLf,
-    /// The first of a trailer line, or the end.
+    /// The first byte of a trailer line or of the last line.
     TrailerStart,
     Trailer,
     EndLf,
     End,
 }
 
-/// The most digits of a chunk's size: far more than any body that is allowed.
-const MOST_SIZE_DIGITS: u32 = 15;
+/// The most digits of a chunk's size; the limit on bodies needs six.
+const MAX_SIZE_DIGITS: u32 = 15;
 
 /// The most bytes of extensions and trailers together.
-const MOST_OVERHEAD: usize = 16 * 1024;
+const MAX_OVERHEAD: usize = 16 * 1024;
 
 impl BodyReader {
-    /// For a body that is kept, for which its [first room](Framing::first_room) has been taken.
+    /// Keeps the body. The caller has reserved its [first memory](Framing::first_reservation).
     pub fn keeping(framing: Framing) -> Self {
         Self {
-            room: framing.first_room(),
+            room: framing.first_reservation(),
             ..Self::discarding(framing)
         }
     }
 
-    /// For a body that is read and thrown away.
+    /// Reads and discards the body.
     pub fn discarding(framing: Framing) -> Self {
         let next = match framing {
             Framing::Length(0) => Next::End,
@@ -103,23 +103,23 @@ impl BodyReader {
         }
     }
 
-    /// Whether the body has come to its end.
+    /// Whether the body is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.next, Next::End)
     }
 
-    /// The body, once it is [done](Self::is_done).
+    /// Returns the body, once it is [done](Self::is_done).
     pub fn into_kept(self) -> Vec<u8> {
         self.kept
     }
 
-    /// How much room it has taken, which is to be given back.
+    /// The memory that it has reserved, in bytes. The caller releases it.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Takes what belongs to the body from the front of `bytes`; how many those were.
-    pub fn feed(&mut self, bytes: &[u8], bodies: &mut Bodies) -> Result<usize, Status> {
+    /// Consumes the bytes of the body at the front of `bytes`. Returns how many.
+    pub fn feed(&mut self, bytes: &[u8], bodies: &mut BodyMemory) -> Result<usize, Status> {
         let mut used = 0;
         while used < bytes.len() && !self.is_done() {
             used += match self.next {
@@ -148,11 +148,16 @@ impl BodyReader {
         Ok(used)
     }
 
-    /// Takes at most `left` bytes of content.
-    fn content(&mut self, bytes: &[u8], left: u64, bodies: &mut Bodies) -> Result<usize, Status> {
+    /// Consumes at most `left` bytes of content.
+    fn content(
+        &mut self,
+        bytes: &[u8],
+        left: u64,
+        bodies: &mut BodyMemory,
+    ) -> Result<usize, Status> {
         let n = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
         self.length += n as u64;
-        if self.length > MOST_BODY_BYTES as u64 {
+        if self.length > MAX_BODY_BYTES as u64 {
             return Err(Status::BodyTooLarge);
         }
         if self.room > 0 {
@@ -161,14 +166,14 @@ impl BodyReader {
         Ok(n)
     }
 
-    fn keep(&mut self, bytes: &[u8], bodies: &mut Bodies) -> Result<(), Status> {
+    fn keep(&mut self, bytes: &[u8], bodies: &mut BodyMemory) -> Result<(), Status> {
         let needed = self.kept.len() + bytes.len();
         if needed > self.room {
             self.grow(needed, bodies)?;
         }
         if needed > self.kept.capacity() {
             let missing = self.room - self.kept.len();
-            // The client has decided how much it is: the system may not have it.
+            // The client controls the size, so the allocation may fail.
             let reserved = self.kept.try_reserve_exact(missing);
             reserved.map_err(|_| Status::ServiceUnavailable)?;
         }
@@ -176,17 +181,17 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Takes more room for a chunked body: twice as much as it has, or what it needs.
-    fn grow(&mut self, needed: usize, bodies: &mut Bodies) -> Result<(), Status> {
-        let room = needed.max(self.room * 2).min(MOST_BODY_BYTES);
-        if !bodies.take(room - self.room) {
+    /// Reserves more memory for a chunked body: twice what it has, or what it needs if that is more.
+    fn grow(&mut self, needed: usize, bodies: &mut BodyMemory) -> Result<(), Status> {
+        let room = needed.max(self.room * 2).min(MAX_BODY_BYTES);
+        if !bodies.reserve(room - self.room) {
             return Err(Status::ServiceUnavailable);
         }
         self.room = room;
         Ok(())
     }
 
-    /// Takes one byte of what stands between chunks (RFC 9112, section 7.1).
+    /// Consumes one byte of the framing between chunks (RFC 9112, section 7.1).
     fn delimiter(&mut self, byte: u8) -> Result<Next, Status> {
         Ok(match (self.next, byte) {
             (Next::Size { so_far, digits }, byte) if byte.is_ascii_hexdigit() => {
@@ -220,7 +225,7 @@ impl BodyReader {
     }
 
     fn size_digit(&mut self, so_far: u64, digits: u32, byte: u8) -> Result<Next, Status> {
-        if digits == MOST_SIZE_DIGITS {
+        if digits == MAX_SIZE_DIGITS {
             return Err(Status::BodyTooLarge);
         }
         let digit = char::from(byte).to_digit(16).ok_or(Status::BadRequest)?;
@@ -230,20 +235,20 @@ impl BodyReader {
         })
     }
 
-    /// A chunk of that size is to come: refused before it comes if it is too much.
+    /// Records the size of the next chunk. A chunk beyond the limit is refused before it is read.
     fn announce(&mut self, size: u64) -> Result<(), Status> {
         self.announced = size;
-        if self.length + size > MOST_BODY_BYTES as u64 {
+        if self.length + size > MAX_BODY_BYTES as u64 {
             Err(Status::BodyTooLarge)
         } else {
             Ok(())
         }
     }
 
-    /// Counts a byte that is neither content nor needed.
+    /// Counts a byte of an extension or a trailer.
     fn over(&mut self, next: Next) -> Result<Next, Status> {
         self.overhead += 1;
-        if self.overhead > MOST_OVERHEAD {
+        if self.overhead > MAX_OVERHEAD {
             Err(Status::HeadTooLarge)
         } else {
             Ok(next)
@@ -262,15 +267,15 @@ impl Next {
 mod tests {
     use super::*;
 
-    /// Room for all that these tests need.
-    fn enough() -> Bodies {
-        Bodies::new(MOST_BODY_BYTES, 1)
+    /// Enough memory for these tests.
+    fn enough() -> BodyMemory {
+        BodyMemory::new(MAX_BODY_BYTES, 1)
     }
 
     const CHUNKED: &[u8] = b"4\r\nWiki\r\n6;x=1\r\npedia \r\n0\r\nT: 1\r\n\r\nGET /";
 
     #[test]
-    fn chunks_come_in_any_pieces() {
+    fn chunks_are_read_across_any_split() {
         for cut in 0..CHUNKED.len() {
             let mut body = BodyReader::keeping(Framing::Chunked);
             let mut used = body.feed(&CHUNKED[..cut], &mut enough()).unwrap();
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_chunked_is_refused() {
+    fn invalid_chunk_framing_is_a_400() {
         for bad in [
             &b"\r\n"[..],
             b"x",
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_before_it_comes() {
+    fn a_chunk_beyond_the_limit_is_refused_before_it_is_read() {
         for bad in [
             &b"100001\r\n"[..],
             b"fffffffffffffff\r\n",
@@ -309,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_ends_where_it_says() {
+    fn a_body_of_known_length_ends_after_its_length() {
         let mut body = BodyReader::keeping(Framing::Length(3));
         assert_eq!(body.feed(b"ab", &mut enough()).unwrap(), 2);
         assert!(!body.is_done());
@@ -319,23 +324,23 @@ mod tests {
     }
 
     #[test]
-    fn a_chunked_body_takes_room_as_it_grows() {
-        let mut bodies = Bodies::new(20_000, 1);
-        assert!(bodies.take(Framing::Chunked.first_room()));
+    fn a_chunked_body_reserves_memory_as_it_grows() {
+        let mut bodies = BodyMemory::new(20_000, 1);
+        assert!(bodies.reserve(Framing::Chunked.first_reservation()));
         let mut body = BodyReader::keeping(Framing::Chunked);
         let chunk = [b"1000\r\n", &[b'x'; 0x1000][..], b"\r\n"].concat();
         for room in [4096, 8192, 16_384, 16_384] {
             assert_eq!(body.feed(&chunk, &mut bodies), Ok(chunk.len()));
-            assert_eq!((body.room(), bodies.held()), (room, room));
+            assert_eq!((body.room(), bodies.reserved()), (room, room));
             assert!(body.kept.capacity() <= room);
         }
         let refused = body.feed(&chunk, &mut bodies);
         assert_eq!(refused, Err(Status::ServiceUnavailable));
-        assert_eq!(bodies.held(), body.room());
+        assert_eq!(bodies.reserved(), body.room());
     }
 
     #[test]
-    fn a_length_takes_no_more_memory_than_it_says() {
+    fn a_body_of_known_length_allocates_its_length() {
         let mut body = BodyReader::keeping(Framing::Length(100_000));
         for _ in 0..100 {
             assert_eq!(body.feed(&[b'x'; 1000], &mut enough()), Ok(1000));

@@ -1,8 +1,8 @@
-//! One client, from its first byte to its last.
+//! One client connection, from accept to close.
 //!
-//! Edge-triggered: the kernel says once that there is something, so the connection remembers
-//! (`readable`) until it has met an empty socket. It reads only what it can serve: while an answer
-//! waits to be sent, or for its time, what the client sends next stays in the kernel.
+//! The registration is edge-triggered: the kernel reports readiness once, so the connection keeps a
+//! flag (`readable`) until a read finds the socket empty. It reads only what it can serve: while a
+//! response is being sent or delayed, further requests stay in the socket's receive buffer.
 
 use std::{io, mem, net::IpAddr, time::Duration};
 
@@ -10,87 +10,89 @@ use evcore::{Acceptor, EventLoop, Listener, Ready, Timer, Token, Transport};
 
 use crate::{
     body::BodyReader,
-    counts::Doing,
+    counts::Phase,
     request::Request,
     response::{CONTINUE, Status},
-    site::Site,
+    shared::Shared,
 };
 
-/// Reads, and pieces of filling, that one visit may make before others have their turn.
-const VISIT_BUDGET: u32 = 16;
+/// The most reads and writes of one step, so that one connection does not delay the others.
+const IO_BUDGET: u32 = 16;
 
-/// How long a connection that was refused is listened to: closing a socket that has unread bytes
-/// would destroy the refusal on its way (RFC 9112, section 9.6).
+/// How long to read and discard after the last response. Closing a socket that has unread bytes
+/// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// When the worker stops: how long ago a client may have connected or been answered to be expected
-/// to send another request, which may be on its way; and how long it then has to do so.
+/// Graceful shutdown: a client that connected or received a response at most this long ago may have
+/// another request on its way. It has the same time again to send it.
 const LAST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// A client.
+/// A client connection.
 #[derive(Debug)]
 pub struct Connection<S> {
     pub(crate) stream: S,
-    /// `None`: of a Unix socket.
+    /// The client's address; `None` for a Unix socket.
     pub(crate) peer: Option<IpAddr>,
-    /// The line of the request that is being answered, for the access log. Without one, empty (and
-    /// without memory).
-    pub(crate) asked: Vec<u8>,
+    /// The request line of the current request, for the access log. Empty, and not allocated, if
+    /// there is no access log.
+    pub(crate) request_line: Vec<u8>,
     pub(crate) state: State,
-    /// Received, and not yet served. Empty (and without memory) between requests.
+    /// Received and not yet served. Empty, and not allocated, between requests.
     pub(crate) input: Vec<u8>,
-    /// What is in `input` was looked at, and is the beginning of something.
+    /// `input` was parsed and holds an incomplete request.
     pub(crate) partial: bool,
-    /// Not taken by the socket yet, from `sent` on.
+    /// Response bytes; those from `sent` on are not written yet.
     pub(crate) output: Vec<u8>,
     pub(crate) sent: usize,
-    /// Bytes of filling to send behind `output`.
-    pub(crate) filling: u64,
-    /// The socket may have more: it was not yet seen empty.
+    /// Payload bytes of `/bytes` to send after `output`.
+    pub(crate) payload_left: u64,
+    /// The socket may have data: no read has found it empty since the last event.
     pub(crate) readable: bool,
-    /// The client has said that it sends no more: so a short read is not the last one.
-    pub(crate) ending: bool,
-    /// The room of the bodies that are being sent as answers.
+    /// The client has shut down its write side, so a short read does not mean an empty socket.
+    pub(crate) read_closed: bool,
+    /// Body memory held by the responses in `output`, in bytes.
     pub(crate) room: usize,
-    /// The answer that is being sent is the last one.
-    pub(crate) last: bool,
-    /// After the last answer, there are bytes that nobody will read.
+    /// The connection ends after the response that is being sent.
+    pub(crate) is_last_response: bool,
+    /// After the last response, unread bytes may arrive: read and discard them.
     pub(crate) lingers: bool,
-    /// The write timer watches over sending.
-    pub(crate) send_timed: bool,
+    /// The write timer is armed for the send timeout.
+    pub(crate) send_timer_armed: bool,
     pub(crate) read_timer: ReadTimer,
-    /// Since when it waits for a request, in milliseconds of the loop's clock: of meaning only
-    /// while it is idle.
+    /// When the connection became idle, in milliseconds of the loop's clock. Valid only while it is
+    /// idle.
     idle_since_ms: u64,
-    /// A request was answered since the read timer was armed.
-    pub(crate) fresh: bool,
-    /// As `/status` counts it.
-    pub(crate) doing: Doing,
+    /// A response was made since the read timer was armed.
+    pub(crate) responded_since_armed: bool,
+    /// The phase that `/status` counts it under.
+    pub(crate) phase: Phase,
 }
 
-/// Where it is with the request.
+/// The state of the current request.
 #[derive(Debug)]
 pub enum State {
-    /// Before or within a head.
+    /// Before or within a request head.
     Head,
-    /// The body of this request waits for room.
+    /// The body of this request waits for body memory.
     Queued(Request),
     Body(Box<(Request, BodyReader)>),
-    /// The answer waits for the write timer; armed once what came before it is sent.
+    /// `/sleep`: the response is made when the write timer expires.
     Sleeping {
         request: Request,
-        rest: Sleep,
+        timer: Sleep,
     },
-    /// Refused and shut down: what still comes is thrown away, up to a limit.
+    /// The write side is shut down. What still arrives is discarded, up to a limit.
     Lingering {
         left: usize,
     },
 }
 
+/// The timer of a delayed response.
 #[derive(Clone, Copy, Debug)]
 pub enum Sleep {
-    NotBegun(Duration),
-    Begun,
+    /// Earlier responses are still being sent.
+    Pending(Duration),
+    Armed,
 }
 
 /// What the read timer is armed for.
@@ -100,133 +102,133 @@ pub enum ReadTimer {
     Header,
     KeepAlive,
     Body,
-    /// The body waits for room.
+    /// The body waits for body memory.
     Room,
     Linger,
-    /// The worker stops, and the client may send one more request.
+    /// The worker is shutting down, and the client may send one more request.
     LastRequest,
 }
 
-/// What a visit leaves behind.
+/// What to do with a connection after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Fate {
-    Stays,
-    /// Forget the token and close the stream.
-    Ends,
+pub enum Disposition {
+    Keep,
+    /// End the token and close the stream.
+    Close,
 }
 
-/// One visit of the loop to a connection: what it may touch.
+/// What a connection has access to during a step.
 #[derive(Debug)]
-pub struct Visit<'a, L: Acceptor = Listener> {
+pub struct Cx<'a, L: Acceptor = Listener> {
     pub ev: &'a mut EventLoop<L>,
-    pub site: &'a mut Site,
+    pub shared: &'a mut Shared,
     pub token: Token,
 }
 
 impl<S: Transport> Connection<S> {
-    /// A client that has just come; arms the timer of its first head. Until that comes it is as
-    /// idle as one that is kept alive.
-    pub fn new(stream: S, peer: Option<IpAddr>, visit: &mut Visit<'_, impl Acceptor>) -> Self {
-        visit.ev.set_idle(visit.token);
-        visit
-            .ev
-            .arm(visit.token, Timer::READ, visit.site.limits.header);
-        visit.site.counts.connection_begins();
+    /// Creates the connection and arms the header timeout. Until the first byte arrives the
+    /// connection is idle, like one that is kept alive.
+    pub fn new(stream: S, peer: Option<IpAddr>, cx: &mut Cx<'_, impl Acceptor>) -> Self {
+        cx.ev.set_idle(cx.token);
+        cx.ev.arm(cx.token, Timer::READ, cx.shared.limits.header);
+        cx.shared.counts.connection_opened();
         Self {
             stream,
             peer,
-            asked: Vec::new(),
+            request_line: Vec::new(),
             state: State::Head,
             input: Vec::new(),
             partial: false,
             output: Vec::new(),
             sent: 0,
-            filling: 0,
+            payload_left: 0,
             room: 0,
             readable: false,
-            ending: false,
-            last: false,
+            read_closed: false,
+            is_last_response: false,
             lingers: false,
-            send_timed: false,
+            send_timer_armed: false,
             read_timer: ReadTimer::Header,
-            idle_since_ms: visit.ev.clock().monotonic_ms(),
-            fresh: false,
-            doing: Doing::Waiting,
+            idle_since_ms: cx.ev.clock().monotonic_ms(),
+            responded_since_armed: false,
+            phase: Phase::Waiting,
         }
     }
 
-    /// The kernel has reported something, or the connection has posted itself.
-    pub fn ready(&mut self, ready: Ready, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
+    /// Handles readiness: from the kernel, or posted by the connection itself.
+    pub fn on_ready(&mut self, ready: Ready, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
         if ready.is_error() || ready.is_write_closed() {
-            // Nothing that is sent would arrive.
-            return Fate::Ends;
+            // No response could reach the client.
+            return Disposition::Close;
         }
-        self.ending |= ready.is_read_closed();
-        self.readable |= ready.is_readable() || self.ending;
-        self.go_on(visit)
+        self.read_closed |= ready.is_read_closed();
+        self.readable |= ready.is_readable() || self.read_closed;
+        self.proceed(cx)
     }
 
-    /// A timer has expired.
-    pub fn expired(&mut self, timer: Timer, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
+    /// Handles an expired timer.
+    pub fn on_timer(&mut self, timer: Timer, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
         match (timer, &self.state, self.read_timer) {
-            // Only one that has begun: before, the same timer watches over what is sent first.
+            // Only if it is armed: before that, the same timer is the send timeout.
             (
                 Timer::WRITE,
                 State::Sleeping {
                     request,
-                    rest: Sleep::Begun,
+                    timer: Sleep::Armed,
                 },
                 _,
             ) => {
                 let request = *request;
-                visit.site.answer_sleeper(&request, visit.ev.clock());
-                self.answered(&request, visit);
+                cx.shared.respond_after_sleep(&request, cx.ev.clock());
+                self.on_response(&request, cx);
             }
             (Timer::READ, _, ReadTimer::Header | ReadTimer::Body) => {
-                self.refuse(Status::RequestTimeout, visit);
+                self.refuse(Status::RequestTimeout, cx);
             }
-            (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, visit),
+            (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, cx),
             (Timer::READ, _, ReadTimer::LastRequest) => {
-                return self.look_once_more(visit).unwrap_or(Fate::Ends);
+                return self.read_once_more(cx).unwrap_or(Disposition::Close);
             }
-            // It does not take what it asked for, has nothing to ask, or lingers too long.
-            _ => return Fate::Ends,
+            // Send timeout, keep-alive timeout, or the end of lingering.
+            _ => return Disposition::Close,
         }
-        self.go_on(visit)
+        self.proceed(cx)
     }
 
-    /// It is idle, and its place is wanted, or the worker stops: it ends, unless a request has just
-    /// come. When the worker stops, a client that has connected or been answered a moment ago may
-    /// send one more request: it could not know better, and would lose that request.
-    pub fn closing(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
-        if let Some(fate) = self.look_once_more(visit) {
-            return fate;
+    /// Handles eviction of an idle connection: its slot is needed, or the worker is shutting down.
+    ///
+    /// The connection is closed unless a request has just arrived. In a shutdown, a client that
+    /// connected or received a response a moment ago may send one more request. It cannot know of
+    /// the shutdown yet, and a close would lose that request.
+    pub fn on_evict(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
+        if let Some(disposition) = self.read_once_more(cx) {
+            return disposition;
         }
-        if !visit.site.stopping || !self.was_idle_for_a_moment_only(visit) {
-            return Fate::Ends;
+        if !cx.shared.stopping || !self.became_idle_recently(cx) {
+            return Disposition::Close;
         }
         self.read_timer = ReadTimer::LastRequest;
-        self.arm_read_timer(visit);
-        Fate::Stays
+        self.arm_read_timer(cx);
+        Disposition::Keep
     }
 
-    /// Serves what has come since the loop looked; `None`: nothing has.
-    fn look_once_more(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Option<Fate> {
+    /// Serves what has arrived since the loop's last wait; `None` if nothing has.
+    fn read_once_more(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Option<Disposition> {
         self.readable = true;
-        let fate = self.go_on(visit);
-        // One that the loop counts as idle again has answered something.
-        let has_come = !self.is_idle() || visit.ev.is_idle(visit.token);
-        (fate == Fate::Ends || has_come).then_some(fate)
+        let disposition = self.proceed(cx);
+        // If the loop counts it as idle again, a response was sent.
+        let was_served = !self.is_idle() || cx.ev.is_idle(cx.token);
+        (disposition == Disposition::Close || was_served).then_some(disposition)
     }
 
-    fn was_idle_for_a_moment_only(&self, visit: &Visit<'_, impl Acceptor>) -> bool {
-        let idle_ms = visit.ev.clock().monotonic_ms() - self.idle_since_ms;
+    fn became_idle_recently(&self, cx: &Cx<'_, impl Acceptor>) -> bool {
+        let idle_ms = cx.ev.clock().monotonic_ms() - self.idle_since_ms;
         u128::from(idle_ms) <= LAST_REQUEST_GRACE.as_millis()
     }
 
-    /// There is room for its body, which waited for that; it is to be visited.
-    pub fn admitted(&mut self) {
+    /// Body memory was reserved for the body that waited. The caller posts the connection.
+    pub fn on_body_admitted(&mut self) {
         if let State::Queued(request) = self.state {
             if request.expects_continue && self.input.is_empty() {
                 self.output.extend_from_slice(CONTINUE);
@@ -235,118 +237,120 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Leaves the body that it is in, or waits for: what room that has is the answer's.
-    pub fn leave_body(&mut self, token: Token, site: &mut Site) -> State {
+    /// Ends the current body, or its wait for memory. The memory that it holds is the response's now.
+    pub fn leave_body(&mut self, token: Token, shared: &mut Shared) -> State {
         let left = mem::replace(&mut self.state, State::Head);
         match &left {
-            State::Queued(_) => site.bodies.leave(token),
+            State::Queued(_) => shared.bodies.cancel_wait(token),
             State::Body(body) => self.room += body.1.room(),
             _ => {}
         }
         left
     }
 
-    /// The end: its place in the counts is free, and so is the room of its bodies.
-    pub fn end(&mut self, token: Token, site: &mut Site) {
-        self.leave_body(token, site);
-        site.bodies.give_back(self.room);
-        site.counts.connection_ends(self.doing);
+    /// Gives back what the connection holds in the counters and of the body memory.
+    pub fn release(&mut self, token: Token, shared: &mut Shared) {
+        self.leave_body(token, shared);
+        shared.bodies.release(self.room);
+        shared.counts.connection_closed(self.phase);
     }
 
-    /// Sends, serves and reads for as long as there is something to do, and leaves all in order.
-    fn go_on(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
-        let fate = self.work(visit);
-        // The buffer is everybody's: what is in it must never reach the next connection.
-        if fate == Fate::Ends || self.keep_output(0, visit.site).is_err() {
-            visit.site.output.clear();
-            return Fate::Ends;
+    /// Sends, serves and reads until that would block, then updates timers and counters.
+    fn proceed(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
+        let disposition = self.run_steps(cx);
+        // The buffer is shared: its contents must never reach another connection.
+        if disposition == Disposition::Close || self.keep_output(0, cx.shared).is_err() {
+            cx.shared.output.clear();
+            return Disposition::Close;
         }
-        self.settle(visit);
-        Fate::Stays
+        self.settle(cx);
+        Disposition::Keep
     }
 
-    fn work(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> Fate {
-        for _ in 0..VISIT_BUDGET {
-            match self.step(visit) {
+    fn run_steps(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
+        for _ in 0..IO_BUDGET {
+            match self.step(cx) {
                 Ok(Progress::More) => {}
-                Ok(Progress::Waits) => return Fate::Stays,
-                Ok(Progress::Over) | Err(_) => return Fate::Ends,
+                Ok(Progress::Blocked) => return Disposition::Keep,
+                Ok(Progress::Done) | Err(_) => return Disposition::Close,
             }
         }
-        // The rest when the others had their turn.
-        visit.ev.post(visit.token, Ready::WRITABLE);
-        Fate::Stays
+        // Continue after the other connections.
+        cx.ev.post(cx.token, Ready::WRITABLE);
+        Disposition::Keep
     }
 
-    fn step(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
-        if visit.site.output.len() + self.output.len() > 0 || self.filling > 0 {
-            return self.send(visit);
+    fn step(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<Progress> {
+        if cx.shared.output.len() + self.output.len() > 0 || self.payload_left > 0 {
+            return self.send(cx);
         }
-        if self.last {
-            return self.finish(visit);
+        if self.is_last_response {
+            return self.finish(cx);
         }
         match &mut self.state {
-            State::Sleeping { rest, .. } => {
-                if let Sleep::NotBegun(time) = mem::replace(rest, Sleep::Begun) {
-                    visit.ev.arm(visit.token, Timer::WRITE, time);
+            State::Sleeping { timer, .. } => {
+                if let Sleep::Pending(time) = mem::replace(timer, Sleep::Armed) {
+                    cx.ev.arm(cx.token, Timer::WRITE, time);
                 }
-                Ok(Progress::Waits)
+                Ok(Progress::Blocked)
             }
-            State::Lingering { .. } => self.linger(visit),
-            State::Queued(_) => Ok(Progress::Waits),
+            State::Lingering { .. } => self.linger(cx),
+            State::Queued(_) => Ok(Progress::Blocked),
             State::Head | State::Body(_) => {
-                if self.serve_kept(visit) {
+                if self.serve_buffered(cx) {
                     Ok(Progress::More)
                 } else {
-                    self.receive(visit)
+                    self.receive(cx)
                 }
             }
         }
     }
 
-    /// Puts everything in order for the time until the next visit: timers and counts, and whether
-    /// the loop may want its place.
-    fn settle(&mut self, visit: &mut Visit<'_, impl Acceptor>) {
-        let (doing, timer) = match &self.state {
-            State::Lingering { .. } => (Doing::Writing, ReadTimer::Linger),
-            State::Sleeping { .. } => (Doing::Writing, ReadTimer::None),
-            _ if self.has_output() => (Doing::Writing, ReadTimer::None),
-            State::Body(_) => (Doing::Reading, ReadTimer::Body),
-            State::Queued(_) => (Doing::Reading, ReadTimer::Room),
-            State::Head if !self.input.is_empty() => (Doing::Reading, ReadTimer::Header),
-            // The first head's time begins when the connection does.
-            State::Head if self.read_timer == ReadTimer::Header && !self.fresh => {
-                (Doing::Waiting, ReadTimer::Header)
+    /// Updates the counters, the read timer and whether the loop may evict the connection.
+    fn settle(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
+        let (phase, timer) = match &self.state {
+            State::Lingering { .. } => (Phase::Writing, ReadTimer::Linger),
+            State::Sleeping { .. } => (Phase::Writing, ReadTimer::None),
+            _ if self.has_output() => (Phase::Writing, ReadTimer::None),
+            State::Body(_) => (Phase::Reading, ReadTimer::Body),
+            State::Queued(_) => (Phase::Reading, ReadTimer::Room),
+            State::Head if !self.input.is_empty() => (Phase::Reading, ReadTimer::Header),
+            // The timeout of the first head starts with the connection.
+            State::Head if self.read_timer == ReadTimer::Header && !self.responded_since_armed => {
+                (Phase::Waiting, ReadTimer::Header)
             }
-            State::Head if self.read_timer == ReadTimer::LastRequest && !self.fresh => {
-                (Doing::Waiting, ReadTimer::LastRequest)
+            State::Head
+                if self.read_timer == ReadTimer::LastRequest && !self.responded_since_armed =>
+            {
+                (Phase::Waiting, ReadTimer::LastRequest)
             }
-            State::Head => (Doing::Waiting, ReadTimer::KeepAlive),
+            State::Head => (Phase::Waiting, ReadTimer::KeepAlive),
         };
-        self.tell_whether_idle(doing, visit);
-        visit.site.counts.change(&mut self.doing, doing);
-        if timer != self.read_timer || self.fresh || timer == ReadTimer::Body {
+        self.update_idle(phase, cx);
+        cx.shared.counts.change(&mut self.phase, phase);
+        if timer != self.read_timer || self.responded_since_armed || timer == ReadTimer::Body {
             self.read_timer = timer;
-            self.arm_read_timer(visit);
-            self.idle_since_ms = visit.ev.clock().monotonic_ms();
+            self.arm_read_timer(cx);
+            self.idle_since_ms = cx.ev.clock().monotonic_ms();
         }
-        self.fresh = false;
+        self.responded_since_armed = false;
     }
 
-    /// To be called idle again makes it the last whose place is wanted: so only if it was of use.
-    fn tell_whether_idle(&self, doing: Doing, visit: &mut Visit<'_, impl Acceptor>) {
-        if doing != Doing::Waiting {
-            visit.ev.set_busy(visit.token);
-        } else if self.doing != Doing::Waiting || self.fresh {
-            visit.ev.set_idle(visit.token);
+    /// Marking a connection idle moves it to the end of the eviction order, so it is marked only after
+    /// it was in use.
+    fn update_idle(&self, phase: Phase, cx: &mut Cx<'_, impl Acceptor>) {
+        if phase != Phase::Waiting {
+            cx.ev.set_busy(cx.token);
+        } else if self.phase != Phase::Waiting || self.responded_since_armed {
+            cx.ev.set_idle(cx.token);
         }
     }
 
-    fn arm_read_timer(&self, visit: &mut Visit<'_, impl Acceptor>) {
-        let limits = &visit.site.limits;
+    fn arm_read_timer(&self, cx: &mut Cx<'_, impl Acceptor>) {
+        let limits = &cx.shared.limits;
         let time = match self.read_timer {
             ReadTimer::None => {
-                visit.ev.disarm(visit.token, Timer::READ);
+                cx.ev.disarm(cx.token, Timer::READ);
                 return;
             }
             ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
@@ -354,7 +358,7 @@ impl<S: Transport> Connection<S> {
             ReadTimer::Linger => LINGER,
             ReadTimer::LastRequest => LAST_REQUEST_GRACE,
         };
-        visit.ev.arm(visit.token, Timer::READ, time);
+        cx.ev.arm(cx.token, Timer::READ, time);
     }
 
     fn is_idle(&self) -> bool {
@@ -362,7 +366,7 @@ impl<S: Transport> Connection<S> {
     }
 
     fn has_output(&self) -> bool {
-        self.filling > 0 || !self.output.is_empty()
+        self.payload_left > 0 || !self.output.is_empty()
     }
 }
 
@@ -372,11 +376,12 @@ impl State {
     }
 }
 
-/// What a step came to.
+/// The result of one read or write.
 #[derive(Debug)]
 pub enum Progress {
     More,
-    /// For the kernel or a timer.
-    Waits,
-    Over,
+    /// The connection waits for the kernel or for a timer.
+    Blocked,
+    /// The connection is finished.
+    Done,
 }

@@ -1,62 +1,71 @@
-//! What `/status` shows: the counts of every worker, through memory that all share.
+//! The connection counters of a worker, which `/status` sums over all workers.
 
 use evcore::balancer::WorkerId;
 
 use crate::{
-    board::{Board, Line},
-    figures::Figures,
+    metrics::Metrics,
+    scoreboard::{Scoreboard, WorkerStats},
     status_json::StatusJson,
 };
 
-/// What a connection is doing, as nginx's `stub_status` tells it apart.
+/// The phase of a connection, as nginx's `stub_status` counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// A request is on its way.
+pub enum Phase {
+    /// A request is being read.
     Reading,
-    /// An answer is being made or sent.
+    /// A response is being made or sent.
     Writing,
-    /// Nothing: a request may come.
+    /// The connection is idle.
     Waiting,
 }
 
-/// One worker's counts, and a view of all.
+/// One worker's counters, and a view of all workers'.
 #[derive(Debug)]
 pub struct Counts {
-    board: Board,
+    scoreboard: Scoreboard,
     id: WorkerId,
-    here: Line,
+    own: WorkerStats,
 }
 
 impl Counts {
-    /// Continues what earlier workers in the same slot have counted.
-    pub fn new(board: Board, id: WorkerId) -> Self {
-        let here = Line::from_numbers(board.read(id));
-        Self { board, id, here }
+    /// Continues the counters of earlier workers in the same slot.
+    pub fn new(scoreboard: Scoreboard, id: WorkerId) -> Self {
+        let own = WorkerStats::from_array(scoreboard.read(id));
+        Self {
+            scoreboard,
+            id,
+            own,
+        }
     }
 
-    pub fn connection_begins(&mut self) {
-        self.here.accepted += 1;
-        self.here.handled += 1;
-        self.here.active += 1;
-        self.here.waiting += 1;
+    /// Counts an accepted connection.
+    pub fn connection_opened(&mut self) {
+        self.own.accepted += 1;
+        self.own.handled += 1;
+        self.own.active += 1;
+        self.own.waiting += 1;
     }
 
+    /// Counts an accepted connection that could not be served.
     pub fn connection_refused(&mut self) {
-        self.here.accepted += 1;
+        self.own.accepted += 1;
     }
 
-    pub fn connection_ends(&mut self, doing: Doing) {
-        self.here.active -= 1;
-        *self.gauge(doing) -= 1;
+    /// Counts the end of a connection in this phase.
+    pub fn connection_closed(&mut self, phase: Phase) {
+        self.own.active -= 1;
+        *self.gauge(phase) -= 1;
     }
 
+    /// Counts a request.
     #[inline]
     pub fn request(&mut self) {
-        self.here.requests += 1;
+        self.own.requests += 1;
     }
 
+    /// Moves a connection to another phase.
     #[inline]
-    pub fn change(&mut self, from: &mut Doing, to: Doing) {
+    pub fn change(&mut self, from: &mut Phase, to: Phase) {
         if *from != to {
             *self.gauge(*from) -= 1;
             *self.gauge(to) += 1;
@@ -64,25 +73,25 @@ impl Counts {
         }
     }
 
-    /// Publishes the counts of this worker.
+    /// Publishes this worker's counters.
     pub fn publish(&mut self) {
-        self.board.publish(self.id, &self.here.to_numbers());
+        self.scoreboard.publish(self.id, &self.own.to_array());
     }
 
-    /// Publishes the counts of this worker, and the figures of its loop.
-    pub fn publish_with(&mut self, figures: &Figures) {
-        self.here.figures = *figures;
+    /// Publishes this worker's counters and the metrics of its loop.
+    pub fn publish_with(&mut self, metrics: &Metrics) {
+        self.own.metrics = *metrics;
         self.publish();
     }
 
-    /// All of it, for each worker.
+    /// The page `/status.json`.
     pub fn status_json(&self) -> String {
-        StatusJson(&self.board).to_string()
+        StatusJson(&self.scoreboard).to_string()
     }
 
-    /// nginx's `stub_status`, summed over all workers.
+    /// The page `/status`: nginx's `stub_status`, summed over all workers.
     pub fn status_text(&self) -> String {
-        let all = Line::sum_of(&self.board);
+        let all = WorkerStats::sum_of(&self.scoreboard);
         format!(
             "Active connections: {} \n\
              server accepts handled requests\n \
@@ -98,11 +107,11 @@ impl Counts {
         )
     }
 
-    fn gauge(&mut self, doing: Doing) -> &mut u64 {
-        match doing {
-            Doing::Reading => &mut self.here.reading,
-            Doing::Writing => &mut self.here.writing,
-            Doing::Waiting => &mut self.here.waiting,
+    fn gauge(&mut self, phase: Phase) -> &mut u64 {
+        match phase {
+            Phase::Reading => &mut self.own.reading,
+            Phase::Writing => &mut self.own.writing,
+            Phase::Waiting => &mut self.own.waiting,
         }
     }
 }

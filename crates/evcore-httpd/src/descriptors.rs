@@ -1,4 +1,4 @@
-//! How many descriptors this server needs, and how many it may have.
+//! The number of descriptors that this server needs, and the limit on them.
 
 use std::{
     error::Error,
@@ -10,38 +10,38 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{log::log, master, options::Options};
 
-/// What a master has for itself: its bell, of two ends, and one of them twice for a moment.
+/// The master's own: a self-pipe, and for a moment a third descriptor for one of its ends.
 const MASTER: u64 = 3;
 
-/// What ties a worker to its master.
-const LEASH: u64 = 1;
+/// A worker's end of its liveness pipe.
+const LIVENESS_PIPE: u64 = 1;
 
-/// Raises the soft limit as far as the connections need and the hard limit allows.
+/// Raises the soft limit (`RLIMIT_NOFILE`) to what the options need, within the hard limit.
 ///
 /// # Errors
 ///
-/// If there is not room for what it takes to serve one client, and to reload; or the system's.
+/// If the limit does not suffice to serve one client and to reload; or the error of a system call.
 pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let allowed = maximum.unwrap_or(u64::MAX);
-    let wanted = wanted(options);
+    let wanted = full_need(options);
     if current.is_some_and(|current| current < wanted) {
         raise(wanted.min(allowed), maximum)?;
     }
-    rehearse(least(options))?;
+    check_available(minimum(options))?;
     if allowed < wanted {
         log(format_args!(
-            "httpd: at most {allowed} descriptors are allowed, and {wanted} are wanted: clients \
-             may have to wait, although --connections {} would take them, and so may reloads",
+            "httpd: the limit is {allowed} descriptors, and --connections {} needs {wanted}: \
+             clients and reloads may have to wait",
             options.connections
         ));
     }
     Ok(())
 }
 
-/// Has so many descriptors for a moment: only so is it known that there is room, whatever this
-/// process has inherited.
-fn rehearse(count: u64) -> Result<(), String> {
+/// Opens this many descriptors and closes them again. Nothing else tells how many are available,
+/// because the process may have inherited some.
+fn check_available(count: u64) -> Result<(), String> {
     let stdin = io::stdin();
     let mut held: Vec<OwnedFd> = Vec::new();
     while (held.len() as u64) < count {
@@ -49,7 +49,7 @@ fn rehearse(count: u64) -> Result<(), String> {
             Ok(one) => held.push(one),
             Err(error) => {
                 return Err(format!(
-                    "{count} descriptors are the least that it takes, and after {} it is: {error}; \
+                    "{count} descriptors are the least that the server needs; after {}: {error}; \
                      raise the limit (ulimit -n), or ask for fewer workers",
                     held.len(),
                 ));
@@ -64,12 +64,12 @@ fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
 }
 
-/// What every process has that serves, or starts those who do: what all workers share.
+/// The descriptors that the master and every worker have.
 fn shared(options: &Options) -> u64 {
-    /// The log, opened again if it is a pipe.
+    /// Standard error, opened again if it is a pipe.
     const LOG: u64 = 1;
-    // Each worker can notify each of the others.
-    LOG + listeners(options) + master::notifiers(options) as u64
+    // Each worker can notify every other.
+    LOG + listeners(options) + master::notify_fds(options) as u64
 }
 
 fn listeners(options: &Options) -> u64 {
@@ -81,41 +81,40 @@ fn listeners(options: &Options) -> u64 {
     (sets * options.listen.len()) as u64
 }
 
-/// What it takes to serve one client, and new workers beside the old ones: who could not reload is
-/// not to find that out when it is to.
-fn least(options: &Options) -> u64 {
+/// The minimum: one client, and new workers beside the old ones, so that a reload does not fail.
+fn minimum(options: &Options) -> u64 {
     open_at_once(options, 2 * options.workers, 1)
 }
 
-/// What it takes to serve as many clients as are to be served at once, and as many workers as there
-/// can be, most of whom finish.
-fn wanted(options: &Options) -> u64 {
-    /// Files of a moment, and what the system takes besides.
-    const BESIDES: u64 = 16;
+/// The full need: all connections, and as many workers as can run at the same time.
+fn full_need(options: &Options) -> u64 {
+    /// For files that are open for a moment, and for libraries.
+    const OTHERS: u64 = 16;
     let here = if options.threads { options.workers } else { 1 };
     let clients = u64::from(options.connections) * here as u64;
-    open_at_once(options, master::slots(options), clients) + BESIDES
+    open_at_once(options, master::slots(options), clients) + OTHERS
 }
 
-/// What is open in the process that has the most, where so many workers live and a process has so
-/// many clients. (Where the system has no eventfd, calls and wakes take some more.)
+/// The descriptors of the process that has the most, with this many workers, and this many clients in
+/// a process. (Without eventfd, notifications and wakes take some more.)
 fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     let workers = workers as u64;
     let worker = worker(options);
     let of_its_own = match options.workers {
         0 => worker + clients,
-        // Each has the listeners of its own.
+        // Each thread has its own copy of the listeners.
         _ if options.threads => MASTER + workers * (worker + options.listen.len() as u64) + clients,
-        // The master has the listeners twice, to pass them on; and a leash of each worker, which
-        // has two ends until the worker has put it on.
-        _ => (LEASH + worker + clients).max(MASTER + listeners(options) + LEASH * workers + 1),
+        // The master has a copy of the listeners to pass on, and the liveness pipe of each worker, of
+        // which both ends are open while the worker starts.
+        _ => (LIVENESS_PIPE + worker + clients)
+            .max(MASTER + listeners(options) + LIVENESS_PIPE * workers + 1),
     };
     shared(options) + of_its_own
 }
 
-/// What a worker has for itself.
+/// A worker's own descriptors.
 fn worker(options: &Options) -> u64 {
-    /// Its poller, its waker, for signals once more, and its reserve.
+    /// The poller, the waker, its copy for signals, and the reserve.
     const ALWAYS: u64 = 4;
     let log = u64::from(options.access_log.is_some());
     let ticker = u64::from(options.timer_resolution.is_some());

@@ -1,13 +1,13 @@
-//! Whether the value of `Host` is one: `uri-host [ ":" port ]` (RFC 9110, section 7.2).
+//! Validation of `Host`: `uri-host [ ":" port ]` (RFC 9110, section 7.2).
 
 use std::net::Ipv6Addr;
 
-/// Whether it is a name, an address or nothing, and then perhaps a port (RFC 3986, section 3.2.2).
+/// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
     let (host_is_valid, port) = match value.strip_prefix(b"[") {
         Some(rest) => {
             let end = position(rest, b']');
-            // Behind a bracket that is not closed there is not even an empty port.
+            // Without the closing bracket there is not even an empty port.
             let port = rest.get(end + 1..);
             (port.is_some() && is_ip_literal(&rest[..end]), port)
         }
@@ -19,13 +19,13 @@ pub fn is_host(value: &[u8]) -> bool {
     host_is_valid && port.is_some_and(is_port)
 }
 
-/// Where the byte is, or behind the last one.
+/// The position of the byte, or the length if it is absent.
 fn position(bytes: &[u8], wanted: u8) -> usize {
     let found = bytes.iter().position(|byte| *byte == wanted);
     found.unwrap_or(bytes.len())
 }
 
-/// Nothing, or digits behind a colon.
+/// Empty, or a colon and digits.
 fn is_port(bytes: &[u8]) -> bool {
     match bytes.split_first() {
         None => true,
@@ -33,7 +33,7 @@ fn is_port(bytes: &[u8]) -> bool {
     }
 }
 
-/// What is in brackets: an address of IPv6, or of a version that is yet to come.
+/// The text in brackets: an IPv6 address, or an address of a future version.
 fn is_ip_literal(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;
@@ -50,7 +50,7 @@ fn is_future_address(text: &str) -> bool {
     is_version && !address.is_empty() && bytes.all(|byte| is_plain(byte) || byte == b':')
 }
 
-/// `reg-name`, of which an IPv4 address is one.
+/// `reg-name`, which includes IPv4 addresses.
 fn is_name(mut bytes: &[u8]) -> bool {
     loop {
         bytes = match bytes {
@@ -64,7 +64,7 @@ fn is_name(mut bytes: &[u8]) -> bool {
     }
 }
 
-/// Unreserved, or a delimiter of parts.
+/// `unreserved` or `sub-delims`.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_name_has_makes_it_no_host() {
+    fn a_value_with_other_characters_is_not_a_host() {
         for value in [
             "a b",
             "a/b",

@@ -1,45 +1,46 @@
-//! An HTTP server on every part of evcore, written to be read and copied.
+//! The reference server: an HTTP server on every part of evcore, and an example of a whole server.
 //!
-//! One file, one idea:
+//! This crate is the library of the program `httpd`, so that tests can run its parts. Each module has
+//! one task:
 //!
-//! - `options`: what the command line may say; `cpu_masks`: the grammar of `--cpu-affinity`;
-//! - `master`: what starts workers, as processes or as threads, and hears of them; `pid_file`: how
-//!   others find it;
-//! - `listeners`: where they come from; `socket_files`: what they leave behind; `descriptors`: how
-//!   many of them and of all else there may be;
-//! - `worker`: one worker on sockets: its loop, and what signals do to it;
-//! - `server`: what it serves: the loop, and the table of connections;
-//! - `connection`: one client: when to read, to write, to wait and to close; `receiving` and
-//!   `sending` are its two halves;
-//! - `request`, `host`, `body`, `route`, `response`: HTTP, which knows nothing of sockets;
-//! - `site`: what all connections of a worker share; `bodies`: the memory that their requests hold;
-//! - `counts`: what `/status` tells, of all workers; `figures`: what their loops tell of
-//!   themselves;
-//!   `status_json`: the page that shows both;
-//! - `access_log`: what is told of each answer; `log`: what the operator is told; `pipe`: where
-//!   whoever reads them is not waited for.
+//! - `program`: from the command line to the master; `options`: the command line; `cpu_masks`: the
+//!   grammar of `--cpu-affinity`;
+//! - `master`: starts workers, as processes or as threads; `pid_file`: the file with its process id;
+//! - `listeners`: opens or inherits the listeners; `socket_files`: removes the files of Unix sockets;
+//!   `descriptors`: how many descriptors the server needs;
+//! - `worker`: a worker's event loop and its reaction to signals;
+//! - `server`: the event loop and the connections;
+//! - `connection`: one connection: when to read, write, wait and close; `receiving` and `sending` are
+//!   its two halves;
+//! - `request`, `host`, `body`, `route`, `response`: HTTP, without sockets;
+//! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
+//!   bodies;
+//! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop;
+//!   `scoreboard`: both in shared memory; `status_json`: the page that shows them;
+//! - `access_log`: a line for each response; `log`: standard error; `pipe`: writes to a pipe that do
+//!   not wait for its reader.
 
 #![forbid(unsafe_code)]
 #![allow(
     clippy::must_use_candidate,
-    missing_docs,
     unreachable_pub,
-    reason = "outside of the crate only tests use it: `pub` means for its other files"
+    reason = "only tests use the library: most of its `pub` items are for its other modules"
 )]
 
 mod access_log;
-pub mod board;
-mod bodies;
 mod body;
+mod body_memory;
 mod connection;
+#[cfg(test)]
+mod connection_tests;
 pub mod counts;
 mod cpu_masks;
 mod descriptors;
-mod figures;
 mod host;
 mod listeners;
 mod log;
 mod master;
+mod metrics;
 pub mod options;
 mod pid_file;
 mod pipe;
@@ -48,11 +49,10 @@ mod receiving;
 mod request;
 mod response;
 mod route;
-#[cfg(test)]
-mod scripted;
+pub mod scoreboard;
 mod sending;
 pub mod server;
-pub mod site;
+pub mod shared;
 mod socket_files;
 mod status_json;
 pub mod worker;

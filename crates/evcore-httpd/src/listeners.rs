@@ -1,5 +1,4 @@
-//! Where the listeners come from: an older binary that passes them on, or the addresses of the
-//! options.
+//! Opens the listeners: inherited from an older binary, or bound to the addresses of the options.
 
 use std::error::Error;
 
@@ -8,22 +7,22 @@ use evcore_prefork::inherited;
 
 use crate::{log::log, options::Options, socket_files::SocketFiles};
 
-/// Opens all listeners: a set for all workers; or, with `reuseport`, one for each. Their files are
-/// added to `files`, also where not all of them can be opened.
+/// Opens all listeners: one set for all workers, or one set each with `reuseport`. Their socket files
+/// are added to `files`, even if a later listener cannot be opened.
 ///
-/// They are all made before any worker, so that they stay open when one goes: whoever waits at a
-/// listener that is closed is sent away.
+/// The master opens them before any worker starts, and keeps them open when a worker ends. Closing a
+/// listener would reset the connections in its backlog.
 pub fn open(
     options: &Options,
     files: &mut SocketFiles,
 ) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
     let spread_by_kernel = options.own_listeners;
     let sets = if spread_by_kernel { options.workers } else { 1 };
-    let mut legacy = Legacy(inherited_listeners()?);
+    let mut old = Inherited(inherited_listeners()?);
     let mut all = Vec::with_capacity(sets);
     let mut addresses = options.listen.clone();
     for _ in 0..sets {
-        let claimed = legacy.claim(&addresses).into_iter();
+        let claimed = old.claim(&addresses).into_iter();
         let set = claimed.zip(&addresses).map(|(claimed, address)| {
             let bind = || Listener::builder().reuse_port(spread_by_kernel);
             let listener = claimed.map_or_else(|| bind().bind(address), Ok)?;
@@ -31,16 +30,16 @@ pub fn open(
             Ok(listener)
         });
         let set = set.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-        // Where port 0 was asked for, the others listen at the one that came of it.
+        // For port 0, the other sets use the port of the first.
         addresses = set.iter().map(Listener::local_addr).cloned().collect();
         all.push(set);
     }
-    legacy.close(files);
+    old.close(files);
     Ok(all)
 }
 
-/// Logs where the server listens, the first time that it is called: when a worker serves, and
-/// signals are heeded, since whoever waits for these lines may send one at once.
+/// Returns a function that logs the listening addresses on its first call. Call it when a worker is
+/// ready and signals are handled, because a reader of these lines may send one at once.
 pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
     let addresses = listeners.iter().map(Listener::local_addr);
     let mut addresses: Vec<_> = addresses.cloned().collect();
@@ -51,13 +50,12 @@ pub fn announcement(listeners: &[Listener]) -> impl FnMut() + use<> {
     }
 }
 
-/// What an older binary has passed on, and nobody has claimed yet, in the order in which it opened
-/// them.
-struct Legacy(Vec<Listener>);
+/// Inherited listeners that are not claimed yet, in the order in which the older binary opened them.
+struct Inherited(Vec<Listener>);
 
-impl Legacy {
-    /// The listener for each address, where there is one: at that very address, or for port 0 at
-    /// any port that is not asked for by its number.
+impl Inherited {
+    /// Returns an inherited listener for each address, if there is one: with the same address, or for
+    /// port 0 with any port that no other address names.
     fn claim(&mut self, addresses: &[Address]) -> Vec<Option<Listener>> {
         let by_number = addresses
             .iter()
@@ -72,7 +70,7 @@ impl Legacy {
         claimed
     }
 
-    /// Closes those that nobody has claimed.
+    /// Closes the listeners that were not claimed.
     fn close(self, files: &mut SocketFiles) {
         for listener in &self.0 {
             let address = listener.local_addr();
@@ -81,15 +79,15 @@ impl Legacy {
         }
     }
 
-    /// The first at an address that will do.
-    fn take(&mut self, will_do: impl Fn(&Address) -> bool) -> Option<Listener> {
+    /// Removes the first listener with a matching address.
+    fn take(&mut self, matches_address: impl Fn(&Address) -> bool) -> Option<Listener> {
         let found = self.0.iter();
-        let at = found.map(Listener::local_addr).position(will_do)?;
+        let at = found.map(Listener::local_addr).position(matches_address)?;
         Some(self.0.remove(at))
     }
 }
 
-/// Whether a listener at `there` is what somebody wanted who left the port to the system.
+/// Whether `wanted` has port 0 and a listener at `there` matches it.
 fn serves_as(there: &Address, wanted: &Address) -> bool {
     match (there.tcp(), wanted.tcp()) {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),
@@ -115,75 +113,69 @@ mod tests {
     }
 
     /// Listeners, and their addresses.
-    fn legacy(count: usize) -> (Legacy, Vec<Address>) {
+    fn old(count: usize) -> (Inherited, Vec<Address>) {
         let listeners: Vec<_> = (0..count)
             .map(|_| Listener::bind(any_port()).expect("a free port"))
             .collect();
         let addresses = listeners.iter().map(Listener::local_addr).cloned();
         let addresses = addresses.collect();
-        (Legacy(listeners), addresses)
+        (Inherited(listeners), addresses)
     }
 
-    fn claimed(legacy: &mut Legacy, wanted: &[Address]) -> Vec<Option<Address>> {
-        let claimed = legacy.claim(wanted).into_iter();
+    fn claimed(old: &mut Inherited, wanted: &[Address]) -> Vec<Option<Address>> {
+        let claimed = old.claim(wanted).into_iter();
         claimed
             .map(|listener| listener.map(|listener| listener.local_addr().clone()))
             .collect()
     }
 
     #[test]
-    fn a_listener_is_found_by_its_address_whatever_the_order() {
-        let (mut legacy, there) = legacy(2);
+    fn an_inherited_listener_is_claimed_by_its_address() {
+        let (mut old, there) = old(2);
         let wanted = [there[1].clone(), there[0].clone()];
         assert_eq!(
-            claimed(&mut legacy, &wanted),
+            claimed(&mut old, &wanted),
             [Some(there[1].clone()), Some(there[0].clone())]
         );
-        assert!(legacy.0.is_empty());
+        assert!(old.0.is_empty());
     }
 
     #[test]
-    fn a_new_address_finds_none_and_an_old_one_stays_behind() {
-        let (mut legacy, there) = legacy(2);
+    fn an_address_that_is_gone_leaves_its_listener_unclaimed() {
+        let (mut old, there) = old(2);
         let wanted = [
             "127.0.0.2:1".parse().expect("an address"),
             there[1].clone(),
             "unix:/nowhere".parse().expect("an address"),
         ];
         assert_eq!(
-            claimed(&mut legacy, &wanted),
+            claimed(&mut old, &wanted),
             [None, Some(there[1].clone()), None]
         );
-        assert_eq!(legacy.0.len(), 1);
-        assert_eq!(legacy.0[0].local_addr(), &there[0]);
+        assert_eq!(old.0.len(), 1);
+        assert_eq!(old.0[0].local_addr(), &there[0]);
     }
 
     #[test]
-    fn port_0_takes_what_no_number_asks_for_in_the_order_of_opening() {
-        let (mut legacy, there) = legacy(3);
+    fn port_0_claims_listeners_that_no_address_names() {
+        let (mut old, there) = old(3);
         let wanted = [any_port(), there[0].clone(), any_port(), any_port()];
         let of = |at: usize| Some(there[at].clone());
         assert_eq!(
-            claimed(&mut legacy, &wanted),
+            claimed(&mut old, &wanted),
             [of(1), of(0), of(2), None],
             "the fourth is bound anew"
         );
     }
 
     #[test]
-    fn a_twin_is_left_for_the_next_set() {
-        let (mut legacy, there) = legacy(1);
-        let twin = legacy.0[0].as_fd().try_clone_to_owned();
+    fn a_second_listener_of_an_address_is_for_the_next_set() {
+        let (mut old, there) = old(1);
+        let twin = old.0[0].as_fd().try_clone_to_owned();
         let twin = Listener::from_fd(twin.expect("a descriptor")).expect("it listens");
-        legacy.0.push(twin);
+        old.0.push(twin);
         let wanted = [any_port(), there[0].clone()];
-        assert_eq!(
-            claimed(&mut legacy, &wanted),
-            [None, Some(there[0].clone())]
-        );
-        assert_eq!(
-            claimed(&mut legacy, &wanted),
-            [None, Some(there[0].clone())]
-        );
+        assert_eq!(claimed(&mut old, &wanted), [None, Some(there[0].clone())]);
+        assert_eq!(claimed(&mut old, &wanted), [None, Some(there[0].clone())]);
     }
 }

@@ -12,17 +12,18 @@ use std::{
 
 use crate::pipe;
 
-/// Lines that were not taken, since the last that was.
+/// Lines lost since the last that was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Writes one line. Where nobody reads it any more it is lost: `eprintln!` would panic, and a
-/// server is not to end because its log's reader has. Nor is it to wait for a reader that hangs:
-/// then too the line is lost, and counted.
+/// Writes one line to standard error.
+///
+/// If standard error is closed, the line is lost (`eprintln!` would panic). If it is a full pipe, the
+/// line is lost and counted, because the server does not wait for a hanging reader.
 pub fn log(line: impl fmt::Display) {
     let lost = LOST.swap(0, Ordering::Relaxed);
     let mut text = String::new();
     if lost > 0 {
-        text = format!("httpd: {lost} lines of this log are lost: its reader did not take them\n");
+        text = format!("httpd: {lost} lines of this log are lost: its reader did not read them\n");
     }
     text += &format!("{line}\n");
     if matches!(write(text.as_bytes()), Err(error) if error.kind() == ErrorKind::WouldBlock) {
@@ -32,7 +33,7 @@ pub fn log(line: impl fmt::Display) {
 
 fn write(text: &[u8]) -> io::Result<()> {
     static PIPE: OnceLock<Option<File>> = OnceLock::new();
-    match PIPE.get_or_init(|| pipe::open_again(&io::stderr())) {
+    match PIPE.get_or_init(|| pipe::reopen_nonblocking(&io::stderr())) {
         Some(pipe) => (&*pipe).write_all(text),
         None => io::stderr().write_all(text),
     }

@@ -1,4 +1,4 @@
-//! What the master does: it starts workers, as processes or as threads, and reports on them.
+//! The master: starts workers, as processes or as threads, and logs what becomes of them.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,13 +17,13 @@ use crate::{
     options::Options,
     pid_file::PidFile,
     socket_files::SocketFiles,
-    worker::{self, Shared},
+    worker::{self, Setup},
 };
 
-/// The exit code of a worker that has to be replaced.
-const TRY_AGAIN: i32 = 1;
+/// The exit code of a worker that the supervisor has to replace.
+const EXIT_RETRY: i32 = 1;
 
-/// How many workers can live at the same time, old and new ones.
+/// The most workers that can run at the same time, old and new ones.
 pub fn slots(options: &Options) -> usize {
     match options.workers {
         0 => 1,
@@ -31,8 +31,8 @@ pub fn slots(options: &Options) -> usize {
     }
 }
 
-/// How many descriptors the group of the workers has: one for each, if they look at each other.
-pub fn notifiers(options: &Options) -> usize {
+/// The number of descriptors of the worker group: one for each slot, if the policy uses the group.
+pub fn notify_fds(options: &Options) -> usize {
     if options.policy.uses_group() {
         slots(options)
     } else {
@@ -42,28 +42,28 @@ pub fn notifiers(options: &Options) -> usize {
 
 /// Runs the workers, as processes or as threads, until a signal stops them.
 pub fn run(
-    shared: Shared,
+    setup: Setup,
     pid_file: Option<PidFile>,
     files: &SocketFiles,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let pid_file = RefCell::new(pid_file);
     let started = Cell::new(0);
-    let after_death = after_death(&shared);
-    let mut announce = listeners::announcement(&shared.listeners[0]);
-    let options = &shared.options;
+    let release_dead = release_dead(&setup);
+    let mut announce = listeners::announcement(&setup.listeners[0]);
+    let options = &setup.options;
     let mut supervisor = Supervisor::new(options.workers)
         .slots_serve_alone(options.own_listeners)
-        // A worker gives up by itself at its timeout; this is for one that does not.
+        // A worker stops by itself at its timeout; this is for one that hangs.
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start(|_worker| started.set(started.get() + 1))
         .on_start_error(log_start_error)
         .on_ready(|_worker| {
-            pid_file.borrow_mut().iter_mut().for_each(PidFile::show);
+            pid_file.borrow_mut().iter_mut().for_each(PidFile::publish);
             announce();
         })
         .on_stuck(log_stuck)
         .on_exit(move |exit| {
-            after_death(exit.worker.slot);
+            release_dead(exit.worker.slot);
             if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
                 log(format_args!("httpd: {exit}"));
             }
@@ -72,16 +72,18 @@ pub fn run(
         .on_upgrade(|upgrade| {
             log(format_args!("httpd: {upgrade}"));
             let mut pid_file = pid_file.borrow_mut();
-            pid_file.iter_mut().for_each(|file| file.follow(upgrade));
-            files.follow(upgrade);
+            pid_file
+                .iter_mut()
+                .for_each(|file| file.on_upgrade(upgrade));
+            files.on_upgrade(upgrade);
         });
     if let Some(affinity) = options.affinity.clone() {
         supervisor = supervisor.affinity(affinity);
     }
     let outcome = if options.threads {
-        run_threads(supervisor, shared)
+        run_threads(supervisor, setup)
     } else {
-        run_processes(supervisor, shared, &started)
+        run_processes(supervisor, setup, &started)
     };
     Ok(match outcome? {
         Outcome::AllRefused => ExitCode::from(1),
@@ -91,31 +93,31 @@ pub fn run(
 
 fn run_processes(
     mut supervisor: Supervisor<'_>,
-    shared: Shared,
+    setup: Setup,
     started: &Cell<usize>,
 ) -> evcore_prefork::Result<Outcome> {
-    for listener in shared.listeners.iter().flatten() {
+    for listener in setup.listeners.iter().flatten() {
         supervisor = supervisor.inherit(listener)?;
     }
-    let workers = shared.options.workers;
-    // A worker has the count of the time when it was forked.
+    let workers = setup.options.workers;
+    // A worker has the count as of its fork.
     let is_first = || started.get() < workers;
-    supervisor.run(|worker| work(worker, Ok(shared), is_first()))
+    supervisor.run(|worker| run_worker(worker, Ok(setup), is_first()))
 }
 
-fn run_threads(supervisor: Supervisor<'_>, shared: Shared) -> evcore_prefork::Result<Outcome> {
-    let workers = shared.options.workers;
+fn run_threads(supervisor: Supervisor<'_>, setup: Setup) -> evcore_prefork::Result<Outcome> {
+    let workers = setup.options.workers;
     let started = AtomicUsize::new(0);
     supervisor.run_threads(move |worker| {
         let is_first = started.fetch_add(1, Ordering::Relaxed) < workers;
-        let shared = shared.for_another_worker(&worker);
-        work(worker, shared, is_first)
+        let setup = setup.for_another_thread(&worker);
+        run_worker(worker, setup, is_first)
     })
 }
 
-/// Frees all that a dead worker held in shared memory.
-fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
-    let group = shared.group.clone();
+/// Returns a function that releases what a dead worker holds in shared memory.
+fn release_dead(setup: &Setup) -> impl Fn(usize) + use<> {
+    let group = setup.group.clone();
     move |slot| {
         group.release_dead(WorkerId::from_slot(slot));
     }
@@ -124,15 +126,15 @@ fn after_death(shared: &Shared) -> impl Fn(usize) + use<> {
 fn log_start_error(worker: &WorkerInfo, error: &io::Error) {
     let index = worker.index;
     log(format_args!(
-        "httpd: worker {index} cannot be started, which is tried again: {error}"
+        "httpd: cannot start worker {index}, trying again: {error}"
     ));
 }
 
 fn log_stuck(worker: &WorkerInfo) {
     let index = worker.index;
     log(format_args!(
-        "httpd: worker {index} does not stop; it goes on beside its replacement until it does, or \
-         until the server ends"
+        "httpd: worker {index} does not stop; it runs beside its replacement, at most until the \
+         server ends"
     ));
 }
 
@@ -140,28 +142,30 @@ fn log_reload(reload: Reload) {
     log(format_args!("httpd: reload: {reload:?}: {reload}"));
 }
 
-/// A worker's life; its exit status. One of the first that cannot begin is not tried again: a
-/// server that does not come up is to say so and end. Later ones take the place of somebody who
-/// has served: so what is in the way may pass, and meanwhile the clients of their listener wait.
-fn work(worker: Worker, shared: Result<Shared, Box<dyn Error>>, is_first: bool) -> i32 {
+/// Runs a worker. Returns its exit code.
+///
+/// One of the first workers that cannot start is not restarted, so that a server that cannot start
+/// ends with an error. A later worker replaces one that has served: the cause may pass, so it is
+/// tried again.
+fn run_worker(worker: Worker, setup: Result<Setup, Box<dyn Error>>, is_first: bool) -> i32 {
     if let Some(error) = worker.affinity_error() {
         log(format_args!(
-            "httpd: worker is not kept on its CPU: {error}"
+            "httpd: cannot set the CPU affinity of the worker: {error}"
         ));
     }
-    let server = match shared.and_then(|shared| worker::server(&worker, shared)) {
+    let server = match setup.and_then(|setup| worker::server(&worker, setup)) {
         Ok(server) => server,
         Err(error) => {
-            log(format_args!("httpd: worker cannot serve: {error}"));
-            return if is_first { DO_NOT_RESTART } else { TRY_AGAIN };
+            log(format_args!("httpd: worker cannot start: {error}"));
+            return if is_first { DO_NOT_RESTART } else { EXIT_RETRY };
         }
     };
     worker.ready();
     match worker::run(server, &worker) {
         Ok(()) => 0,
         Err(error) => {
-            log(format_args!("httpd: worker cannot go on: {error}"));
-            TRY_AGAIN
+            log(format_args!("httpd: worker failed: {error}"));
+            EXIT_RETRY
         }
     }
 }

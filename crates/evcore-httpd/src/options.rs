@@ -1,4 +1,4 @@
-//! What the command line may say.
+//! The command line.
 
 use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -6,127 +6,159 @@ use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
 use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{cpu_masks, request::MOST_BODY_BYTES};
+use crate::{cpu_masks, request::MAX_BODY_BYTES};
 
+/// The text of `--help`.
 pub const HELP: &str = "\
 An HTTP server on every part of evcore.
 
 Usage: httpd [OPTIONS]
 
-  --listen ADDR            address and port, [v6]:port, or unix:PATH;
-                           may be repeated                     [127.0.0.1:8080]
-  --workers N | auto       worker processes; 0: serve in this process    [auto]
-  --threads N              workers as threads of one process instead
-  --cpu-affinity LIST      auto, auto MASK, or masks, one a worker; not with
-                           --workers 0                                   [none]
-  --accept off | mutex | exclusive | reuseport | least-loaded
-                           how workers share the listeners        [least-loaded]
+  --listen ADDR            ADDRESS:PORT, [IPV6]:PORT or unix:PATH; may be
+                           repeated                      [default: 127.0.0.1:8080]
+  --workers N|auto         number of worker processes; auto: one for each CPU;
+                           0: serve in this process, without a master
+                                                                   [default: auto]
+  --threads N              number of worker threads, instead of processes
+  --cpu-affinity LIST      CPUs of the workers: auto, auto MASK, or a mask for
+                           each worker; not with --workers 0       [default: none]
+  --accept POLICY          how workers share the listeners: off, mutex,
+                           exclusive, reuseport or least-loaded
+                                                           [default: least-loaded]
   --accept-delay MS        how long a worker that does not listen waits before
-                           it tries again (nginx: accept_mutex_delay)    [500]
-  --multi-accept N         accepts a turn at most                        [64]
-  --poller NAME            auto, or one that this system has: epoll, kqueue,
-                           port, poll, select                            [auto]
-  --timers NAME            wheel, tree or heap                           [wheel]
-  --timer-resolution MS    update the clock this often, not every turn   [every turn]
-  --connections N          per worker                                    [10240]
-  --header-timeout MS      for a request's header, between reads of a body, or
-                           for a body that waits for --bodies         [60000]
-  --keepalive-timeout MS   for an idle connection                        [65000]
-  --send-timeout MS        between two writes that the client takes      [60000]
-  --shutdown-timeout MS    for what is under way at QUIT                 [30000]
-  --bodies BYTES           what the bodies of requests may hold of a worker's
-                           memory, all of them together: others wait  [67108864]
-  --access-log PATH        a line for each answer, in the common log format;
-                           -: to standard output; what a full pipe or disk
-                           does not take is lost, and counted            [none]
-  --pid FILE               to hold the master's process id               [none]
-  --no-delay-endpoints     without /sleep and /block
-  --help
+                           it tries again, in milliseconds (nginx:
+                           accept_mutex_delay)                      [default: 500]
+  --multi-accept N         the most connections accepted in one turn of the
+                           event loop                                [default: 64]
+  --poller NAME            auto, epoll, kqueue, port, poll or select, if the
+                           system has it                           [default: auto]
+  --timers NAME            timer queue: wheel, tree or heap       [default: wheel]
+  --timer-resolution MS    interval of clock updates, in milliseconds
+                                                             [default: every turn]
+  --connections N          the most connections of one worker     [default: 10240]
+  --header-timeout MS      time for a request head, between two reads of a body,
+                           and for a body to wait for memory, in milliseconds
+                                                                  [default: 60000]
+  --keepalive-timeout MS   time that a connection may be idle, in milliseconds
+                                                                  [default: 65000]
+  --send-timeout MS        time between two successful writes of a response, in
+                           milliseconds                           [default: 60000]
+  --shutdown-timeout MS    time for open connections after QUIT, in milliseconds
+                                                                  [default: 30000]
+  --bodies BYTES           memory of one worker for all unfinished request
+                           bodies; more bodies wait            [default: 67108864]
+  --access-log PATH        write a line for each response, in the common log
+                           format; -: to standard output; lines that a full
+                           pipe or disk refuses are lost and counted
+                                                                   [default: none]
+  --pid FILE               write the process id of the master      [default: none]
+  --no-delay-endpoints     disable /sleep and /block
+  --help                   print this text
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
 /status.json
-Signals, to the master: TERM, INT stop now; QUIT finishes what is under way, and
-closes who is idle, after a second if it was answered within the last second;
-HUP: new workers, then QUIT to the old; USR1 opens the access log again;
-USR2 (not with --threads): a new binary beside this one, with the same
-listeners; WINCH: QUIT to the workers, until HUP.
---workers 0 has no master, and heeds TERM, INT, QUIT and USR1 alone.
+
+Signals, to the master:
+  TERM, INT  stop now
+  QUIT       finish open requests, then stop; idle connections are closed, those
+             that received a response within the last second a second later
+  HUP        start new workers, then send QUIT to the old ones
+  USR1       reopen the access log
+  USR2       start a new binary with the same listeners (not with --threads)
+  WINCH      send QUIT to the workers; HUP starts new ones
+With --workers 0, only TERM, INT, QUIT and USR1 are handled.
 ";
 
-/// Named by the server's contract, and not there yet: refused by name, never ignored.
-const NOT_BUILT_YET: &[&str] = &["root"];
+/// Options that are planned and not implemented: refused by name, never ignored.
+const NOT_IMPLEMENTED: &[&str] = &["root"];
 
-/// The most of anything that is counted in connections: a table of that many is no mistake yet.
-const MOST_CONNECTIONS: u32 = 1 << 20;
+/// The maximum of `--connections`.
+const MAX_CONNECTIONS: u32 = 1 << 20;
 
-/// The most workers that a supervisor takes.
-const MOST_WORKERS: usize = 1024;
+/// The most workers that a supervisor accepts.
+const MAX_WORKERS: usize = 1024;
 
-/// The most for `--bodies`: what can be counted.
-const MOST_BODIES: usize = usize::MAX;
+/// The maximum of `--bodies`.
+const MAX_BODIES: usize = usize::MAX;
 
-/// What to do.
+/// What the command line asks for.
 #[derive(Debug)]
-pub enum Asked {
+pub enum Command {
+    /// Serve with these options.
     Serve(Box<Options>),
+    /// Print [`HELP`].
     Help,
 }
 
-/// How to serve.
+/// The options of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// `--listen`.
     pub listen: Vec<Address>,
-    /// 0: no master, serve in this process.
+    /// The number of workers; 0: serve in this process, without a master.
     pub workers: usize,
-    /// Workers are threads.
+    /// Whether the workers are threads.
     pub threads: bool,
+    /// The CPUs of the workers; `None`: no affinity is set.
     pub affinity: Option<Affinity>,
+    /// How the workers share the listeners.
     pub policy: Policy,
-    /// Each worker has listeners of its own, among which the kernel spreads the clients
+    /// Whether each worker has its own listeners, and the kernel distributes the connections
     /// (`SO_REUSEPORT`).
     pub own_listeners: bool,
+    /// The most connections accepted in one turn.
     pub multi_accept: usize,
-    /// `None`: the best that there is.
+    /// `None`: the default of the system.
     pub poller: Option<BackendKind>,
+    /// The timer queue.
     pub timers: Timers,
     /// `None`: the clock is updated every turn.
     pub timer_resolution: Option<Duration>,
-    /// Per worker.
+    /// The most connections of one worker.
     pub connections: u32,
+    /// The time for a request head, between two reads of a body, and for a body to wait for memory.
     pub header_timeout: Duration,
+    /// The time that a connection may be idle.
     pub keepalive_timeout: Duration,
+    /// The time between two successful writes of a response.
     pub send_timeout: Duration,
+    /// The time for open connections in a graceful shutdown.
     pub shutdown_timeout: Duration,
-    /// Bytes, per worker.
+    /// The memory of one worker for all unfinished request bodies, in bytes.
     pub bodies: usize,
-    /// `-`: standard output.
+    /// `-` is standard output; `None`: no access log.
     pub access_log: Option<PathBuf>,
-    /// Whether there are `/sleep` and `/block`.
+    /// Whether `/sleep` and `/block` are enabled.
     pub delay_endpoints: bool,
+    /// The path of the pid file.
     pub pid_file: Option<PathBuf>,
 }
 
-/// One line that names the option and says what is allowed.
+/// A bad command line: one line that names the option and the allowed values.
 #[derive(Debug)]
-pub struct BadOption(String);
+pub struct OptionError(String);
 
-impl fmt::Display for BadOption {
+impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<lexopt::Error> for BadOption {
+impl From<lexopt::Error> for OptionError {
     fn from(error: lexopt::Error) -> Self {
         Self(format!("{error}; --help lists the options"))
     }
 }
 
-/// The options among `arguments`, or the first that is wrong.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOption> {
+/// Parses the arguments, without the name of the program.
+///
+/// # Errors
+///
+/// The first bad option.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, OptionError> {
     let mut parser = Parser::from_args(arguments);
     let mut options = Options::default();
-    let mut sharing = Sharing::LeastLoaded;
+    let mut accept = AcceptOption::LeastLoaded;
     let mut delay = Duration::from_millis(500);
     let (mut processes, mut threads) = (None, None);
     while let Some(argument) = parser.next()? {
@@ -135,17 +167,17 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
         };
         let name = name.to_owned();
         match name.as_str() {
-            "help" => return Ok(Asked::Help),
+            "help" => return Ok(Command::Help),
             "listen" => options.listen.push(address(&value(&mut parser)?)?),
             "workers" => processes = Some(workers(&value(&mut parser)?)?),
             "threads" => {
-                threads = Some(number(&name, &value(&mut parser)?, 1, MOST_WORKERS)?);
+                threads = Some(number(&name, &value(&mut parser)?, 1, MAX_WORKERS)?);
             }
             "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
             "access-log" => options.access_log = Some(parser.value()?.into()),
             "no-delay-endpoints" => options.delay_endpoints = false,
             "pid" => options.pid_file = Some(file(&name, parser.value()?)?),
-            "accept" => sharing = value(&mut parser)?.parse()?,
+            "accept" => accept = value(&mut parser)?.parse()?,
             "accept-delay" => delay = milliseconds(&name, &value(&mut parser)?)?,
             "multi-accept" => {
                 options.multi_accept = number(&name, &value(&mut parser)?, 1, 65_536)?;
@@ -156,7 +188,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
             }
             "poller" => options.poller = poller(&value(&mut parser)?)?,
             "connections" => {
-                options.connections = number(&name, &value(&mut parser)?, 1, MOST_CONNECTIONS)?;
+                options.connections = number(&name, &value(&mut parser)?, 1, MAX_CONNECTIONS)?;
             }
             "header-timeout" => options.header_timeout = milliseconds(&name, &value(&mut parser)?)?,
             "keepalive-timeout" => {
@@ -167,11 +199,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
             "bodies" => {
-                options.bodies = number(&name, &value(&mut parser)?, MOST_BODY_BYTES, MOST_BODIES)?;
+                options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
             }
-            other if NOT_BUILT_YET.contains(&other) => {
-                return Err(BadOption(format!(
-                    "--{other} is not built yet; leave it out"
+            other if NOT_IMPLEMENTED.contains(&other) => {
+                return Err(OptionError(format!(
+                    "--{other} is not implemented yet; leave it out"
                 )));
             }
             _ => return Err(Arg::Long(&name).unexpected().into()),
@@ -185,18 +217,18 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, BadOpti
     options.threads = threads.is_some();
     options.workers = match (processes, threads) {
         (Some(_), Some(_)) => {
-            let message = "--threads and --workers: it is one of the two".to_owned();
-            return Err(BadOption(message));
+            let message = "--threads and --workers: only one of them is allowed".to_owned();
+            return Err(OptionError(message));
         }
         (one, other) => one.or(other).unwrap_or(options.workers),
     };
     if options.affinity.is_some() && options.workers == 0 {
-        let message = "--cpu-affinity is for workers, and --workers 0 has none; leave it out";
-        return Err(BadOption(message.to_owned()));
+        let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
+        return Err(OptionError(message.to_owned()));
     }
-    options.policy = sharing.policy(delay, options.workers);
-    options.own_listeners = matches!(sharing, Sharing::ReusePort) && options.workers > 1;
-    Ok(Asked::Serve(Box::new(options)))
+    options.policy = accept.policy(delay, options.workers);
+    options.own_listeners = matches!(accept, AcceptOption::ReusePort) && options.workers > 1;
+    Ok(Command::Serve(Box::new(options)))
 }
 
 impl Default for Options {
@@ -225,9 +257,9 @@ impl Default for Options {
     }
 }
 
-/// What `--accept` may say.
+/// A value of `--accept`.
 #[derive(Clone, Copy)]
-enum Sharing {
+enum AcceptOption {
     Off,
     Mutex,
     Exclusive,
@@ -235,12 +267,12 @@ enum Sharing {
     LeastLoaded,
 }
 
-impl Sharing {
-    /// A single worker has nobody to share with, and so needs no lock (nginx).
+impl AcceptOption {
+    /// A single worker shares its listeners with no other, so it needs no policy (as in nginx).
     fn policy(self, delay: Duration, workers: usize) -> Policy {
         let policy = match self {
             _ if workers <= 1 => Policy::Off,
-            // With `reuseport` no listener is shared.
+            // With `reuseport`, no listener is shared.
             Self::Off | Self::ReusePort => Policy::Off,
             Self::Mutex => Policy::mutex(),
             Self::Exclusive => Policy::exclusive(),
@@ -250,106 +282,110 @@ impl Sharing {
     }
 }
 
-impl FromStr for Sharing {
-    type Err = BadOption;
+impl FromStr for AcceptOption {
+    type Err = OptionError;
 
-    fn from_str(value: &str) -> Result<Self, BadOption> {
+    fn from_str(value: &str) -> Result<Self, OptionError> {
         match value {
             "off" => Ok(Self::Off),
             "mutex" => Ok(Self::Mutex),
             "exclusive" => Ok(Self::Exclusive),
             "reuseport" => Ok(Self::ReusePort),
             "least-loaded" => Ok(Self::LeastLoaded),
-            _ => Err(BadOption(format!(
-                "--accept {value:?}: it is off, mutex, exclusive, reuseport or least-loaded"
+            _ => Err(OptionError(format!(
+                "--accept {value:?}: expected off, mutex, exclusive, reuseport or least-loaded"
             ))),
         }
     }
 }
 
-/// Which timer queue: each re-arms lazily.
+/// The timer queue. Each re-arms lazily.
 #[derive(Clone, Copy, Debug)]
 pub enum Timers {
+    /// A hierarchical timing wheel.
     Wheel,
+    /// A red-black tree.
     Tree,
+    /// A four-ary heap.
     Heap,
 }
 
 impl FromStr for Timers {
-    type Err = BadOption;
+    type Err = OptionError;
 
-    fn from_str(value: &str) -> Result<Self, BadOption> {
+    fn from_str(value: &str) -> Result<Self, OptionError> {
         match value {
             "wheel" => Ok(Self::Wheel),
             "tree" => Ok(Self::Tree),
             "heap" => Ok(Self::Heap),
-            _ => Err(BadOption(format!(
-                "--timers {value:?}: it is wheel, tree or heap"
+            _ => Err(OptionError(format!(
+                "--timers {value:?}: expected wheel, tree or heap"
             ))),
         }
     }
 }
 
-fn value(parser: &mut Parser) -> Result<String, BadOption> {
+fn value(parser: &mut Parser) -> Result<String, OptionError> {
     Ok(parser.value()?.string()?)
 }
 
-fn file(name: &str, value: OsString) -> Result<PathBuf, BadOption> {
+fn file(name: &str, value: OsString) -> Result<PathBuf, OptionError> {
     if value.is_empty() {
-        return Err(BadOption(format!(
-            "--{name} \"\": it is the path of a file"
+        return Err(OptionError(format!(
+            "--{name} \"\": expected the path of a file"
         )));
     }
     Ok(value.into())
 }
 
-fn address(value: &str) -> Result<Address, BadOption> {
+fn address(value: &str) -> Result<Address, OptionError> {
     value
         .parse()
-        .map_err(|error| BadOption(format!("--listen: {error}")))
+        .map_err(|error| OptionError(format!("--listen: {error}")))
 }
 
-fn workers(value: &str) -> Result<usize, BadOption> {
+fn workers(value: &str) -> Result<usize, OptionError> {
     match value {
         "auto" => Ok(usable_cpus()),
-        _ => number("workers", value, 0, MOST_WORKERS)
-            .map_err(|error| BadOption(format!("{error}, or auto"))),
+        _ => number("workers", value, 0, MAX_WORKERS)
+            .map_err(|error| OptionError(format!("{error}, or auto"))),
     }
 }
 
-fn affinity(value: &str) -> Result<Affinity, BadOption> {
+fn affinity(value: &str) -> Result<Affinity, OptionError> {
     let allowed = Cpus::allowed();
-    let allowed = allowed.map_err(|error| BadOption(format!("--cpu-affinity: {error}")))?;
-    cpu_masks::parse(value, &allowed).map_err(|error| BadOption(format!("--cpu-affinity: {error}")))
+    let allowed = allowed.map_err(|error| OptionError(format!("--cpu-affinity: {error}")))?;
+    cpu_masks::parse(value, &allowed)
+        .map_err(|error| OptionError(format!("--cpu-affinity: {error}")))
 }
 
 fn usable_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn poller(value: &str) -> Result<Option<BackendKind>, BadOption> {
+fn poller(value: &str) -> Result<Option<BackendKind>, OptionError> {
     match value {
         "auto" => Ok(None),
         _ => match value.parse() {
             Ok(kind) => Ok(Some(kind)),
-            Err(error) => Err(BadOption(format!("--poller: {error}, or auto"))),
+            Err(error) => Err(OptionError(format!("--poller: {error}, or auto"))),
         },
     }
 }
 
-fn milliseconds(name: &str, value: &str) -> Result<Duration, BadOption> {
-    // A day; whoever wants more has mistaken the unit.
+fn milliseconds(name: &str, value: &str) -> Result<Duration, OptionError> {
+    // At most a day: a larger number is probably in another unit.
     number(name, value, 1, 86_400_000).map(Duration::from_millis)
 }
 
-fn number<N>(name: &str, value: &str, least: N, most: N) -> Result<N, BadOption>
+fn number<N>(name: &str, value: &str, least: N, most: N) -> Result<N, OptionError>
 where
     N: FromStr + PartialOrd + fmt::Display,
 {
     match value.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(BadOption(format!(
-            "--{name} {value:?}: it is a number from {least} to {most}"
+        _ => Err(OptionError(format!(
+            "--{name} {value:?}: expected a number from {least} to {most}"
         ))),
     }
 }

@@ -1,5 +1,4 @@
-//! The file that tells the master's process id: when it appears, and where it goes while a new
-//! binary has one too.
+//! The pid file: it appears when the server is ready, and is renamed during a binary upgrade.
 
 use std::{
     ffi::OsString,
@@ -12,34 +11,34 @@ use evcore_prefork::Upgrade;
 
 use crate::log::log;
 
-/// A file that is removed with this value, if it still holds the id of this process.
+/// A pid file. Dropping it removes the file, if it still holds the id of this process.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
-    place: Place,
+    location: Location,
 }
 
-/// Where the file is.
+/// The name that the file has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Beside its path, until a worker serves.
-    Ahead,
-    AtPath,
-    /// Beside its path, while a new binary has the path.
-    Aside,
+enum Location {
+    /// `.new` is appended, until a worker is ready.
+    Temporary,
+    Final,
+    /// `.oldbin` is appended, while a new binary uses the path.
+    Renamed,
 }
 
 impl PidFile {
-    /// Writes it beside `path`: so what is wrong with the path is known before anything is started.
+    /// Writes the file under a temporary name, so that a bad path is an error before workers start.
     pub fn prepare(path: &Path) -> io::Result<Self> {
         let file = Self {
             path: path.to_owned(),
-            place: Place::Ahead,
+            location: Location::Temporary,
         };
-        // It would take the place of anything else as well.
+        // A rename would replace anything else as well.
         let written = match fs::metadata(path) {
-            Ok(there) if !there.is_file() => Err(io::Error::other("it is there, and no file")),
-            _ => write_whole(&file.at(Place::Ahead), &own_line()),
+            Ok(there) if !there.is_file() => Err(io::Error::other("it exists, and is not a file")),
+            _ => write_whole(&file.path_of(Location::Temporary), &own_line()),
         };
         written.map_err(|error| {
             let advice = match error.kind() {
@@ -55,29 +54,29 @@ impl PidFile {
         Ok(file)
     }
 
-    /// Makes it appear, whole: when a worker serves and signals are heeded, since whoever finds it
-    /// may send one at once.
-    pub fn show(&mut self) {
-        if self.place == Place::Ahead {
-            self.move_to(Place::AtPath);
+    /// Gives the file its name. Called when a worker is ready and signals are handled, because a reader
+    /// of the file may send one at once.
+    pub fn publish(&mut self) {
+        if self.location == Location::Temporary {
+            self.move_to(Location::Final);
         }
     }
 
-    /// Makes room for the file of a new binary, and comes back when that one is no more (nginx).
-    pub fn follow(&mut self, upgrade: &Upgrade) {
+    /// Renames the file while a new binary runs, and back when that has ended, as nginx does.
+    pub fn on_upgrade(&mut self, upgrade: &Upgrade) {
         match upgrade {
-            Upgrade::Starting => self.move_to(Place::Aside),
-            Upgrade::Failed(_) | Upgrade::Ended(_) => self.move_to(Place::AtPath),
+            Upgrade::Starting => self.move_to(Location::Renamed),
+            Upgrade::Failed(_) | Upgrade::Ended(_) => self.move_to(Location::Final),
             _ => {}
         }
     }
 
-    fn move_to(&mut self, place: Place) {
-        if place == self.place {
+    fn move_to(&mut self, location: Location) {
+        if location == self.location {
             return;
         }
-        match fs::rename(self.at(self.place), self.at(place)) {
-            Ok(()) => self.place = place,
+        match fs::rename(self.path_of(self.location), self.path_of(location)) {
+            Ok(()) => self.location = location,
             Err(error) => {
                 let path = self.path.display();
                 log(format_args!("httpd: cannot rename {path}: {error}"));
@@ -85,12 +84,12 @@ impl PidFile {
         }
     }
 
-    fn at(&self, place: Place) -> PathBuf {
+    fn path_of(&self, location: Location) -> PathBuf {
         let mut path = OsString::from(&self.path);
-        path.push(match place {
-            Place::Ahead => ".new",
-            Place::AtPath => "",
-            Place::Aside => ".oldbin",
+        path.push(match location {
+            Location::Temporary => ".new",
+            Location::Final => "",
+            Location::Renamed => ".oldbin",
         });
         path.into()
     }
@@ -98,15 +97,15 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let ours = self.at(self.place);
-        // Another server may have been told the same path, or could not be made room for.
+        let ours = self.path_of(self.location);
+        // Another server may use the same path, or the file could not be renamed for it.
         if fs::read_to_string(&ours).is_ok_and(|text| text == own_line()) {
             let _ = fs::remove_file(ours);
         }
     }
 }
 
-/// Writes a file, of which nothing is left if not all of it can be written.
+/// Writes a file, and removes it if not all of it can be written.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let mut file = fs::File::create(path)?;
     file.write_all(text.as_bytes()).inspect_err(|_| {
@@ -114,7 +113,7 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// What the file holds.
+/// The contents of the file.
 fn own_line() -> String {
     format!("{}\n", std::process::id())
 }

@@ -1,6 +1,4 @@
-//! Pipes whose writers do not wait for their readers.
-//!
-//! A process that reads a log may hang; the server that writes it is to serve on.
+//! Non-blocking writes to pipes, so that a hanging reader of a log does not block the server.
 
 use std::{
     fs::File,
@@ -14,18 +12,19 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-/// What a pipe takes whole or not at all, on Linux, so that lines of several writers do not mix.
-pub const MOST_AT_ONCE: usize = 4096;
+/// The largest atomic write to a pipe on Linux. Up to it, lines of several writers do not mix.
+pub const PIPE_BUF: usize = 4096;
 
-/// Whether it is a pipe, with a name or without one.
+/// Whether the file is a pipe, named or anonymous.
 pub fn is_pipe(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.file_type().is_fifo())
 }
 
-/// Opens a pipe that was inherited once more, so that writing to it does not wait. (To change the
-/// descriptor that is there would change it for all processes that have it.) `None`: it is no pipe,
-/// nobody reads it, or the system has no `/proc`.
-pub fn open_again(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
+/// Opens an inherited pipe a second time, in non-blocking mode. (Setting the mode of the inherited
+/// descriptor would set it for all processes that share it.)
+///
+/// Returns `None` if it is not a pipe, if it has no reader, or if the system has no `/proc`.
+pub fn reopen_nonblocking(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
     let file = File::from(inherited.as_fd().try_clone_to_owned().ok()?);
     if !is_pipe(&file).ok()? {
         return None;
@@ -34,15 +33,15 @@ pub fn open_again(inherited: &(impl AsFd + AsRawFd)) -> Option<File> {
     open(path.as_ref(), OFlags::empty()).ok()
 }
 
-/// Opens a file for appending, and makes it if it is not there. A named pipe that nobody reads is an
-/// error.
+/// Opens a file for appending, and creates it if it does not exist. A named pipe without a reader is
+/// an error.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::APPEND | OFlags::CREATE)
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // What the file mode creation mask leaves of it, as the standard library has it.
+    // Reduced by the umask, as in the standard library.
     let mode = Mode::from_raw_mode(0o666);
     Ok(File::from(rustix::fs::open(path, flags, mode)?))
 }

@@ -1,4 +1,4 @@
-//! The program: what it does with its command line.
+//! The program: from the command line to the master.
 
 use std::{error::Error, io, process::ExitCode, sync::Arc};
 
@@ -8,30 +8,31 @@ use signal_hook::{consts::SIGXFSZ, flag};
 
 use crate::{
     access_log::AccessLog,
-    board::Line,
     descriptors, listeners,
     log::log,
     master,
-    options::{self, Asked, Options},
+    options::{self, Command, Options},
     pid_file::PidFile,
+    scoreboard::WorkerStats,
     socket_files::SocketFiles,
-    worker::{self, Shared},
+    worker::{self, Setup},
 };
 
-/// The program: reads the command line, and serves until a signal ends it.
+/// Runs the program: parses the command line, and serves until a signal stops it. Returns the exit
+/// code: 1 after an error, 2 after a bad option.
 #[must_use]
 pub fn run() -> ExitCode {
-    // Before anything is written: the log may be a file too.
+    // Before anything is written: standard error may be a file.
     if let Err(error) = survive_full_files() {
         log(format_args!("httpd: SIGXFSZ cannot be handled: {error}"));
         return ExitCode::from(1);
     }
     match options::parse(std::env::args_os().skip(1)) {
-        Ok(Asked::Serve(options)) => serve(*options).unwrap_or_else(|error| {
+        Ok(Command::Serve(options)) => serve(*options).unwrap_or_else(|error| {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),
-        Ok(Asked::Help) => {
+        Ok(Command::Help) => {
             print!("{}", options::HELP);
             ExitCode::SUCCESS
         }
@@ -45,41 +46,41 @@ pub fn run() -> ExitCode {
 fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     descriptors::make_room(&options)?;
     if let Some(path) = &options.access_log {
-        // Each worker opens it for itself; but a bad path is to be told once, and now.
+        // Each worker opens the log itself. A bad path is an error now, and logged once.
         AccessLog::open(path)?;
     }
-    // Before them, so that none of their files stays where something fails.
+    // Before the listeners, so that their files are removed if something fails.
     let mut files = SocketFiles::default();
     let slots = master::slots(&options);
-    let board = Line::board(slots)?;
-    let shared = Shared {
+    let scoreboard = WorkerStats::scoreboard(slots)?;
+    let setup = Setup {
         listeners: listeners::open(&options, &mut files)?,
-        group: WorkerGroup::new(options.policy, slots)?.with_scoreboard(&board),
-        board,
+        group: WorkerGroup::new(options.policy, slots)?.with_scoreboard(&scoreboard),
+        scoreboard,
         options,
     };
-    let pid_file = shared.options.pid_file.as_deref();
+    let pid_file = setup.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
-    match shared.options.workers {
-        0 => serve_here(shared, pid_file),
-        _ => master::run(shared, pid_file, &files),
+    match setup.options.workers {
+        0 => serve_here(setup, pid_file),
+        _ => master::run(setup, pid_file, &files),
     }
 }
 
-/// Makes a write to a file that has reached the limit on its size (`ulimit -f`) fail: without a
-/// handler, SIGXFSZ would end the process. Workers inherit the handler.
+/// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending
+/// the process. Workers inherit the handler.
 fn survive_full_files() -> io::Result<()> {
-    // Nobody looks at the flag: the write's error says it.
+    // The flag is unused: the write returns an error.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }
 
-/// No master: this process serves.
-fn serve_here(shared: Shared, mut pid_file: Option<PidFile>) -> Result<ExitCode, Box<dyn Error>> {
+/// Serves in this process, without a master.
+fn serve_here(setup: Setup, mut pid_file: Option<PidFile>) -> Result<ExitCode, Box<dyn Error>> {
     let worker = Worker::solo()?;
-    let mut announce = listeners::announcement(&shared.listeners[0]);
-    let server = worker::server(&worker, shared)?;
-    pid_file.iter_mut().for_each(PidFile::show);
+    let mut announce = listeners::announcement(&setup.listeners[0]);
+    let server = worker::server(&worker, setup)?;
+    pid_file.iter_mut().for_each(PidFile::publish);
     announce();
     worker::run(server, &worker)?;
     Ok(ExitCode::SUCCESS)

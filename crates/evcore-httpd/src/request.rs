@@ -1,4 +1,4 @@
-//! A request's head, from bytes.
+//! Parsing of request heads.
 
 use std::mem::MaybeUninit;
 
@@ -10,34 +10,34 @@ use crate::{
 };
 
 /// The most bytes of a head: request line, headers and the empty line.
-pub const MOST_HEAD_BYTES: usize = 16 * 1024;
+pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// The most bytes of a request's target.
-const MOST_TARGET_BYTES: usize = 8 * 1024;
+const MAX_TARGET_BYTES: usize = 8 * 1024;
 
 /// The most header lines.
-const MOST_HEADERS: usize = 100;
+const MAX_HEADERS: usize = 100;
 
 /// The most bytes of a body.
-pub const MOST_BODY_BYTES: usize = 1024 * 1024;
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// What a head asks for.
+/// A parsed request head.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    pub ask: Ask,
-    /// Answer with the head alone.
+    pub action: Action,
+    /// Respond with the head alone.
     pub head_only: bool,
     pub version: Version,
-    /// Whether the client would go on after the answer.
+    /// Whether the client wants to keep the connection after the response.
     pub keep_alive: bool,
     pub framing: Framing,
-    /// The client waits for a word before it sends the body.
+    /// The client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
 }
 
-/// What to answer: decided from the head alone.
+/// What to do with a request, decided from the head alone.
 #[derive(Clone, Copy, Debug)]
-pub enum Ask {
+pub enum Action {
     Route(Route),
     NotFound,
     NotAllowed(Route),
@@ -49,20 +49,20 @@ pub enum Version {
     Http11,
 }
 
-/// What the bytes so far are.
+/// The result of parsing the bytes so far.
 #[derive(Debug)]
 pub enum Parsed {
-    /// A whole head of that many bytes.
+    /// A complete head of this many bytes.
     Complete(Request, usize),
-    /// The beginning of one.
+    /// The head is incomplete.
     Partial,
-    /// Not one that is answered: the status says why, and the connection ends.
+    /// The request is refused with this status, and the connection ends.
     Refused(Status),
 }
 
-/// Parses the head that `bytes` begin with.
+/// Parses the head at the front of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
-    let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut []);
     let parsed = httparse::ParserConfig::default().parse_request_with_uninit_headers(
         &mut head,
@@ -70,10 +70,10 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         &mut headers,
     );
     match parsed {
-        Ok(httparse::Status::Partial) if bytes.len() < MOST_HEAD_BYTES => Parsed::Partial,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD_BYTES => Parsed::Partial,
         Ok(_) if target_is_too_long(&head, bytes) => Parsed::Refused(Status::TargetTooLong),
-        Ok(httparse::Status::Complete(length)) if length <= MOST_HEAD_BYTES => {
-            match understand(&head) {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => {
+            match interpret(&head) {
                 Ok(request) => Parsed::Complete(request, length),
                 Err(status) => Parsed::Refused(status),
             }
@@ -84,18 +84,18 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Of a head that is complete, or has become too large.
+/// For a head that is complete, or too large.
 fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
     let length = match (head.path, head.method) {
         (Some(target), _) => target.len(),
-        // It has no end yet.
+        // The target is incomplete.
         (None, Some(method)) => bytes.len() - method.len() - 1,
         (None, None) => 0,
     };
-    length > MOST_TARGET_BYTES
+    length > MAX_TARGET_BYTES
 }
 
-fn understand(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
+fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(Status::BadRequest);
     };
@@ -104,26 +104,26 @@ fn understand(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     } else {
         Version::Http11
     };
-    let said = Headers::read(head.headers)?;
+    let headers = Headers::read(head.headers)?;
     // RFC 9112, section 3.2.
-    if version == Version::Http11 && said.hosts != 1 || said.hosts > 1 {
+    if version == Version::Http11 && headers.hosts != 1 || headers.hosts > 1 {
         return Err(Status::BadRequest);
     }
     Ok(Request {
-        ask: match route(target) {
-            Some(route) if route.allows(method) => Ask::Route(route),
-            Some(route) => Ask::NotAllowed(route),
-            None => Ask::NotFound,
+        action: match route(target) {
+            Some(route) if route.allows(method) => Action::Route(route),
+            Some(route) => Action::NotAllowed(route),
+            None => Action::NotFound,
         },
         head_only: method == "HEAD",
         version,
-        keep_alive: !said.close && (version == Version::Http11 || said.keep_alive),
-        framing: said.framing(version)?,
-        expects_continue: said.expects_continue && version == Version::Http11,
+        keep_alive: !headers.close && (version == Version::Http11 || headers.keep_alive),
+        framing: headers.framing(version)?,
+        expects_continue: headers.expects_continue && version == Version::Http11,
     })
 }
 
-/// The headers that matter here.
+/// The headers that this server uses.
 #[derive(Default)]
 struct Headers {
     hosts: usize,
@@ -134,19 +134,19 @@ struct Headers {
     codings: Codings,
 }
 
-/// The transfer codings of all `Transfer-Encoding` lines, which are one list.
+/// The transfer codings of all `Transfer-Encoding` lines, which form one list.
 #[derive(Default)]
 struct Codings {
-    are_there: bool,
+    is_present: bool,
     ends_in_chunked: bool,
-    /// Chunked, before the last.
+    /// `chunked` appears before the last coding.
     has_chunked_within: bool,
     has_others: bool,
 }
 
 impl Codings {
-    fn take(&mut self, value: &[u8]) {
-        self.are_there = true;
+    fn add(&mut self, value: &[u8]) {
+        self.is_present = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             if coding.is_empty() {
                 continue;
@@ -159,28 +159,28 @@ impl Codings {
 
     /// Whether the body is in chunks (RFC 9112, section 6.3).
     fn are_chunked(&self) -> Result<bool, Status> {
-        if self.are_there && (!self.ends_in_chunked || self.has_chunked_within) {
-            // Nobody can know where the body ends.
+        if self.is_present && (!self.ends_in_chunked || self.has_chunked_within) {
+            // The end of the body cannot be determined.
             Err(Status::BadRequest)
         } else if self.has_others {
             Err(Status::NotImplemented)
         } else {
-            Ok(self.are_there)
+            Ok(self.is_present)
         }
     }
 }
 
 impl Headers {
     fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Status> {
-        let mut said = Self::default();
+        let mut read = Self::default();
         for header in headers {
-            said.take(header.name, header.value)?;
+            read.add(header.name, header.value)?;
         }
-        Ok(said)
+        Ok(read)
     }
 
-    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), Status> {
-        // The length tells most headers apart before a letter is looked at.
+    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), Status> {
+        // The length rules out most headers without a comparison.
         match name.len() {
             4 if name.eq_ignore_ascii_case("host") => {
                 self.hosts += 1;
@@ -198,14 +198,14 @@ impl Headers {
                 }
             }
             14 if name.eq_ignore_ascii_case("content-length") => {
-                // Two lengths are how requests are smuggled; nginx takes no two equal ones either.
+                // Two lengths allow request smuggling. As in nginx, two equal ones are refused too.
                 let before = self.length.replace(length(value)?);
                 if before.is_some() {
                     return Err(Status::BadRequest);
                 }
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                self.codings.take(value);
+                self.codings.add(value);
             }
             _ => {}
         }
@@ -218,13 +218,13 @@ impl Headers {
             (true, Some(_)) => Err(Status::BadRequest),
             (true, None) if version == Version::Http10 => Err(Status::BadRequest),
             (true, None) => Ok(Framing::Chunked),
-            (false, Some(length)) if length > MOST_BODY_BYTES as u64 => Err(Status::BodyTooLarge),
+            (false, Some(length)) if length > MAX_BODY_BYTES as u64 => Err(Status::BodyTooLarge),
             (false, length) => Ok(Framing::Length(length.unwrap_or(0))),
         }
     }
 }
 
-/// Digits alone. More than can be counted is more than is allowed.
+/// Parses digits only. A number beyond `u64` is beyond the limit too.
 fn length(value: &[u8]) -> Result<u64, Status> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(Status::BadRequest);

@@ -1,10 +1,10 @@
-//! Answers, as bytes.
+//! Response heads and error bodies.
 
 use evcore::clock::Clock;
 
 use crate::request::Version;
 
-/// The statuses that are given here.
+/// The statuses that this server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
@@ -21,7 +21,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Three digits.
+    /// The status code: three digits.
     pub fn code(self) -> &'static str {
         &self.line()[..3]
     }
@@ -43,22 +43,22 @@ impl Status {
     }
 }
 
-/// What the head of an answer says.
+/// A response head.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     pub status: Status,
     pub version: Version,
     pub keep_alive: bool,
-    /// For `Date`.
+    /// The value of `Date`.
     pub date: &'a [u8],
     pub content_type: &'static str,
     pub content_length: u64,
-    /// For `Allow`, with a 405.
+    /// The value of `Allow`, with a 405.
     pub allow: Option<&'static str>,
 }
 
 impl<'a> Head<'a> {
-    /// A 200 with an empty text: what differs is changed by whoever knows.
+    /// A 200 with an empty text; the caller overrides what differs.
     pub fn new(clock: &'a Clock, version: Version, keep_alive: bool) -> Self {
         Self {
             status: Status::Ok,
@@ -88,22 +88,22 @@ impl<'a> Head<'a> {
         match (self.keep_alive, self.version) {
             (false, _) => out.extend_from_slice(b"\r\nConnection: close"),
             (true, Version::Http10) => out.extend_from_slice(b"\r\nConnection: keep-alive"),
-            // What HTTP/1.1 means where nothing is said.
+            // The default of HTTP/1.1.
             (true, Version::Http11) => {}
         }
         out.extend_from_slice(b"\r\n\r\n");
     }
 }
 
-/// What a client that expects it waits for before it sends its body.
+/// The interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The body of a refusal: its status, for whoever reads it in a terminal.
-pub fn refusal(status: Status) -> String {
+/// The body of an error response: the status line's text.
+pub fn error_body(status: Status) -> String {
     format!("{}\n", status.line())
 }
 
-/// `write!` goes through a formatter; this is on the way of every answer.
+/// Appends a number. Every response needs it, and `write!` is slower.
 fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();

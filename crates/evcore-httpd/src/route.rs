@@ -1,8 +1,8 @@
-//! From a path to what is asked for.
+//! Routing: from a request target to an endpoint.
 
 use std::time::Duration;
 
-/// What a path names.
+/// An endpoint and its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Hello,
@@ -15,13 +15,13 @@ pub enum Route {
     StatusJson,
 }
 
-/// The longest that `/sleep` and `/block` may be asked for: an hour.
+/// The longest time for `/sleep` and `/block`: an hour.
 const LONGEST_MS: u64 = 3_600_000;
 
-/// The route of a request's target, `None` where there is nothing.
+/// Returns the route of a request target, or `None` for an unknown path.
 ///
-/// A query is allowed and means nothing. A target in absolute form (`http://host/path`), as proxies
-/// send it, is taken by its path.
+/// A query is ignored. Of a target in absolute form (`http://host/path`), which proxies send, the path
+/// is used.
 pub fn route(target: &str) -> Option<Route> {
     let path = path_of(target);
     match path {
@@ -43,7 +43,7 @@ pub fn route(target: &str) -> Option<Route> {
 }
 
 impl Route {
-    /// The methods that it answers, as the `Allow` header lists them.
+    /// The allowed methods, as the `Allow` header lists them.
     pub fn allowed(self) -> &'static str {
         match self {
             Self::Echo => "POST",
@@ -51,12 +51,12 @@ impl Route {
         }
     }
 
-    /// Whether it is there to hold something up, which not every server wants to offer.
+    /// Whether the endpoint delays or blocks (`--no-delay-endpoints` disables it).
     pub fn delays(self) -> bool {
         matches!(self, Self::Sleep(_) | Self::Block(_))
     }
 
-    /// Whether it answers `method`.
+    /// Whether `method` is allowed.
     pub fn allows(self, method: &str) -> bool {
         match self {
             Self::Echo => method == "POST",
@@ -75,7 +75,7 @@ fn path_of(target: &str) -> &str {
     }
 }
 
-/// Digits alone: `parse` would take a sign too.
+/// Parses digits only; `parse` alone would accept a sign.
 fn whole_number(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_in_absolute_form_is_taken_by_its_path() {
+    fn a_target_in_absolute_form_is_routed_by_its_path() {
         for (target, expected) in [
             ("http://host/echo", Some(Route::Echo)),
             ("HTTP://host:80/bytes/7?a=b", Some(Route::Bytes(7))),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_taken_as_far_as_they_can_be_counted() {
+    fn a_number_beyond_its_limit_is_no_route() {
         assert_eq!(
             route("/bytes/18446744073709551615"),
             Some(Route::Bytes(u64::MAX))

@@ -1,4 +1,4 @@
-//! What goes to a client: sent as its socket takes it, and the end after the last of it.
+//! The sending half of a connection: responses, and the end after the last one.
 
 use std::{
     io::{self, ErrorKind},
@@ -8,115 +8,113 @@ use std::{
 use evcore::{Acceptor, Interest, Timer, Transport};
 
 use crate::{
-    connection::{Connection, Progress, State, Visit},
-    site::{FILLING, Site},
+    connection::{Connection, Cx, Progress, State},
+    shared::{PAYLOAD_BYTE, Shared},
 };
 
-/// How much a connection that was refused may send before it is closed all the same.
-const MOST_LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// The most bytes to discard after the last response; a client that sends more is closed.
+const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
-static FILLINGS: [u8; 64 * 1024] = [FILLING; 64 * 1024];
+static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
 
 impl<S: Transport> Connection<S> {
-    /// Sends once.
-    pub fn send(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
+    /// Writes once.
+    pub fn send(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<Progress> {
         let sent = if !self.output.is_empty() {
-            // In the order in which they were made.
-            self.keep_output(0, visit.site)?;
+            // Responses go out in the order in which they were made.
+            self.keep_output(0, cx.shared)?;
             self.stream.send(&self.output[self.sent..])
-        } else if !visit.site.output.is_empty() {
-            self.stream.send(&visit.site.output)
+        } else if !cx.shared.output.is_empty() {
+            self.stream.send(&cx.shared.output)
         } else {
-            let piece = usize::try_from(self.filling)
+            let piece = usize::try_from(self.payload_left)
                 .unwrap_or(usize::MAX)
-                .min(FILLINGS.len());
-            self.stream.send(&FILLINGS[..piece])
+                .min(PAYLOAD.len());
+            self.stream.send(&PAYLOAD[..piece])
         };
         match sent {
             Ok(n) => {
-                self.advance(n, visit)?;
+                self.advance(n, cx)?;
                 Ok(Progress::More)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.blocked(visit);
-                Ok(Progress::Waits)
+                self.on_write_blocked(cx);
+                Ok(Progress::Blocked)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// So many bytes were taken by the socket.
-    fn advance(&mut self, n: usize, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<()> {
+    /// Accounts for `n` bytes that the socket accepted.
+    fn advance(&mut self, n: usize, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<()> {
         if !self.output.is_empty() {
             self.sent += n;
             if self.sent == self.output.len() {
                 self.output = Vec::new();
                 self.sent = 0;
             }
-        } else if !visit.site.output.is_empty() {
-            self.keep_output(n, visit.site)?;
+        } else if !cx.shared.output.is_empty() {
+            self.keep_output(n, cx.shared)?;
         } else {
-            self.filling -= n as u64;
+            self.payload_left -= n as u64;
         }
         if self.output.is_empty() {
-            visit.site.bodies.give_back(mem::take(&mut self.room));
+            cx.shared.bodies.release(mem::take(&mut self.room));
         }
-        if mem::take(&mut self.send_timed) {
-            visit.ev.disarm(visit.token, Timer::WRITE);
+        if mem::take(&mut self.send_timer_armed) {
+            cx.ev.disarm(cx.token, Timer::WRITE);
         }
         Ok(())
     }
 
-    /// Keeps what is in the buffer that all share, from `sent` on, and leaves that empty.
-    pub fn keep_output(&mut self, sent: usize, site: &mut Site) -> io::Result<()> {
-        let rest = &site.output[sent..];
-        // The client has decided how much it is: the system may not have it.
+    /// Moves the contents of the shared buffer, from `sent` on, to `output`.
+    pub fn keep_output(&mut self, sent: usize, shared: &mut Shared) -> io::Result<()> {
+        let rest = &shared.output[sent..];
+        // The client controls the size, so the allocation may fail.
         self.output.try_reserve_exact(rest.len())?;
         self.output.extend_from_slice(rest);
-        site.output.clear();
+        shared.output.clear();
         Ok(())
     }
 
-    /// The socket is full: the client has until the write timer expires to take something.
-    fn blocked(&mut self, visit: &mut Visit<'_, impl Acceptor>) {
-        visit.ev.rearm(visit.token, Interest::WRITE);
-        if !self.send_timed {
-            self.send_timed = true;
-            visit
-                .ev
-                .arm(visit.token, Timer::WRITE, visit.site.limits.send);
+    /// The socket buffer is full: arms the send timeout.
+    fn on_write_blocked(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
+        cx.ev.rearm(cx.token, Interest::WRITE);
+        if !self.send_timer_armed {
+            self.send_timer_armed = true;
+            cx.ev.arm(cx.token, Timer::WRITE, cx.shared.limits.send);
         }
     }
 
-    /// The last answer is sent.
-    pub fn finish(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
-        // What the socket may still hold would turn the closing into a reset, too (nginx).
+    /// Ends the connection after the last response.
+    pub fn finish(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<Progress> {
+        // Unread bytes in the socket would turn the close into a reset (as in nginx).
         if !self.lingers && !self.readable {
-            return Ok(Progress::Over);
+            return Ok(Progress::Done);
         }
         self.stream.shutdown_write()?;
-        self.last = false;
+        self.is_last_response = false;
         self.input = Vec::new();
         self.state = State::Lingering {
-            left: MOST_LINGER_BYTES,
+            left: MAX_LINGER_BYTES,
         };
-        self.linger(visit)
+        self.linger(cx)
     }
 
-    /// Reads once, and throws it away.
-    pub fn linger(&mut self, visit: &mut Visit<'_, impl Acceptor>) -> io::Result<Progress> {
+    /// Reads once, and discards the bytes.
+    pub fn linger(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<Progress> {
         if !self.readable {
-            return Ok(Progress::Waits);
+            return Ok(Progress::Blocked);
         }
-        let mut buffer = mem::take(&mut visit.site.input);
-        let received = self.read(&mut buffer, visit);
-        visit.site.input = buffer;
+        let mut buffer = mem::take(&mut cx.shared.input);
+        let received = self.read(&mut buffer, cx);
+        cx.shared.input = buffer;
         let State::Lingering { left } = &mut self.state else {
-            return Ok(Progress::Over);
+            return Ok(Progress::Done);
         };
         match received? {
-            None => Ok(Progress::Waits),
-            Some(n) if n == 0 || n > *left => Ok(Progress::Over),
+            None => Ok(Progress::Blocked),
+            Some(n) if n == 0 || n > *left => Ok(Progress::Done),
             Some(n) => {
                 *left -= n;
                 Ok(Progress::More)

@@ -1,4 +1,4 @@
-//! What a worker serves: the loop, and the table of connections.
+//! A worker's server: its event loop and its connections.
 
 use std::{io, time::Duration};
 
@@ -9,49 +9,50 @@ use evcore::{
 
 use crate::{
     access_log::AccessLog,
-    connection::{Connection, Fate, Visit},
+    connection::{Connection, Cx, Disposition},
     counts::Counts,
-    figures::Keeper,
     log::log,
+    metrics::MetricsCollector,
     options::Options,
-    site::Site,
+    shared::Shared,
 };
 
-/// A worker's loop and its connections; over sockets, or over those of a simulator.
+/// A worker's loop and its connections, over sockets or over those of a simulator.
 #[derive(Debug)]
 pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
+    /// The event loop.
     pub ev: EventLoop<L>,
     connections: Connections<Connection<L::Stream>>,
-    site: Site,
+    shared: Shared,
     options: Options,
-    figures: Keeper,
-    /// For the access log; `None`: there is none.
+    metrics: MetricsCollector,
+    /// `None` without an access log.
     flush: Option<Flush>,
-    /// When it was last logged that descriptors, or places, had run out: Unix seconds.
-    logged_descriptors: i64,
-    logged_full: i64,
+    /// When the last overload of each kind was logged, in Unix seconds.
+    exhausted_logged_at: i64,
+    full_logged_at: i64,
 }
 
-/// The timer by which the access log is flushed when there is little to be logged.
+/// The timer that flushes the access log when there are few lines.
 #[derive(Debug)]
 struct Flush {
     token: Token,
     is_armed: bool,
 }
 
-/// How old a line of the access log becomes before it is written.
+/// The maximum delay of a line of the access log.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
-    /// Over a loop, as the worker of this index.
+    /// Creates the server of the worker with this index.
     pub fn new(ev: EventLoop<L>, index: usize, counts: Counts, options: Options) -> Self {
         let mut server = Self {
             connections: Connections::new(),
-            site: Site::new(&options, index, counts),
-            figures: Keeper::new(index),
+            shared: Shared::new(&options, index, counts),
+            metrics: MetricsCollector::new(index),
             flush: None,
-            logged_descriptors: i64::MIN,
-            logged_full: i64::MIN,
+            exhausted_logged_at: i64::MIN,
+            full_logged_at: i64::MIN,
             ev,
             options,
         };
@@ -59,69 +60,73 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         server
     }
 
-    /// With a log of what is answered.
+    /// Adds an access log.
     pub fn with_access_log(mut self, log: AccessLog) -> evcore::Result<Self> {
         let token = self.ev.add_unwatched()?;
-        // Who stops flushes in any case.
+        // The end of the worker flushes the log in any case.
         self.ev.set_background(token);
         self.flush = Some(Flush {
             token,
             is_armed: false,
         });
-        self.site.log = Some(log);
+        self.shared.log = Some(log);
         Ok(self)
     }
 
-    /// Opens the access log again, if there is one.
+    /// Reopens the access log, if there is one.
     pub fn reopen_log(&mut self) {
-        if let Some(log) = &mut self.site.log {
+        if let Some(log) = &mut self.shared.log {
             log.reopen();
         }
     }
 
-    /// Waits, and takes the steps of one turn.
+    /// Runs one turn of the loop: waits, and handles its steps.
+    ///
+    /// # Errors
+    ///
+    /// The error of [`EventLoop::wait`].
     pub fn turn(&mut self) -> io::Result<()> {
         let before = *self.ev.stats();
         self.ev.wait()?;
         while let Some(step) = self.ev.next_step() {
-            self.take(step);
+            self.handle(step);
         }
-        self.log_shortages(&before);
+        self.log_overload(&before);
         self.log_listener_errors();
-        self.flush_soon();
+        self.arm_flush();
         self.publish();
         Ok(())
     }
 
-    /// Does one thing that there is to do.
-    pub fn take(&mut self, step: Step<L::Stream>) {
+    /// Handles one step.
+    pub fn handle(&mut self, step: Step<L::Stream>) {
         match step {
             Step::Ready(token, ready) => {
-                self.visit(token, |connection, visit| connection.ready(ready, visit));
+                self.dispatch(token, |connection, cx| connection.on_ready(ready, cx));
             }
-            Step::Accepted(new) => self.welcome(new),
+            Step::Accepted(new) => self.on_accepted(new),
             Step::Expired(token, _) if self.is_flush(token) => self.flush_now(),
             Step::Expired(token, timer) => {
-                self.visit(token, |connection, visit| connection.expired(timer, visit));
+                self.dispatch(token, |connection, cx| connection.on_timer(timer, cx));
             }
-            // A signal, which is looked at before every turn.
+            // A signal. The caller checks for signals before every turn.
             Step::Woken => {}
-            Step::Evict(token) => self.visit(token, Connection::closing),
+            Step::Evict(token) => self.dispatch(token, Connection::on_evict),
         }
     }
 
-    /// Shows to all what this worker is doing.
+    /// Publishes this worker's counters and metrics on the scoreboard.
     pub fn publish(&mut self) {
-        let figures = self.figures.figures(&self.ev);
-        self.site.counts.publish_with(figures);
+        let metrics = self.metrics.collect(&self.ev);
+        self.shared.counts.publish_with(metrics);
     }
 
-    /// Sees to it that no line of the access log waits for long.
-    fn flush_soon(&mut self) {
-        let (Some(log), Some(flush)) = (&self.site.log, &mut self.flush) else {
+    /// Arms the flush timer if lines of the access log are buffered.
+    fn arm_flush(&mut self) {
+        let (Some(log), Some(flush)) = (&self.shared.log, &mut self.flush) else {
             return;
         };
-        if log.is_waiting() && !flush.is_armed {
+        if log.has_buffered() && !flush.is_armed {
             flush.is_armed = self.ev.arm(flush.token, Timer::WRITE, FLUSH_AFTER);
         }
     }
@@ -132,64 +137,64 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     }
 
     fn flush_now(&mut self) {
-        if let (Some(log), Some(flush)) = (&mut self.site.log, &mut self.flush) {
+        if let (Some(log), Some(flush)) = (&mut self.shared.log, &mut self.flush) {
             log.flush();
             flush.is_armed = false;
         }
     }
 
-    /// Calls on a connection, and ends it if that is what comes of it.
-    fn visit(
+    /// Calls a handler of a connection, and closes the connection if the handler returns that.
+    fn dispatch(
         &mut self,
         token: Token,
-        call: impl FnOnce(&mut Connection<L::Stream>, &mut Visit<'_, L>) -> Fate,
+        call: impl FnOnce(&mut Connection<L::Stream>, &mut Cx<'_, L>) -> Disposition,
     ) {
         let Some(connection) = self.connections.get_mut(token) else {
             return;
         };
-        let mut visit = Visit {
+        let mut cx = Cx {
             ev: &mut self.ev,
-            site: &mut self.site,
+            shared: &mut self.shared,
             token,
         };
-        if call(connection, &mut visit) == Fate::Ends {
-            self.end(token);
+        if call(connection, &mut cx) == Disposition::Close {
+            self.close(token);
         }
         self.admit_bodies();
     }
 
-    /// Bodies that wait for room have it as soon as there is some.
+    /// Admits request bodies that waited for memory.
     fn admit_bodies(&mut self) {
-        while let Some(token) = self.site.bodies.admit_next() {
+        while let Some(token) = self.shared.bodies.admit_next() {
             if let Some(connection) = self.connections.get_mut(token) {
-                connection.admitted();
+                connection.on_body_admitted();
                 self.ev.post(token, Ready::WRITABLE);
             }
         }
     }
 
-    fn end(&mut self, token: Token) {
+    fn close(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token) {
-            connection.end(token, &mut self.site);
+            connection.release(token, &mut self.shared);
             self.connections.close(&mut self.ev, token);
         }
     }
 
-    fn welcome(&mut self, new: Accepted<L::Stream>) {
-        // One registration for life: both sides, told of changes only.
+    fn on_accepted(&mut self, new: Accepted<L::Stream>) {
+        // Registered once, edge-triggered, for both sides.
         match self.ev.add(&new.stream, Interest::BOTH, Mode::Edge) {
             Ok(token) => {
-                let mut visit = Visit {
+                let mut cx = Cx {
                     ev: &mut self.ev,
-                    site: &mut self.site,
+                    shared: &mut self.shared,
                     token,
                 };
                 let peer = new.peer.tcp().map(|peer| peer.ip());
-                let connection = Connection::new(new.stream, peer, &mut visit);
+                let connection = Connection::new(new.stream, peer, &mut cx);
                 self.connections.insert(token, connection);
             }
             Err(error) => {
-                self.site.counts.connection_refused();
+                self.shared.counts.connection_refused();
                 log(format_args!(
                     "httpd: cannot watch the connection from {}: {error}",
                     new.peer
@@ -198,20 +203,21 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// An orderly stop: no new clients, no idle ones, the others for as long as they may take.
+    /// Starts a graceful shutdown: closes listeners and idle connections, and gives the others until
+    /// the shutdown timeout.
     pub fn stop(&mut self) {
-        if !std::mem::replace(&mut self.site.stopping, true) {
+        if !std::mem::replace(&mut self.shared.stopping, true) {
             self.ev.shutdown(self.options.shutdown_timeout);
         }
     }
 
-    /// Whether a stop has come to its end. Who is still here has had the time that was given: the
-    /// process's end closes it.
+    /// Whether the shutdown is complete. Connections that are still open have reached the timeout; the
+    /// end of the process closes them.
     pub fn is_done(&self) -> bool {
         self.ev.is_done()
     }
 
-    /// As they come: a listener fails at most twice a second, since it is suspended meanwhile.
+    /// Logs every listener error. A failed listener is suspended for half a second, so there are few.
     fn log_listener_errors(&mut self) {
         while let Some(error) = self.ev.take_listener_error() {
             log(format_args!(
@@ -222,24 +228,24 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Logs what has run out in this turn: each at most once a second, since this happens when there
-    /// is too much of everything.
-    fn log_shortages(&mut self, before: &Stats) {
+    /// Logs that this turn ran out of descriptors or reached the connection limit, each at most once a
+    /// second.
+    fn log_overload(&mut self, before: &Stats) {
         let (clock, stats) = (self.ev.clock(), self.ev.stats());
         let now = clock.unix_seconds();
-        if stats.accept_pauses > before.accept_pauses && now > self.logged_descriptors {
-            self.logged_descriptors = now;
+        if stats.accept_pauses > before.accept_pauses && now > self.exhausted_logged_at {
+            self.exhausted_logged_at = now;
             log(format_args!(
-                "{} [crit] {}: out of descriptors: {} connections are served, others wait",
+                "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
                 clock.error_log_time(),
                 std::process::id(),
                 self.ev.active()
             ));
         }
-        if stats.full > before.full && now > self.logged_full {
-            self.logged_full = now;
+        if stats.full > before.full && now > self.full_logged_at {
+            self.full_logged_at = now;
             log(format_args!(
-                "{} [alert] {}: {} connections are not enough: others wait",
+                "{} [alert] {}: {} connections are not enough; new clients wait",
                 clock.error_log_time(),
                 std::process::id(),
                 self.options.connections

@@ -1,4 +1,4 @@
-//! The files of Unix sockets, and when they go.
+//! Removal of the files of Unix sockets.
 
 use std::cell::Cell;
 
@@ -7,32 +7,32 @@ use evcore_prefork::{Upgrade, parent_binary_alive};
 
 use crate::log::log;
 
-/// What Unix listeners leave in the file system. It goes with this value, however the server ends;
-/// but not with a worker, since others share the listeners.
+/// The files of this server's Unix listeners. Dropping this value removes them. Only the master has
+/// it, because the workers share the listeners.
 #[derive(Debug, Default)]
 pub struct SocketFiles {
-    /// Where this server listens.
+    /// Files of listeners that this server uses.
     ours: Vec<SocketFile>,
-    /// Where only an older binary listens, if anybody.
+    /// Files of listeners that only an older binary may use.
     left_over: Vec<SocketFile>,
-    /// Whether a new binary listens at ours too.
+    /// Whether a new binary uses the same listeners.
     passed_on: Cell<bool>,
 }
 
 impl SocketFiles {
-    /// That of a listener that this server has opened or taken over.
+    /// Adds the file of a listener that this server has opened or inherited.
     pub fn add(&mut self, listener: &Listener) {
         self.ours.extend(listener.file().cloned());
     }
 
-    /// That of a listener that an older binary has passed on, and that nobody wants.
+    /// Adds the file of an inherited listener that no option names.
     pub fn add_left_over(&mut self, listener: &Listener) {
         let file = listener.file().filter(|file| !self.ours.contains(file));
         self.left_over.extend(file.cloned());
     }
 
-    /// Leaves ours to a new binary, for as long as that one lives.
-    pub fn follow(&self, upgrade: &Upgrade) {
+    /// Leaves the files to a new binary while that runs.
+    pub fn on_upgrade(&self, upgrade: &Upgrade) {
         match upgrade {
             Upgrade::Started(_) => self.passed_on.set(true),
             Upgrade::Ended(_) => self.passed_on.set(false),
@@ -43,12 +43,12 @@ impl SocketFiles {
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
-        // It takes over again, by the same files. (Where both are stopped at the same time, each
-        // may leave them to the other: then the next server finds that they are stale.)
+        // The parent serves again with the same files. (If both are stopped at the same time, each
+        // may leave them to the other; the next server then finds that they are stale.)
         if parent_binary_alive() {
             return;
         }
-        // A successor knows nothing of what was not passed on to it.
+        // A new binary does not use these.
         remove(&self.left_over);
         if !self.passed_on.get() {
             remove(&self.ours);

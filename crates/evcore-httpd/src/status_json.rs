@@ -1,37 +1,37 @@
-//! `/status.json`: what each worker is doing, and all of them together.
+//! `/status.json`: the counters and metrics of each worker, and their sums.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::{
-    board::{Board, Line, jain},
-    figures::{Figures, Spread},
+    metrics::{Distribution, Metrics},
+    scoreboard::{Scoreboard, WorkerStats, jain},
 };
 
-/// The page, as it is when it is written.
+/// Formats the page from the current contents of the scoreboard.
 ///
-/// Workers that have ended count in the sums, as in `/status`, and are not among the workers.
+/// The sums include workers that have ended, as in `/status`. The list does not.
 #[derive(Debug)]
-pub struct StatusJson<'a>(pub &'a Board);
+pub struct StatusJson<'a>(pub &'a Scoreboard);
 
 impl Display for StatusJson<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let workers: Vec<_> = Line::living(self.0).collect();
-        let jain = jain(workers.iter().map(|line| line.active));
+        let workers: Vec<_> = WorkerStats::running(self.0).collect();
+        let jain = jain(workers.iter().map(|stats| stats.active));
         f.write_str("{")?;
-        counts(f, &Line::sum_of(self.0))?;
+        counts(f, &WorkerStats::sum_of(self.0))?;
         write!(f, ",\"jain\":{jain:.4},\"workers\":[")?;
-        for (place, line) in workers.iter().enumerate() {
+        for (place, stats) in workers.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            let Figures { index, pid, .. } = line.figures;
+            let Metrics { index, pid, .. } = stats.metrics;
             write!(f, "{comma}\n{{\"worker\":{index},\"pid\":{pid},")?;
-            counts(f, line)?;
-            rest(f, &line.figures)?;
+            counts(f, stats)?;
+            metrics(f, &stats.metrics)?;
         }
         f.write_str("\n]}\n")
     }
 }
 
-fn counts(f: &mut Formatter<'_>, counts: &Line) -> fmt::Result {
+fn counts(f: &mut Formatter<'_>, counts: &WorkerStats) -> fmt::Result {
     write!(
         f,
         "\"active\":{},\"accepted\":{},\"handled\":{},\"requests\":{},\
@@ -46,25 +46,25 @@ fn counts(f: &mut Formatter<'_>, counts: &Line) -> fmt::Result {
     )
 }
 
-fn rest(f: &mut Formatter<'_>, figures: &Figures) -> fmt::Result {
+fn metrics(f: &mut Formatter<'_>, metrics: &Metrics) -> fmt::Result {
     write!(
         f,
         ",\"turns\":{},\"events\":{},\"stale_events\":{},\"timers_armed\":{},\"timers_fired\":{}",
-        figures.turns, figures.events, figures.stale, figures.timers_armed, figures.timers_fired
+        metrics.turns, metrics.events, metrics.stale, metrics.timers_armed, metrics.timers_fired
     )?;
-    spread(f, "timer_lateness_us", figures.lateness)?;
-    spread(f, "turn_us", figures.turn)?;
+    distribution(f, "timer_lateness_us", metrics.lateness)?;
+    distribution(f, "turn_us", metrics.turn)?;
     f.write_str("}")
 }
 
-fn spread(f: &mut Formatter<'_>, name: &str, spread: Spread) -> fmt::Result {
+fn distribution(f: &mut Formatter<'_>, name: &str, distribution: Distribution) -> fmt::Result {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     write!(
         f,
         ",\"{name}\":{{\"mean\":{},\"p99\":{},\"max\":{}}}",
-        us(spread.mean_ns),
-        us(spread.p99_ns),
-        us(spread.max_ns)
+        us(distribution.mean_ns),
+        us(distribution.p99_ns),
+        us(distribution.max_ns)
     )
 }
 
@@ -76,30 +76,30 @@ mod tests {
 
     #[test]
     fn the_page_lists_living_workers_and_sums_over_all() {
-        let board = Line::board(4).expect("a page");
+        let scoreboard = WorkerStats::scoreboard(4).expect("a page");
         // The worker of slot 1 has ended. Slot 3 never had one.
         for (slot, pid, index) in [(0, 101, 1), (1, 0, 0), (2, 100, 0)] {
-            let lateness = Spread {
+            let lateness = Distribution {
                 mean_ns: 1_002,
                 p99_ns: 30_040,
                 max_ns: 999,
             };
-            let figures = Figures {
+            let metrics = Metrics {
                 pid,
                 index,
                 turns: 7,
                 lateness,
-                ..Figures::default()
+                ..Metrics::default()
             };
-            let line = Line {
+            let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
                 accepted: 5,
-                figures,
-                ..Line::default()
+                metrics,
+                ..WorkerStats::default()
             };
-            board.publish(WorkerId::from_slot(slot), &line.to_numbers());
+            scoreboard.publish(WorkerId::from_slot(slot), &stats.to_array());
         }
-        let page = StatusJson(&board).to_string();
+        let page = StatusJson(&scoreboard).to_string();
         let counts = |active, accepted| {
             format!(
                 "\"active\":{active},\"accepted\":{accepted},\"handled\":0,\"requests\":0,\

@@ -1,4 +1,4 @@
-//! One worker on sockets: the loop that the options ask for, and what signals do to it.
+//! A worker: its event loop, by the options, and its reaction to signals.
 
 use std::{io, mem, os::fd::AsFd};
 
@@ -11,25 +11,32 @@ use evcore_prefork::{Stop, Worker};
 
 use crate::{
     access_log::AccessLog,
-    board::Board,
     counts::Counts,
     options::{Options, Timers},
+    scoreboard::Scoreboard,
     server::Server,
 };
 
-/// What workers share: made before they are forked.
+/// What a worker is built from. The master creates it before it starts any worker.
 #[derive(Debug)]
-pub struct Shared {
-    /// One set for all workers; with `reuseport` one for each.
+pub struct Setup {
+    /// One set of listeners for all workers; with `reuseport`, one for each.
     pub listeners: Vec<Vec<Listener>>,
-    pub board: Board,
+    /// Every worker's counters and metrics.
+    pub scoreboard: Scoreboard,
+    /// The group that the workers join.
     pub group: WorkerGroup,
+    /// The options of the command line.
     pub options: Options,
 }
 
-impl Shared {
-    /// The same for a further worker of this process, with the set of listeners that is its own.
-    pub fn for_another_worker(&self, worker: &Worker) -> Result<Self, Box<dyn std::error::Error>> {
+impl Setup {
+    /// Duplicates the setup for a worker thread, with its own set of listeners.
+    ///
+    /// # Errors
+    ///
+    /// If a listener cannot be duplicated.
+    pub fn for_another_thread(&self, worker: &Worker) -> Result<Self, Box<dyn std::error::Error>> {
         let again = |listener: &Listener| -> Result<Listener, Box<dyn std::error::Error>> {
             Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)
         };
@@ -41,14 +48,14 @@ impl Shared {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             listeners,
-            board: self.board.clone(),
+            scoreboard: self.scoreboard.clone(),
             group: self.group.clone(),
             options: self.options.clone(),
         })
     }
 }
 
-/// Which set of listeners a worker has.
+/// The index of a worker's set of listeners.
 fn set_of(worker: &Worker, options: &Options) -> usize {
     if options.own_listeners {
         worker.index()
@@ -57,14 +64,18 @@ fn set_of(worker: &Worker, options: &Options) -> usize {
     }
 }
 
-/// A worker's server over the listeners it shares; to be made in the worker's process.
-pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::error::Error>> {
-    let Shared {
+/// Creates a worker's server. Call it in the worker's process.
+///
+/// # Errors
+///
+/// If the event loop cannot be built or the access log cannot be opened.
+pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::error::Error>> {
+    let Setup {
         mut listeners,
-        board,
+        scoreboard,
         group,
         options,
-    } = shared;
+    } = setup;
     let id = WorkerId::from_slot(worker.slot());
     let set = set_of(worker, &options);
     let mut builder = configured(&options).group(group.join(id));
@@ -73,7 +84,7 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
     }
     let ev = builder.build()?;
     worker.wake_fd(ev.handle())?;
-    let counts = Counts::new(board, id);
+    let counts = Counts::new(scoreboard, id);
     let log = options.access_log.as_deref().map(AccessLog::open);
     let server = Server::new(ev, worker.index(), counts, options);
     Ok(match log {
@@ -82,9 +93,13 @@ pub fn server(worker: &Worker, shared: Shared) -> Result<Server, Box<dyn std::er
     })
 }
 
-/// Serves until a signal says stop.
+/// Serves until a signal stops the worker.
+///
+/// # Errors
+///
+/// The error of [`Server::turn`].
 pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
-    // Not what there are by now: one may have come since the log was opened.
+    // Not the current count: a signal may have arrived since the log was opened.
     let mut reopen_count = 0;
     loop {
         if mem::replace(&mut reopen_count, worker.reopen_count()) != reopen_count {
@@ -100,12 +115,12 @@ pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
             }
             None => {}
         }
-        // A signal wakes the loop, so none is seen late.
+        // A signal wakes the loop.
         server.turn()?;
     }
 }
 
-/// A loop as the options describe it.
+/// The builder of the event loop, by the options.
 fn configured(options: &Options) -> Builder {
     let mut builder = EventLoop::builder()
         .histograms(true)
@@ -116,7 +131,7 @@ fn configured(options: &Options) -> Builder {
             ..Budgets::default()
         });
     builder = match options.timers {
-        // Over a wheel: what the loop does by itself.
+        // The default of the loop: a lazily re-armed wheel.
         Timers::Wheel => builder,
         Timers::Tree => builder.timer_queue(Lazy::new(TimerTree::new())),
         Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),

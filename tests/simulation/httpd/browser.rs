@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore_httpd::site::FILLING;
+use evcore_httpd::shared::PAYLOAD_BYTE;
 use evcore_sim::{Ending, Rng, Script, Scripted, World};
 
 use crate::{
@@ -84,7 +84,7 @@ fn request(rng: &mut Rng, headers: &str, expected: &mut Vec<Answer>) -> String {
     let (text, answer) = match rng.below(6) {
         0 => {
             let length = [0, 1, 3_000, 150_000][rng.index(4)];
-            let answer = Answer::new(200, vec![FILLING; length]);
+            let answer = Answer::new(200, vec![PAYLOAD_BYTE; length]);
             (get(&format!("/bytes/{length}")), answer)
         }
         1 => {

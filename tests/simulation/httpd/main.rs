@@ -19,9 +19,9 @@ use evcore_sim::{App, Faults, Process, SimGroup, SimListener, SimStream, Workers
 
 use browser::Browser;
 use busy::Account;
-use evcore_httpd::board::{Board, Line};
 use evcore_httpd::counts::Counts;
 use evcore_httpd::options::Options;
+use evcore_httpd::scoreboard::{Scoreboard, WorkerStats};
 use evcore_httpd::server::Server;
 
 /// Where it listens.
@@ -39,7 +39,7 @@ impl App for Simulated {
     }
 
     fn take(&mut self, step: Step<SimStream>) {
-        self.0.take(step);
+        self.0.handle(step);
     }
 
     fn turn_over(&mut self) {
@@ -52,17 +52,22 @@ impl App for Simulated {
 }
 
 /// A server of so many workers, with these options.
-fn serve(world: &World, workers: usize, options: Options, board: &Board) -> Workers<Simulated> {
-    let (group, its_board) = (world.group(workers), board.clone());
+fn serve(
+    world: &World,
+    workers: usize,
+    options: Options,
+    scoreboard: &Scoreboard,
+) -> Workers<Simulated> {
+    let (group, its_scoreboard) = (world.group(workers), scoreboard.clone());
     let begin = move |process: &Process, index| {
         let id = WorkerId::from_slot(index);
         let ev = event_loop(process, id, &group, options.connections);
-        let counts = Counts::new(its_board.clone(), id);
+        let counts = Counts::new(its_scoreboard.clone(), id);
         Simulated(Server::new(ev, index, counts, options.clone()))
     };
     let mut server = Workers::new(world, workers, begin);
-    let board = board.clone();
-    server.on_death(move |index| board.release_dead(WorkerId::from_slot(index)));
+    let scoreboard = scoreboard.clone();
+    server.on_death(move |index| scoreboard.release_dead(WorkerId::from_slot(index)));
     server
 }
 
@@ -90,8 +95,8 @@ fn places(connections: u32) -> Options {
 fn live(world: &World, options: Options) -> Vec<Browser> {
     let mut rng = world.rng();
     let workers = 1 + rng.index(3);
-    let board = Line::board(workers).expect("a page");
-    let mut server = serve(world, workers, options, &board);
+    let scoreboard = WorkerStats::scoreboard(workers).expect("a page");
+    let mut server = serve(world, workers, options, &scoreboard);
     let mut browsers = Vec::new();
     for _ in 0..5 + rng.below(20) {
         browsers.push(Browser::comes(world, &mut rng));
@@ -106,7 +111,7 @@ fn live(world: &World, options: Options) -> Vec<Browser> {
     }
     stop(&mut server, workers);
     assert_eq!(
-        Line::sum_of(&board).active,
+        WorkerStats::sum_of(&scoreboard).active,
         0,
         "a connection is still counted"
     );
@@ -145,8 +150,8 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
     let mut moved = 0;
     check(name, 0..100, |world| {
         let mut rng = world.rng();
-        let board = Line::board(3).expect("a page");
-        let mut server = serve(world, 3, places(1000), &board);
+        let scoreboard = WorkerStats::scoreboard(3).expect("a page");
+        let mut server = serve(world, 3, places(1000), &scoreboard);
         let clients = 3 + rng.below(10);
         let clients: Vec<_> = (0..clients)
             .map(|_| Account::of_a_client(world, REQUESTS))
@@ -174,13 +179,13 @@ fn bodies_that_wait_for_room_are_all_answered() {
     let name = "bodies_that_wait_for_room_are_all_answered";
     check(name, 0..50, |world| {
         let mut rng = world.rng();
-        let board = Line::board(1).expect("a page");
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let options = Options {
             bodies: uploads::ROOM_FOR_ONE,
             header_timeout: LONG,
             ..places(1000)
         };
-        let mut server = serve(world, 1, options, &board);
+        let mut server = serve(world, 1, options, &scoreboard);
         let clients = 2 + rng.below(20);
         let clients: Vec<_> = (0..clients)
             .map(|_| uploads::Upload::begins(world, &mut rng))

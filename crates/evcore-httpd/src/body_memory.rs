@@ -1,0 +1,130 @@
+//! The limit on the memory of all unfinished request bodies of a worker (`--bodies`).
+//!
+//! A body reserves memory before it allocates. A body of known length reserves all of it when its
+//! head has arrived. If there is not enough, its connection is not read until there is: the body
+//! stays in the kernel's buffer, and waiting connections are admitted in order of arrival. A chunked
+//! body reserves a little at first, in the same way, and more as it grows. If there is no more
+//! memory, it is refused.
+//!
+//! A body that waits holds no memory, and a body that holds memory never waits for more, so there is
+//! no deadlock. The memory is released when the response, which repeats the body, has been sent.
+
+use std::collections::VecDeque;
+
+use evcore::Token;
+
+/// The body memory of one worker, and the connections that wait for it. All sizes are in bytes.
+#[derive(Debug)]
+pub struct BodyMemory {
+    limit: usize,
+    reserved: usize,
+    /// Each waiting connection and the size that it needs, in order of arrival.
+    // Invariant: each is open and not admitted, so the queue never grows beyond its capacity.
+    waiting: VecDeque<(Token, usize)>,
+}
+
+impl BodyMemory {
+    /// Creates a limit of `limit` bytes for a worker with this many connections.
+    ///
+    /// `limit` has to be at least the size of the largest body, or such a body is never admitted.
+    pub fn new(limit: usize, connections: u32) -> Self {
+        Self {
+            limit,
+            reserved: 0,
+            waiting: VecDeque::with_capacity(connections as usize),
+        }
+    }
+
+    /// Reserves memory and returns `true`, if there is enough.
+    pub fn reserve(&mut self, size: usize) -> bool {
+        let is_enough = size <= self.limit - self.reserved;
+        if is_enough {
+            self.reserved += size;
+        }
+        is_enough
+    }
+
+    /// Reserves memory and returns `true`, if there is enough and no connection waits. Otherwise the
+    /// connection joins the queue.
+    pub fn reserve_or_wait(&mut self, token: Token, size: usize) -> bool {
+        let is_admitted = self.waiting.is_empty() && self.reserve(size);
+        if !is_admitted {
+            self.waiting.push_back((token, size));
+        }
+        is_admitted
+    }
+
+    /// Removes a connection from the queue. O(n) in the number of waiting connections.
+    pub fn cancel_wait(&mut self, token: Token) {
+        self.waiting.retain(|(waiting, _)| *waiting != token);
+    }
+
+    /// Releases reserved memory.
+    pub fn release(&mut self, size: usize) {
+        self.reserved -= size;
+    }
+
+    /// Reserves memory for the first waiting connection, and removes it from the queue.
+    pub fn admit_next(&mut self) -> Option<Token> {
+        let (token, size) = *self.waiting.front()?;
+        if !self.reserve(size) {
+            return None;
+        }
+        self.waiting.pop_front();
+        Some(token)
+    }
+
+    #[cfg(test)]
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn token(index: u32) -> Token {
+        Token::new(index, NonZeroU32::MIN)
+    }
+
+    #[test]
+    fn waiting_bodies_are_admitted_in_order_of_arrival() {
+        let mut bodies = BodyMemory::new(100, 3);
+        assert!(bodies.reserve_or_wait(token(0), 60));
+        assert!(!bodies.reserve_or_wait(token(1), 70));
+        // There is enough memory, but another connection was first.
+        assert!(!bodies.reserve_or_wait(token(2), 10));
+        assert_eq!(bodies.admit_next(), None);
+        bodies.release(60);
+        assert_eq!(bodies.admit_next(), Some(token(1)));
+        assert_eq!(bodies.admit_next(), Some(token(2)));
+        assert_eq!((bodies.admit_next(), bodies.reserved()), (None, 80));
+    }
+
+    #[test]
+    fn a_connection_that_leaves_lets_the_next_in() {
+        let mut bodies = BodyMemory::new(100, 3);
+        assert!(bodies.reserve_or_wait(token(0), 60));
+        assert!(!bodies.reserve_or_wait(token(1), 70));
+        assert!(!bodies.reserve_or_wait(token(2), 10));
+        bodies.cancel_wait(token(1));
+        assert_eq!(bodies.admit_next(), Some(token(2)));
+    }
+
+    #[test]
+    fn a_body_grows_although_others_wait() {
+        let mut bodies = BodyMemory::new(100, 3);
+        assert!(bodies.reserve_or_wait(token(0), 40));
+        assert!(!bodies.reserve_or_wait(token(1), 70));
+        assert!(bodies.reserve(60));
+        assert!(!bodies.reserve(1));
+    }
+}

@@ -1,0 +1,579 @@
+//! Tests of the connection over a fake stream, in every state that a client can cause.
+
+use std::{
+    cell::RefCell,
+    io::{self, ErrorKind},
+    os::unix::net::UnixDatagram,
+    time::Duration,
+};
+
+use evcore::{
+    Address, EventLoop, Interest, Mode, Ready, Step, Timer, Token, Transport,
+    balancer::WorkerId,
+    clock::{Clock, ManualTimeSource},
+};
+use proptest::prelude::*;
+
+use crate::{
+    connection::{Connection, Cx, Disposition, ReadTimer, State},
+    counts::Counts,
+    options::Options,
+    request::MAX_BODY_BYTES,
+    scoreboard::{Scoreboard, WorkerStats},
+    shared::Shared,
+};
+
+/// The state of the fake client.
+#[derive(Debug, Default)]
+struct FakeClient {
+    /// Sent by the client, and not yet read by the server.
+    sent: Vec<u8>,
+    has_ended: bool,
+    /// How many more bytes the client receives before the stream blocks.
+    room: usize,
+    taken: Vec<u8>,
+}
+
+/// The stream between the fake client and the server.
+#[derive(Debug, Default)]
+struct FakeStream(RefCell<FakeClient>);
+
+impl Transport for FakeStream {
+    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut client = self.0.borrow_mut();
+        if client.sent.is_empty() && !client.has_ended {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = client.sent.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&client.sent[..n]);
+        client.sent.drain(..n);
+        Ok(n)
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut client = self.0.borrow_mut();
+        if client.room == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = bytes.len().min(client.room);
+        client.taken.extend_from_slice(&bytes[..n]);
+        client.room -= n;
+        Ok(n)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn peer_addr(&self) -> io::Result<Address> {
+        Ok(Address::Unnamed)
+    }
+
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(None)
+    }
+}
+
+/// The limit on body memory.
+const BODIES: usize = MAX_BODY_BYTES;
+
+/// A server with one connection.
+struct Fixture {
+    ev: EventLoop,
+    shared: Shared,
+    scoreboard: Scoreboard,
+    token: Token,
+    time: ManualTimeSource,
+    /// The memory that the bodies of other connections hold.
+    of_others: usize,
+    /// `None` once it is closed.
+    connection: Option<Connection<FakeStream>>,
+    _socket: UnixDatagram,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
+        // Never readable: the tests report readiness. It is watched because only a watched token can
+        // be idle.
+        let socket = UnixDatagram::unbound().expect("a descriptor");
+        let added = ev.add(&socket, Interest::READ, Mode::Edge);
+        let token = added.expect("the first");
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let options = Options {
+            bodies: BODIES,
+            ..Options::default()
+        };
+        let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
+        let mut shared = Shared::new(&options, 0, counts);
+        let mut cx = Cx {
+            ev: &mut ev,
+            shared: &mut shared,
+            token,
+        };
+        let connection = Some(Connection::new(FakeStream::default(), None, &mut cx));
+        Self {
+            ev,
+            shared,
+            scoreboard,
+            token,
+            time,
+            of_others: 0,
+            connection,
+            _socket: socket,
+        }
+    }
+
+    fn wire(&mut self) -> Option<&mut FakeClient> {
+        let connection = self.connection.as_mut()?;
+        Some(connection.stream.0.get_mut())
+    }
+
+    /// The client sends.
+    fn send(&mut self, bytes: &str) {
+        if let Some(wire) = self.wire() {
+            wire.sent.extend_from_slice(bytes.as_bytes());
+            self.dispatch(|connection, cx| connection.on_ready(Ready::READABLE, cx));
+        }
+    }
+
+    /// The client receives up to `n` more bytes.
+    fn receive(&mut self, n: usize) {
+        if let Some(wire) = self.wire() {
+            wire.room += n;
+            self.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+        }
+    }
+
+    /// The client shuts down its write side.
+    fn shut_down(&mut self) {
+        if let Some(wire) = self.wire() {
+            wire.has_ended = true;
+            let ready = Ready::READABLE | Ready::READ_CLOSED;
+            self.dispatch(|connection, cx| connection.on_ready(ready, cx));
+        }
+    }
+
+    /// The loop evicts the connection if it is idle, in a shutdown or because its slot is needed.
+    fn evict(&mut self, stopping: bool) {
+        self.shared.stopping |= stopping;
+        // As the loop does before it evicts.
+        if self.ev.set_busy(self.token) {
+            self.dispatch(Connection::on_evict);
+        }
+    }
+
+    /// The bodies of other connections hold `room` bytes, or as many as are available.
+    fn others_hold(&mut self, room: usize) {
+        self.shared.bodies.release(self.of_others);
+        self.of_others = room.min(BODIES - self.shared.bodies.reserved());
+        assert!(self.shared.bodies.reserve(self.of_others));
+        // As the server does.
+        while let Some(token) = self.shared.bodies.admit_next() {
+            let connection = self.connection.as_mut().expect("it waits, so it is open");
+            connection.on_body_admitted();
+            self.ev.post(token, Ready::WRITABLE);
+        }
+        self.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+    }
+
+    /// What the client has received, as text.
+    fn taken(&mut self) -> String {
+        let wire = self.wire().expect("the connection has not ended");
+        String::from_utf8_lossy(&wire.taken).into_owned()
+    }
+
+    /// Advances the time, and handles the timers that expire.
+    fn advance(&mut self, time: Duration) {
+        self.time.advance(time);
+        self.ev
+            .poll(Some(Duration::ZERO))
+            .expect("the poller waits");
+        while let Some(step) = self.ev.next_step() {
+            if let Step::Expired(_, timer) = step {
+                self.dispatch(|connection, cx| connection.on_timer(timer, cx));
+            }
+        }
+    }
+
+    /// Expire a timer, if it is armed. Returns whether it was.
+    fn expire(&mut self, timer: Timer) -> bool {
+        let armed = self.ev.disarm(self.token, timer);
+        if armed {
+            self.dispatch(|connection, cx| connection.on_timer(timer, cx));
+        }
+        armed
+    }
+
+    /// Calls a handler, and then the connection as long as it posts itself.
+    fn dispatch(
+        &mut self,
+        call: impl FnOnce(&mut Connection<FakeStream>, &mut Cx<'_>) -> Disposition,
+    ) {
+        self.call(call);
+        while !self.ev.cancel(self.token).is_empty() {
+            self.call(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+        }
+        self.verify();
+    }
+
+    fn call(&mut self, call: impl FnOnce(&mut Connection<FakeStream>, &mut Cx<'_>) -> Disposition) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let mut cx = Cx {
+            ev: &mut self.ev,
+            shared: &mut self.shared,
+            token: self.token,
+        };
+        if call(connection, &mut cx) == Disposition::Close {
+            let mut connection = self.connection.take().expect("just called");
+            connection.release(self.token, &mut self.shared);
+            self.ev.close(self.token);
+        }
+    }
+
+    /// The body memory that a connection holds, and the number of bodies that wait.
+    fn room_of(connection: &Connection<FakeStream>) -> (usize, usize) {
+        match &connection.state {
+            State::Queued(_) => (connection.room, 1),
+            State::Body(body) => (connection.room + body.1.room(), 0),
+            _ => (connection.room, 0),
+        }
+    }
+
+    /// Checks the invariants that hold between two steps.
+    fn verify(&mut self) {
+        assert!(self.shared.output.is_empty(), "the buffer is shared");
+        let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
+        assert_eq!(self.shared.bodies.reserved(), self.of_others + held);
+        assert_eq!(self.shared.bodies.waiting(), waiting);
+        self.shared.counts.publish();
+        let counts = WorkerStats::sum_of(&self.scoreboard);
+        assert_eq!(counts.active, u64::from(self.connection.is_some()));
+        assert_eq!(
+            counts.reading + counts.writing + counts.waiting,
+            counts.active
+        );
+        // The loop must not evict it while it may send its last request.
+        let connection = self.connection.as_ref();
+        let last_request = connection.is_some_and(|it| it.read_timer == ReadTimer::LastRequest);
+        let idle = counts.waiting == 1 && !last_request;
+        assert_eq!(self.ev.is_idle(self.token), idle);
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        assert!(
+            self.ev.timers_armed() > 0,
+            "no timer is armed: {connection:?}"
+        );
+        let client = connection.stream.0.borrow();
+        let blocked = client.room == 0 && connection.send_timer_armed;
+        let waits = matches!(connection.state, State::Sleeping { .. } | State::Queued(_));
+        assert!(
+            blocked || waits || client.sent.is_empty(),
+            "input is ignored: {connection:?}"
+        );
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n")
+}
+
+/// The send timeout and the delay use the same timer.
+#[test]
+fn the_send_timeout_is_not_taken_for_the_end_of_a_sleep() {
+    let mut fixture = Fixture::new();
+    fixture.receive(1);
+    fixture.send(&(get("/") + &get("/sleep/1000")));
+    assert!(fixture.expire(Timer::WRITE));
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_sleep_begins_when_earlier_responses_are_sent() {
+    let mut fixture = Fixture::new();
+    fixture.send(&(get("/") + &get("/sleep/1000")));
+    fixture.receive(usize::MAX / 2);
+    assert!(
+        !fixture.expire(Timer::READ),
+        "a delayed response is not idle"
+    );
+    assert!(fixture.expire(Timer::WRITE));
+    let wire = fixture.wire().expect("kept alive");
+    assert!(wire.taken.ends_with(b"slept\n"));
+}
+
+#[test]
+fn eviction_serves_a_request_that_has_just_arrived() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    if let Some(wire) = fixture.wire() {
+        wire.sent.extend_from_slice(get("/").as_bytes());
+    }
+    fixture.evict(false);
+    let wire = fixture.wire().expect("it served a request");
+    assert!(wire.taken.ends_with(b"Hello, World!"));
+    fixture.evict(false);
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_request_that_arrives_before_the_shutdown_is_the_last() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    if let Some(wire) = fixture.wire() {
+        wire.sent.extend_from_slice(get("/").as_bytes());
+    }
+    fixture.evict(true);
+    let wire = fixture.wire().expect("the client may have sent more");
+    assert!(wire.taken.ends_with(b"Hello, World!"));
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_new_client_may_send_one_request_after_the_shutdown() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.evict(true);
+    fixture.send(&get("/"));
+    let wire = fixture.wire().expect("the client may have sent more");
+    assert!(wire.taken.ends_with(b"Hello, World!"));
+    // Sent before the client has read `Connection: close`. A close would reset the connection.
+    fixture.send(&get("/"));
+    let wire = fixture.wire().expect("it is still open");
+    assert_eq!(
+        String::from_utf8_lossy(&wire.taken).matches("200").count(),
+        1
+    );
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+    let mut silent = Fixture::new();
+    silent.evict(true);
+    assert!(silent.expire(Timer::READ));
+    assert!(silent.connection.is_none(), "it gets no response");
+}
+
+#[test]
+fn a_client_served_just_before_the_shutdown_may_send_one_more() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.advance(Duration::from_millis(200));
+    fixture.evict(true);
+    // This request was on its way.
+    fixture.send(&get("/"));
+    let wire = fixture.wire().expect("the client may have sent more");
+    let taken = String::from_utf8_lossy(&wire.taken);
+    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
+    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_silent_client_is_closed_a_second_after_the_shutdown() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.advance(Duration::from_millis(900));
+    fixture.evict(true);
+    fixture.advance(Duration::from_millis(999));
+    assert!(fixture.connection.is_some());
+    fixture.advance(Duration::from_millis(2));
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_client_idle_for_over_a_second_is_closed_at_once() {
+    for request in ["", &get("/")] {
+        let mut fixture = Fixture::new();
+        fixture.receive(usize::MAX / 2);
+        fixture.send(request);
+        fixture.advance(Duration::from_millis(1001));
+        fixture.evict(true);
+        assert!(fixture.connection.is_none(), "{request:?}");
+    }
+}
+
+fn post(length: usize) -> String {
+    format!("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[test]
+fn a_body_waits_in_the_kernel_for_body_memory() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.others_hold(BODIES - 99_999);
+    fixture.send(&post(100_000));
+    for _ in 0..10 {
+        fixture.send(&"x".repeat(10_000));
+    }
+    let wire = fixture.wire().expect("it waits");
+    assert_eq!(wire.sent.len(), 100_000, "nothing is read");
+    fixture.others_hold(BODIES - 100_000);
+    assert!(fixture.taken().ends_with("xxx"));
+    fixture.send(&get("/"));
+    assert!(fixture.taken().ends_with("Hello, World!"));
+}
+
+#[test]
+fn a_body_that_waits_too_long_for_memory_is_a_503() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.others_hold(BODIES);
+    fixture.send(&post(100));
+    fixture.advance(Duration::from_secs(40));
+    // Sending more does not extend the timeout.
+    fixture.send("x");
+    fixture.advance(Duration::from_secs(19));
+    assert_eq!(fixture.taken(), "");
+    fixture.advance(Duration::from_secs(2));
+    assert!(fixture.taken().starts_with("HTTP/1.1 503 "));
+    fixture.others_hold(0);
+    assert!(!fixture.taken().contains("200 OK"));
+}
+
+#[test]
+fn continue_is_sent_when_there_is_body_memory() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.others_hold(BODIES);
+    fixture.send(&post(3).replace("Host", "Expect: 100-continue\r\nHost"));
+    assert_eq!(fixture.taken(), "");
+    fixture.others_hold(0);
+    assert_eq!(fixture.taken(), "HTTP/1.1 100 Continue\r\n\r\n");
+    fixture.send("abc");
+    assert!(fixture.taken().ends_with("\r\n\r\nabc"));
+}
+
+#[test]
+fn body_memory_is_held_until_the_response_is_sent() {
+    let mut fixture = Fixture::new();
+    fixture.send(&(post(10_000) + &"x".repeat(10_000)));
+    assert_eq!(fixture.shared.bodies.reserved(), 10_000);
+    fixture.receive(5_000);
+    assert_eq!(fixture.shared.bodies.reserved(), 10_000);
+    fixture.receive(10_000);
+    assert_eq!(fixture.shared.bodies.reserved(), 0);
+}
+
+#[test]
+fn a_body_releases_its_memory_however_it_ends() {
+    type End = fn(&mut Fixture);
+    let ends: [End; 3] = [
+        Fixture::shut_down,
+        |fixture| assert!(fixture.expire(Timer::READ)),
+        |fixture| fixture.send("no chunk"),
+    ];
+    for (others, end) in [0, BODIES].into_iter().zip([ends, ends]) {
+        for end in end {
+            let mut fixture = Fixture::new();
+            fixture.receive(usize::MAX / 2);
+            fixture.others_hold(others);
+            fixture.send(&post(3).replace("Content-Length: 3", "Transfer-Encoding: chunked"));
+            end(&mut fixture);
+            // Ends the lingering after an error.
+            fixture.expire(Timer::READ);
+            fixture.others_hold(0);
+            fixture.shut_down();
+            assert!(fixture.connection.is_none());
+            assert_eq!(fixture.shared.bodies.reserved(), 0);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send(String),
+    Receive(usize),
+    ShutDown,
+    Expire(Timer),
+    /// Whether the worker is shutting down.
+    Evict(bool),
+    /// Bytes of body memory.
+    OthersHold(usize),
+}
+
+fn request() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => Just(get("/")),
+        4 => Just(get("/bytes/16384")),
+        4 => Just(get("/bytes/200000")),
+        4 => Just(get("/sleep/1000")),
+        2 => Just(get("/nothing")),
+        2 => Just(get("/status").replace("GET", "HEAD")),
+        1 => Just("GET / HTTP/1.0\r\n\r\n".to_owned()),
+        1 => Just("GARBAGE\r\n".to_owned()),
+        1 => Just("\r\n\n".to_owned()),
+        1 => Just("GET /sleep/1 HTTP/1.0\r\n\r\n".to_owned()),
+        4 => (0..100_000usize).prop_map(|n| format!(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {n}\r\n\r\n{}",
+            "x".repeat(n)
+        )),
+        2 => (1..100usize).prop_map(|n| format!(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n\
+             {n:x}\r\n{}\r\n0\r\n\r\n",
+            "x".repeat(n)
+        )),
+        1 => Just(
+            "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+                .to_owned()
+        ),
+        1 => Just(
+            "POST / HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+                .to_owned()
+        ),
+    ]
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let requests = prop::collection::vec(request(), 1..40).prop_map(|all| all.concat());
+    let sends = (requests, 0.0..1.0f64).prop_map(|(mut text, part)| {
+        // Some are cut short: the next operation continues in the middle of one, or none does.
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a part of a length"
+        )]
+        let cut = (text.len() as f64 * (part * 2.0).min(1.0)) as usize;
+        text.truncate(cut);
+        Op::Send(text)
+    });
+    let timer = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
+    let op = prop_oneof![
+        8 => sends,
+        4 => (0..300_000usize).prop_map(Op::Receive),
+        2 => Just(Op::Receive(100_000_000)),
+        3 => timer.prop_map(Op::Expire),
+        1 => Just(Op::ShutDown),
+        1 => any::<bool>().prop_map(Op::Evict),
+        2 => (0..=BODIES).prop_map(Op::OthersHold),
+        1 => Just(Op::OthersHold(BODIES)),
+    ];
+    prop::collection::vec(op, 1..20)
+}
+
+proptest! {
+    #[test]
+    fn invariants_hold_for_any_client(ops in ops()) {
+        let mut fixture = Fixture::new();
+        for op in ops {
+            match op {
+                Op::Send(text) => fixture.send(&text),
+                Op::Receive(n) => fixture.receive(n),
+                Op::ShutDown => fixture.shut_down(),
+                Op::Expire(timer) => {
+                    fixture.expire(timer);
+                }
+                Op::Evict(stopping) => fixture.evict(stopping),
+                Op::OthersHold(room) => fixture.others_hold(room),
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What the connections of a worker share: settings, counters and buffers.
+
+use std::{net::IpAddr, time::Duration};
+
+use evcore::clock::Clock;
+
+use crate::{
+    access_log::{AccessLog, Entry},
+    body_memory::BodyMemory,
+    counts::{Counts, Phase},
+    options::Options,
+    receiving::MAX_OUTPUT_BYTES,
+    request::{Action, MAX_BODY_BYTES, Request, Version},
+    response::{Head, Status, error_body},
+    route::Route,
+};
+
+/// The size of a read. A shorter read means that the socket is empty.
+const INPUT_BYTES: usize = 32 * 1024;
+
+/// The capacity of the output buffer: pipelined responses, the largest body and its head. No client
+/// makes it grow. The system provides the pages when they are first used.
+const OUTPUT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_BODY_BYTES + 4096;
+
+/// Up to this size, a body of `/bytes` goes into the output buffer with its head.
+const MAX_INLINE: usize = 16 * 1024;
+
+/// A worker's settings, counters and buffers.
+///
+/// The buffers are shared because between two steps almost every connection's would be empty. So an
+/// idle connection owns none.
+#[derive(Debug)]
+pub struct Shared {
+    /// The timeouts.
+    pub limits: Limits,
+    /// The connection counters.
+    pub counts: Counts,
+    /// The limit on request bodies.
+    pub bodies: BodyMemory,
+    /// The bytes of the current read.
+    pub input: Vec<u8>,
+    /// Responses of the current connection that are not sent yet.
+    pub output: Vec<u8>,
+    /// The worker is shutting down: each response is the last of its connection.
+    pub stopping: bool,
+    /// The access log, if there is one.
+    pub log: Option<AccessLog>,
+    /// Status and body length of the most recent response.
+    last_response: (Status, u64),
+    delay_endpoints: bool,
+    index: usize,
+}
+
+/// The timeouts of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For a request head, between two reads of a body, and for a body to wait for memory.
+    pub header: Duration,
+    /// For an idle connection.
+    pub keep_alive: Duration,
+    /// Between two successful writes.
+    pub send: Duration,
+}
+
+/// What remains to be done after [`Shared::respond`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing: the response is in the output buffer.
+    Nothing,
+    /// Send this many payload bytes.
+    Payload(u64),
+    /// Nothing is written yet: respond after this time.
+    Sleep(Duration),
+}
+
+impl Shared {
+    /// Creates the shared state of the worker with this index.
+    pub fn new(options: &Options, index: usize, counts: Counts) -> Self {
+        Self {
+            limits: Limits {
+                header: options.header_timeout,
+                keep_alive: options.keepalive_timeout,
+                send: options.send_timeout,
+            },
+            counts,
+            bodies: BodyMemory::new(options.bodies, options.connections),
+            input: vec![0; INPUT_BYTES],
+            output: Vec::with_capacity(OUTPUT_BYTES),
+            stopping: false,
+            log: None,
+            last_response: (Status::Ok, 0),
+            delay_endpoints: options.delay_endpoints,
+            index,
+        }
+    }
+
+    /// Turns a request for a disabled endpoint into one for an unknown path.
+    pub fn resolve(&self, request: Request) -> Request {
+        match request.action {
+            Action::Route(route) | Action::NotAllowed(route)
+                if route.delays() && !self.delay_endpoints =>
+            {
+                Request {
+                    action: Action::NotFound,
+                    ..request
+                }
+            }
+            _ => request,
+        }
+    }
+
+    /// Adds the most recent response to the access log, if there is one.
+    pub fn log_response(&mut self, peer: Option<IpAddr>, request_line: &[u8], clock: &Clock) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        let (status, body_bytes) = self.last_response;
+        log.add(&Entry {
+            peer,
+            time: clock.access_log_time().as_bytes(),
+            request_line,
+            status: status.code(),
+            body_bytes,
+        });
+    }
+
+    /// Whether the connection stays open after the response to `request`.
+    pub fn keeps(&self, request: &Request) -> bool {
+        request.keep_alive && !self.stopping
+    }
+
+    /// Responds to a request whose body, if any, has been read.
+    pub fn respond(
+        &mut self,
+        request: &Request,
+        body: &[u8],
+        phase: &mut Phase,
+        clock: &Clock,
+    ) -> Rest {
+        self.counts.request();
+        match request.action {
+            Action::Route(Route::Hello) => self.reply(request, clock, b"Hello, World!"),
+            Action::Route(Route::Bytes(length)) => return self.bytes(request, clock, length),
+            Action::Route(Route::Echo) => self.reply(request, clock, body),
+            Action::Route(Route::Sleep(time)) => return Rest::Sleep(time),
+            Action::Route(Route::Block(time)) => {
+                // Blocks on purpose, to show how the other workers take over.
+                std::thread::sleep(time);
+                self.reply(request, clock, b"blocked\n");
+            }
+            Action::Route(Route::Worker) => {
+                let pid = std::process::id();
+                let body = format!("{{\"worker\":{},\"pid\":{pid}}}\n", self.index);
+                self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
+            Action::Route(Route::Status) => {
+                // The connection that asks counts as writing.
+                self.counts.change(phase, Phase::Writing);
+                self.counts.publish();
+                let body = self.counts.status_text();
+                self.reply(request, clock, body.as_bytes());
+            }
+            Action::Route(Route::StatusJson) => {
+                self.counts.change(phase, Phase::Writing);
+                self.counts.publish();
+                let body = self.counts.status_json();
+                self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
+            Action::NotFound => self.reply_error(request, clock, Status::NotFound, None),
+            Action::NotAllowed(route) => {
+                let allow = Some(route.allowed());
+                self.reply_error(request, clock, Status::MethodNotAllowed, allow);
+            }
+        }
+        Rest::Nothing
+    }
+
+    /// Responds to `/sleep` after its time.
+    pub fn respond_after_sleep(&mut self, request: &Request, clock: &Clock) {
+        self.reply(request, clock, b"slept\n");
+    }
+
+    /// Responds with the error that ends the connection.
+    pub fn refuse(&mut self, status: Status, clock: &Clock) {
+        let head = Head {
+            status,
+            ..Head::new(clock, Version::Http11, false)
+        };
+        self.write(head, false, error_body(status).as_bytes());
+    }
+
+    /// Responds to a request with an error; the connection may stay open.
+    fn reply_error(
+        &mut self,
+        request: &Request,
+        clock: &Clock,
+        status: Status,
+        allow: Option<&'static str>,
+    ) {
+        let head = Head {
+            status,
+            allow,
+            ..self.head(request, clock)
+        };
+        self.write(head, request.head_only, error_body(status).as_bytes());
+    }
+
+    fn reply(&mut self, request: &Request, clock: &Clock, body: &[u8]) {
+        let head = self.head(request, clock);
+        self.write(head, request.head_only, body);
+    }
+
+    fn reply_as(
+        &mut self,
+        request: &Request,
+        clock: &Clock,
+        content_type: &'static str,
+        body: &[u8],
+    ) {
+        let head = Head {
+            content_type,
+            ..self.head(request, clock)
+        };
+        self.write(head, request.head_only, body);
+    }
+
+    /// Responds with `length` bytes: in the output buffer if they are few, otherwise in pieces.
+    fn bytes(&mut self, request: &Request, clock: &Clock, length: u64) -> Rest {
+        let head = Head {
+            content_type: "application/octet-stream",
+            content_length: length,
+            ..self.head(request, clock)
+        };
+        head.write(&mut self.output);
+        self.last_response = (Status::Ok, if request.head_only { 0 } else { length });
+        match usize::try_from(length) {
+            _ if request.head_only => Rest::Nothing,
+            Ok(length) if length <= MAX_INLINE => {
+                self.output.resize(self.output.len() + length, PAYLOAD_BYTE);
+                Rest::Nothing
+            }
+            _ => Rest::Payload(length),
+        }
+    }
+
+    /// The head that all responses to `request` have in common.
+    fn head<'a>(&self, request: &Request, clock: &'a Clock) -> Head<'a> {
+        Head::new(clock, request.version, self.keeps(request))
+    }
+
+    fn write(&mut self, head: Head<'_>, head_only: bool, body: &[u8]) {
+        let head = Head {
+            content_length: body.len() as u64,
+            ..head
+        };
+        head.write(&mut self.output);
+        self.last_response = (head.status, 0);
+        if !head_only {
+            self.last_response.1 = head.content_length;
+            self.output.extend_from_slice(body);
+        }
+    }
+}
+
+/// The byte that `/bytes` repeats.
+pub const PAYLOAD_BYTE: u8 = b'.';
