@@ -234,7 +234,7 @@ fn a_unix_socket_of_an_old_binary_that_lives_is_left_to_it() {
     let old = UnixListener::bind(&path).expect("a free path");
     let mut command = Command::new("sh");
     // The test is the old binary.
-    command.env("EVCORE_PARENT", std::process::id().to_string());
+    command.env("EVCORE_PARENT_BINARY", std::process::id().to_string());
     let passed_on = old.try_clone().expect("a descriptor").into();
     let mut server = inheriting_from(command, passed_on, "127.0.0.1:0");
     server.signal(Signal::QUIT);
