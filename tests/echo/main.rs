@@ -1,5 +1,7 @@
 //! The README's program, as a process: it sends back everything, to clients of any manners.
 
+mod prefork;
+
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},

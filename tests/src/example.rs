@@ -28,6 +28,17 @@ pub fn echo() -> &'static Path {
     PATH.get_or_init(|| build("evcore", "--example", "echo"))
 }
 
+/// The path of the example `prefork_echo`.
+///
+/// # Panics
+///
+/// Where it cannot be built.
+#[must_use]
+pub fn prefork_echo() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("evcore-prefork", "--example", "prefork_echo"))
+}
+
 /// Builds a program of a package; `kind` is `--bin` or `--example`.
 fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");

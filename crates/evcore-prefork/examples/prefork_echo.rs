@@ -1,0 +1,120 @@
+//! An echo server of four worker processes, which share one listener evenly:
+//!
+//!     cargo run --release --example prefork_echo -- 127.0.0.1:7007
+//!
+//! `kill -HUP` replaces the workers. `kill -QUIT` stops them when their clients have gone, or after
+//! 30 seconds. Ctrl-C and `kill` stop them at once. The signals are for the first process.
+
+use std::{env, error::Error, io, time::Duration};
+
+use evcore::balancer::{Policy, WorkerGroup, WorkerId};
+use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
+use evcore_prefork::{Stop, Supervisor, Worker};
+
+const WORKERS: usize = 4;
+const POLICY: Policy = Policy::least_loaded(); // new clients go to the worker that has the fewest
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
+const STOP_TIMEOUT: Duration = Duration::from_secs(30); // the longest graceful stop
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Opened before the fork: all workers accept from it, and a reload does not close it.
+    let listener = Listener::bind(env::args().nth(1).ok_or("listen where?")?)?;
+    eprintln!("listening on {}", listener.local_addr());
+    // The supervisor's timeout is for a worker that does not keep its own.
+    let supervisor = Supervisor::new(WORKERS).stop_timeout(STOP_TIMEOUT * 2);
+    // Memory that the workers share: a place for each that may live at once, old and new ones.
+    let group = WorkerGroup::new(POLICY, supervisor.slots())?;
+    let outcome = supervisor
+        .on_ready(|worker| eprintln!("{worker} serves"))
+        .on_exit(|exit| {
+            // A worker that was killed may have held the group's lock.
+            group.release_dead(WorkerId::from_slot(exit.worker.slot));
+            eprintln!("{exit}");
+        })
+        .on_reload(|reload| eprintln!("reload: {reload}"))
+        // Each worker gets its own duplicate of the listener, and the group that all share.
+        .run(|worker| match serve(&worker, listener, &group) {
+            Ok(()) => 0,
+            Err(error) => {
+                eprintln!("worker {}: {error}", worker.index());
+                1 // the supervisor starts another worker
+            }
+        })?;
+    eprintln!("stopped: {outcome:?}");
+    Ok(())
+}
+
+/// A worker: serves until it has to stop. An error means that its loop cannot go on.
+fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result<()> {
+    let mut clients = Connections::new();
+    let mut ev = EventLoop::builder()
+        .listener(listener)
+        .policy(POLICY)
+        .group(group.join(WorkerId::from_slot(worker.slot())))
+        .build()?;
+    // A signal wakes the loop, so `stop` below is called as soon as its value changes.
+    worker.wake_fd(ev.handle())?;
+    // During a reload, the old workers stop when all new ones have come this far.
+    worker.ready();
+    while !ev.is_done() {
+        match worker.stop() {
+            None => {}
+            // Closes the listener. A further call does not make the time longer.
+            Some(Stop::Graceful) => ev.shutdown(STOP_TIMEOUT),
+            Some(Stop::Fast) => break, // which closes all clients
+        }
+        ev.wait()?;
+        while let Some(step) = ev.next_step() {
+            handle(step, &mut ev, &mut clients)?;
+        }
+        while let Some(error) = ev.take_listener_error() {
+            eprintln!("worker {}: {error}", worker.index()); // it accepts again later
+        }
+    }
+    Ok(())
+}
+
+/// The clients of a worker, each with the bytes that are not sent back yet.
+type Clients = Connections<(Stream, Vec<u8>)>;
+
+fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) -> io::Result<()> {
+    let (token, stays) = match step {
+        Step::Accepted(new) => {
+            let Ok(token) = ev.add(&new.stream, Interest::READ, Mode::Level) else {
+                return Ok(()); // the stream is dropped, which closes it
+            };
+            clients.insert(token, (new.stream, Vec::new()));
+            (token, true)
+        }
+        Step::Ready(token, _) => {
+            let (stream, rest) = clients.get_mut(token).expect("it is open");
+            let result = echo(stream, rest);
+            let all = rest.is_empty();
+            // Backpressure: while the client does not read, nothing is read from it.
+            ev.modify(token, if all { Interest::READ } else { Interest::WRITE })?;
+            let blocks = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+            (token, result.err().is_none_or(blocks))
+        }
+        Step::Expired(token, _) | Step::Evict(token) => (token, false),
+        Step::Woken => return Ok(()), // a signal, or another worker: the loop above looks
+    };
+    if stays {
+        ev.arm(token, Timer::READ, IDLE_TIMEOUT);
+    } else {
+        clients.close(ev, token);
+    }
+    Ok(())
+}
+
+/// Reads once if nothing is left to send, and sends what the client takes. An end is an error.
+fn echo(stream: &Stream, rest: &mut Vec<u8>) -> io::Result<()> {
+    if rest.is_empty() {
+        let mut buffer = [0; 16 * 1024];
+        match stream.recv(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => rest.extend_from_slice(&buffer[..n]),
+        }
+    }
+    rest.drain(..stream.send(rest)?); // perhaps not all of it
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! The example of `evcore-prefork`: the same echo, by worker processes.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    process::Command,
+};
+
+use evcore_tests::{Server, eventually, prefork_echo, signal_to};
+use rustix::process::Signal;
+
+use super::{LENGTH, bytes, connect, read_back, send_without_reading, sends_before_it_reads};
+
+const WORKERS: usize = 4;
+
+/// Waits until all workers serve: from then on signals are handled.
+fn start() -> Server {
+    let mut command = Command::new(prefork_echo());
+    command.arg("127.0.0.1:0");
+    let server = Server::from_command(command, 1);
+    eventually("all workers serve", || count(&server, " serves") == WORKERS);
+    server
+}
+
+fn count(server: &Server, text: &str) -> usize {
+    server.log().matches(text).count()
+}
+
+/// A client that a worker has accepted and answered.
+fn served(server: &Server) -> TcpStream {
+    let mut stream = connect(server.address());
+    ping(&mut stream);
+    stream
+}
+
+fn ping(stream: &mut TcpStream) {
+    stream.write_all(b"ping").expect("it reads");
+    let mut back = [0; 4];
+    stream.read_exact(&mut back).expect("it answers");
+    assert_eq!(&back, b"ping");
+}
+
+/// The number of sockets that each worker has open.
+fn sockets(server: &Server) -> HashMap<u32, usize> {
+    let sockets_of = |pid: u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+        let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        let is_socket = |link: &std::path::PathBuf| link.to_string_lossy().starts_with("socket:");
+        links.filter(is_socket).count()
+    };
+    let pids = server.worker_pids().into_iter();
+    pids.map(|pid| (pid, sockets_of(pid))).collect()
+}
+
+#[test]
+fn prefork_echo_sends_back_16_mb_to_a_client_that_reads_late() {
+    let server = start();
+    let stream = connect(server.address());
+    sends_before_it_reads(&stream, &bytes(LENGTH)).expect("all of it");
+}
+
+#[test]
+fn prefork_echo_gives_clients_to_all_workers() {
+    const CLIENTS: usize = 10 * WORKERS;
+    let server = start();
+    let before = sockets(&server);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| served(&server)).collect();
+    let after = sockets(&server);
+    let gains: Vec<_> = after.iter().map(|(pid, n)| n - before[pid]).collect();
+    assert_eq!(gains.iter().sum::<usize>(), clients.len());
+    assert!(gains.iter().all(|gain| *gain > 0), "{gains:?}");
+}
+
+#[test]
+fn prefork_echo_reloads_without_losing_a_byte_or_a_client() {
+    let server = start();
+    let (data, stream) = (bytes(LENGTH), connect(server.address()));
+    let sent = send_without_reading(&stream, &data).expect("some of it");
+    let old = server.worker_pids();
+    server.signal(Signal::HUP);
+    eventually("the new workers serve", || {
+        count(&server, " serves") == 2 * WORKERS
+    });
+    // The old workers without a client have gone; new ones serve.
+    eventually("three old workers have ended", || {
+        count(&server, " ended: exit status: 0") == WORKERS - 1
+    });
+    let _new = served(&server);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = &stream;
+            stream.write_all(&data[sent..]).expect("it reads");
+            stream.shutdown(Shutdown::Write).expect("it is open");
+        });
+        read_back(&stream, &data).expect("all of it");
+    });
+    eventually("the last old worker has ended", || {
+        let pids = server.worker_pids();
+        pids.len() == WORKERS && !pids.iter().any(|pid| old.contains(pid))
+    });
+}
+
+#[test]
+fn prefork_echo_replaces_a_killed_worker() {
+    let server = start();
+    let old = server.worker_pids();
+    signal_to(old[0], Signal::KILL);
+    eventually("another worker serves", || {
+        count(&server, " serves") == WORKERS + 1
+    });
+    assert_eq!(count(&server, "ended unexpectedly: signal: 9 (SIGKILL)"), 1);
+    // The lock and the leadership of the dead worker hold no client up.
+    for _ in 0..10 {
+        drop(served(&server));
+    }
+}
+
+#[test]
+fn prefork_echo_waits_for_its_clients_at_quit_and_not_at_term() {
+    for signals in [&[Signal::QUIT][..], &[Signal::QUIT, Signal::TERM]] {
+        let mut server = start();
+        let mut stream = served(&server);
+        server.signal(signals[0]);
+        eventually("the other workers have ended", || {
+            count(&server, " ended: exit status: 0") == WORKERS - 1
+        });
+        ping(&mut stream);
+        match signals.get(1) {
+            Some(signal) => server.signal(*signal),
+            None => drop(stream),
+        }
+        assert!(server.wait().success());
+    }
+}
