@@ -7,7 +7,7 @@ use rustix::io::Errno;
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a supervisor or a worker could not do what was asked.
+/// Why a call of this crate failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -4,10 +4,10 @@ use std::{any::Any, fmt, num::NonZeroU32, os::unix::process::ExitStatusExt, proc
 
 use crate::{Stop, lifecycle::Slot};
 
-/// The exit code by which a worker asks not to be replaced: 2, as in nginx.
+/// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///
 /// Use it if a replacement would fail in the same way. A worker that returns any other code without
-/// being asked to stop is replaced, and so is one that panics.
+/// a stop is replaced, and so is one that panics.
 pub const DO_NOT_RESTART: i32 = 2;
 
 /// Names a worker to the supervisor's hooks.
@@ -76,10 +76,10 @@ pub struct WorkerExit {
     pub worker: WorkerInfo,
     /// How it ended.
     pub cause: ExitCause,
-    /// The stop that the worker was asked for. None if it ended unexpectedly.
+    /// The stop that the worker got. None if it ended unexpectedly.
     ///
-    /// A worker that somebody else signals, such as an operator, ends unexpectedly too. A signal for
-    /// the whole process group, such as Ctrl-C, is a request.
+    /// A signal that an operator sends to the worker alone does not count. A signal to the whole
+    /// process group does, such as Ctrl-C.
     pub stop: Option<Stop>,
 }
 

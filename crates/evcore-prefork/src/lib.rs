@@ -28,21 +28,21 @@
 //!
 //! # Replacement
 //!
-//! A worker that ends without being asked to stop is replaced, whatever its exit code, unless that
+//! A worker that ends without a stop is replaced, whatever its exit code, unless that
 //! is [`DO_NOT_RESTART`]. If it lived for a second or more, it is replaced at once. Otherwise it has
 //! crashed, and the replacement waits: 100 ms after the first crash of a slot, twice as long after
 //! each further one, up to 10 s.
 //!
 //! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
 //! lasts at most 500 ms. So if all workers are killed, the next one starts within half a second, and
-//! a worker that always crashes is started twice a second, not in a busy loop. Workers that were
-//! asked to stop do not count as serving. If [each slot serves alone](Supervisor::slots_serve_alone),
+//! a worker that always crashes is started twice a second, not in a busy loop. Workers that got
+//! a stop do not count as serving. If [each slot serves alone](Supervisor::slots_serve_alone),
 //! this holds for each slot by itself.
 //!
 //! # Reload
 //!
 //! The listeners stay open in the master, so no connection is refused or reset: clients wait in the
-//! backlog until a worker accepts them. The old workers are asked to stop only when each new one has
+//! backlog until a worker accepts them. The old workers get a stop only when each new one has
 //! reported that it [is ready](Worker::ready), or has lived for the
 //! [timeout](Supervisor::ready_timeout). Until then, workers of both generations are replaced. If all
 //! new workers refuse ([`DO_NOT_RESTART`]), the old ones go on. Up to four generations of workers may

@@ -1,4 +1,4 @@
-//! When workers are started, asked to stop and killed, and when everything is over.
+//! When workers are started, stopped and killed, and when everything is over.
 //!
 //! The lifecycle is pure: it starts no process or thread, sends no signal and reads no clock, so a
 //! test can try every order of events. The master reports what happened
@@ -6,7 +6,7 @@
 //! so on), and performs what [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
 //!
 //! All workers that were started for the same reason are a generation. A reload adds a generation.
-//! Once the newest one [can take over](Takeover), all older ones are asked to stop. So at each
+//! Once the newest one [can take over](Takeover), all older ones get a stop. So at each
 //! moment one generation serves, unless none has ever served.
 //!
 //! Workers stand in a table of slots. A generation has a row of it to itself, with a slot for each
@@ -33,7 +33,7 @@ pub(crate) struct Lifecycle {
     generations: Vec<Generation>,
     /// A new generation is requested, and has not begun.
     reload: bool,
-    /// All workers were asked to stop, and the master stays.
+    /// All workers got a stop, and the master stays.
     drained: bool,
     /// The stop that was requested, or the harder one that it has become.
     stop: Option<Stop>,
@@ -90,7 +90,7 @@ impl Slot {
 pub(crate) enum Action {
     /// Start a worker for this slot, then call `started` or `start_failed`.
     Start(Slot),
-    /// Ask the workers of this row to stop.
+    /// Request this stop of the workers of this row.
     Stop(usize, Stop),
     /// Kill the workers of this row.
     Kill(usize),
@@ -160,7 +160,7 @@ impl Lifecycle {
         self.generation(slot.row).ended(slot.index, refused, now);
     }
 
-    /// The stop that the workers of this row were asked for.
+    /// The stop that the workers of this row got.
     pub(crate) fn requested(&self, row: usize) -> Option<Stop> {
         let generation = self.generations.iter().find(|one| one.row == row)?;
         generation.escalation.as_ref().map(Escalation::stop)
@@ -183,7 +183,7 @@ impl Lifecycle {
         self.drained = false;
     }
 
-    /// All workers are asked to stop, and the master stays.
+    /// All workers get a graceful stop, and the master stays.
     pub(crate) fn drain(&mut self, now: Instant) {
         self.reload = false;
         self.drained = true;
@@ -229,7 +229,7 @@ impl Lifecycle {
         }
     }
 
-    /// The next step of a generation that is asked to stop.
+    /// The next step of a generation that stops.
     fn escalate(&mut self, now: Instant, wake: &mut Earliest) -> Option<Action> {
         // A thread cannot be killed. It may keep its slot during a reload, but not delay the end.
         let abandons = self.stop.is_some() && !self.config.can_kill;
@@ -243,7 +243,7 @@ impl Lifecycle {
                 return Some(Action::Abandon(row));
             }
             match step {
-                Step::Ask(stop) => return Some(Action::Stop(row, stop)),
+                Step::Request(stop) => return Some(Action::Stop(row, stop)),
                 Step::Kill => return Some(Action::Kill(row)),
                 Step::Stuck => return Some(Action::ReportStuck(row)),
                 Step::Wait(until) => wake.add(until),
@@ -299,7 +299,7 @@ impl Lifecycle {
         is_newest.then_some(Reload::Refused)
     }
 
-    /// Asks the older generations to stop if the newest can take over.
+    /// Stops the older generations if the newest can take over.
     fn take_over(&mut self, now: Instant, wake: &mut Earliest) -> Option<Reload> {
         let (newest, older) = self.generations.split_last_mut()?;
         if !newest.is_serving() || !older.iter().any(Generation::is_serving) {

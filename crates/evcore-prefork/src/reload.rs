@@ -19,7 +19,7 @@ pub enum Reload {
     /// New workers are about to be started. What they should find must be in place when the hook
     /// returns.
     Started,
-    /// The new workers serve. The old ones are about to be asked to stop.
+    /// The new workers serve. The old ones are about to get a graceful stop.
     ///
     /// Not reported if there are no old workers, after WINCH.
     Done,

@@ -41,10 +41,10 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
-    /// Ends it without its consent. A thread is only asked to stop at once.
+    /// Ends it at once. A thread gets a fast stop instead.
     fn kill(&self);
 
-    /// Asks it to open its logs again.
+    /// Makes it open its logs again.
     fn reopen(&self);
 
     /// Whether it has reported that it serves. To be called until it returns true.

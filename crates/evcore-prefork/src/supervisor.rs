@@ -275,7 +275,7 @@ impl<'a> Supervisor<'a> {
     ///   cannot be [passed on](Self::inherit).
     /// - The process may have other threads. The signals are blocked in the workers, so that the
     ///   master gets them. Other threads should block them too.
-    /// - If this returns an error, or if a hook panics, the workers are asked to stop fast, and may
+    /// - If this returns an error, or if a hook panics, the workers get a fast stop, and may
     ///   still run.
     ///
     /// # Errors

@@ -181,7 +181,7 @@ impl Worker {
 
     /// Reports to the master that this worker serves.
     ///
-    /// During a reload, the old workers are asked to stop once all new ones have called this, or
+    /// During a reload, the old workers get a stop once all new ones have called this, or
     /// have lived for the [timeout](crate::Supervisor::ready_timeout). The master calls its
     /// [hook](crate::Supervisor::on_ready).
     ///

@@ -26,8 +26,7 @@ pub(crate) struct Escalation {
 /// What to do with the workers that are left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Ask them to stop.
-    Ask(Stop),
+    Request(Stop),
     Kill,
     /// Nothing can be done about them.
     Stuck,
@@ -74,8 +73,8 @@ impl Escalation {
         }
         self.is_taken = true;
         match self.stage {
-            Stage::Graceful => Step::Ask(Stop::Graceful),
-            Stage::Fast => Step::Ask(Stop::Fast),
+            Stage::Graceful => Step::Request(Stop::Graceful),
+            Stage::Fast => Step::Request(Stop::Fast),
             Stage::Kill => Step::Kill,
             Stage::Stuck => Step::Stuck,
         }
@@ -138,7 +137,7 @@ mod tests {
     fn a_fast_stop_kills_a_second_later() {
         let start = Instant::now();
         let mut escalation = escalation(Stop::Fast, start);
-        assert_eq!(escalation.next(start), Step::Ask(Stop::Fast));
+        assert_eq!(escalation.next(start), Step::Request(Stop::Fast));
         let kill_at = start + Duration::from_secs(1);
         assert_eq!(escalation.next(start), Step::Wait(Some(kill_at)));
         assert_eq!(escalation.next(kill_at), Step::Kill);
@@ -149,7 +148,7 @@ mod tests {
     fn workers_are_stuck_a_second_after_the_kill() {
         let start = Instant::now();
         let mut escalation = escalation(Stop::Fast, start);
-        assert_eq!(escalation.next(start), Step::Ask(Stop::Fast));
+        assert_eq!(escalation.next(start), Step::Request(Stop::Fast));
         let kill_at = start + KILL_AFTER;
         assert_eq!(escalation.next(kill_at), Step::Kill);
         let stuck_at = kill_at + Duration::from_secs(1);
@@ -170,7 +169,7 @@ mod tests {
             ..config(STOP_TIMEOUT)
         };
         let mut escalation = Escalation::new(Stop::Fast, &config, start);
-        assert_eq!(escalation.next(start), Step::Ask(Stop::Fast));
+        assert_eq!(escalation.next(start), Step::Request(Stop::Fast));
         let stuck_at = start + Duration::from_secs(1);
         assert_eq!(escalation.next(start), Step::Wait(Some(stuck_at)));
         assert!(!escalation.is_stuck());
@@ -182,12 +181,12 @@ mod tests {
     fn a_graceful_stop_becomes_fast_at_its_timeout() {
         let start = Instant::now();
         let mut escalation = escalation(Stop::Graceful, start);
-        assert_eq!(escalation.next(start), Step::Ask(Stop::Graceful));
+        assert_eq!(escalation.next(start), Step::Request(Stop::Graceful));
         let fast_at = start + STOP_TIMEOUT;
         let just_before = fast_at - Duration::from_nanos(1);
         assert_eq!(escalation.next(just_before), Step::Wait(Some(fast_at)));
         assert_eq!(escalation.stop(), Stop::Graceful);
-        assert_eq!(escalation.next(fast_at), Step::Ask(Stop::Fast));
+        assert_eq!(escalation.next(fast_at), Step::Request(Stop::Fast));
         let kill_at = fast_at + KILL_AFTER;
         assert_eq!(escalation.next(fast_at), Step::Wait(Some(kill_at)));
         assert_eq!(escalation.stop(), Stop::Fast);
@@ -197,7 +196,7 @@ mod tests {
     fn a_stop_timeout_past_the_clocks_end_never_comes() {
         let now = Instant::now();
         let mut escalation = Escalation::new(Stop::Graceful, &config(Duration::MAX), now);
-        assert_eq!(escalation.next(now), Step::Ask(Stop::Graceful));
+        assert_eq!(escalation.next(now), Step::Request(Stop::Graceful));
         assert_eq!(escalation.next(now), Step::Wait(None));
     }
 
@@ -205,7 +204,7 @@ mod tests {
     fn a_repeated_stop_neither_slows_nor_restarts_the_escalation() {
         let start = Instant::now();
         let mut escalation = escalation(Stop::Fast, start);
-        assert_eq!(escalation.next(start), Step::Ask(Stop::Fast));
+        assert_eq!(escalation.next(start), Step::Request(Stop::Fast));
         let later = start + KILL_AFTER / 2;
         for stop in [Stop::Graceful, Stop::Fast] {
             escalation.hasten(stop, later);

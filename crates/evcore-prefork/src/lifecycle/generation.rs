@@ -1,4 +1,4 @@
-//! The workers that were started for the same reason: one for each index. They are asked to stop
+//! The workers that were started for the same reason: one for each index. They are stopped
 //! together.
 
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ impl Generation {
         }
     }
 
-    /// Asks its workers to stop, and replaces none of them any more.
+    /// Begins its stop. Its workers are no longer replaced.
     pub(crate) fn retire(&mut self, escalation: Escalation) {
         debug_assert!(self.is_serving(), "a generation is retired once");
         self.escalation = Some(escalation);

@@ -498,7 +498,7 @@ fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
     assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
 }
 
-/// The old thread of a reload was asked to stop fast a second ago, and runs on.
+/// The old thread of a reload got a fast stop a second ago, and runs on.
 fn stuck_thread() -> Fixture {
     let can_kill = false;
     let mut server = Fixture::with(Config {

@@ -58,7 +58,7 @@ pub(crate) fn run_main(name: &str) {
         "solo" => {
             serve(Worker::solo().unwrap());
         }
-        "solo by hand" => solo_by_hand(),
+        "solo signalling itself" => solo_signalling_itself(),
         #[cfg(target_os = "linux")]
         "descriptors" => descriptors(),
         #[cfg(target_os = "linux")]
@@ -315,7 +315,7 @@ fn wrong() {
     other.join().unwrap();
 }
 
-fn solo_by_hand() {
+fn solo_signalling_itself() {
     let worker = Worker::solo().unwrap();
     let me = NonZeroU32::new(std::process::id()).unwrap();
     assert_eq!(worker.stop(), None);

@@ -102,9 +102,9 @@ fn a_killed_worker_is_replaced_after_the_exit_hook() {
     let mut server = Server::start("serve");
     let victim = server.expect_pid("started 1 ");
     kill_process(victim, Signal::KILL).unwrap();
-    let told = server.expect("ended").join(" ");
+    let line = server.expect("ended").join(" ");
     assert_eq!(
-        told,
+        line,
         format!("1 {} signal: 9 (SIGKILL)", victim.as_raw_pid())
     );
     let replacement = server.expect_pid("started 1 ");
@@ -161,8 +161,8 @@ fn a_worker_that_ignores_both_stops_is_killed() {
     server.signal_master(Signal::QUIT);
     server.expect("stops 0 Some(Graceful)");
     server.expect("stops 0 Some(Fast)");
-    let told = server.expect("ended 0 ").join(" ");
-    assert!(told.ends_with("signal: 9 (SIGKILL)"), "{told}");
+    let line = server.expect("ended 0 ").join(" ");
+    assert!(line.ends_with("signal: 9 (SIGKILL)"), "{line}");
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
 }
 
@@ -170,8 +170,8 @@ fn an_unexpected_exit_is_reported_without_a_stop() {
     let mut server = Server::start("requested stop");
     let victim = server.expect_pid("ready 0 ");
     kill_process(victim, Signal::QUIT).unwrap();
-    let told = server.expect("ended None").join(" ");
-    assert!(told.ends_with("exit status: 0"), "{told}");
+    let line = server.expect("ended None").join(" ");
+    assert!(line.ends_with("exit status: 0"), "{line}");
     server.expect("ready 0");
     server.signal_master(Signal::HUP);
     server.expect("ended Some(Graceful)");
@@ -194,8 +194,8 @@ fn early_crashes_are_replaced_whatever_their_cause() {
     let mut server = Server::start("fail at first");
     for status in ["exit status: 0", "exit status: 1", "exit status: 101"] {
         server.expect("started 0");
-        let told = server.expect("ended 0").join(" ");
-        assert!(told.ends_with(status), "{told}");
+        let line = server.expect("ended 0").join(" ");
+        assert!(line.ends_with(status), "{line}");
     }
     server.expect("ready 0");
     server.signal_master(Signal::TERM);
@@ -296,7 +296,7 @@ fn a_solo_worker_gets_a_stop() {
 }
 
 fn a_stop_is_kept_and_wakes_a_descriptor_set_later() {
-    let mut server = Server::start("solo by hand");
+    let mut server = Server::start("solo signalling itself");
     assert_last(server.expect_end(), "woken");
 }
 

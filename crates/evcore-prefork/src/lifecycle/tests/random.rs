@@ -37,9 +37,9 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the workers of a row were told last.
+/// What the workers of a row were sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Sent {
     Stop(Stop),
     Kill,
     Stuck,
@@ -52,7 +52,7 @@ struct Observer {
     now: Instant,
     running: BTreeMap<Slot, Known>,
     /// By row. Forgotten when the row has no worker left.
-    told: BTreeMap<usize, Told>,
+    sent: BTreeMap<usize, Sent>,
     /// Slots whose workers were ready (true) or have refused (false), of the generation that has
     /// the row now.
     settled: BTreeMap<Slot, bool>,
@@ -86,7 +86,7 @@ impl Observer {
             config,
             now,
             running: BTreeMap::new(),
-            told: BTreeMap::new(),
+            sent: BTreeMap::new(),
             settled: BTreeMap::new(),
             serving: BTreeSet::from([0]),
             last_start: BTreeMap::new(),
@@ -142,7 +142,7 @@ impl Observer {
             self.settled.insert(slot, false);
         }
         self.lifecycle.ended(slot, refused, self.now);
-        if !self.has_workers(slot.row) && self.told.remove(&slot.row).is_some() {
+        if !self.has_workers(slot.row) && self.sent.remove(&slot.row).is_some() {
             self.settled.retain(|other, _| other.row != slot.row);
         }
     }
@@ -160,9 +160,9 @@ impl Observer {
         for _ in 0..200 {
             match self.lifecycle.next(self.now) {
                 Action::Start(slot) => self.start(slot),
-                Action::Stop(row, stop) => self.tell(row, Told::Stop(stop)),
-                Action::Kill(row) => self.tell(row, Told::Kill),
-                Action::ReportStuck(row) => self.tell(row, Told::Stuck),
+                Action::Stop(row, stop) => self.send(row, Sent::Stop(stop)),
+                Action::Kill(row) => self.send(row, Sent::Kill),
+                Action::ReportStuck(row) => self.send(row, Sent::Stuck),
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(Reload::Started) => self.new_generation(),
                 Action::Report(Reload::Done) => {
@@ -186,10 +186,10 @@ impl Observer {
         panic!("it never waits");
     }
 
-    /// No row is free, and all workers that must end were told so in vain.
+    /// No row is free, and all workers that must end were stopped in vain.
     fn check_stuck(&mut self) {
         for row in 0..GENERATIONS_MAX {
-            let is_stuck = self.told.get(&row) == Some(&Told::Stuck);
+            let is_stuck = self.sent.get(&row) == Some(&Sent::Stuck);
             assert!(
                 is_stuck || self.serving.contains(&row),
                 "row {row} is not stuck"
@@ -230,7 +230,7 @@ impl Observer {
             && (!self.config.slots_serve_alone || worker.index == slot.index)
     }
 
-    /// Its row may have had another generation, which had no worker left to be told anything.
+    /// Its row may have had another generation, which had no worker left to be sent anything.
     fn new_generation(&mut self) {
         let row = self.lifecycle.generations.last().unwrap().row;
         assert!(!self.has_workers(row));
@@ -242,7 +242,7 @@ impl Observer {
     fn start(&mut self, slot: Slot) {
         assert!(!self.running.contains_key(&slot), "two workers in one slot");
         assert!(slot.index < WORKERS && slot.row < GENERATIONS_MAX);
-        assert!(!self.told.contains_key(&slot.row), "the row must end");
+        assert!(!self.sent.contains_key(&slot.row), "the row must end");
         assert_ne!(self.settled.get(&slot), Some(&false), "it has refused");
         assert!(!self.wants_no_worker);
         if let Some((last, true)) = self.last_start.get(&slot) {
@@ -262,31 +262,31 @@ impl Observer {
     }
 
     /// Each step is the one after the last.
-    fn tell(&mut self, row: usize, told: Told) {
-        let last = self.told.get(&row).copied();
+    fn send(&mut self, row: usize, sent: Sent) {
+        let last = self.sent.get(&row).copied();
         let last_resort = if self.config.can_kill {
-            Told::Kill
+            Sent::Kill
         } else {
-            Told::Stop(Stop::Fast)
+            Sent::Stop(Stop::Fast)
         };
-        let is_harder = match told {
-            Told::Stop(Stop::Graceful) => last.is_none(),
-            Told::Stop(Stop::Fast) => matches!(last, None | Some(Told::Stop(Stop::Graceful))),
-            Told::Kill => self.config.can_kill && last == Some(Told::Stop(Stop::Fast)),
-            Told::Stuck => last == Some(last_resort),
+        let is_harder = match sent {
+            Sent::Stop(Stop::Graceful) => last.is_none(),
+            Sent::Stop(Stop::Fast) => matches!(last, None | Some(Sent::Stop(Stop::Graceful))),
+            Sent::Kill => self.config.can_kill && last == Some(Sent::Stop(Stop::Fast)),
+            Sent::Stuck => last == Some(last_resort),
         };
-        assert!(is_harder, "{told:?} after {last:?}");
+        assert!(is_harder, "{sent:?} after {last:?}");
         assert!(
-            self.wants_no_worker || told != Told::Stop(Stop::Graceful) || self.another_serves(row),
-            "row {row} is asked to stop, and no other is ready"
+            self.wants_no_worker || sent != Sent::Stop(Stop::Graceful) || self.another_serves(row),
+            "row {row} is stopped, and no other is ready"
         );
         assert!(
-            told != Told::Stuck || self.config.can_kill || !self.stop,
+            sent != Sent::Stuck || self.config.can_kill || !self.stop,
             "threads are abandoned when all must end"
         );
-        self.told.insert(row, told);
+        self.sent.insert(row, sent);
         if !self.has_workers(row) {
-            self.told.remove(&row);
+            self.sent.remove(&row);
             self.settled.retain(|slot, _| slot.row != row);
         }
     }
@@ -294,9 +294,9 @@ impl Observer {
     /// Threads that did not stop, when all must end.
     fn abandon(&mut self, row: usize) {
         assert!(self.stop && !self.config.can_kill);
-        let last = self.told.get(&row);
+        let last = self.sent.get(&row);
         assert!(
-            matches!(last, Some(Told::Stop(Stop::Fast) | Told::Stuck)),
+            matches!(last, Some(Sent::Stop(Stop::Fast) | Sent::Stuck)),
             "abandoned after {last:?}"
         );
         assert!(self.has_workers(row));
@@ -310,12 +310,12 @@ impl Observer {
         }
     }
 
-    /// Whether there is another row that was not told to stop, and whose workers are all ready.
+    /// Whether there is another row that was sent nothing, and whose workers are all ready.
     fn another_serves(&self, leaving: usize) -> bool {
         (0..GENERATIONS_MAX).any(|row| {
             let slots = (0..WORKERS).map(|index| Slot { row, index });
             let mut settled = slots.map(|slot| self.is_settled(slot));
-            row != leaving && !self.told.contains_key(&row) && settled.all(|settled| settled)
+            row != leaving && !self.sent.contains_key(&row) && settled.all(|settled| settled)
         })
     }
 

@@ -40,8 +40,8 @@ fn hup_replaces_all_workers() {
     }
     server.expect("reload Done");
     for _ in 0..3 {
-        let told = server.expect("ended").join(" ");
-        assert!(told.ends_with("exit status: 0"), "{told}");
+        let line = server.expect("ended").join(" ");
+        assert!(line.ends_with("exit status: 0"), "{line}");
     }
     stops_all(&mut server);
     let lines = server.expect_end();
