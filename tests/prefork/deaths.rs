@@ -1,4 +1,4 @@
-//! A worker that is killed is replaced, and nobody else notices.
+//! A worker that is killed is replaced, and clients of the others notice nothing.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ fn one_of_each(server: &Server) -> (Client, Client) {
     eventually("both workers have a connection", || {
         first.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
         let mut client = server.connect();
-        // It may have been taken in just before the block began.
+        // The first worker may have accepted it just before the block began.
         if client.worker() != pid {
             second = Some(client);
         }
@@ -27,7 +27,7 @@ fn one_of_each(server: &Server) -> (Client, Client) {
     (first, second.expect("just found"))
 }
 
-/// Raised when it is dropped: so a test that fails ends its threads too.
+/// Raised at the end of a test: a test that fails also ends its threads.
 #[derive(Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -50,7 +50,7 @@ fn start(poller: &str) -> Server {
 }
 
 #[test]
-fn a_killed_worker_is_replaced_and_clients_of_the_other_notice_nothing() {
+fn clients_of_other_workers_do_not_notice_a_kill() {
     for poller in ["epoll", "poll", "select"] {
         let server = start(poller);
         let (mut victim, mut other) = one_of_each(&server);
@@ -85,7 +85,7 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
     for poller in ["epoll", "poll", "select"] {
         let server = start(poller);
         for _ in 0..5 {
-            // Who has just accepted holds the lock while it waits for the next.
+            // A worker that has just accepted holds the lock while it waits for the next client.
             let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
             assert_eq!(server.connect().get("/").status, 200);
@@ -94,13 +94,13 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
 }
 
 #[test]
-fn a_worker_that_ends_unasked_is_logged_whatever_its_status() {
+fn an_unexpected_exit_is_logged_whatever_its_status() {
     let mut server = start("auto");
     signal_to(server.connect().worker(), Signal::QUIT);
     eventually("the master says so", || {
         server.log().contains("ended unexpectedly: exit status: 0")
     });
-    // Those that are asked to end are not logged.
+    // A requested end is not logged.
     server.signal(Signal::HUP);
     eventually("it reloads", || server.log().contains("reload: Done"));
     server.signal(Signal::QUIT);
@@ -108,13 +108,13 @@ fn a_worker_that_ends_unasked_is_logged_whatever_its_status() {
     assert_eq!(server.log().matches("ended").count(), 1, "{}", server.log());
 }
 
-/// After so many young deaths, a slot waits for 10 seconds while another worker lives.
+/// After this many crashes, a slot waits for 10 seconds while another worker lives.
 const KILLS: usize = 8;
 
-/// The pause before a replacement while nobody serves, and a slice for a busy machine.
+/// The pause before a replacement while no worker serves, and a margin for a busy machine.
 const UNSERVED_MAX: Duration = Duration::from_millis(500 + 5500);
 
-/// Kills so many workers, each as soon as it appears, and none of those in `spared`.
+/// Kills this many workers, each as soon as it appears, except those in `spared`.
 fn kill_as_they_appear(server: &Server, kills: usize, spared: &[u32]) {
     let mut killed = BTreeSet::from_iter(spared.iter().copied());
     while killed.len() < spared.len() + kills {
@@ -127,31 +127,39 @@ fn kill_as_they_appear(server: &Server, kills: usize, spared: &[u32]) {
 }
 
 #[test]
-fn when_all_workers_die_young_the_next_serves_within_half_a_second() {
+fn after_a_crash_loop_the_next_worker_serves_in_time() {
     for workers in [1, 2] {
         let server = Server::start(&["--workers", &workers.to_string()]);
         kill_as_they_appear(&server, KILLS * workers, &[]);
-        let deaf = Instant::now();
+        let unserved = Instant::now();
         eventually("a worker answers", || server.connect().try_get("/").is_ok());
-        assert!(deaf.elapsed() < UNSERVED_MAX, "{:?}", deaf.elapsed());
+        assert!(
+            unserved.elapsed() < UNSERVED_MAX,
+            "{:?}",
+            unserved.elapsed()
+        );
     }
 }
 
 #[test]
-fn a_reuseport_listener_is_served_again_within_half_a_second() {
+fn a_reuseport_listener_is_served_again_in_time() {
     let server = Server::start(&["--workers", "2", "--accept", "reuseport"]);
     let spared = server.connect().worker();
     kill_as_they_appear(&server, KILLS, &[spared]);
-    let deaf = Instant::now();
-    // So many that the kernel gives some of them to each listener. One that the last victim had
-    // taken in is lost.
+    let unserved = Instant::now();
+    // Enough clients for the kernel to give some to each listener. One that the last victim had
+    // accepted is lost.
     let answers = (0..32).map(|_| server.connect().try_get("/"));
     assert!(answers.filter(Result::is_ok).count() >= 31);
-    assert!(deaf.elapsed() < UNSERVED_MAX, "{:?}", deaf.elapsed());
+    assert!(
+        unserved.elapsed() < UNSERVED_MAX,
+        "{:?}",
+        unserved.elapsed()
+    );
 }
 
 #[test]
-fn the_counts_of_the_dead_are_kept_and_their_connections_are_not() {
+fn the_counters_of_a_dead_worker_stay_and_its_gauges_do_not() {
     let server = start("auto");
     let mut clients: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for client in &mut clients {
@@ -164,7 +172,9 @@ fn the_counts_of_the_dead_are_kept_and_their_connections_are_not() {
     for pid in server.worker_pids() {
         signal_to(pid, Signal::KILL);
     }
-    server.wait_for_status("only the one who asks is left", |status| status.active == 1);
+    server.wait_for_status("only the client that asks is left", |status| {
+        status.active == 1
+    });
     // Numbers of another worker may be read while it writes them.
     server.wait_for_status("what was counted is kept, and adds up", |status| {
         status.accepts > 11
@@ -174,7 +184,7 @@ fn the_counts_of_the_dead_are_kept_and_their_connections_are_not() {
 }
 
 #[test]
-fn workers_end_when_their_master_is_killed() {
+fn workers_stop_when_their_master_is_killed() {
     let server = start("auto");
     let mut client = server.connect();
     assert_eq!(client.get("/").status, 200);

@@ -1,4 +1,4 @@
-//! Real worker processes: stopped in order, stopped at once, killed, and replaced by new ones.
+//! Real worker processes: stopped gracefully, stopped fast, killed, and replaced.
 
 mod deaths;
 mod reloads;

@@ -1,4 +1,4 @@
-//! HUP, USR2 and WINCH: new workers for old, and no client notices.
+//! HUP, USR2 and WINCH: workers are replaced, and no client notices.
 
 use std::{
     net::SocketAddr,
@@ -13,20 +13,20 @@ use rustix::process::Signal;
 
 use crate::deaths::{RaiseOnDrop, Stop};
 
-/// A client after another, until the end: each is served, or the test fails.
+/// One client after another, until the end. Each is served, or the test fails.
 pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
     while !stop.is_raised() {
-        let mut client = Client::try_connect(address).expect("nobody is refused");
+        let mut client = Client::try_connect(address).expect("no client is refused");
         client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        let response = client.try_response().expect("nobody is reset");
+        let response = client.try_response().expect("no client is reset");
         assert_eq!(response.status, 200);
         visits += 1;
     }
     visits
 }
 
-/// Waits until each worker is another than `old`, and returns those that there are.
+/// Waits until no worker is in `old`, and returns all workers.
 fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
     let mut pids = Vec::new();
     eventually("the new workers have taken over", || {
@@ -36,8 +36,8 @@ fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
     pids
 }
 
-/// So many reloads, while clients come without a pause.
-fn reloads_refuse_and_reset_nobody(reloads: usize, options: &[&str]) {
+/// Reloads this many times, while clients come without a pause.
+fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
     let server = Server::start(options);
     let stop = Stop::default();
     thread::scope(|scope| {
@@ -57,10 +57,10 @@ fn reloads_refuse_and_reset_nobody(reloads: usize, options: &[&str]) {
     });
 }
 
-/// A client that keeps a connection busy until the end, and goes on with another one when the
-/// server announces the end of the first. How many connections it had.
+/// A client that keeps a connection busy until the end, and continues on another one when the
+/// server announces the end of the first. Returns the number of connections.
 fn keep_busy(address: SocketAddr, stop: &Stop) -> u32 {
-    let connect = || Client::try_connect(address).expect("nobody is refused");
+    let connect = || Client::try_connect(address).expect("no client is refused");
     let (mut client, mut connections) = (connect(), 1);
     let mut answered = Instant::now();
     while !stop.is_raised() {
@@ -74,7 +74,7 @@ fn keep_busy(address: SocketAddr, stop: &Stop) -> u32 {
                     continue;
                 }
             }
-            // A server that stops waits for a second: this client had no processor meanwhile.
+            // A server that stops waits for a second. This client got no processor meanwhile.
             Err(_) if pause > Duration::from_millis(500) => {}
             Err(error) => panic!("a request was lost {pause:?} after an answer: {error}"),
         }
@@ -108,7 +108,7 @@ fn reloads_lose_no_request_of_a_busy_client() {
                 let connections: u32 = connections
                     .map(|client| client.expect("no client failed"))
                     .sum();
-                // Else it would have shown nothing.
+                // Fewer connections would show nothing.
                 let least = u32::try_from(2 * CLIENTS).expect("few");
                 assert!(connections >= least, "{accept}: {connections} connections");
             });
@@ -119,7 +119,7 @@ fn reloads_lose_no_request_of_a_busy_client() {
 }
 
 #[test]
-fn a_signal_that_comes_as_soon_as_the_server_says_that_it_listens_is_heeded() {
+fn a_signal_right_after_the_announcement_is_handled() {
     for workers in [["--workers", "1"], ["--threads", "1"]] {
         for _ in 0..20 {
             let server = Server::start(&workers);
@@ -131,7 +131,7 @@ fn a_signal_that_comes_as_soon_as_the_server_says_that_it_listens_is_heeded() {
 }
 
 #[test]
-fn a_signal_that_comes_as_soon_as_the_pid_file_is_there_is_heeded() {
+fn a_signal_right_after_the_pid_file_appears_is_handled() {
     let directory = Scratch::new("early-signal");
     let file = directory.path().join("pid");
     let path = file.to_str().expect("a text");
@@ -164,23 +164,23 @@ fn a_signal_that_comes_as_soon_as_the_pid_file_is_there_is_heeded() {
 }
 
 #[test]
-fn a_hundred_reloads_refuse_and_reset_nobody() {
-    reloads_refuse_and_reset_nobody(100, &["--workers", "2"]);
-    reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", "off"]);
+fn a_hundred_reloads_lose_no_client() {
+    reloads_lose_no_client(100, &["--workers", "2"]);
+    reloads_lose_no_client(100, &["--workers", "2", "--accept", "off"]);
 }
 
 #[test]
-fn reloads_under_the_other_policies_refuse_and_reset_nobody() {
+fn reloads_under_the_other_policies_lose_no_client() {
     for accept in ["mutex", "exclusive"] {
-        reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", accept]);
+        reloads_lose_no_client(100, &["--workers", "2", "--accept", accept]);
     }
 }
 
 #[test]
-fn a_hundred_reloads_with_listeners_of_their_own_refuse_and_reset_nobody() {
-    // A client that waits at the listener of a worker that leaves is served by the one that comes:
-    // the master holds all listeners open, or the kernel would reset it.
-    reloads_refuse_and_reset_nobody(100, &["--workers", "2", "--accept", "reuseport"]);
+fn a_hundred_reloads_with_reuseport_lose_no_client() {
+    // The listener of an old worker stays open in the master. So a client that waits there is served
+    // by the new worker, and not reset by the kernel.
+    reloads_lose_no_client(100, &["--workers", "2", "--accept", "reuseport"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn an_old_worker_finishes_what_is_under_way() {
 }
 
 #[test]
-fn winch_sends_the_workers_away_and_hup_brings_them_back() {
+fn winch_stops_all_workers_and_hup_starts_new_ones() {
     for accept in ["least-loaded", "reuseport"] {
         winch_and_hup(accept);
     }
@@ -212,7 +212,7 @@ fn winch_and_hup(accept: &str) {
     server.signal(Signal::WINCH);
     assert!(idle.is_ended());
     eventually("they are gone", || server.worker_pids().is_empty());
-    // The master keeps the listener: who comes now waits.
+    // The master keeps the listener open, so a client that comes now waits.
     let mut patient = server.connect();
     server.signal(Signal::HUP);
     assert_eq!(patient.get("/").status, 200);
@@ -230,14 +230,14 @@ fn a_new_binary_takes_over_and_the_old_one_finishes() {
     assert_eq!(server.connect().get("/").status, 200);
     let mut new = upgrade(&server, &file);
     assert_eq!(pid_in(&aside), Some(old));
-    // The old one serves on until it is told to stop.
+    // The old one serves until it is stopped.
     assert_eq!(server.connect().get("/").status, 200);
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     assert!(!aside.exists());
     assert_eq!(server.connect().get("/").status, 200);
     signal_to(new.0, Signal::QUIT);
-    eventually("nobody listens any more", || {
+    eventually("the port is closed", || {
         Client::try_connect(server.address()).is_err()
     });
     eventually("its file is gone", || !file.exists());
@@ -249,7 +249,7 @@ fn upgrade(server: &Server, pid_file: &Path) -> KilledOnDrop {
     let old = server.pid();
     server.signal(Signal::USR2);
     let mut new = None;
-    eventually("the new binary has told its id", || {
+    eventually("the new binary has written its id", || {
         new = pid_in(pid_file).filter(|pid| *pid != old);
         new.is_some()
     });
@@ -261,7 +261,7 @@ pub(crate) fn pid_in(file: &Path) -> Option<u32> {
 }
 
 #[test]
-fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
+fn a_new_binary_that_ends_first_leaves_the_unix_socket() {
     let directory = Scratch::new("taken-back");
     let [socket, pid_file, aside] =
         ["socket", "pid", "pid.oldbin"].map(|name| directory.path().join(name));
@@ -269,10 +269,10 @@ fn a_new_binary_that_is_taken_back_leaves_the_unix_socket_to_the_old_one() {
     let options = ["--workers", "1", "--listen", &listen, "--pid"];
     let mut server = Server::start(&[&options[..], &[pid_file.to_str().expect("a text")]].concat());
     let mut new = upgrade(&server, &pid_file);
-    eventually("it heeds signals", || {
+    eventually("it handles signals", || {
         server.log().matches("listening on").count() == 4
     });
-    // A newer one still would take the old one's name.
+    // A third binary would take the name of the first one's pid file.
     signal_to(new.0, Signal::USR2);
     eventually("it is refused", || {
         server.log().contains("an upgrade is still under way")
@@ -312,7 +312,7 @@ fn a_second_usr2_leaves_the_unix_socket_to_the_new_binary() {
 }
 
 #[test]
-fn a_server_that_ends_leaves_a_pid_file_that_is_not_its_own() {
+fn a_server_leaves_a_pid_file_that_is_not_its_own() {
     let directory = Scratch::new("not-its-own");
     let pid_file = directory.path().join("pid");
     let mut server = Server::start(&[
@@ -328,7 +328,7 @@ fn a_server_that_ends_leaves_a_pid_file_that_is_not_its_own() {
     assert_eq!(pid_in(&pid_file), Some(1));
 }
 
-/// A process that nobody else would end if the test failed; 0: it has ended.
+/// A process that a failing test would leave behind. 0: it has ended.
 pub(crate) struct KilledOnDrop(pub(crate) u32);
 
 impl Drop for KilledOnDrop {
@@ -340,19 +340,19 @@ impl Drop for KilledOnDrop {
 }
 
 #[test]
-fn threads_that_never_stop_are_logged_and_reloads_end_refused() {
+fn stuck_threads_are_logged_and_reloads_are_refused() {
     let options = ["--threads", "1", "--shutdown-timeout", "20"];
     let server = Server::start(&options);
     let is_refused = || server.log().contains("reload: Stuck: no new workers");
     let mut blocked = Vec::new();
-    // The fourth is refused, or a later one: a request may come too late to hold its thread up.
+    // The fourth or a later one is refused: a request may come too late to block its thread.
     for reloads in 1.. {
         let mut client = server.connect();
         assert_eq!(client.get("/").status, 200);
         client.send("GET /block/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
         blocked.push(client);
         server.signal(Signal::HUP);
-        eventually("it reloads or refuses to", || {
+        eventually("it reloads or refuses", || {
             is_refused() || server.log().matches("reload: Done").count() == reloads
         });
         if is_refused() {

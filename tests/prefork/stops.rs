@@ -1,4 +1,4 @@
-//! TERM and INT stop at once; QUIT lets what is under way finish.
+//! TERM and INT stop at once. QUIT finishes the requests under way.
 
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,15 @@ fn idle(server: &Server) -> Client {
     client
 }
 
-/// Waits until each worker, and the master, has heeded QUIT.
+/// Waits until each worker and the master have handled QUIT.
 fn stops_listening(server: &Server) {
     eventually("connecting is refused", || {
         Client::try_connect(server.address()).is_err()
     });
 }
 
-/// Makes attempts until one takes less than the second that a server which stops waits for a last
-/// request: only then it shows something. An attempt returns how long it took.
+/// Repeats an attempt until it takes less than the second that a stopping server waits for a last
+/// request. Only such an attempt shows something. It returns how long it took.
 fn in_time(attempt: impl Fn() -> (Duration, Result<(), String>)) {
     eventually("an attempt in time", || {
         let (took, result) = attempt();
@@ -38,7 +38,7 @@ fn in_time(attempt: impl Fn() -> (Duration, Result<(), String>)) {
     });
 }
 
-/// What a last request comes to: an answer that says so.
+/// Sends a last request, whose answer must announce the end.
 fn last_answer(client: &mut Client) -> Result<(), String> {
     match client.try_get("/") {
         Ok(answer) if answer.status == 200 && answer.closes() => Ok(()),
@@ -62,17 +62,14 @@ fn quit_finishes_what_is_under_way() {
         server.signal(Signal::QUIT);
         let response = sleeper.response();
         assert_eq!((response.status, response.text()), (200, "slept\n"));
-        assert!(
-            response.closes(),
-            "the client is told that this was the last one"
-        );
+        assert!(response.closes(), "the answer announces the end");
         assert!(sleeper.is_ended());
         assert!(server.wait().success());
     }
 }
 
 #[test]
-fn quit_closes_at_once_who_has_been_idle_for_more_than_a_second() {
+fn quit_closes_at_once_what_was_idle_for_over_a_second() {
     for setup in SETUPS {
         in_time(|| {
             let mut server = Server::start(setup);
@@ -84,7 +81,7 @@ fn quit_closes_at_once_who_has_been_idle_for_more_than_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_ended));
             assert!(silent.iter_mut().all(Client::is_ended));
-            // So they had no second each, or its own would be over.
+            // So they did not get a second each: the second of `recent` would be over.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();
@@ -96,7 +93,7 @@ fn quit_closes_at_once_who_has_been_idle_for_more_than_a_second() {
 }
 
 #[test]
-fn quit_leaves_those_who_came_or_were_answered_just_now_a_moment_to_ask() {
+fn quit_gives_fresh_connections_time_for_a_last_request() {
     for setup in SETUPS {
         in_time(|| {
             let mut server = Server::start(setup);
@@ -123,7 +120,7 @@ fn quit_serves_a_request_that_has_begun() {
     client.send("GET / HTTP/1.1\r\nHo");
     server.wait_for_status("it has begun", |status| status.reading == 1);
     server.signal(Signal::QUIT);
-    assert!(idle.is_ended(), "the worker has been told");
+    assert!(idle.is_ended(), "the worker has handled QUIT");
     client.send("st: test\r\n\r\n");
     let response = client.response();
     assert_eq!(response.status, 200);
@@ -172,7 +169,7 @@ fn term_and_int_stop_at_once() {
 }
 
 #[test]
-fn term_makes_an_orderly_stop_a_fast_one() {
+fn term_makes_a_graceful_stop_fast() {
     for setup in SETUPS {
         let mut server = Server::start(setup);
         let mut idle = idle(&server);

@@ -1,7 +1,7 @@
-//! USR2 and QUIT: a new binary for the old one, while clients come without a pause.
+//! USR2 and QUIT: a new binary replaces the old one, while clients come without a pause.
 //!
-//! A connection a request: what a QUIT means for one that is kept alive is another matter, and none
-//! of a new binary's.
+//! Each request has its own connection. What QUIT means for a kept-alive connection is tested in
+//! `stops`, and does not depend on the new binary.
 
 use std::thread;
 
@@ -18,7 +18,7 @@ const UPGRADES: usize = 5;
 const POLICIES: [&str; 5] = ["least-loaded", "mutex", "exclusive", "off", "reuseport"];
 
 #[test]
-fn upgrades_refuse_and_reset_nobody() {
+fn upgrades_lose_no_client() {
     for policy in POLICIES {
         upgrades_under(policy);
     }
@@ -45,7 +45,7 @@ fn upgrades_under(policy: &str) {
                 master.0 != old
             });
             signal_to(old, Signal::QUIT);
-            // While it lives there is no other upgrade.
+            // While it lives, a further upgrade is refused.
             eventually("the old one has ended", || has_ended(old));
             assert!(!clients.iter().any(|client| client.is_finished()));
         }
@@ -61,7 +61,7 @@ fn upgrades_under(policy: &str) {
     master.0 = 0;
 }
 
-/// Whether a process is no more, or nobody has asked yet how it ended.
+/// Whether a process has ended, reaped or not.
 fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.map_or(true, |stat| stat.contains(") Z "))
