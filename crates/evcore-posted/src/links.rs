@@ -260,6 +260,12 @@ mod tests {
     }
 
     #[test]
+    fn the_highest_id_is_below_the_marks() {
+        assert_eq!(MAX_ID, 2_147_483_645, "as documented");
+        assert_eq!([MAX_ID + 1, MAX_ID + 2], [UNLINKED, END]);
+    }
+
+    #[test]
     fn numbers_above_the_highest_id_are_in_no_list() {
         let (links, first, second) = (Links::covering(1), List::new(), List::second());
         for id in [0, MAX_ID, UNLINKED, END, MARK, u32::MAX] {

@@ -1,24 +1,21 @@
-//! Timers that nobody need wait for.
+//! Background timers: those that a shutdown does not wait for.
 //!
-//! A server that shuts down stays until its timers have fired, for each stands for somebody who is
-//! being served.
-//! Some do not: a job that runs every hour, a cache that is swept.
-//! nginx marks these `cancelable`, and a worker leaves when no others are armed.
-//! nginx walks its tree to find out; here they are counted.
+//! A server that shuts down stays until its timers have fired, because most of them belong to a
+//! client. Some do not, such as an hourly job. nginx marks these `cancelable`, and a worker exits
+//! when only such timers are armed. nginx walks its tree to find out; here they are counted.
 
 use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 
-/// Tells whether only timers are left that nobody need wait for, over any queue.
+/// Marks timers as background timers, and counts whether any others are armed; wraps any queue.
 ///
-/// Being cancelable is a property of the id and not of one arming: it stays when the timer fires,
-/// is disarmed, or is armed again, and `clear` keeps it too.
-/// It changes nothing about when and whether the timer fires.
+/// The mark belongs to the id: it stays when the timer fires, is disarmed or armed again, and when
+/// the queue is cleared. It does not change when the timer fires. (nginx: `ev->cancelable`.)
 ///
-/// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.
+/// A wrapper does not expose the periods of a [`TimerHeap`](crate::TimerHeap).
 ///
 /// # Memory
 ///
-/// A bit for each id up to the highest that was marked, beside the queue's own.
+/// One bit for each id up to the highest that was marked, in addition to the queue.
 ///
 /// # Example
 ///
@@ -26,42 +23,43 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 /// use evcore_timer::{WithBackground, TimerQueue, TimerWheel};
 ///
 /// let mut timers = WithBackground::new(TimerWheel::new());
-/// timers.set_background(0, true); // sweeps the cache
+/// timers.set_background(0, true); // cleans a cache every hour
 /// timers.arm(0, 3_600_000);
 /// timers.arm(7, 60_000); // a client
 /// assert!(!timers.only_background_left());
 ///
 /// assert_eq!(timers.pop_expired(60_000), Some((7, 60_000)));
-/// assert!(timers.only_background_left()); // time to go
+/// assert!(timers.only_background_left()); // the server may exit
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct WithBackground<Q> {
     queue: Q,
-    /// A bit an id.
+    /// One bit per id.
     marks: Vec<u64>,
-    // Invariant: the number of armed timers that are marked.
-    armed_and_marked: usize,
+    // Invariant: the number of marked timers that are armed.
+    background_armed: usize,
 }
 
 impl<Q: TimerQueue> WithBackground<Q> {
     /// The highest id that can be marked.
     pub const ID_MAX: u32 = ID_MAX;
 
-    /// Marks nothing yet; the queue may have timers.
+    /// Wraps a queue, which may have timers. No id is marked yet.
     #[must_use]
     pub fn new(queue: Q) -> Self {
         Self {
             queue,
             marks: Vec::new(),
-            armed_and_marked: 0,
+            background_armed: 0,
         }
     }
 
-    /// Says whether the timer of `id` may be left behind, armed or not; at first none may.
+    /// Marks the timer of `id` as a background timer or removes the mark, whether it is armed or
+    /// not.
     ///
     /// # Panics
     ///
-    /// Where `id` is above [`ID_MAX`](Self::ID_MAX).
+    /// If `id` is above [`ID_MAX`](Self::ID_MAX).
     pub fn set_background(&mut self, id: u32, background: bool) {
         if background == self.is_background(id) {
             return;
@@ -73,13 +71,13 @@ impl<Q: TimerQueue> WithBackground<Q> {
         }
         self.marks[word] ^= bit;
         match (self.queue.is_armed(id), background) {
-            (true, true) => self.armed_and_marked += 1,
-            (true, false) => self.armed_and_marked -= 1,
+            (true, true) => self.background_armed += 1,
+            (true, false) => self.background_armed -= 1,
             (false, _) => {}
         }
     }
 
-    /// Whether the timer of `id` may be left behind.
+    /// Whether the timer of `id` is marked as a background timer.
     #[inline]
     #[must_use]
     pub fn is_background(&self, id: u32) -> bool {
@@ -87,32 +85,32 @@ impl<Q: TimerQueue> WithBackground<Q> {
         self.marks.get(word).is_some_and(|marks| marks & bit != 0)
     }
 
-    /// Whether all timers that are armed may be left behind: so too where none is armed.
+    /// Whether all armed timers are background timers; also true if no timer is armed.
     #[inline]
     #[must_use]
     pub fn only_background_left(&self) -> bool {
-        self.armed_and_marked == self.queue.len()
+        self.background_armed == self.queue.len()
     }
 
-    /// The queue below.
+    /// The wrapped queue.
     #[must_use]
     pub fn queue(&self) -> &Q {
         &self.queue
     }
 
-    /// Counts a timer that is about to be armed.
+    /// Counts a timer that will be armed now.
     #[inline]
     fn count_arming(&mut self, id: u32) {
         if self.is_background(id) && !self.queue.is_armed(id) {
-            self.armed_and_marked += 1;
+            self.background_armed += 1;
         }
     }
 
-    /// Counts a timer that was armed and is not any more.
+    /// Counts a timer that is no longer armed.
     #[inline]
     fn count_gone(&mut self, id: u32) {
         if self.is_background(id) {
-            self.armed_and_marked -= 1;
+            self.background_armed -= 1;
         }
     }
 }
@@ -136,7 +134,7 @@ impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
     #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         let (id, deadline) = self.queue.pop_expired(now)?;
-        // A periodic timer that was there before is armed still.
+        // A periodic timer that was armed before the wrapping is still armed.
         if !self.queue.is_armed(id) {
             self.count_gone(id);
         }
@@ -150,7 +148,7 @@ impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
 
     fn clear(&mut self) {
         self.queue.clear();
-        self.armed_and_marked = 0;
+        self.background_armed = 0;
     }
 
     #[inline]
@@ -173,7 +171,7 @@ impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
     }
 }
 
-/// The word of an id, and its bit there.
+/// The word of an id, and the id's bit in it.
 #[inline]
 const fn position(id: u32) -> (usize, u64) {
     ((id / u64::BITS) as usize, 1 << (id % u64::BITS))
@@ -186,10 +184,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::oracle::{IDS, Subject, assert_agrees, scripts};
+    use crate::oracle::{IDS, TestedQueue, assert_agrees, scripts};
     use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
-    impl<Q: Subject> Subject for WithBackground<Q> {
+    impl<Q: TestedQueue> TestedQueue for WithBackground<Q> {
         const EQUALS_IN_ORDER: bool = Q::EQUALS_IN_ORDER;
         const EXACT_WAKE_UPS: bool = Q::EXACT_WAKE_UPS;
 
@@ -212,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn no_timer_at_all_keeps_nobody() {
+    fn an_empty_queue_has_only_background_timers() {
         assert!(WithBackground::new(TimerTree::new()).only_background_left());
     }
 
     #[test]
-    fn a_mark_counts_from_when_it_is_set_to_when_it_is_taken_back() {
+    fn a_timer_counts_as_background_while_it_is_marked() {
         let mut timers = WithBackground::new(TimerTree::new());
         timers.arm(5, 10);
         assert!(!timers.only_background_left());
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_timer_that_fired_is_counted_still() {
+    fn a_periodic_timer_that_fired_is_still_counted() {
         let mut heap = TimerHeap::new();
         heap.arm_periodic(5, 10, 10);
         let mut timers = WithBackground::new(heap);
@@ -259,14 +257,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "timer id 134217728 is above 134217727")]
-    fn a_mark_for_an_id_above_the_limit_is_refused_by_name() {
+    fn marking_an_id_above_the_limit_panics() {
         let id = WithBackground::<TimerTree>::ID_MAX + 1;
         WithBackground::new(TimerTree::new()).set_background(id, true);
     }
 
     proptest! {
         #[test]
-        fn any_script_leaves_the_count_right(
+        fn any_script_keeps_the_count_right(
             script in scripts(),
             ids in prop::collection::hash_set(0..IDS, 0..IDS as usize),
         ) {

@@ -1,53 +1,52 @@
-//! Go's timer queue: a heap of four-way branches, and periodic timers.
+//! Go's timer queue: a four-ary heap with periodic timers.
 //!
-//! A heap orders only as far as it must to know the earliest.
-//! The keys stand in the heap itself, four siblings side by side, so that a step down reads
-//! neighbouring memory and no timer's record.
+//! The keys are in the heap itself, four siblings side by side, so a step down reads neighbouring
+//! memory and no other table.
 //!
-//! # What may be relied on
+//! # Guarantees
 //!
 //! - The order is total, by deadline and then by arming;
 //!   [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
-//! - `arm`: at most log₄ n steps up or down, and none for a deadline later than those below it, as
-//!   most are. `disarm` and a timer that fires: at most log₄ n steps.
-//! - A timer that was armed during a phase with a deadline that had come is filed twice: the call
-//!   that ends the phase, or begins another, files all of these anew, however many they are.
+//! - `arm` takes at most log₄ n steps up or down, and none for a deadline later than all others, as
+//!   most are. `disarm` and a timer that fires take at most log₄ n steps.
+//! - A timer that is armed during a phase with a deadline that has passed is inserted twice: the
+//!   call that ends the phase or begins another inserts all such timers again.
 
-mod piles;
+mod heaps;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use self::piles::{Pile, Piles};
+use self::heaps::{HeapId, Heaps};
 use crate::queue::{self, TimerQueue};
 
-/// A four-ary heap: the timer queue with exact wake-ups and periodic timers.
+/// A four-ary heap of timers, with exact wake-ups and periodic timers.
 ///
 /// # Periodic timers
 ///
 /// A timer armed by [`arm_periodic`](Self::arm_periodic) stays armed when it fires.
 /// It fires once however many of its periods have passed, and then keeps to its grid: the next
-/// deadline is the first after `now` that is a whole number of periods from the one that fired.
+/// deadline is the first after `now` that is a whole number of periods after the one that fired.
 /// This is the rule of Go's tickers.
-/// Where that deadline would be above [`u64::MAX`] there is none, and the timer is disarmed.
+/// If that deadline would be above [`u64::MAX`], the timer is disarmed.
 ///
-/// `arm`, `reinsert_in_phase` and `disarm` end the periods; `clear` ends those of all timers.
+/// `arm`, `reinsert_in_phase` and `disarm` make a timer non-periodic; `clear` does so for all.
 ///
 /// # Cost
 ///
-/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires are at most log₄ n steps.
-/// One call takes more: what was armed during a phase for a tick at or before its `now` is filed
-/// again, all of it, by the [`pop_expired`](TimerQueue::pop_expired) that ends the phase or begins
-/// another.
+/// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most log₄ n steps.
+/// One call takes more: the [`pop_expired`](TimerQueue::pop_expired) that ends a phase, or begins
+/// another, inserts all timers again that were armed during the phase for a tick at or before its
+/// `now`.
 ///
 /// # Memory
 ///
-/// 24 bytes for each armed timer, and 4 for each id up to the highest that was armed; 8 more for
+/// 24 bytes for each armed timer, 4 for each id up to the highest that was armed, and 8 more for
 /// each id up to the highest that was ever periodic.
-/// The tables grow and do not shrink; the `arm` that makes one grow copies it, unless there was
-/// [room](Self::with_capacity).
+/// The tables grow and do not shrink. An `arm` that makes one grow copies it; see
+/// [`with_capacity`](Self::with_capacity).
 ///
 /// # Example
 ///
@@ -61,50 +60,51 @@ use crate::queue::{self, TimerQueue};
 /// assert_eq!(timers.pop_expired(100), Some((1, 100)));
 /// assert_eq!(timers.next_deadline(), Some(200));
 ///
-/// // Woken late: one fire for 200 and 300, and on with the grid.
+/// // Woken late: it fires once for 200 and 300, and then keeps to its grid.
 /// assert_eq!(timers.pop_expired(333), Some((1, 200)));
 /// assert_eq!(timers.pop_expired(333), Some((0, 250)));
 /// assert_eq!(timers.next_deadline(), Some(400));
 /// ```
 #[derive(Clone)]
 pub struct TimerHeap {
-    // Invariant: on `Pile::Late` is what was armed in the phase under way and was due at once;
-    // outside a phase nothing.
-    piles: Piles,
-    // Invariant: 0 for what is not armed or not periodic, as for all ids beyond its end.
+    // Invariant: `HeapId::Deferred` holds the timers that were armed in the current phase and were
+    // due at once; outside a phase it is empty.
+    heaps: Heaps,
+    // Invariant: 0 for ids that are not armed or not periodic; ids beyond its end are neither.
     periods: Vec<u64>,
-    /// `now` of the phase under way.
+    /// `now` of the current phase.
     phase: Option<u64>,
 }
 
 impl TimerHeap {
-    /// The highest id that can be armed, 2²⁷ − 1: with all below it armed the tables take 3.5 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. With all ids armed the tables take 3.5 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
-    /// An empty heap, which grows as ids are armed.
+    /// Creates an empty heap, which grows as ids are armed.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty heap with memory for the ids below `ids`, so that arming these allocates nothing.
+    /// Creates an empty heap with memory for the ids below `ids`, so that arming these allocates
+    /// nothing. Higher ids make the tables grow.
     ///
-    /// Two things still allocate: the first periods, and more timers held back in one phase than in
-    /// any before.
+    /// Two things still allocate: the first periods, and more timers that are deferred to the next
+    /// phase than in any phase before.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         Self {
-            piles: Piles::with_capacity(ids),
+            heaps: Heaps::with_capacity(ids),
             periods: Vec::new(),
             phase: None,
         }
     }
 
-    /// Arms the timer of `id` to fire once `first` has come, and every `period` ticks after it.
+    /// Arms the timer of `id` to fire at `first`, and every `period` ticks after that.
     ///
     /// # Panics
     ///
-    /// Where `period` is 0, and where `id` is above [`ID_MAX`](Self::ID_MAX).
+    /// If `period` is 0, or `id` is above [`ID_MAX`](Self::ID_MAX).
     pub fn arm_periodic(&mut self, id: u32, first: u64, period: u64) {
         assert!(
             period > 0,
@@ -118,7 +118,7 @@ impl TimerHeap {
         self.periods[index] = period;
     }
 
-    /// The period of `id`, where its timer is armed and periodic.
+    /// The period of `id`; `None` if its timer is not armed or not periodic.
     #[must_use]
     pub fn period(&self, id: u32) -> Option<u64> {
         let period = self.periods.get(id as usize).copied();
@@ -132,23 +132,23 @@ impl TimerHeap {
         }
     }
 
-    /// Files a timer that fired for its next period, or takes it off.
-    fn settle_fired(&mut self, id: u32, deadline: u64, now: u64) {
+    /// Arms a timer that fired for its next period, or removes it.
+    fn rearm_or_remove(&mut self, id: u32, deadline: u64, now: u64) {
         let next = self
             .period(id)
             .and_then(|period| next_on_grid(deadline, period, now));
         if let Some(next) = next {
-            self.piles.insert(Pile::Main, id, next);
+            self.heaps.insert(HeapId::Main, id, next);
         } else {
             self.end_periods(id);
-            self.piles.remove(id);
+            self.heaps.remove(id);
         }
     }
 
-    /// Lets what was held back during a phase fire in the next.
-    fn readmit_late(&mut self) {
-        while let Some((id, deadline)) = self.piles.first(Pile::Late) {
-            self.piles.insert(Pile::Main, id, deadline);
+    /// Lets the timers that were deferred during a phase fire in the next.
+    fn admit_deferred(&mut self) {
+        while let Some((id, deadline)) = self.heaps.first(HeapId::Deferred) {
+            self.heaps.insert(HeapId::Main, id, deadline);
         }
     }
 }
@@ -157,53 +157,57 @@ impl TimerQueue for TimerHeap {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
         self.end_periods(id);
-        let late = self.phase.is_some_and(|now| deadline <= now);
-        let pile = if late { Pile::Late } else { Pile::Main };
-        self.piles.insert(pile, id, deadline);
+        let is_deferred = self.phase.is_some_and(|now| deadline <= now);
+        let heap = if is_deferred {
+            HeapId::Deferred
+        } else {
+            HeapId::Main
+        };
+        self.heaps.insert(heap, id, deadline);
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.end_periods(id);
-        self.piles.insert(Pile::Main, id, deadline);
+        self.heaps.insert(HeapId::Main, id, deadline);
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
         self.end_periods(id);
-        self.piles.remove(id)
+        self.heaps.remove(id)
     }
 
-    /// Takes one timer that is due at `now`: its id and the deadline that it was armed with.
+    /// Removes one timer that is due at `now`, and returns its id and its deadline.
     ///
     /// A periodic timer is armed for its next period before it is returned.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.phase != Some(now) {
-            self.readmit_late();
+            self.admit_deferred();
             self.phase = Some(now);
         }
-        let first = self.piles.first(Pile::Main);
+        let first = self.heaps.first(HeapId::Main);
         let Some((id, deadline)) = first.filter(|&(_, deadline)| deadline <= now) else {
-            self.readmit_late();
+            self.admit_deferred();
             self.phase = None;
             return None;
         };
-        self.settle_fired(id, deadline, now);
+        self.rearm_or_remove(id, deadline, now);
         Some((id, deadline))
     }
 
     fn clear(&mut self) {
-        self.piles.clear();
+        self.heaps.clear();
         self.periods.fill(0);
     }
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        self.piles.deadline(id)
+        self.heaps.deadline(id)
     }
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        let firsts = [Pile::Late, Pile::Main].map(|pile| self.piles.first(pile));
+        let firsts = [HeapId::Deferred, HeapId::Main].map(|heap| self.heaps.first(heap));
         firsts
             .into_iter()
             .flatten()
@@ -213,7 +217,7 @@ impl TimerQueue for TimerHeap {
 
     #[inline]
     fn len(&self) -> usize {
-        self.piles.len()
+        self.heaps.len()
     }
 }
 
@@ -232,25 +236,23 @@ impl fmt::Debug for TimerHeap {
     }
 }
 
-/// The first deadline after `now` that is a whole number of periods after `when`, which is not
-/// after `now`.
-///
-/// `None` where it is above `u64::MAX`.
+/// The first deadline after `now` that is a whole number of periods after `when`; `None` if it is
+/// above `u64::MAX`. `when` must not be after `now`.
 fn next_on_grid(when: u64, period: u64, now: u64) -> Option<u64> {
     let missed = (now - when) / period;
-    // The latest that has passed is not after `now`: only the step to the next can overflow.
+    // The last missed deadline is not after `now`, so only the step to the next can overflow.
     (when + missed * period).checked_add(period)
 }
 
 #[cfg(test)]
 impl TimerHeap {
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        self.piles.verify();
-        let mut late = self.piles.deadlines(Pile::Late);
+        self.heaps.verify();
+        let mut deferred = self.heaps.deadlines(HeapId::Deferred);
         assert!(
-            late.all(|deadline| self.phase.is_some_and(|now| deadline <= now)),
-            "a timer is held back without need"
+            deferred.all(|deadline| self.phase.is_some_and(|now| deadline <= now)),
+            "a timer is deferred without need"
         );
         for id in (0..).take(self.periods.len()) {
             assert!(

@@ -11,19 +11,22 @@ mod heap;
 
 mod lazy;
 
+mod coalesced;
+
 mod background;
 
 #[cfg(test)]
 mod oracle;
 
 pub use background::WithBackground;
+pub use coalesced::Coalesced;
 pub use heap::TimerHeap;
-pub use lazy::{Coalesced, Lazy};
+pub use lazy::Lazy;
 pub use queue::TimerQueue;
 pub use tree::TimerTree;
 pub use wheel::TimerWheel;
 
-// Each may be made on one thread and used on another.
+// All types are `Send`: created on one thread, used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<TimerWheel>();

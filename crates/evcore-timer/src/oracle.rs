@@ -1,7 +1,7 @@
-//! The naive queue that every other is held against, and the scripts that do it.
+//! The naive queue that all others are compared with, and random scripts for the comparison.
 //!
-//! [`Oracle`] is the contract in the fewest words: a map ordered by deadline and arming.
-//! [`assert_agrees`] plays one script to a queue and to the oracle and compares every answer.
+//! [`Oracle`] is the simplest implementation of the contract: a map ordered by deadline and arming.
+//! [`assert_agrees`] runs one script on a queue and on the oracle, and compares all results.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,12 +10,12 @@ use proptest::sample::Index;
 
 use crate::TimerQueue;
 
-/// Ids of the scripts: few, so that they meet each other again and again.
+/// The number of ids in a script: few, so that many operations concern the same timer.
 pub(crate) const IDS: u32 = 24;
 
-/// A queue under test, and what it owes.
-pub(crate) trait Subject: TimerQueue {
-    /// Whether equal deadlines fire in the order they were armed.
+/// A queue under test, and the guarantees that it gives.
+pub(crate) trait TestedQueue: TimerQueue {
+    /// Whether equal deadlines fire in the order of arming.
     const EQUALS_IN_ORDER: bool = true;
 
     /// Whether [`next_deadline`](TimerQueue::next_deadline) is never early.
@@ -24,16 +24,16 @@ pub(crate) trait Subject: TimerQueue {
     /// Re-arming by less than this changes nothing.
     const SLACK: u64 = 0;
 
-    /// Checks what must hold after each change.
+    /// Panics if an invariant does not hold. Called after each change.
     fn verify(&self);
 
-    /// Arms a periodic timer; returns whether the queue has such.
+    /// Arms a periodic timer; returns false if the queue has none.
     fn arm_periodic(&mut self, _id: u32, _first: u64, _period: u64) -> bool {
         false
     }
 }
 
-/// Numbers kept free before each phase, for timers that are filed as though armed before it.
+/// The numbers left free before each phase, for timers that are reinserted as if armed before it.
 const GAP: u64 = 1 << 32;
 
 /// Timers by deadline and number of arming.
@@ -43,10 +43,10 @@ pub(crate) struct Oracle {
     keys: HashMap<u32, (u64, u64)>,
     periods: HashMap<u32, u64>,
     armings: u64,
-    /// `now` of the phase under way, and the first number of arming that is too late for it.
+    /// `now` of the current phase, and the first number of arming that is too late for it.
     phase: Option<(u64, u64)>,
-    /// Numbers taken from the gap before the phase.
-    refilings: u64,
+    /// The next number of the gap before the phase.
+    reinsertions: u64,
     slack: u64,
 }
 
@@ -63,7 +63,7 @@ impl Oracle {
         self.periods.insert(id, period);
     }
 
-    /// Takes the timer that is due first; among equal ones, that of `preferred`.
+    /// Removes the timer that is due first; among equal deadlines, that of `preferred`.
     fn pop_expired_like(&mut self, now: u64, preferred: Option<u32>) -> Option<(u32, u64)> {
         let limit = self.enter_phase(now);
         let mut eligible = self.eligible(now, limit).peekable();
@@ -81,13 +81,13 @@ impl Oracle {
         expired
     }
 
-    /// Goes on with the phase of that `now`, or begins it; returns the first number of arming that
-    /// is too late for it.
+    /// Continues or begins the phase of `now`; returns the first number of arming that is too late for
+    /// it.
     fn enter_phase(&mut self, now: u64) -> u64 {
         match self.phase {
             Some((phase_now, limit)) if phase_now == now => limit,
             _ => {
-                self.refilings = self.armings;
+                self.reinsertions = self.armings;
                 self.armings += GAP;
                 self.phase = Some((now, self.armings));
                 self.armings
@@ -95,7 +95,7 @@ impl Oracle {
         }
     }
 
-    /// What may fire in a phase, in order.
+    /// The timers that may fire in a phase, in order.
     fn eligible(&self, now: u64, limit: u64) -> impl Iterator<Item = (&(u64, u64), &u32)> {
         let due = self.queue.range(..=(now, u64::MAX));
         due.filter(move |((_, arming), _)| *arming < limit)
@@ -112,7 +112,7 @@ impl Oracle {
         }
     }
 
-    fn file(&mut self, id: u32, key: (u64, u64)) {
+    fn insert(&mut self, id: u32, key: (u64, u64)) {
         self.disarm(id);
         self.queue.insert(key, id);
         self.keys.insert(id, key);
@@ -125,7 +125,7 @@ impl TimerQueue for Oracle {
         if old.is_some_and(|old| old.abs_diff(deadline) < self.slack) {
             return;
         }
-        self.file(id, (deadline, self.armings));
+        self.insert(id, (deadline, self.armings));
         self.armings += 1;
     }
 
@@ -142,11 +142,11 @@ impl TimerQueue for Oracle {
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         match self.phase {
             Some((now, _)) if deadline <= now => {
-                self.file(id, (deadline, self.refilings));
-                self.refilings += 1;
+                self.insert(id, (deadline, self.reinsertions));
+                self.reinsertions += 1;
             }
             _ => {
-                self.file(id, (deadline, self.armings));
+                self.insert(id, (deadline, self.armings));
                 self.armings += 1;
             }
         }
@@ -171,13 +171,13 @@ impl TimerQueue for Oracle {
     }
 }
 
-/// What a script does between phases, and what its handlers do within.
+/// A change that a script makes between phases, or its handlers make within one.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Arm(u32, Tick),
-    /// As `Arm` where the queue has no periodic timers.
+    /// As `Arm` if the queue has no periodic timers.
     ArmPeriodic(u32, Tick, u64),
-    Refile(u32, Tick),
+    Reinsert(u32, Tick),
     Disarm(u32),
     Clear,
 }
@@ -186,17 +186,17 @@ pub(crate) enum Change {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Change(Change),
-    /// Expire at a tick, at most so many timers, with these changes made by the handlers in turn.
+    /// Expires at most so many timers at a tick. Each handler makes the next of these changes.
     Phase(Tick, Option<usize>, Vec<Change>),
 }
 
-/// A tick, most often near something where a queue could err.
+/// A tick, mostly near a value where a queue could be wrong.
 #[derive(Clone, Debug)]
 pub(crate) enum Tick {
     Absolute(u64),
-    /// So many ticks after the latest `now`.
+    /// This many ticks after the latest `now`.
     Ahead(u64),
-    /// So many ticks before the latest `now`.
+    /// This many ticks before the latest `now`.
     Behind(u64),
     /// At a multiple of a power of 256 above the latest `now`, one tick before it, or one after.
     Border {
@@ -233,13 +233,13 @@ impl Tick {
     }
 }
 
-/// Scripts of every kind of step.
+/// Scripts with all kinds of steps.
 pub(crate) fn scripts() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 1..80)
 }
 
-/// Plays a script to `queue` and to the oracle, and compares every answer.
-pub(crate) fn assert_agrees<Q: Subject>(mut queue: Q, script: &[Op]) {
+/// Runs a script on `queue` and on the oracle, and compares all results.
+pub(crate) fn assert_agrees<Q: TestedQueue>(mut queue: Q, script: &[Op]) {
     let mut oracle = Oracle::with_slack(Q::SLACK);
     let mut now = 0;
     for op in script {
@@ -254,20 +254,20 @@ pub(crate) fn assert_agrees<Q: Subject>(mut queue: Q, script: &[Op]) {
     }
 }
 
-fn play_phase<Q: Subject>(
+fn play_phase<Q: TestedQueue>(
     now: u64,
     budget: usize,
     handlers: &[Change],
     queue: &mut Q,
     oracle: &mut Oracle,
 ) {
-    // Handlers may reinsert_in_phase, which adds to the phase: so they come once each and not in a circle.
+    // A handler may reinsert a timer into the phase, so each handler runs once and they do not repeat.
     let mut handlers = handlers.iter();
     for _ in 0..budget {
         let limit = oracle.enter_phase(now);
         let expired = queue.pop_expired(now);
         if expired.is_none() && queue.has_more() {
-            assert_paused_within_reason(now, limit, queue, oracle);
+            assert_may_pause(now, limit, queue, oracle);
         } else {
             let preferred = expired.filter(|_| !Q::EQUALS_IN_ORDER);
             let expected = oracle.pop_expired_like(now, preferred.map(|(id, _)| id));
@@ -285,15 +285,15 @@ fn play_phase<Q: Subject>(
 }
 
 /// A pause must not let the caller sleep over what is due.
-fn assert_paused_within_reason<Q: Subject>(now: u64, limit: u64, queue: &Q, oracle: &Oracle) {
+fn assert_may_pause<Q: TestedQueue>(now: u64, limit: u64, queue: &Q, oracle: &Oracle) {
     let is_due = oracle.eligible(now, limit).next().is_some();
     assert!(
         !is_due || queue.next_deadline() <= Some(now),
-        "paused at {now}, and would be woken too late"
+        "paused at {now}, but the next deadline is later"
     );
 }
 
-fn apply<Q: Subject>(change: &Change, now: u64, queue: &mut Q, oracle: &mut Oracle) {
+fn apply<Q: TestedQueue>(change: &Change, now: u64, queue: &mut Q, oracle: &mut Oracle) {
     match change {
         Change::Arm(id, tick) => {
             let deadline = tick.resolve(now, oracle);
@@ -309,7 +309,7 @@ fn apply<Q: Subject>(change: &Change, now: u64, queue: &mut Q, oracle: &mut Orac
                 oracle.arm(*id, first);
             }
         }
-        Change::Refile(id, tick) => {
+        Change::Reinsert(id, tick) => {
             let deadline = tick.resolve(now, oracle);
             queue.reinsert_in_phase(*id, deadline);
             oracle.reinsert_in_phase(*id, deadline);
@@ -323,7 +323,7 @@ fn apply<Q: Subject>(change: &Change, now: u64, queue: &mut Q, oracle: &mut Orac
     compare(queue, oracle);
 }
 
-fn compare<Q: Subject>(queue: &Q, oracle: &Oracle) {
+fn compare<Q: TestedQueue>(queue: &Q, oracle: &Oracle) {
     queue.verify();
     assert_eq!(queue.len(), oracle.len());
     assert_eq!(queue.is_empty(), oracle.is_empty());
@@ -357,7 +357,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         40 => (0..IDS, tick()).prop_map(|(id, tick)| Change::Arm(id, tick)),
         10 => (0..IDS, tick(), period()).prop_map(|(id, tick, period)| Change::ArmPeriodic(id, tick, period)),
-        5 => (0..IDS, tick()).prop_map(|(id, tick)| Change::Refile(id, tick)),
+        5 => (0..IDS, tick()).prop_map(|(id, tick)| Change::Reinsert(id, tick)),
         10 => (0..IDS).prop_map(Change::Disarm),
         1 => Just(Change::Clear),
     ]

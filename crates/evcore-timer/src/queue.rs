@@ -1,24 +1,21 @@
-//! What every timer queue promises, whatever it is made of.
+//! The contract of all timer queues.
 //!
-//! The trait is the contract: the caller may exchange one queue for another and sees the same
-//! timers fire in the same order.
-//! There are no handles and no callbacks: a timer is an id of the caller's, and expired ids are
-//! pulled.
-//! There is no clock either: ticks come in as arguments, and only their order matters.
+//! With any queue the same timers fire in the same order, so a caller may exchange one for another.
+//! There are no handles and no callbacks: the caller chooses the id of a timer, and pulls expired
+//! ids. There is no clock either: ticks are arguments, and only their order matters.
 
 use std::fmt::Debug;
 
-/// The highest id of every queue, 2²⁷ − 1: beyond it an id is more likely a mistake than an index.
+/// The highest id of every queue, 2²⁷ − 1. A higher id is more likely a mistake than an index.
 pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 
-/// At most one deadline for each of many dense ids, served earliest first.
+/// A queue of timers: at most one deadline for each id, served earliest first.
 ///
 /// # Order
 ///
-/// Timers fire in the order of their deadlines; timers of equal deadline in the order they were
-/// armed.
-/// Arming an armed id again is a new arming: it goes behind all others of the same deadline, also
-/// where the deadline is the same as before.
+/// Timers fire in the order of their deadlines, and timers with equal deadlines in the order of
+/// arming. Arming an armed id again is a new arming: the timer goes behind all others with the same
+/// deadline, even if its deadline did not change.
 ///
 /// # Phases
 ///
@@ -26,25 +23,25 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// `None` that ends it.
 /// A queue may also *pause* a phase with a `None`, so that no call takes long: see
 /// [`has_more`](Self::has_more).
-/// A different `now` begins a new phase, also where the old one was left before its `None`; what
-/// was left is not lost.
+/// A different `now` begins a new phase, even before the old one has returned its `None`; timers
+/// that are left over are not lost.
+///
 /// A phase yields only timers that were armed before its first call.
 /// So a handler that arms a timer with a deadline at or before `now` does not loop: that timer
-/// fires in the next phase, and until then [`next_deadline`](Self::next_deadline) tells that it is
-/// due.
+/// fires in the next phase, and until then [`next_deadline`](Self::next_deadline) reports it as due.
 /// A timer that is disarmed or armed again during the phase does not fire from its old arming.
 ///
-/// `now` should not go back; if it does, nothing breaks: what is not due at the new `now` waits
-/// until it is.
+/// `now` should not go back. If it does, timers that are not due at the new `now` wait until they
+/// are.
 ///
 /// # Example
 ///
-/// Code that takes any queue:
+/// A function that accepts any queue:
 ///
 /// ```
 /// use evcore_timer::{TimerQueue, TimerWheel};
 ///
-/// /// Closes what has been idle too long, and says how many ticks the caller may sleep.
+/// /// Closes idle connections, and returns how many ticks the caller may sleep.
 /// fn expire(timers: &mut dyn TimerQueue, now: u64, mut close: impl FnMut(u32)) -> Option<u64> {
 ///     while let Some((id, _deadline)) = timers.pop_expired(now) {
 ///         close(id);
@@ -61,66 +58,62 @@ pub(crate) const ID_MAX: u32 = (1 << 27) - 1;
 /// assert_eq!(closed, [1]);
 /// ```
 pub trait TimerQueue: Debug + Send {
-    /// Arms the timer of `id` to fire once `deadline` has come, in place of any deadline that it
-    /// had.
+    /// Arms the timer of `id` to fire at `deadline`, which replaces the deadline it had.
     ///
     /// Every `u64` is a deadline, 0 and [`u64::MAX`] included.
     ///
     /// # Panics
     ///
-    /// Where `id` is above the limit that the queue states.
+    /// If `id` is above the `ID_MAX` of the queue.
     fn arm(&mut self, id: u32, deadline: u64);
 
-    /// Disarms the timer of `id`; returns whether it was armed.
+    /// Disarms the timer of `id`, and returns whether it was armed.
     ///
-    /// An id that was never armed, or has fired, is not armed: that is `false` and no mistake.
+    /// Returns false if it was never armed or has fired; that is not an error.
     fn disarm(&mut self, id: u32) -> bool;
 
-    /// Takes one timer that is due at `now`: its id and the deadline that it was armed with.
+    /// Removes one timer that is due at `now`, and returns its id and its deadline.
     ///
     /// The timer is disarmed before it is returned, so a handler may arm it again.
-    /// `None` ends the phase, since nothing that was armed before it is still due; or
+    /// `None` ends the phase because no timer that was armed before it is still due, or
     /// [pauses](Self::has_more) it.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
-    /// Arms the timer of `id` as though that had been done just before the phase under way began.
+    /// Arms the timer of `id` as if it had been armed just before the current phase began.
     ///
-    /// So it fires in this very phase if `deadline` is at or before its `now`: behind the others of
-    /// its deadline that were armed before the phase, and ahead of those armed since.
+    /// If `deadline` is at or before the phase's `now`, the timer fires in this phase: behind timers
+    /// with the same deadline that were armed before the phase, and ahead of those armed since.
     /// Outside a phase, and for a deadline after `now`, this is [`arm`](Self::arm).
     ///
-    /// It is for a wrapper that takes a timer which came up too soon and files it again, such as
-    /// [`Lazy`](crate::Lazy).
-    /// A handler that calls it for deadlines at or before `now`, again and again, keeps the phase
-    /// from ending.
+    /// It is for a wrapper that pops a timer too early and puts it back, such as
+    /// [`Lazy`](crate::Lazy). A handler that calls it again and again for deadlines at or before
+    /// `now` keeps the phase from ending.
     ///
     /// # Panics
     ///
-    /// As `arm` does.
+    /// If `id` is above the `ID_MAX` of the queue.
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64);
 
-    /// Disarms all timers and keeps the memory.
+    /// Disarms all timers and keeps the memory. Costs O(highest id that was ever armed).
     ///
-    /// A phase that is under way goes on: what is armed in it with a deadline at or before its
-    /// `now` waits for the next.
-    ///
-    /// Cost: in proportion to the highest id that was ever armed.
+    /// It does not end the current phase: a timer that is armed in it with a deadline at or before
+    /// its `now` still waits for the next phase.
     fn clear(&mut self);
 
-    /// The deadline that `id` is armed with.
+    /// The deadline of `id`; `None` if its timer is not armed.
     #[must_use]
     fn deadline(&self, id: u32) -> Option<u64>;
 
-    /// A tick by which [`pop_expired`](Self::pop_expired) wants to be called; `None` while no timer
-    /// is armed.
+    /// The tick at which to call [`pop_expired`](Self::pop_expired) next; `None` if no timer is
+    /// armed.
     ///
-    /// Never later than the earliest deadline.
-    /// A queue may answer earlier than that if it says so; the call at that tick may then yield
-    /// nothing, but the next answer is later, unless the phase is [paused](Self::has_more).
+    /// Never later than the earliest deadline. It may be earlier in a queue whose documentation says
+    /// so: the call at that tick may then yield nothing, but the next tick is later, unless the
+    /// phase is [paused](Self::has_more).
     #[must_use]
     fn next_deadline(&self) -> Option<u64>;
 
-    /// How many timers are armed.
+    /// The number of armed timers.
     #[must_use]
     fn len(&self) -> usize;
 
@@ -151,7 +144,7 @@ pub trait TimerQueue: Debug + Send {
     }
 }
 
-/// So that a wrapper can stand over a queue that is chosen at run time.
+/// Lets a wrapper hold a queue that is chosen at run time.
 impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
@@ -197,11 +190,7 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 }
 
-/// Refuses an id for which a table would be large by mistake.
-///
-/// # Panics
-///
-/// Where `id` is above [`ID_MAX`].
+/// Panics if `id` is above [`ID_MAX`], because its table would be huge.
 pub(crate) fn assert_dense(id: u32) {
     assert!(
         id <= ID_MAX,

@@ -1,35 +1,34 @@
 //! A hierarchical timing wheel over all of `u64`.
 //!
-//! A server arms, re-arms and disarms timers all the time, and few of them ever fire.
-//! So the wheel sorts as little as it can: a timer is put into a slot whose width grows with its
-//! distance, and is looked at again only if that slot comes up.
+//! A server arms, re-arms and disarms timers all the time, and few of them ever fire. So the wheel
+//! sorts as little as possible: a timer is put into a slot whose width grows with its distance, and
+//! is not touched again until that slot is reached.
 //! After G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987 (their scheme 7),
-//! with a bitmap a level, so that empty stretches are skipped and not walked.
+//! with a bitmap per level, so that empty slots are skipped without a walk.
 //!
-//! # What may be relied on
+//! # Guarantees
 //!
 //! - The order is exact, to the tick. Slots are lists in the order of arming, and at any moment
 //!   there is one slot for each new deadline. A coarse slot is emptied from its back, each timer to
-//!   the front of its finer slot, so those armed meanwhile stay behind: equal deadlines never
-//!   change places.
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact for what is overdue and for the aligned
-//!   block of 256 ticks that the wheel is in. Farther out it is the start of a slot: early, but
-//!   from one timer fired to the next by at most one wake for each of the seven coarser levels.
+//!   the front of its finer slot, so timers that are armed meanwhile stay behind: equal deadlines
+//!   never change places.
+//! - [`next_deadline`](TimerQueue::next_deadline) is exact for overdue timers and for the aligned
+//!   block of 256 ticks that contains the position. Beyond that block it is the start of a slot,
+//!   which may be early: by at most one wake for each of the seven coarser levels between two
+//!   timers that fire.
 //!
-//! # What a call costs
+//! # Cost
 //!
-//! - `arm` and `disarm`: an unlink and a link, whatever is armed. The exception is an `arm` whose
-//!   deadline is not after the latest `now`: such timers are kept sorted, and the call steps over
-//!   those that are due later than the new one.
-//! - `next_deadline`: a look at two words of a bitmap and the fronts of two lists.
-//! - `pop_expired`: a timer is moved at most seven times in its life, by the calls that reach its
-//!   slots; with ticks of a millisecond and deadlines within a minute, once or twice. One call
-//!   moves 64 timers at most: where a slot holds more, the call [pauses](TimerQueue::has_more),
-//!   and others go on with it.
-//! - The call that begins a phase: nothing to speak of, unless the phase before was left early with
-//!   overdue timers: then the two sorted lists are merged.
-//! - A `now` that goes back: an append for each slot, a link for each overdue timer that is not due
-//!   any more, and the moves that were already done once more.
+//! - `arm` and `disarm`: an unlink and a link, however many timers are armed. The exception is an
+//!   `arm` whose deadline is not after the latest `now`: such timers are kept sorted, and the call
+//!   steps over those with a later deadline.
+//! - `next_deadline`: reads two words of a bitmap and the fronts of two lists.
+//! - `pop_expired`: a timer moves at most seven times in its life, by the calls that reach its slots;
+//!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
+//!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
+//!   calls go on.
+//! - The call that begins a phase: O(1), unless the previous phase was left early with overdue
+//!   timers; then the two sorted lists are merged.
 
 mod lists;
 mod slots;
@@ -43,40 +42,41 @@ use self::lists::Lists;
 use self::slots::{LEVELS, SLOTS, level_of, slot_of, start_of};
 use crate::queue::{self, TimerQueue};
 
-/// Overdue timers that the phase under way may yield, earliest first.
+/// The list of overdue timers that the current phase may yield, earliest first.
 const DUE: u32 = LEVELS * SLOTS;
 
-/// Timers that were overdue when they were armed and wait for the next phase, earliest first.
-const LATE: u32 = DUE + 1;
+/// The list of timers that were overdue when they were armed and wait for the next phase, earliest
+/// first.
+const DEFERRED: u32 = DUE + 1;
 
 const _: () = assert!(
-    LATE < lists::HEADS,
+    DEFERRED < lists::HEADS,
     "each slot and the two lists of overdue timers need a head"
 );
 
-/// A hierarchical timing wheel: the timer queue for deadlines that mostly move on and rarely come.
+/// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
 /// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of seven levels,
-/// never late.
+/// and is never late.
 ///
 /// # Cost
 ///
 /// Arming, re-arming and disarming are an unlink and a link, with a thousand timers as with a
-/// million: what grows is the share of them that no cache holds.
-/// A call of [`pop_expired`](TimerQueue::pop_expired) sorts 64 timers at most, and then
+/// million; only the cache misses grow.
+/// A call of [`pop_expired`](TimerQueue::pop_expired) moves at most 64 timers, and then
 /// [pauses](TimerQueue::has_more).
 ///
-/// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, for
-/// they are few where deadlines lie ahead.
-/// To arm one is a step for each of them that is due after it.
-/// A phase that begins before the last one had ended takes a step for each that is left of them and
-/// due after the earliest new one, and a `now` that goes back for each that is not due any more.
+/// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, because
+/// they are few if deadlines are in the future. Arming one takes a step for each of them that is due
+/// after it. A phase that begins before the previous one has ended takes a step for each of them
+/// that is left and due after the earliest new one. A `now` that goes back takes a step for each
+/// that is no longer due.
 ///
 /// # Memory
 ///
-/// 16 bytes for each id up to the highest that was armed, and 33 KiB beside: ids must be dense.
-/// The table grows and does not shrink; the `arm` that makes it grow copies it, unless there was
-/// [room](Self::with_capacity).
+/// 33 KiB, and 16 bytes for each id up to the highest that was armed, so ids must be dense.
+/// The table grows and does not shrink. An `arm` that makes it grow copies it; see
+/// [`with_capacity`](Self::with_capacity).
 ///
 /// # Example
 ///
@@ -87,50 +87,50 @@ const _: () = assert!(
 /// timers.arm(0, 100);
 /// timers.arm(1, 50);
 /// timers.arm(2, 100);
-/// timers.arm(1, 100); // again: now behind 2
+/// timers.arm(1, 100); // re-armed: now behind 2
 ///
 /// let fired: Vec<u32> = std::iter::from_fn(|| timers.pop_expired(100)).map(|(id, _)| id).collect();
 /// assert_eq!(fired, [0, 2, 1]);
 /// ```
 #[derive(Clone)]
 pub struct TimerWheel {
-    // Invariant: a timer is on `LATE`, on `DUE`, in the slot that is being drained, or in the slot
-    // that its deadline has from `position`.
-    // Invariant: of timers with equal deadlines those in a slot were armed before those on `DUE`,
-    // and these before those on `LATE`.
+    // Invariant: a timer is on `DEFERRED`, on `DUE`, in the slot that is being drained, or in the
+    // slot of its deadline as seen from `position`.
+    // Invariant: of timers with equal deadlines, those in a slot were armed before those on `DUE`,
+    // and these before those on `DEFERRED`.
     lists: Lists,
-    // Invariant: no deadline in a slot lies before it, and it is not after `latest_now`.
+    // Invariant: no deadline in a slot is before it, and it is not after `latest_now`.
     position: u64,
-    /// The coarse slot that the wheel has come to, while finer slots are still to have some of its
-    /// timers.
-    // Invariant: it starts at `position`, and what it holds was armed before what the finer slots
-    // hold of the same deadline.
+    /// The coarse slot whose timers are being moved to finer slots, while it still holds some.
+    // Invariant: it starts at `position`, and its timers were armed before those with the same
+    // deadline in finer slots.
     draining: Option<u32>,
-    // Invariant: no deadline on `DUE` or `LATE` is after it. Outside a phase `DUE` is empty and
+    // Invariant: no deadline on `DUE` or `DEFERRED` is after it. Outside a phase `DUE` is empty and
     // every deadline in a slot is after it.
     latest_now: u64,
     in_phase: bool,
-    paused: bool,
-    /// How many timers one call moves at most. Fewer in tests, so that short scripts pause.
+    has_more: bool,
+    /// The most timers that one call moves. Lower in tests, so that short scripts pause.
     moves_max: usize,
     armed: usize,
 }
 
-/// With a million timers armed each move is a few cache misses, so this is some 10 µs
+/// With a million armed timers each move costs a few cache misses, so this is some 10 µs
 /// (docs/performance.md, the longest call).
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
-    /// The highest id that can be armed, 2²⁷ − 1: a table up to it takes 2 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 2 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
-    /// An empty wheel, which grows as ids are armed.
+    /// Creates an empty wheel, which grows as ids are armed.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty wheel with memory for the ids below `ids`, so that arming these allocates nothing.
+    /// Creates an empty wheel with memory for the ids below `ids`, so that arming these allocates
+    /// nothing. Higher ids make the table grow.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         Self {
@@ -139,59 +139,59 @@ impl TimerWheel {
             draining: None,
             latest_now: 0,
             in_phase: false,
-            paused: false,
+            has_more: false,
             moves_max: MOVES_MAX,
             armed: 0,
         }
     }
 
-    /// Arms a new id, or what is overdue.
+    /// Arms a new id, or a timer that is overdue.
     #[inline(never)]
-    fn arm_rarely(&mut self, id: u32, deadline: u64) {
-        let node = self.take_up(id);
-        self.file(node, deadline);
+    fn arm_slow(&mut self, id: u32, deadline: u64) {
+        let node = self.unlink_or_count(id);
+        self.insert(node, deadline);
     }
 
-    /// Links a timer, which is not linked, where its deadline belongs.
-    fn file(&mut self, node: u32, deadline: u64) {
+    /// Links an unlinked timer where its deadline belongs.
+    fn insert(&mut self, node: u32, deadline: u64) {
         if deadline > self.latest_now {
-            self.file_ahead(node, deadline);
+            self.insert_ahead(node, deadline);
         } else {
-            self.lists.insert_ordered(LATE, node, deadline);
+            self.lists.insert_ordered(DEFERRED, node, deadline);
         }
     }
 
-    /// Links a timer, which is not linked and not overdue, into its slot.
+    /// Links an unlinked timer, which is not overdue, into its slot.
     #[inline]
-    fn file_ahead(&mut self, node: u32, deadline: u64) {
+    fn insert_ahead(&mut self, node: u32, deadline: u64) {
         let slot = slot_of(deadline, self.position);
         self.lists.push_back(slot, node, deadline);
     }
 
-    /// Links a timer, which is not linked, where this phase finds it if its deadline has come.
-    fn file_in_phase(&mut self, node: u32, deadline: u64) {
-        // Equal ones on `DUE` were armed before this one, and a slot is emptied before `DUE` is:
-        // then it must go there too.
+    /// Links an unlinked timer where the current phase finds it if it is due.
+    fn insert_in_phase(&mut self, node: u32, deadline: u64) {
+        // Timers with the same deadline on `DUE` were armed before this one, and a slot is emptied
+        // before `DUE`. If there are any, it must go behind them.
         let behind_due = self
             .lists
             .last(DUE)
             .is_none_or(|last| self.lists.deadline(last) < deadline);
         if behind_due && deadline >= self.position {
-            self.file_ahead(node, deadline);
+            self.insert_ahead(node, deadline);
         } else {
             self.lists.insert_ordered(DUE, node, deadline);
         }
     }
 
-    /// The node of a timer that is about to be filed, counted and on no list.
+    /// The node of a timer that will be inserted: unlinked if it was armed, or counted as armed.
     #[inline]
-    fn take_up(&mut self, id: u32) -> u32 {
+    fn unlink_or_count(&mut self, id: u32) -> u32 {
         let node = self.lists.admit(id);
         self.detach(node);
         node
     }
 
-    /// Takes a timer that is about to be filed off its list, or counts it.
+    /// Unlinks a timer that will be inserted, or counts it as armed.
     #[inline]
     fn detach(&mut self, node: u32) {
         if self.lists.is_linked(node) {
@@ -201,9 +201,9 @@ impl TimerWheel {
         }
     }
 
-    /// Disarms a timer that is linked.
+    /// Disarms a linked timer.
     #[inline]
-    fn take_off(&mut self, node: u32) {
+    fn remove(&mut self, node: u32) {
         self.lists.unlink(node);
         self.lists.release(node);
         self.armed -= 1;
@@ -211,52 +211,52 @@ impl TimerWheel {
 
     fn begin_phase(&mut self, now: u64) {
         if now < self.latest_now {
-            self.turn_back(now);
+            self.rewind(now);
         }
         self.latest_now = now;
         self.in_phase = true;
-        if self.lists.is_occupied(LATE) {
-            self.lists.merge(DUE, LATE);
+        if self.lists.is_occupied(DEFERRED) {
+            self.lists.merge(DUE, DEFERRED);
         }
     }
 
     fn end_phase(&mut self) {
-        // No slot that starts at or before `latest_now` is occupied, so none changes its meaning.
+        // No slot that starts at or before `latest_now` is occupied, so every timer stays in its slot.
         self.position = self.latest_now;
         self.draining = None; // empty, if there is one
         self.in_phase = false;
     }
 
-    /// All of a phase in which nothing is armed.
-    fn turn_empty(&mut self, now: u64) {
+    /// A whole phase while no timer is armed.
+    fn empty_phase(&mut self, now: u64) {
         self.latest_now = now;
-        self.paused = false;
+        self.has_more = false;
         self.end_phase();
     }
 
-    /// The next that has expired. Not inlined, so that it costs nothing where nothing is armed.
+    /// The next expired timer. Not inlined, so that it costs nothing if no timer is armed.
     #[inline(never)]
     fn pop_armed(&mut self, now: u64) -> Option<(u32, u64)> {
         if !self.in_phase || now != self.latest_now {
             self.begin_phase(now);
         }
         let search = self.first_due();
-        self.paused = matches!(search, Search::Paused);
+        self.has_more = matches!(search, Search::Stopped);
         match search {
             Search::Found(node) => {
                 let expired = (self.lists.id(node), self.lists.deadline(node));
-                self.take_off(node);
+                self.remove(node);
                 Some(expired)
             }
             Search::Over => {
                 self.end_phase();
                 None
             }
-            Search::Paused => None,
+            Search::Stopped => None,
         }
     }
 
-    /// Looks for the timer that is to fire next in this phase.
+    /// Finds the timer that fires next in this phase.
     fn first_due(&mut self) -> Search {
         let due = self.lists.first(DUE);
         let limit = due.map_or(self.latest_now, |node| self.lists.deadline(node));
@@ -270,13 +270,13 @@ impl TimerWheel {
             }
             moves_left -= self.drain(slot, start, moves_left);
             if self.draining.is_some() {
-                return Search::Paused;
+                return Search::Stopped;
             }
         }
         due.map_or(Search::Over, Search::Found)
     }
 
-    /// The occupied slot that comes up first, and the tick at which it does.
+    /// The first occupied slot, and the tick at which it starts.
     #[inline]
     fn first_slot(&self) -> Option<(u32, u64)> {
         let draining = self.draining.filter(|&slot| self.lists.is_occupied(slot));
@@ -284,26 +284,26 @@ impl TimerWheel {
         Some((slot, start_of(slot, self.position)))
     }
 
-    /// Moves the wheel to the start of a coarse slot before which there is nothing, and timers of
-    /// that slot to the finer levels; returns how many, at most `count`.
-    #[inline(never)] // so that a timer which stands ready is taken by short code
+    /// Moves the wheel to the start of a coarse slot, the first that is occupied, and moves at most
+    /// `count` of its timers to finer levels. Returns how many it moved.
+    #[inline(never)] // so that the code which takes a due timer stays short
     fn drain(&mut self, slot: u32, start: u64, count: usize) -> usize {
         self.position = start;
         let moved = self
             .lists
-            .spill(slot, count, |deadline| slot_of(deadline, start));
+            .cascade(slot, count, |deadline| slot_of(deadline, start));
         self.draining = self.lists.is_occupied(slot).then_some(slot);
         moved
     }
 
-    /// Puts the timers of a slot that is half drained back behind those that it still holds.
+    /// Moves the timers of a partly drained slot back behind those that it still holds.
     fn undo_drain(&mut self) {
         if let Some(slot) = self.draining.take() {
             self.gather_finer(slot);
         }
     }
 
-    /// Appends to a slot all slots of finer levels, in the order in which they come up.
+    /// Appends the timers of all finer levels to a slot, in the order of their slots.
     fn gather_finer(&mut self, slot: u32) {
         let finer_levels = level_of(slot) * SLOTS;
         while let Some(finer) = self.lists.lowest_occupied(finer_levels) {
@@ -311,20 +311,20 @@ impl TimerWheel {
         }
     }
 
-    /// Moves the wheel back, so that what lay between the new `now` and the old one is in the
-    /// future again.
+    /// Moves the wheel back, so that deadlines between the new `now` and the old one are in the future
+    /// again.
     #[cold]
-    fn turn_back(&mut self, now: u64) {
+    fn rewind(&mut self, now: u64) {
         if now < self.position {
             self.undo_drain();
-            // Seen from `now`, all that is nearer to the old position than the digit in which the
-            // two differ is in one slot.
+            // Seen from `now`, all timers on levels below the highest digit in which the two
+            // positions differ belong into one slot.
             let slot = slot_of(self.position, now);
             self.gather_finer(slot);
             self.position = now;
         }
         let position = self.position;
-        for overdue in [DUE, LATE] {
+        for overdue in [DUE, DEFERRED] {
             let last = self.lists.last_in_due_by(overdue, now);
             self.lists
                 .redistribute(overdue, last, |deadline| slot_of(deadline, position));
@@ -332,35 +332,35 @@ impl TimerWheel {
     }
 }
 
-/// What came of looking for a timer to fire.
+/// The result of a search for the timer that fires next.
 enum Search {
     Found(u32),
-    /// There is none in this phase.
+    /// No timer is left in this phase.
     Over,
-    /// As many timers were moved as one call may move.
-    Paused,
+    /// The call has moved as many timers as a call may move.
+    Stopped,
 }
 
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        // What servers do all the time must not call anything: a register saved for a call costs as
-        // much as all the rest.
+        // This is the hot path, so it must not call a function: saving registers for a call would
+        // cost as much as all the rest.
         match self.lists.known(id) {
             Some(node) if deadline > self.latest_now => {
                 self.detach(node);
-                self.file_ahead(node, deadline);
+                self.insert_ahead(node, deadline);
             }
-            _ => self.arm_rarely(id, deadline),
+            _ => self.arm_slow(id, deadline),
         }
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
-        let node = self.take_up(id);
+        let node = self.unlink_or_count(id);
         if self.in_phase {
-            self.file_in_phase(node, deadline);
+            self.insert_in_phase(node, deadline);
         } else {
-            self.file(node, deadline);
+            self.insert(node, deadline);
         }
     }
 
@@ -369,14 +369,14 @@ impl TimerQueue for TimerWheel {
         let Some(node) = self.lists.find(id) else {
             return false;
         };
-        self.take_off(node);
+        self.remove(node);
         true
     }
 
     #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.armed == 0 {
-            self.turn_empty(now);
+            self.empty_phase(now);
             return None;
         }
         self.pop_armed(now)
@@ -397,8 +397,8 @@ impl TimerQueue for TimerWheel {
         if self.armed == 0 {
             return None;
         }
-        let overdue =
-            [DUE, LATE].map(|list| self.lists.first(list).map(|node| self.lists.deadline(node)));
+        let overdue = [DUE, DEFERRED]
+            .map(|list| self.lists.first(list).map(|node| self.lists.deadline(node)));
         let slot = self.first_slot().map(|(_, start)| start);
         overdue.into_iter().chain([slot]).flatten().min()
     }
@@ -409,7 +409,7 @@ impl TimerQueue for TimerWheel {
     }
 
     fn has_more(&self) -> bool {
-        self.paused
+        self.has_more
     }
 }
 
@@ -431,12 +431,12 @@ impl fmt::Debug for TimerWheel {
 
 #[cfg(test)]
 impl TimerWheel {
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        assert_eq!(self.lists.verify(), self.armed, "count of armed timers");
+        assert_eq!(self.lists.verify(), self.armed, "number of armed timers");
         assert!(
             self.position <= self.latest_now,
-            "the wheel is ahead of time"
+            "the position is after the latest now"
         );
         for slot in 0..DUE {
             self.verify_slot(slot);
@@ -445,10 +445,10 @@ impl TimerWheel {
             assert_eq!(
                 start_of(slot, self.position),
                 self.position,
-                "start of what is drained"
+                "start of the slot that is drained"
             );
         }
-        for overdue in [DUE, LATE] {
+        for overdue in [DUE, DEFERRED] {
             let deadlines = self.lists.deadlines(overdue);
             assert!(deadlines.is_sorted(), "overdue timers are out of order");
             assert!(
@@ -459,7 +459,7 @@ impl TimerWheel {
         }
         assert!(
             self.in_phase || self.lists.first(DUE).is_none(),
-            "a phase left timers behind"
+            "a timer is due outside a phase"
         );
     }
 
@@ -470,7 +470,7 @@ impl TimerWheel {
                 let finer = level_of(slot_of(deadline, self.position));
                 assert!(
                     finer < level_of(slot),
-                    "{deadline} does not belong to what is drained"
+                    "{deadline} does not belong to the slot that is drained"
                 );
             } else {
                 assert_eq!(

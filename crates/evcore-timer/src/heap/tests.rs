@@ -1,11 +1,11 @@
-//! The heap by examples and beside the oracle.
+//! The heap in examples, and compared with the oracle.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{Subject, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, scripts};
 
-impl Subject for TimerHeap {
+impl TestedQueue for TimerHeap {
     fn verify(&self) {
         self.verify();
     }
@@ -25,7 +25,7 @@ fn heap_with(timers: &[(u32, u64)]) -> TimerHeap {
     heap
 }
 
-/// What fires in one phase.
+/// The timers that fire in one phase.
 fn fired(heap: &mut TimerHeap, now: u64) -> Vec<(u32, u64)> {
     let mut all = Vec::new();
     while let Some((id, deadline)) = heap.pop_expired(now) {
@@ -45,14 +45,14 @@ fn timers_fire_by_deadline_and_equal_ones_as_armed() {
 }
 
 #[test]
-fn arming_again_with_the_same_deadline_goes_behind_its_equals() {
+fn rearming_with_the_same_deadline_goes_behind_its_equals() {
     let mut heap = heap_with(&[(0, 10), (1, 10), (0, 10)]);
     assert_eq!(heap.len(), 2);
     assert_eq!(fired(&mut heap, 10), [(1, 10), (0, 10)]);
 }
 
 #[test]
-fn the_wake_up_is_exact_however_far() {
+fn the_wake_up_is_exact_for_any_distance() {
     let mut heap = heap_with(&[(0, u64::MAX), (1, 1 << 40)]);
     assert_eq!(heap.next_deadline(), Some(1 << 40));
     assert!(heap.disarm(1));
@@ -60,7 +60,7 @@ fn the_wake_up_is_exact_however_far() {
 }
 
 #[test]
-fn disarming_twice_is_false_the_second_time() {
+fn disarming_twice_returns_false_the_second_time() {
     let mut heap = heap_with(&[(3, 10)]);
     assert!(heap.disarm(3));
     assert!(!heap.disarm(3));
@@ -81,7 +81,7 @@ fn a_handler_that_arms_in_the_past_does_not_loop() {
 }
 
 #[test]
-fn clearing_within_a_phase_does_not_end_it() {
+fn clear_within_a_phase_does_not_end_it() {
     let mut heap = heap_with(&[(0, 10), (1, 10)]);
     heap.arm_periodic(2, 50, 50);
     assert_eq!(heap.pop_expired(10), Some((0, 10)));
@@ -93,7 +93,7 @@ fn clearing_within_a_phase_does_not_end_it() {
 }
 
 #[test]
-fn a_periodic_timer_fires_once_for_all_the_periods_it_missed() {
+fn a_periodic_timer_fires_once_for_all_missed_periods() {
     let mut heap = TimerHeap::new();
     heap.arm_periodic(0, 100, 10);
     assert_eq!(fired(&mut heap, 99), []);
@@ -106,7 +106,7 @@ fn a_periodic_timer_fires_once_for_all_the_periods_it_missed() {
 }
 
 #[test]
-fn a_periodic_timer_ends_where_time_does() {
+fn a_periodic_timer_ends_at_the_last_tick() {
     let mut heap = TimerHeap::new();
     heap.arm_periodic(0, u64::MAX - 25, 10);
     for left in [25, 15, 5] {
@@ -117,7 +117,7 @@ fn a_periodic_timer_ends_where_time_does() {
 }
 
 #[test]
-fn the_longest_period_and_the_whole_of_time_do_not_overflow() {
+fn the_longest_period_does_not_overflow() {
     let mut heap = TimerHeap::new();
     heap.arm_periodic(0, 0, u64::MAX);
     heap.arm_periodic(1, 0, 1);
@@ -130,7 +130,7 @@ fn the_longest_period_and_the_whole_of_time_do_not_overflow() {
 }
 
 #[test]
-fn a_handler_ends_the_periods_by_disarming_and_by_arming() {
+fn disarming_and_arming_make_a_timer_non_periodic() {
     let mut heap = TimerHeap::new();
     heap.arm_periodic(0, 10, 10);
     heap.arm_periodic(1, 10, 10);
@@ -146,31 +146,31 @@ fn a_handler_ends_the_periods_by_disarming_and_by_arming() {
 
 #[test]
 #[should_panic(expected = "timer 7 has period 0")]
-fn period_0_is_refused_by_name() {
+fn a_period_of_zero_panics() {
     TimerHeap::new().arm_periodic(7, 10, 0);
 }
 
 #[test]
 #[should_panic(expected = "timer id 134217728 is above 134217727")]
-fn an_id_above_the_limit_is_refused_by_name() {
+fn arming_an_id_above_the_limit_panics() {
     TimerHeap::new().arm(TimerHeap::ID_MAX + 1, 10);
 }
 
 #[test]
 #[should_panic(expected = "timer id 4294967295 is above 134217727")]
-fn the_highest_number_is_refused_like_any_other_above_the_limit() {
+fn arming_the_highest_number_as_an_id_panics() {
     TimerHeap::new().arm_periodic(u32::MAX, 10, 1);
 }
 
 #[test]
-fn debug_shows_the_state_and_not_the_table() {
+fn debug_shows_the_state_without_the_table() {
     let shown = format!("{:?}", heap_with(&[(1_000, 10)]));
     assert_eq!(shown, "TimerHeap { armed: 1, next_deadline: Some(10), .. }");
 }
 
 proptest! {
     #[test]
-    fn any_script_has_the_same_result_as_on_the_oracle(script in scripts()) {
+    fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerHeap::new(), &script);
     }
 }

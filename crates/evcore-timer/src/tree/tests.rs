@@ -1,11 +1,11 @@
-//! The tree by examples and beside the oracle.
+//! The tree in examples, and compared with the oracle.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{Subject, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, scripts};
 
-impl Subject for TimerTree {
+impl TestedQueue for TimerTree {
     fn verify(&self) {
         self.verify();
     }
@@ -40,14 +40,14 @@ fn timers_fire_by_deadline_and_equal_ones_as_armed() {
 }
 
 #[test]
-fn arming_again_with_the_same_deadline_goes_behind_its_equals() {
+fn rearming_with_the_same_deadline_goes_behind_its_equals() {
     let mut tree = tree_with(&[(0, 10), (1, 10), (0, 10)]);
     assert_eq!(tree.len(), 2);
     assert_eq!(fired(&mut tree, 10), [1, 0]);
 }
 
 #[test]
-fn the_wake_up_is_exact_however_far() {
+fn the_wake_up_is_exact_for_any_distance() {
     let mut tree = tree_with(&[(0, u64::MAX), (1, 1 << 40), (2, 1 << 40)]);
     assert_eq!(tree.next_deadline(), Some(1 << 40));
     assert!(tree.disarm(1));
@@ -59,7 +59,7 @@ fn the_wake_up_is_exact_however_far() {
 }
 
 #[test]
-fn disarming_twice_is_false_the_second_time() {
+fn disarming_twice_returns_false_the_second_time() {
     let mut tree = tree_with(&[(3, 10)]);
     assert!(tree.disarm(3));
     assert!(!tree.disarm(3));
@@ -81,7 +81,7 @@ fn a_handler_that_arms_in_the_past_does_not_loop() {
 }
 
 #[test]
-fn what_was_held_back_fires_by_deadline_in_the_next_phase() {
+fn deferred_timers_fire_by_deadline_in_the_next_phase() {
     let mut tree = tree_with(&[(0, 10), (1, 11), (2, 13)]);
     assert_eq!(tree.pop_expired(12), Some((0, 10)));
     for (id, deadline) in [(3, 11), (4, 0), (5, 12), (6, 13)] {
@@ -91,7 +91,7 @@ fn what_was_held_back_fires_by_deadline_in_the_next_phase() {
 }
 
 #[test]
-fn clearing_within_a_phase_does_not_end_it() {
+fn clear_within_a_phase_does_not_end_it() {
     let mut tree = tree_with(&[(0, 10), (1, 10), (2, 500)]);
     assert_eq!(tree.pop_expired(10), Some((0, 10)));
     tree.clear();
@@ -103,25 +103,25 @@ fn clearing_within_a_phase_does_not_end_it() {
 
 #[test]
 #[should_panic(expected = "timer id 134217728 is above 134217727")]
-fn an_id_above_the_limit_is_refused_by_name() {
+fn arming_an_id_above_the_limit_panics() {
     TimerTree::new().arm(TimerTree::ID_MAX + 1, 10);
 }
 
 #[test]
 #[should_panic(expected = "timer id 4294967295 is above 134217727")]
-fn the_highest_number_is_refused_like_any_other_above_the_limit() {
+fn arming_the_highest_number_as_an_id_panics() {
     TimerTree::new().arm(u32::MAX, 10);
 }
 
 #[test]
-fn debug_shows_the_state_and_not_the_table() {
+fn debug_shows_the_state_without_the_table() {
     let shown = format!("{:?}", tree_with(&[(1_000, 10)]));
     assert_eq!(shown, "TimerTree { armed: 1, next_deadline: Some(10), .. }");
 }
 
 proptest! {
     #[test]
-    fn any_script_has_the_same_result_as_on_the_oracle(script in scripts()) {
+    fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerTree::new(), &script);
     }
 }

@@ -1,12 +1,10 @@
-//! Lists of timers, all threaded through one table.
+//! Circular lists of timers, whose nodes are in one table.
 //!
-//! Each list is circular and closed by a *head*, a node that is no timer's.
-//! So linking and unlinking write to two neighbours, whatever these are, and a list is left empty
-//! exactly when both were its head.
-//! The heads come first in the table and the timers behind them, by id; a list is named by the
-//! index of its head.
+//! Each list is closed by a *head*, a node that is not a timer. So linking and unlinking write to two
+//! neighbours without a special case, and a list becomes empty exactly when both were its head.
+//! The heads come first in the table, then the timers by id. The index of its head names a list.
 //!
-//! Nothing here knows what a list means: that is the wheel's business.
+//! The wheel decides what a list means.
 
 #[cfg(test)]
 mod tests;
@@ -16,26 +14,26 @@ use crate::queue::assert_dense;
 /// Heads at the start of the table: 33 words of 64.
 pub(super) const HEADS: u32 = 64 * WORDS;
 
-/// Words of the bitmap that tells which lists are not empty.
+/// Words of the bitmap of the lists that are not empty.
 const WORDS: u32 = 33;
 
-/// In `next` and `prev` of a timer that is on no list.
+/// In `next` and `prev` of an unlinked timer.
 const NONE: u32 = u32::MAX;
 
 /// The table of nodes, and a bit for each list that is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
-    // Invariant: `nodes[HEADS + id]` is the timer of `id`; following `next` from a head leads back
-    // to it, and `prev` is the same way backwards.
+    // Invariant: `nodes[HEADS + id]` is the timer of `id`. Following `next` from a head leads back to
+    // it, and `prev` is the same path backwards.
     nodes: Vec<Node>,
-    // Invariant: bit `list % 64` of word `list / 64` is set exactly when the list has a timer.
+    // Invariant: bit `list % 64` of word `list / 64` is set exactly if the list has a timer.
     occupied: [u64; WORDS as usize],
-    // Invariant: bit `word` is set exactly when that word of `occupied` is not 0.
+    // Invariant: bit `word` is set exactly if that word of `occupied` is not 0.
     occupied_words: u64,
 }
 
 impl Lists {
-    /// Empty lists, and room for the timers of `ids` ids.
+    /// Empty lists, with memory for the timers of `ids` ids.
     pub(super) fn with_capacity(ids: usize) -> Self {
         let mut nodes = Vec::with_capacity(ids.saturating_add(HEADS as usize));
         nodes.extend((0..HEADS).map(Node::head));
@@ -46,7 +44,7 @@ impl Lists {
         }
     }
 
-    /// The node of a timer, which need not be linked; the table grows to hold it.
+    /// The node of a timer, linked or not. The table grows to hold it.
     #[inline]
     pub(super) fn admit(&mut self, id: u32) -> u32 {
         let node = id.saturating_add(HEADS);
@@ -56,7 +54,7 @@ impl Lists {
         node
     }
 
-    /// Links a timer that is not linked, behind all others of a list.
+    /// Links an unlinked timer at the back of a list.
     #[inline]
     pub(super) fn push_back(&mut self, list: u32, node: u32, deadline: u64) {
         let tail = self.at(list).prev;
@@ -66,7 +64,7 @@ impl Lists {
         }
     }
 
-    /// Links a timer that is not linked, ahead of all others of a list.
+    /// Links an unlinked timer at the front of a list.
     #[inline]
     fn push_front(&mut self, list: u32, node: u32, deadline: u64) {
         let first = self.at(list).next;
@@ -76,7 +74,7 @@ impl Lists {
         }
     }
 
-    /// Links a timer that is not linked into an ordered list, behind all that are due at or before
+    /// Links an unlinked timer into a sorted list, behind all timers that are due at or before
     /// `deadline`.
     ///
     /// Cost: one step for each timer of the list with a later deadline.
@@ -86,9 +84,9 @@ impl Lists {
         self.mark_occupied(list);
     }
 
-    /// Takes a linked timer off its list.
+    /// Unlinks a timer.
     ///
-    /// The node still looks linked: link it again, or [`release`](Self::release) it.
+    /// The node still looks linked, so link it again or [`release`](Self::release) it.
     #[inline]
     pub(super) fn unlink(&mut self, node: u32) {
         let Node { prev, next, .. } = *self.at(node);
@@ -99,7 +97,7 @@ impl Lists {
         }
     }
 
-    /// Marks an unlinked timer as being on no list.
+    /// Marks a timer that was taken off its list as unlinked.
     #[inline]
     pub(super) fn release(&mut self, node: u32) {
         let node = self.at_mut(node);
@@ -108,11 +106,11 @@ impl Lists {
 
     /// Moves all timers of `from`, in their order, behind those of `to`.
     ///
-    /// Neither list may be the other, and `from` must not be empty.
+    /// The lists must be different, and `from` must not be empty.
     pub(super) fn append(&mut self, to: u32, from: u32) {
         debug_assert!(
             to != from && self.is_occupied(from),
-            "appends {from} to {to}"
+            "cannot append list {from} to list {to}"
         );
         let Node {
             prev: last,
@@ -128,18 +126,18 @@ impl Lists {
         self.truncate(from, from);
     }
 
-    /// Moves all timers of an ordered list to their places in another; timers of equal deadline go
-    /// behind those already there.
+    /// Moves all timers of a sorted list to their places in another sorted list, behind those with
+    /// equal deadlines.
     ///
-    /// Cost: nothing to speak of where `to` is empty; else one step for each timer moved, and for
-    /// each of `to` that is due after one of them.
+    /// Cost: O(1) if `to` is empty; otherwise one step for each moved timer, and for each timer of
+    /// `to` that is due after one of them.
     #[inline(never)]
     pub(super) fn merge(&mut self, to: u32, from: u32) {
         if !self.is_occupied(to) && self.is_occupied(from) {
             return self.append(to, from);
         }
         let mut prev = self.at(to).prev;
-        // From the latest to the earliest, so that `to` is walked once.
+        // From the latest to the earliest, so that `to` is walked only once.
         while self.is_occupied(from) {
             let node = self.at(from).prev;
             let deadline = self.deadline(node);
@@ -150,8 +148,8 @@ impl Lists {
         }
     }
 
-    /// Moves the timers of `list` that follow `last`, in their order, each to the tail of the list
-    /// that `list_of` names for its deadline.
+    /// Moves the timers of `list` after `last`, in their order, each to the back of the list that
+    /// `list_of` returns for its deadline.
     ///
     /// `last` is a timer of the list, or `list` itself to move all.
     pub(super) fn redistribute(&mut self, list: u32, last: u32, list_of: impl Fn(u64) -> u32) {
@@ -164,11 +162,16 @@ impl Lists {
         }
     }
 
-    /// Moves timers from the back of `list`, at most `count`, each to the front of the list that
-    /// `list_of` names for its deadline; returns how many it moved.
+    /// Moves at most `count` timers from the back of `list`, each to the front of the list that
+    /// `list_of` returns for its deadline. Returns how many it moved.
     ///
-    /// So they keep their order, and go ahead of what is on those lists already.
-    pub(super) fn spill(&mut self, list: u32, count: usize, list_of: impl Fn(u64) -> u32) -> usize {
+    /// They keep their order, and go ahead of the timers that are already on those lists.
+    pub(super) fn cascade(
+        &mut self,
+        list: u32,
+        count: usize,
+        list_of: impl Fn(u64) -> u32,
+    ) -> usize {
         let mut node = self.at(list).prev;
         for moved in 0..count {
             if node == list {
@@ -183,7 +186,7 @@ impl Lists {
         count
     }
 
-    /// Takes all timers off their lists.
+    /// Empties all lists.
     pub(super) fn clear(&mut self) {
         let (heads, timers) = self.nodes.split_at_mut(HEADS as usize);
         for (index, head) in (0..).zip(heads) {
@@ -194,26 +197,26 @@ impl Lists {
         self.occupied_words = 0;
     }
 
-    /// The timer of `id`, if the table reaches that far.
+    /// The node of `id`, if the table contains it.
     #[inline]
     pub(super) fn known(&self, id: u32) -> Option<u32> {
         let node = id.checked_add(HEADS)?;
         ((node as usize) < self.nodes.len()).then_some(node)
     }
 
-    /// The timer of `id`, if it is on a list.
+    /// The node of `id`, if it is linked.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
         self.known(id).filter(|&node| self.is_linked(node))
     }
 
-    /// Whether a timer that was admitted is on a list.
+    /// Whether a node is linked.
     #[inline]
     pub(super) fn is_linked(&self, node: u32) -> bool {
         self.at(node).is_linked()
     }
 
-    /// The id of a timer.
+    /// The id of a node.
     #[inline]
     pub(super) fn id(&self, node: u32) -> u32 {
         debug_assert!(node >= HEADS, "{node} is a head");
@@ -240,16 +243,16 @@ impl Lists {
         (last != list).then_some(last)
     }
 
-    /// The last timer of an ordered list that is due at or before `deadline`; the list itself if
-    /// there is none.
+    /// The last timer of a sorted list that is due at or before `deadline`; the list itself if there
+    /// is none.
     pub(super) fn last_in_due_by(&self, list: u32, deadline: u64) -> u32 {
         self.last_due_by(deadline, self.at(list).prev)
     }
 
-    /// The lowest of the first `lists` lists that is not empty; `lists` is a multiple of 64.
+    /// The lowest of the first `lists` lists that is not empty. `lists` must be a multiple of 64.
     #[inline]
     pub(super) fn lowest_occupied(&self, lists: u32) -> Option<u32> {
-        debug_assert!(lists % 64 == 0, "{lists} lists do not end with a word");
+        debug_assert!(lists % 64 == 0, "{lists} is not a multiple of 64");
         let word = self.occupied_words.trailing_zeros();
         if word >= lists / 64 {
             return None;
@@ -264,10 +267,10 @@ impl Lists {
         self.at(list).next != list
     }
 
-    /// Walks an ordered list backwards from `node` to the first that is due at or before
+    /// Walks a sorted list backwards from `node` to the first timer that is due at or before
     /// `deadline`.
     fn last_due_by(&self, deadline: u64, mut node: u32) -> u32 {
-        // The head ends the walk: its deadline is 0.
+        // The head ends the walk, because its deadline is 0.
         while self.deadline(node) > deadline {
             node = self.at(node).prev;
         }
@@ -286,7 +289,7 @@ impl Lists {
         };
     }
 
-    /// Cuts off what follows `last`, a timer of `list` or `list` itself.
+    /// Cuts the list off after `last`, a timer of `list` or `list` itself.
     fn truncate(&mut self, list: u32, last: u32) {
         self.at_mut(last).next = list;
         self.at_mut(list).prev = last;
@@ -344,7 +347,7 @@ impl Node {
         next: NONE,
     };
 
-    /// The head of the empty list of that index.
+    /// The head of an empty list with this index.
     const fn head(index: u32) -> Self {
         Self {
             deadline: 0,
@@ -361,8 +364,7 @@ impl Node {
 
 #[cfg(test)]
 impl Lists {
-    /// Panics where a link, a bit or the marker of an unlinked timer is wrong; returns how many
-    /// timers are linked.
+    /// Panics if an invariant does not hold; returns the number of linked timers.
     pub(super) fn verify(&self) -> usize {
         for (word, bits) in self.occupied.iter().enumerate() {
             let bit = self.occupied_words >> word & 1;
@@ -375,7 +377,7 @@ impl Lists {
         assert_eq!(
             marked.count(),
             linked,
-            "a timer looks linked and is on no list"
+            "a timer is marked as linked and is in no list"
         );
         linked
     }
@@ -389,7 +391,7 @@ impl Lists {
         })
     }
 
-    /// How many nodes the table holds before it must grow.
+    /// The number of nodes that the table holds before it grows.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.nodes.capacity()

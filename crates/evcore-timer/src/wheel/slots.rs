@@ -1,28 +1,27 @@
-//! Which slot of the wheel a deadline belongs to.
+//! The slot of a deadline.
 //!
-//! A tick is read as eight digits of eight bits, and each digit has a level of 256 slots.
-//! A deadline is filed on the level of the highest digit in which it differs from the wheel's
-//! position, in the slot of its own digit there.
-//! So the slot follows from deadline and position alone, and everything on a level is due before
-//! everything on a higher one.
+//! A tick has eight digits of eight bits, and each digit has a level of 256 slots. A deadline is on
+//! the level of the highest digit in which it differs from the wheel's position, in the slot of its
+//! own digit. So the slot depends on deadline and position alone, and everything on a level is due
+//! before everything on a higher one.
 
-/// Slots a level: with ticks of a millisecond two levels reach beyond a minute, which is as far
-/// ahead as most timers of a server are.
+/// Slots per level. With ticks of a millisecond two levels cover more than a minute, which is enough
+/// for most timers of a server.
 pub(super) const SLOTS: u32 = 1 << DIGIT_BITS;
 
-/// Levels, so that every `u64` has a slot.
+/// Enough levels that every `u64` has a slot.
 pub(super) const LEVELS: u32 = u64::BITS / DIGIT_BITS;
 
-/// Bits of a tick that one level tells apart.
+/// Bits of a tick per level.
 const DIGIT_BITS: u32 = 8;
 
 /// The slot of a deadline at or after `position`.
 ///
-/// Slots are numbered through all levels, from the finest.
+/// Slots are numbered across all levels, beginning with the finest.
 #[inline]
 pub(super) fn slot_of(deadline: u64, position: u64) -> u32 {
-    debug_assert!(deadline >= position, "{deadline} lies behind {position}");
-    // The lowest bit changes no level, and saves the case where nothing differs.
+    debug_assert!(deadline >= position, "{deadline} is before {position}");
+    // The lowest bit changes no level, and avoids a special case if nothing differs.
     let highest_bit = ((deadline ^ position) | 1).ilog2();
     let level = highest_bit / DIGIT_BITS;
     level * SLOTS + digit(deadline, level)
@@ -34,9 +33,9 @@ pub(super) fn level_of(slot: u32) -> u32 {
     slot / SLOTS
 }
 
-/// The first tick that a slot stands for, seen from `position`.
+/// The first tick of a slot, as seen from `position`.
 ///
-/// On level 0 it is the only one: the slot's deadline.
+/// On level 0 a slot has only this tick: the deadline of its timers.
 #[inline]
 pub(super) fn start_of(slot: u32, position: u64) -> u64 {
     let shift = level_of(slot) * DIGIT_BITS;
@@ -47,7 +46,6 @@ pub(super) fn start_of(slot: u32, position: u64) -> u64 {
 /// One digit of a tick.
 #[inline]
 fn digit(tick: u64, level: u32) -> u32 {
-    // The remainder fits whatever the type.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "only the lowest bits are kept"
@@ -81,7 +79,7 @@ mod tests {
     }
 
     fn position_and_deadline() -> impl Strategy<Value = (u64, u64)> {
-        // Shifts spread the pairs over all levels: plain `any` would only meet the highest.
+        // The shift spreads the pairs over all levels; plain `any` would only reach the highest.
         (any::<u64>(), any::<u64>(), 0..64_u32).prop_map(|(position, ahead, shift)| {
             (position, position.saturating_add(ahead >> shift))
         })
@@ -89,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_starts_at_or_before_its_deadlines_and_after_the_position(
+        fn a_slot_starts_between_the_position_and_its_deadlines(
             (position, deadline) in position_and_deadline(),
         ) {
             let slot = slot_of(deadline, position);
@@ -100,7 +98,7 @@ mod tests {
         }
 
         #[test]
-        fn seen_from_its_start_a_slots_deadlines_are_on_a_lower_level(
+        fn from_the_start_of_a_slot_its_deadlines_are_finer(
             (position, deadline) in position_and_deadline(),
         ) {
             let slot = slot_of(deadline, position);

@@ -1,11 +1,11 @@
-//! The wheel by examples, beside the oracle, and against the bugs of its peers.
+//! The wheel in examples, compared with the oracle, and against bugs of other timer queues.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{Subject, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, scripts};
 
-impl Subject for TimerWheel {
+impl TestedQueue for TimerWheel {
     const EXACT_WAKE_UPS: bool = false;
 
     fn verify(&self) {
@@ -22,8 +22,8 @@ fn wheel_with(timers: &[(u32, u64)]) -> TimerWheel {
     wheel
 }
 
-/// A wheel that moves so few timers a call that short scripts make it pause.
-fn impatient() -> TimerWheel {
+/// A wheel that moves so few timers per call that short scripts make it pause.
+fn wheel_with_pauses() -> TimerWheel {
     TimerWheel {
         moves_max: 2,
         ..TimerWheel::new()
@@ -58,7 +58,7 @@ fn a_timer_fires_at_its_deadline_and_not_before() {
 }
 
 #[test]
-fn deadlines_that_differ_fire_in_their_order_whatever_their_level() {
+fn deadlines_of_all_levels_fire_in_order() {
     let mut wheel = wheel_with(&[
         (0, 100_000),
         (1, 300),
@@ -71,7 +71,7 @@ fn deadlines_that_differ_fire_in_their_order_whatever_their_level() {
 }
 
 #[test]
-fn equal_deadlines_fire_as_armed_whatever_level_they_were_armed_from() {
+fn equal_deadlines_of_different_levels_fire_as_armed() {
     let mut wheel = wheel_with(&[(0, 5_000), (9, 4_000)]);
     assert_eq!(fired(&mut wheel, 4_000), [9]);
     wheel.arm(1, 5_000);
@@ -81,14 +81,14 @@ fn equal_deadlines_fire_as_armed_whatever_level_they_were_armed_from() {
 }
 
 #[test]
-fn arming_again_with_the_same_deadline_goes_behind_its_equals() {
+fn rearming_with_the_same_deadline_goes_behind_its_equals() {
     let mut wheel = wheel_with(&[(0, 10), (1, 10), (0, 10)]);
     assert_eq!(wheel.len(), 2);
     assert_eq!(fired(&mut wheel, 10), [1, 0]);
 }
 
 #[test]
-fn disarming_what_is_not_armed_is_false() {
+fn disarming_an_unarmed_timer_returns_false() {
     let mut wheel = wheel_with(&[(3, 10)]);
     assert!(!wheel.disarm(2));
     assert!(!wheel.disarm(u32::MAX));
@@ -118,7 +118,7 @@ fn a_handler_that_arms_in_the_past_does_not_loop() {
 }
 
 #[test]
-fn a_handler_that_disarms_a_due_timer_keeps_it_from_firing() {
+fn a_due_timer_that_a_handler_disarms_does_not_fire() {
     let mut wheel = wheel_with(&[(0, 10), (1, 10), (2, 9), (3, 10)]);
     assert_eq!(wheel.pop_expired(10), Some((2, 9)));
     assert!(wheel.disarm(1));
@@ -137,7 +137,7 @@ fn a_phase_left_early_goes_on_with_the_same_now() {
 }
 
 #[test]
-fn another_now_begins_a_phase_that_yields_what_was_armed_late_in_order() {
+fn another_now_begins_a_phase_that_yields_deferred_timers() {
     let mut wheel = wheel_with(&[(0, 10), (1, 11), (2, 13)]);
     assert_eq!(wheel.pop_expired(12), Some((0, 10)));
     for (id, deadline) in [(3, 11), (4, 0), (5, 12), (6, 13)] {
@@ -158,7 +158,7 @@ fn a_now_that_goes_back_fires_nothing_early() {
 }
 
 #[test]
-fn a_wheel_drained_at_the_end_of_time_can_be_used_from_the_start() {
+fn a_wheel_drained_at_the_last_tick_can_be_reused() {
     let mut wheel = wheel_with(&[(0, u64::MAX), (1, 7)]);
     assert_eq!(fired(&mut wheel, u64::MAX), [1, 0]);
     for (id, deadline) in [(0, 90), (1, 30), (2, 0)] {
@@ -169,7 +169,7 @@ fn a_wheel_drained_at_the_end_of_time_can_be_used_from_the_start() {
 }
 
 #[test]
-fn refiling_fires_in_the_same_phase_behind_its_equals() {
+fn a_reinserted_timer_fires_in_the_phase_behind_its_equals() {
     let mut wheel = wheel_with(&[(0, 10), (1, 20), (2, 20), (3, 30)]);
     assert_eq!(wheel.pop_expired(30), Some((0, 10)));
     wheel.arm(4, 20);
@@ -180,7 +180,7 @@ fn refiling_fires_in_the_same_phase_behind_its_equals() {
 }
 
 #[test]
-fn refiling_among_what_was_overdue_when_armed_keeps_the_order() {
+fn reinserting_among_overdue_timers_keeps_the_order() {
     let mut wheel = wheel_with(&[]);
     assert_eq!(wheel.pop_expired(100), None);
     for (id, deadline) in [(0, 10), (1, 50), (2, 100)] {
@@ -196,7 +196,7 @@ fn refiling_among_what_was_overdue_when_armed_keeps_the_order() {
 }
 
 #[test]
-fn clearing_within_a_phase_does_not_end_it() {
+fn clear_within_a_phase_does_not_end_it() {
     let mut wheel = wheel_with(&[(0, 10), (1, 10), (2, 500)]);
     assert_eq!(wheel.pop_expired(10), Some((0, 10)));
     wheel.clear();
@@ -216,7 +216,7 @@ fn a_whole_day_without_timers_is_skipped_in_one_call() {
 }
 
 #[test]
-fn a_crowded_slot_is_sorted_by_several_calls_of_which_none_moves_more_than_its_share() {
+fn a_crowded_slot_is_moved_by_several_calls() {
     let crowd = u32::try_from(3 * MOVES_MAX).unwrap();
     let mut wheel = TimerWheel::new();
     for id in 0..crowd {
@@ -225,7 +225,11 @@ fn a_crowded_slot_is_sorted_by_several_calls_of_which_none_moves_more_than_its_s
     for calls in 1..3 {
         assert_eq!(wheel.pop_expired(300), None);
         assert!(wheel.has_more());
-        assert_eq!(wheel.next_deadline(), Some(256), "the wait is zero");
+        assert_eq!(
+            wheel.next_deadline(),
+            Some(256),
+            "so that the loop does not wait"
+        );
         let left = wheel.lists.deadlines(SLOTS + 1).count();
         assert_eq!(left, (3 - calls) * MOVES_MAX);
         wheel.verify();
@@ -235,8 +239,8 @@ fn a_crowded_slot_is_sorted_by_several_calls_of_which_none_moves_more_than_its_s
 }
 
 #[test]
-fn what_is_armed_during_a_pause_goes_behind_its_equals() {
-    let mut wheel = impatient();
+fn a_timer_armed_during_a_pause_goes_behind_its_equals() {
+    let mut wheel = wheel_with_pauses();
     for id in 0..6 {
         wheel.arm(id, 300);
     }
@@ -251,7 +255,7 @@ fn what_is_armed_during_a_pause_goes_behind_its_equals() {
 #[test]
 fn a_now_that_goes_back_during_a_pause_changes_no_order() {
     for back in [299, 200, 0] {
-        let mut wheel = impatient();
+        let mut wheel = wheel_with_pauses();
         for id in 0..6 {
             wheel.arm(id, 300);
         }
@@ -266,7 +270,7 @@ fn a_now_that_goes_back_during_a_pause_changes_no_order() {
 
 #[test]
 fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
-    let mut wheel = impatient();
+    let mut wheel = wheel_with_pauses();
     for id in 0..6 {
         wheel.arm(id, 300);
     }
@@ -280,7 +284,7 @@ fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
 }
 
 #[test]
-fn room_for_ids_is_room_for_all_of_them() {
+fn with_capacity_makes_room_for_all_ids_below_it() {
     let mut wheel = TimerWheel::with_capacity(1_000);
     let before = wheel.lists.capacity();
     wheel.arm(999, 10);
@@ -289,18 +293,18 @@ fn room_for_ids_is_room_for_all_of_them() {
 
 #[test]
 #[should_panic(expected = "timer id 134217728 is above 134217727")]
-fn an_id_above_the_limit_is_refused_by_name() {
+fn arming_an_id_above_the_limit_panics() {
     TimerWheel::new().arm(TimerWheel::ID_MAX + 1, 10);
 }
 
 #[test]
 #[should_panic(expected = "timer id 4294967295 is above 134217727")]
-fn the_highest_number_is_refused_like_any_other_above_the_limit() {
+fn arming_the_highest_number_as_an_id_panics() {
     TimerWheel::new().arm(u32::MAX, 10);
 }
 
 #[test]
-fn debug_shows_the_state_and_not_the_table() {
+fn debug_shows_the_state_without_the_table() {
     let wheel = wheel_with(&[(1_000, 10)]);
     let shown = format!("{wheel:?}");
     assert_eq!(
@@ -311,17 +315,17 @@ fn debug_shows_the_state_and_not_the_table() {
 
 proptest! {
     #[test]
-    fn any_script_has_the_same_result_as_on_the_oracle(script in scripts()) {
+    fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerWheel::new(), &script);
     }
 
     #[test]
-    fn any_script_has_the_same_result_with_pauses(script in scripts()) {
-        assert_agrees(impatient(), &script);
+    fn any_script_with_pauses_agrees_with_the_oracle(script in scripts()) {
+        assert_agrees(wheel_with_pauses(), &script);
     }
 
     #[test]
-    fn waking_at_each_next_deadline_wastes_at_most_one_wake_a_level(
+    fn next_deadline_wastes_at_most_one_wake_per_level(
         position in any::<u64>(),
         ahead in any::<u64>(),
         shift in 0..64_u32,
@@ -340,11 +344,11 @@ proptest! {
     }
 }
 
-/// What went wrong in other timer queues.
+/// Bugs that other timer queues had.
 mod peers {
     use super::*;
 
-    // tokio #849: the wake-up stayed at the old deadline's slot.
+    // tokio #849: the wake-up stayed at the slot of the old deadline.
     #[test]
     fn moving_a_deadline_closer_moves_the_wake_up() {
         let mut wheel = wheel_with(&[(0, 200)]);
@@ -355,7 +359,7 @@ mod peers {
         assert_eq!(fired(&mut wheel, 20), [0]);
     }
 
-    // tokio #854: a second timer, due sooner than the first, was slept over.
+    // tokio #854: the loop slept past a second timer that was due before the first.
     #[test]
     fn a_sooner_timer_moves_the_wake_up() {
         let mut wheel = wheel_with(&[(0, 10_000)]);
@@ -389,10 +393,10 @@ mod peers {
         assert_eq!(fired(&mut wheel, 2_000), [2]);
     }
 
-    // tokio #2473 and #3270: touching what had expired, but was not yet taken, panicked where the
-    // deadline began a slot.
+    // tokio #2473 and #3270: moving an expired timer that was not yet popped panicked if its deadline
+    // was the start of a slot.
     #[test]
-    fn what_is_due_and_not_yet_taken_can_be_moved_and_disarmed() {
+    fn a_due_timer_can_be_moved_and_disarmed() {
         let at = 7_481_600; // a multiple of 256
         let mut wheel = wheel_with(&[(0, at), (1, at), (2, at), (3, at)]);
         assert_eq!(wheel.pop_expired(at), Some((0, at)));
@@ -405,7 +409,7 @@ mod peers {
         assert!(wheel.is_empty());
     }
 
-    // tokio #3270: a timer armed in the past and then in the future was still taken for overdue.
+    // tokio #3270: a timer armed in the past and then in the future still counted as overdue.
     #[test]
     fn an_overdue_timer_can_be_moved_into_the_future_and_on() {
         let mut wheel = wheel_with(&[]);
@@ -418,9 +422,9 @@ mod peers {
         assert_eq!(fired(&mut wheel, 3_000), [0]);
     }
 
-    // tokio #5536: a wheel of six levels panicked when it had run for 2^36 ticks.
+    // tokio #5536: a wheel of six levels panicked after 2^36 ticks.
     #[test]
-    fn no_number_of_ticks_is_too_many() {
+    fn the_wheel_runs_for_any_number_of_ticks() {
         let mut wheel = TimerWheel::new();
         for bit in 0..64 {
             let now = 1 << bit;
@@ -430,7 +434,7 @@ mod peers {
         }
     }
 
-    // tokio #8274: a timer moved into the past did not wake who slept.
+    // tokio #8274: a timer moved into the past did not end the wait.
     #[test]
     fn a_timer_moved_into_the_past_is_due_at_once() {
         let mut wheel = wheel_with(&[(0, 5_000)]);
@@ -442,7 +446,7 @@ mod peers {
 
     // calloop #238: cancelled timers stayed in memory until their deadline.
     #[test]
-    fn timers_armed_and_disarmed_for_ever_take_no_memory() {
+    fn arming_and_disarming_takes_no_memory() {
         let mut wheel = wheel_with(&[(0, 1), (1, 1)]);
         let before = wheel.lists.capacity();
         for deadline in 0..100_000 {
@@ -454,9 +458,9 @@ mod peers {
         wheel.verify();
     }
 
-    // calloop #142: a timer already due made the loop wait a tick more.
+    // calloop #142: with a timer already due, the loop waited for one more tick.
     #[test]
-    fn what_is_due_now_is_not_put_off_by_a_tick() {
+    fn a_timer_due_now_fires_without_another_tick() {
         let mut wheel = TimerWheel::new();
         assert_eq!(wheel.pop_expired(500), None);
         wheel.arm(0, 500);
@@ -464,7 +468,7 @@ mod peers {
         assert_eq!(fired(&mut wheel, 500), [0]);
     }
 
-    // zio #515: deadline 0 was taken for "not armed".
+    // zio #515: deadline 0 meant "not armed".
     #[test]
     fn deadline_0_is_a_deadline() {
         let mut wheel = wheel_with(&[(0, 0)]);
@@ -477,9 +481,9 @@ mod peers {
         assert!(wheel.disarm(0));
     }
 
-    // glommio #44: an early timer in a wide slot was hidden by a later one in a narrow slot.
+    // glommio #44: a later timer in a narrow slot hid an earlier one in a wide slot.
     #[test]
-    fn a_later_timer_in_a_finer_slot_does_not_hide_an_earlier_one() {
+    fn a_timer_in_a_finer_slot_does_not_hide_an_earlier_one() {
         let mut wheel = wheel_with(&[(0, 65_536)]);
         assert_eq!(wheel.pop_expired(65_530), None);
         wheel.arm(1, 65_537);

@@ -1,4 +1,4 @@
-//! The lists by themselves, apart from what the wheel means by them.
+//! The lists alone, without the wheel.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn unlinking_the_only_timer_empties_the_list() {
 }
 
 #[test]
-fn appending_keeps_both_orders() {
+fn append_keeps_the_order_of_both_lists() {
     let mut lists = lists_with(3, &[10, 11]);
     for id in [7, 5] {
         let node = lists.admit(id);
@@ -52,7 +52,7 @@ fn appending_keeps_both_orders() {
 }
 
 #[test]
-fn an_ordered_insert_goes_behind_its_equals() {
+fn a_sorted_insert_goes_behind_its_equals() {
     let mut lists = lists_with(3, &[10, 20, 20, 30]);
     for (id, deadline) in [(4, 20), (5, 0), (6, 99)] {
         let node = lists.admit(id);

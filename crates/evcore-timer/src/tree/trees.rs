@@ -1,24 +1,22 @@
-//! Two red-black trees of timers, threaded through one table.
+//! Two red-black trees of timers, whose nodes are in one table.
 //!
-//! Insertion, removal and their repairs are those of T. Cormen et al., *Introduction to
-//! Algorithms*, as in nginx.
-//! Left and right are indices, so that each case is written once and not once more in the mirror.
+//! Insertion, removal and rebalancing follow T. Cormen et al., *Introduction to Algorithms*, as in
+//! nginx. Left and right are indices, so each case is written once and not mirrored.
 //!
-//! A tree hangs as the left child of its *head*, a node that is no timer's: so the root is a child
-//! like any other, and a rotation there is no special case.
-//! All leaves are one node, [`NIL`].
+//! The root of a tree is the left child of its *head*, a node that is not a timer. So the root is a
+//! child like any other, and a rotation there is no special case. All leaves are one node, [`NIL`].
 //!
-//! Nothing here knows why there are two trees: that is the queue's business.
+//! The queue decides what the two trees mean.
 
 #[cfg(test)]
 mod tests;
 
 use crate::queue::assert_dense;
 
-/// The leaf below every node that has no child: black, and no timer.
+/// The leaf, which stands for every missing child: black, and not a timer.
 const NIL: u32 = 0;
 
-/// The leaf and a head for each tree stand before the timers in the table.
+/// The leaf and the two heads come before the timers in the table.
 const FIRST_TIMER: u32 = 3;
 
 const LEFT: usize = 0;
@@ -26,30 +24,30 @@ const RIGHT: usize = 1;
 
 /// One of the trees.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Tree {
+pub(super) enum TreeId {
     Main,
-    Late,
+    Deferred,
 }
 
-impl Tree {
+impl TreeId {
     const fn head(self) -> u32 {
         1 + self as u32
     }
 }
 
-/// The table of nodes, and the first of each tree.
+/// The table of nodes, and the first node of each tree.
 #[derive(Clone, Debug)]
-pub(super) struct Forest {
-    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. Each tree is ordered, equal
-    // deadlines as inserted; no red node has a red child; all paths down from a node pass the same
-    // number of black ones.
+pub(super) struct Trees {
+    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. Each tree is ordered by deadline
+    // and then by insertion; no red node has a red child; all paths down from a node pass the same
+    // number of black nodes.
     nodes: Vec<Node>,
-    // Invariant: the leftmost node of each tree, `NIL` where it is empty.
+    // Invariant: the leftmost node of each tree; `NIL` if it is empty.
     first: [u32; 2],
 }
 
-impl Forest {
-    /// Empty trees, and room for the timers of `ids` ids.
+impl Trees {
+    /// Empty trees, with memory for the timers of `ids` ids.
     pub(super) fn with_capacity(ids: usize) -> Self {
         let mut nodes = Vec::with_capacity(ids.saturating_add(FIRST_TIMER as usize));
         nodes.resize(FIRST_TIMER as usize, Node::EMPTY);
@@ -59,7 +57,7 @@ impl Forest {
         }
     }
 
-    /// The node of a timer, which need not be linked; the table grows to hold it.
+    /// The node of a timer, linked or not. The table grows to hold it.
     #[inline]
     pub(super) fn admit(&mut self, id: u32) -> u32 {
         let node = id.saturating_add(FIRST_TIMER);
@@ -69,8 +67,8 @@ impl Forest {
         node
     }
 
-    /// Links a timer that is not linked, behind all that are due at or before `deadline`.
-    pub(super) fn insert(&mut self, tree: Tree, node: u32, deadline: u64) {
+    /// Links an unlinked timer, behind all timers that are due at or before `deadline`.
+    pub(super) fn insert(&mut self, tree: TreeId, node: u32, deadline: u64) {
         let (mut parent, mut side) = (tree.head(), LEFT);
         let mut is_first = true;
         let mut below = self.child(parent, side);
@@ -92,9 +90,9 @@ impl Forest {
         self.repair_below_red(node);
     }
 
-    /// Takes a linked timer off its tree.
+    /// Unlinks a timer.
     ///
-    /// The node still looks linked: link it again, or [`release`](Self::release) it.
+    /// The node still looks linked, so insert it again or [`release`](Self::release) it.
     pub(super) fn remove(&mut self, node: u32) {
         if let Some(first) = self.first.iter().position(|&first| first == node) {
             self.first[first] = self.successor_of_first(node);
@@ -102,7 +100,7 @@ impl Forest {
         let [left, right] = self.at(node).children;
         let (lost_black, parent, side) = if left == NIL || right == NIL {
             let (parent, side) = (self.parent(node), self.side(node));
-            // At most one of the two is not the leaf.
+            // At least one of the two is the leaf.
             self.adopt(parent, side, left.max(right));
             (self.is_black(node), parent, side)
         } else {
@@ -113,13 +111,13 @@ impl Forest {
         }
     }
 
-    /// Marks a removed timer as being on no tree.
+    /// Marks a removed timer as unlinked.
     #[inline]
     pub(super) fn release(&mut self, node: u32) {
         self.at_mut(node).up = Up::UNLINKED;
     }
 
-    /// Takes all timers off their trees.
+    /// Removes all timers.
     pub(super) fn clear(&mut self) {
         let (ends, timers) = self.nodes.split_at_mut(FIRST_TIMER as usize);
         ends.fill(Node::EMPTY);
@@ -127,23 +125,23 @@ impl Forest {
         self.first = [NIL; 2];
     }
 
-    /// The timer of `id`, if it is on a tree.
+    /// The node of `id`, if it is linked.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
         let node = id.checked_add(FIRST_TIMER)?;
         self.nodes.get(node as usize)?.is_linked().then_some(node)
     }
 
-    /// Whether a timer that was admitted is on a tree.
+    /// Whether a node is linked.
     #[inline]
     pub(super) fn is_linked(&self, node: u32) -> bool {
         self.at(node).is_linked()
     }
 
-    /// The id of a timer.
+    /// The id of a node.
     #[inline]
     pub(super) fn id(&self, node: u32) -> u32 {
-        debug_assert!(node >= FIRST_TIMER, "{node} is no timer");
+        debug_assert!(node >= FIRST_TIMER, "{node} is not a timer");
         node - FIRST_TIMER
     }
 
@@ -153,9 +151,9 @@ impl Forest {
         self.at(node).deadline
     }
 
-    /// The timer of a tree that is due first.
+    /// The first timer of a tree.
     #[inline]
-    pub(super) fn first(&self, tree: Tree) -> Option<u32> {
+    pub(super) fn first(&self, tree: TreeId) -> Option<u32> {
         let first = self.first[tree as usize];
         (first != NIL).then_some(first)
     }
@@ -166,7 +164,7 @@ impl Forest {
         if right != NIL {
             return self.leftmost(right);
         }
-        // It has no left child either, so its parent is next, unless that is the head.
+        // It has no left child either, so its parent is next unless that is the head.
         let parent = self.parent(first);
         if parent < FIRST_TIMER { NIL } else { parent }
     }
@@ -178,7 +176,7 @@ impl Forest {
         node
     }
 
-    /// Puts the node that follows `node` in its place and colour, where `node` has two children.
+    /// Replaces `node`, which has two children, by its successor, which takes over its colour.
     ///
     /// Returns whether a black node is missing now, and on which side of which node.
     fn replace_by_successor(&mut self, node: u32) -> (bool, u32, usize) {
@@ -203,14 +201,14 @@ impl Forest {
         (lost_black, gap.0, gap.1)
     }
 
-    /// Ends a pair of red nodes, of which `node` is the lower.
+    /// Repairs the tree above `node`, which is red, if its parent is red too.
     fn repair_below_red(&mut self, mut node: u32) {
         loop {
             let parent = self.parent(node);
             if self.is_black(parent) {
                 break;
             }
-            // A red node is no root, so there is one above it.
+            // A red node is not the root, so it has a parent.
             let grandparent = self.parent(parent);
             let side = self.side(parent);
             let uncle = self.child(grandparent, 1 - side);
@@ -236,7 +234,7 @@ impl Forest {
         }
     }
 
-    /// Makes up for a black node that is missing on one side of `parent`.
+    /// Repairs the tree if a black node is missing on one side of `parent`.
     fn repair_lost_black(&mut self, mut parent: u32, mut side: usize) {
         loop {
             let short = self.child(parent, side);
@@ -245,7 +243,7 @@ impl Forest {
                 return;
             }
             if parent < FIRST_TIMER {
-                // The root: all paths are shorter by one.
+                // At the root all paths are shorter by one.
                 return;
             }
             let sibling = self.black_sibling(parent, side);
@@ -259,7 +257,7 @@ impl Forest {
         }
     }
 
-    /// The node beside the short side of `parent`, once it is black.
+    /// The sibling on the other side of `parent`, made black by a rotation if it is red.
     fn black_sibling(&mut self, parent: u32, side: usize) -> u32 {
         let sibling = self.child(parent, 1 - side);
         if self.is_black(sibling) {
@@ -271,7 +269,7 @@ impl Forest {
         self.child(parent, 1 - side)
     }
 
-    /// Moves a red node of the sibling's side over to the short side, as a black one.
+    /// Moves a red node from the sibling's side to the short side, and makes it black.
     fn borrow_black(&mut self, parent: u32, side: usize, sibling: u32) {
         let far = self.child(sibling, 1 - side);
         let top = if self.is_black(far) {
@@ -290,7 +288,7 @@ impl Forest {
         self.rotate(parent, side);
     }
 
-    /// Moves `node` down to `side`; its other child takes its place.
+    /// Rotates `node` down to `side`; its other child takes its place.
     fn rotate(&mut self, node: u32, side: usize) {
         let (parent, place) = (self.parent(node), self.side(node));
         let rising = self.child(node, 1 - side);
@@ -299,16 +297,16 @@ impl Forest {
         self.adopt(parent, place, rising);
     }
 
-    /// Makes `child` the child of `parent`; each keeps its colour.
+    /// Makes `child` a child of `parent`; both keep their colour.
     #[inline]
     fn adopt(&mut self, parent: u32, side: usize, child: u32) {
         self.at_mut(parent).children[side] = child;
-        // The leaf's parent is written too, and never read.
+        // The parent of the leaf is written too, but never read.
         let node = self.at_mut(child);
         node.up = node.up.with_parent(parent);
     }
 
-    /// On which side of its parent a node is.
+    /// The side of its parent on which a node is.
     #[inline]
     fn side(&self, node: u32) -> usize {
         usize::from(self.child(self.parent(node), RIGHT) == node)
@@ -367,7 +365,7 @@ impl Forest {
     }
 }
 
-/// A timer, a head or the leaf.
+/// A node: a timer, a head or the leaf.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     deadline: u64,
@@ -394,14 +392,14 @@ impl Node {
     }
 }
 
-/// A link to the parent with the node's own colour in its highest bit.
+/// The parent of a node, and in the highest bit the node's own colour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Up(u32);
 
 impl Up {
     const RED: u32 = 1 << 31;
 
-    /// Of a timer on no tree: no table is that long.
+    /// Of an unlinked timer: no table is that long.
     const UNLINKED: Self = Self(u32::MAX);
 
     const fn red(parent: u32) -> Self {
@@ -429,29 +427,31 @@ impl Up {
 }
 
 #[cfg(test)]
-impl Tree {
-    const ALL: [Self; 2] = [Self::Main, Self::Late];
+impl TreeId {
+    const ALL: [Self; 2] = [Self::Main, Self::Deferred];
 }
 
 #[cfg(test)]
-impl Forest {
-    /// Panics where order, colour, height, a link or the marker of an unlinked timer is wrong;
-    /// returns how many timers are linked.
+impl Trees {
+    /// Panics if an invariant does not hold; returns the number of linked timers.
     pub(super) fn verify(&self) -> usize {
         assert!(self.is_black(NIL), "the leaf is red");
-        for tree in Tree::ALL {
+        for tree in TreeId::ALL {
             self.verify_tree(tree);
         }
-        let linked = Tree::ALL.map(|tree| self.deadlines(tree).count());
+        let linked = TreeId::ALL.map(|tree| self.deadlines(tree).count());
         let linked = linked.into_iter().sum();
         let timers = &self.nodes[FIRST_TIMER as usize..];
         let marked = timers.iter().filter(|node| node.is_linked()).count();
-        assert_eq!(marked, linked, "a timer looks linked and is on no tree");
+        assert_eq!(
+            marked, linked,
+            "a timer is marked as linked and is in no tree"
+        );
         linked
     }
 
     /// The deadlines of a tree, in order.
-    pub(super) fn deadlines(&self, tree: Tree) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn deadlines(&self, tree: TreeId) -> impl Iterator<Item = u64> + '_ {
         let mut path = Vec::new();
         let mut below = self.child(tree.head(), LEFT);
         std::iter::from_fn(move || {
@@ -465,7 +465,7 @@ impl Forest {
         })
     }
 
-    fn verify_tree(&self, tree: Tree) {
+    fn verify_tree(&self, tree: TreeId) {
         let root = self.child(tree.head(), LEFT);
         assert!(self.is_black(root), "the root of {tree:?} is red");
         assert_eq!(self.child(tree.head(), RIGHT), NIL, "a head has one child");
@@ -478,7 +478,7 @@ impl Forest {
         self.verify_below(tree.head(), root);
     }
 
-    /// Checks what hangs below a link; returns the black nodes on each path down from there.
+    /// Checks a subtree; returns the number of black nodes on each path down.
     fn verify_below(&self, parent: u32, node: u32) -> u32 {
         if node == NIL {
             return 0;

@@ -1,30 +1,30 @@
-//! Over each queue beside the oracle, and by examples.
+//! Lazy re-arming in examples, and compared with the oracle over each queue.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{Subject, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, scripts};
 use crate::{TimerHeap, TimerTree, TimerWheel};
 
-impl<Q: Subject> Subject for Lazy<Q> {
+impl<Q: TestedQueue> TestedQueue for Lazy<Q> {
     const EQUALS_IN_ORDER: bool = false;
     const EXACT_WAKE_UPS: bool = false;
 
     fn verify(&self) {
         self.queue.verify();
         for (id, slot) in (0..).zip(&self.slots) {
-            let filed = slot.is_armed().then_some(slot.filed);
-            assert_eq!(self.queue.deadline(id), filed, "where {id} is filed");
+            let queued = slot.is_armed().then_some(slot.queued);
+            assert_eq!(self.queue.deadline(id), queued, "queued deadline of {id}");
         }
     }
 }
 
-/// A queue that counts how often it is armed.
+/// A queue that counts the calls of `arm` and `reinsert_in_phase`.
 #[derive(Debug, Default)]
 struct Counting {
     queue: TimerTree,
     armings: usize,
-    refilings: usize,
+    reinsertions: usize,
 }
 
 impl TimerQueue for Counting {
@@ -42,7 +42,7 @@ impl TimerQueue for Counting {
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
-        self.refilings += 1;
+        self.reinsertions += 1;
         self.queue.reinsert_in_phase(id, deadline);
     }
 
@@ -64,18 +64,18 @@ impl TimerQueue for Counting {
 }
 
 #[test]
-fn re_arming_to_later_reaches_the_queue_once_a_deadline() {
+fn rearming_to_later_reaches_the_queue_once_per_deadline() {
     let mut timers = Lazy::new(Counting::default());
     for now in 0..1_000 {
         assert_eq!(timers.pop_expired(now), None);
         timers.arm(0, now + 60);
     }
     assert_eq!(timers.queue().armings, 1);
-    assert_eq!(timers.queue().refilings, 999 / 60);
+    assert_eq!(timers.queue().reinsertions, 999 / 60);
 }
 
 #[test]
-fn re_arming_to_earlier_takes_effect_at_once() {
+fn rearming_to_earlier_takes_effect_at_once() {
     let mut timers = Lazy::new(TimerTree::new());
     timers.arm(0, 100);
     timers.arm(0, 300);
@@ -85,7 +85,7 @@ fn re_arming_to_earlier_takes_effect_at_once() {
 }
 
 #[test]
-fn earlier_than_wanted_and_later_than_filed_is_a_store_too() {
+fn rearming_between_both_deadlines_is_a_store() {
     let mut timers = Lazy::new(Counting::default());
     for deadline in [100, 300, 200] {
         timers.arm(0, deadline);
@@ -96,17 +96,21 @@ fn earlier_than_wanted_and_later_than_filed_is_a_store_too() {
 }
 
 #[test]
-fn armed_again_with_the_same_deadline_it_keeps_its_place_among_equals() {
+fn rearming_with_the_same_deadline_keeps_the_place() {
     let mut timers = Lazy::new(TimerTree::new());
     for (id, deadline) in [(0, 10), (1, 10), (0, 20), (0, 10)] {
         timers.arm(id, deadline);
     }
     let fired: Vec<_> = std::iter::from_fn(|| timers.pop_expired(10)).collect();
-    assert_eq!(fired, [(0, 10), (1, 10)], "a queue of its own says 1 and 0");
+    assert_eq!(
+        fired,
+        [(0, 10), (1, 10)],
+        "the queue without `Lazy` yields 1 and 0"
+    );
 }
 
 #[test]
-fn a_moved_timer_fires_among_the_others_in_its_order_and_in_its_phase() {
+fn a_moved_timer_fires_in_order_and_in_its_phase() {
     let mut timers = Lazy::new(TimerWheel::new());
     for (id, deadline) in [(0, 10), (1, 15), (2, 25), (0, 20)] {
         timers.arm(id, deadline);
@@ -116,7 +120,7 @@ fn a_moved_timer_fires_among_the_others_in_its_order_and_in_its_phase() {
 }
 
 #[test]
-fn a_timer_moved_by_a_handler_to_a_tick_that_has_passed_waits_for_the_next_phase() {
+fn a_timer_moved_to_a_passed_tick_waits_for_the_next_phase() {
     let mut timers = Lazy::new(TimerTree::new());
     timers.arm(0, 10);
     timers.arm(1, 15);
@@ -127,8 +131,8 @@ fn a_timer_moved_by_a_handler_to_a_tick_that_has_passed_waits_for_the_next_phase
 }
 
 #[test]
-fn many_moved_timers_are_filed_again_by_several_calls() {
-    let moved = 2 * u32::try_from(REFILES_MAX).unwrap();
+fn many_moved_timers_take_several_calls() {
+    let moved = 2 * u32::try_from(MOVES_MAX).unwrap();
     let mut timers = Lazy::new(Counting::default());
     for id in 0..moved {
         timers.arm(id, 10);
@@ -138,14 +142,14 @@ fn many_moved_timers_are_filed_again_by_several_calls() {
     for call in 1..=2 {
         assert_eq!(timers.pop_expired(15), None);
         assert!(timers.has_more());
-        assert_eq!(timers.queue().refilings, call * REFILES_MAX);
+        assert_eq!(timers.queue().reinsertions, call * MOVES_MAX);
     }
     assert_eq!(timers.pop_expired(15), Some((moved, 15)));
     assert!(!timers.has_more());
 }
 
 #[test]
-fn the_last_tick_is_a_deadline_like_any_other() {
+fn the_last_tick_is_a_valid_deadline() {
     let mut timers = Lazy::new(TimerWheel::new());
     timers.arm(0, u64::MAX);
     assert_eq!(timers.deadline(0), Some(u64::MAX));
@@ -155,7 +159,7 @@ fn the_last_tick_is_a_deadline_like_any_other() {
 }
 
 #[test]
-fn a_queue_chosen_at_run_time_can_be_lazy() {
+fn a_boxed_queue_can_be_wrapped() {
     let queue: Box<dyn TimerQueue> = Box::new(TimerHeap::new());
     let mut timers = Lazy::new(queue);
     timers.arm(0, 10);
@@ -165,8 +169,8 @@ fn a_queue_chosen_at_run_time_can_be_lazy() {
 }
 
 #[test]
-#[should_panic(expected = "the queue has timers already")]
-fn a_queue_with_timers_is_refused() {
+#[should_panic(expected = "the queue already has timers")]
+fn wrapping_a_queue_with_timers_panics() {
     let mut queue = TimerWheel::new();
     queue.arm(0, 10);
     let _ = Lazy::new(queue);
@@ -174,24 +178,24 @@ fn a_queue_with_timers_is_refused() {
 
 proptest! {
     #[test]
-    fn over_the_wheel_any_script_has_the_oracles_result_to_the_tick(script in scripts()) {
+    fn any_script_over_the_wheel_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(Lazy::new(TimerWheel::new()), &script);
     }
 
     #[test]
-    fn with_pauses_any_script_has_the_oracles_result_to_the_tick(script in scripts()) {
-        let refiles_max = 2;
-        assert_agrees(Lazy { refiles_max, ..Lazy::new(TimerWheel::new()) }, &script);
-        assert_agrees(Lazy { refiles_max, ..Lazy::new(TimerTree::new()) }, &script);
+    fn any_script_with_pauses_agrees_with_the_oracle(script in scripts()) {
+        let moves_max = 2;
+        assert_agrees(Lazy { moves_max, ..Lazy::new(TimerWheel::new()) }, &script);
+        assert_agrees(Lazy { moves_max, ..Lazy::new(TimerTree::new()) }, &script);
     }
 
     #[test]
-    fn over_the_tree_any_script_has_the_oracles_result_to_the_tick(script in scripts()) {
+    fn any_script_over_the_tree_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(Lazy::new(TimerTree::new()), &script);
     }
 
     #[test]
-    fn over_the_heap_any_script_has_the_oracles_result_to_the_tick(script in scripts()) {
+    fn any_script_over_the_heap_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(Lazy::new(TimerHeap::new()), &script);
     }
 }

@@ -1,30 +1,32 @@
-//! nginx's laziness: a small difference is none.
+//! nginx's rule: a re-arm by less than a slack is ignored.
 //!
-//! `ngx_event_add_timer` leaves a timer in the tree where the new deadline is less than 300 ms from
-//! the old.
+//! `ngx_event_add_timer` leaves a timer in the tree if the new deadline is less than 300 ms away from
+//! the old one.
 
 use crate::queue::TimerQueue;
 
-/// Ignores re-arming by less than a slack, over any queue; a timer may be off by less than that.
+/// Ignores a re-arm by less than a slack, so that a timer may fire that much early or late; wraps
+/// any queue.
 ///
-/// # What changes
+/// # Differences
 ///
-/// - Arming an armed timer less than the slack from its deadline, earlier or later, changes
-///   nothing: it keeps its deadline and its place among equal ones. At exactly the slack it moves.
-/// - The deadline that counts is the one that was kept, so small steps do not add up: a timer fires
-///   less than the slack before or after the deadline that it was armed with last.
-/// - So too within a phase: a timer that is due and was not yet taken fires from its old arming if
-///   a handler moves it by less than the slack.
+/// - If an armed timer is armed again less than the slack away from its deadline, earlier or later,
+///   nothing changes: it keeps its deadline and its place among equals. At exactly the slack it
+///   moves.
+/// - New deadlines are compared with the one in the queue, so small steps do not add up: a timer
+///   fires less than the slack before or after the deadline that it was last armed with.
+/// - This also holds within a phase: a timer that is due and not yet popped fires from its old
+///   arming if a handler moves it by less than the slack.
 ///
 /// With a slack of 0 every re-arm moves the timer.
-/// The periods of a [`TimerHeap`](crate::TimerHeap) are out of reach below a wrapper.
+/// A wrapper does not expose the periods of a [`TimerHeap`](crate::TimerHeap).
 ///
 /// # Example
 ///
 /// ```
-/// use evcore_timer::{TimerQueue, TimerTree, Coalesced};
+/// use evcore_timer::{Coalesced, TimerQueue, TimerTree};
 ///
-/// let mut timers = Coalesced::new(TimerTree::new(), 300); // nginx, with ticks of a millisecond
+/// let mut timers = Coalesced::new(TimerTree::new(), 300); // 300 ms with ticks of 1 ms, as nginx
 /// timers.arm(7, 60_000);
 /// timers.arm(7, 60_299);
 /// assert_eq!(timers.deadline(7), Some(60_000));
@@ -38,13 +40,13 @@ pub struct Coalesced<Q> {
 }
 
 impl<Q: TimerQueue> Coalesced<Q> {
-    /// Lets the timers of `queue` be off by less than `slack` ticks.
+    /// Wraps a queue; re-arming by less than `slack` ticks is ignored from now on.
     #[must_use]
     pub fn new(queue: Q, slack: u64) -> Self {
         Self { queue, slack }
     }
 
-    /// The queue below.
+    /// The wrapped queue.
     #[must_use]
     pub fn queue(&self) -> &Q {
         &self.queue
@@ -70,7 +72,7 @@ impl<Q: TimerQueue> TimerQueue for Coalesced<Q> {
         self.queue.pop_expired(now)
     }
 
-    /// As the queue's own, without slack.
+    /// Passed on to the queue without slack.
     #[inline]
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.queue.reinsert_in_phase(id, deadline);
@@ -105,13 +107,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::oracle::{Subject, assert_agrees, scripts};
+    use crate::oracle::{TestedQueue, assert_agrees, scripts};
     use crate::{TimerHeap, TimerTree, TimerWheel};
 
-    /// So that a good part of the scripts' re-armings is within it.
+    /// Large enough that many re-arms of the scripts are within it.
     const SLACK: u64 = 50;
 
-    impl<Q: Subject> Subject for Coalesced<Q> {
+    impl<Q: TestedQueue> TestedQueue for Coalesced<Q> {
         const EQUALS_IN_ORDER: bool = Q::EQUALS_IN_ORDER;
         const EXACT_WAKE_UPS: bool = Q::EXACT_WAKE_UPS;
         const SLACK: u64 = SLACK;
@@ -129,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn less_than_the_slack_keeps_the_deadline_in_either_direction() {
+    fn a_rearm_by_less_than_the_slack_keeps_the_deadline() {
         assert_eq!(moved_to(300, 1_000, 1_299), 1_000);
         assert_eq!(moved_to(300, 1_000, 701), 1_000);
         assert_eq!(moved_to(300, 0, 299), 0);
     }
 
     #[test]
-    fn exactly_the_slack_moves_the_deadline_in_either_direction() {
+    fn a_rearm_by_exactly_the_slack_moves_the_deadline() {
         assert_eq!(moved_to(300, 1_000, 1_300), 1_300);
         assert_eq!(moved_to(300, 1_000, 700), 700);
         assert_eq!(moved_to(u64::MAX, 0, u64::MAX), u64::MAX);
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn small_steps_do_not_add_up() {
+    fn small_rearms_do_not_add_up() {
         let mut timers = Coalesced::new(TimerWheel::new(), 300);
         for deadline in 1_000..2_000 {
             timers.arm(0, deadline);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_armed_has_no_deadline_to_keep() {
+    fn a_timer_that_is_not_armed_keeps_no_deadline() {
         let mut timers = Coalesced::new(TimerTree::new(), 300);
         timers.arm(0, 1_000);
         assert!(timers.disarm(0));
@@ -165,17 +167,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn over_the_wheel_any_script_has_the_oracles_result(script in scripts()) {
+        fn any_script_over_the_wheel_agrees_with_the_oracle(script in scripts()) {
             assert_agrees(Coalesced::new(TimerWheel::new(), SLACK), &script);
         }
 
         #[test]
-        fn over_the_tree_any_script_has_the_oracles_result(script in scripts()) {
+        fn any_script_over_the_tree_agrees_with_the_oracle(script in scripts()) {
             assert_agrees(Coalesced::new(TimerTree::new(), SLACK), &script);
         }
 
         #[test]
-        fn over_the_heap_any_script_has_the_oracles_result(script in scripts()) {
+        fn any_script_over_the_heap_agrees_with_the_oracle(script in scripts()) {
             assert_agrees(Coalesced::new(TimerHeap::new(), SLACK), &script);
         }
     }
