@@ -10,7 +10,7 @@ use std::{
 ///
 /// # Panics
 ///
-/// Where it cannot be built.
+/// If it does not build.
 #[must_use]
 pub fn httpd() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -21,35 +21,45 @@ pub fn httpd() -> &'static Path {
 ///
 /// # Panics
 ///
-/// Where it cannot be built.
+/// If it does not build.
 #[must_use]
 pub fn echo() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("evcore", "--example", "echo"))
+    PATH.get_or_init(|| example("evcore", "echo"))
 }
 
 /// The path of the example `prefork_echo`.
 ///
 /// # Panics
 ///
-/// Where it cannot be built.
+/// If it does not build.
 #[must_use]
 pub fn prefork_echo() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("evcore-prefork", "--example", "prefork_echo"))
+    PATH.get_or_init(|| example("evcore-prefork", "prefork_echo"))
 }
 
-/// Builds a program of a package; `kind` is `--bin` or `--example`.
+/// The path of an example of any package. It asks cargo in each call whether it has to be built.
+///
+/// # Panics
+///
+/// If it does not build.
+#[must_use]
+pub fn example(package: &str, name: &str) -> PathBuf {
+    build(package, "--example", name)
+}
+
+/// Builds a program of a package. `kind` is `--bin` or `--example`.
 fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
-    // target/PROFILE/deps/TEST
+    // The path of a test is target/PROFILE/deps/TEST.
     let profile = test
         .ancestors()
         .nth(2)
-        .expect("cargo puts tests three levels down");
+        .expect("cargo puts a test into PROFILE/deps");
     let target = profile
         .parent()
-        .expect("and its profiles below the target directory");
+        .expect("PROFILE is in the target directory");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build

@@ -14,7 +14,7 @@ mod strace;
 
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually};
-pub use example::{echo, httpd, prefork_echo};
+pub use example::{echo, example, httpd, prefork_echo};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use refusing::without;
 pub use server::{Server, signal_to};

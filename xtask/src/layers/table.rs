@@ -118,6 +118,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Tests, "jiff", "an oracle for the clock's calendar"),
     (Tests, "lexopt", "the example cron's options"),
     (Tests, "croner", "the example cron's patterns"),
+    (Tests, "mio", "the loop of evcore-accept's example"),
     (Tests, "rustix", "sockets and processes for tests and examples"),
     (Tests, "libc", "fork and signals for tests, which rustix leaves out"),
 ];

@@ -1,0 +1,103 @@
+//! The examples of single crates, as processes: each is an echo server in a loop that is not ours.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    process::Command,
+    thread,
+};
+
+use evcore_tests::{PATIENCE, Server, eventually, example};
+
+/// The package and the name of each example. The balancer's runs on epoll.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("evcore-accept", "with_mio"),
+    #[cfg(target_os = "linux")]
+    ("evcore-balancer", "foreign_loop"),
+];
+
+/// More than the kernel takes from a client while the server does not read.
+const LENGTH: usize = 8 << 20;
+
+/// A limit that leaves an example a few descriptors for clients.
+const DESCRIPTORS: u32 = 48;
+
+fn servers() -> impl Iterator<Item = Server> {
+    EXAMPLES.iter().map(|(package, name)| {
+        let script = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" 127.0.0.1:0");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(example(package, name));
+        Server::from_command(command, 1)
+    })
+}
+
+fn connect(server: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Sends a byte, and returns the connection after the byte has come back.
+fn served(server: SocketAddr) -> io::Result<TcpStream> {
+    let mut stream = connect(server)?;
+    stream.write_all(b"?")?;
+    stream.read_exact(&mut [0])?;
+    Ok(stream)
+}
+
+#[test]
+fn an_example_echoes_all_bytes_and_then_the_end() {
+    for server in servers() {
+        let stream = connect(server.address()).unwrap();
+        let sent: Vec<u8> = (0..=250).cycle().take(LENGTH).collect();
+        let received = thread::scope(|scope| {
+            scope.spawn(|| {
+                (&stream).write_all(&sent).unwrap();
+                stream.shutdown(Shutdown::Write).unwrap();
+            });
+            let mut received = Vec::new();
+            (&stream).read_to_end(&mut received).unwrap();
+            received
+        });
+        assert!(received == sent, "{} of {LENGTH} bytes", received.len());
+    }
+}
+
+#[test]
+fn an_example_serves_others_while_one_client_does_not_read() {
+    for server in servers() {
+        let stream = connect(server.address()).unwrap();
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| (&stream).write_all(&vec![b'x'; LENGTH]));
+            for _ in 0..100 {
+                served(server.address()).unwrap();
+            }
+            stream.shutdown(Shutdown::Both).unwrap();
+            let _ = sending.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_example_without_descriptors_serves_when_one_is_free() {
+    for server in servers() {
+        let mut clients = Vec::new();
+        for _ in 0..DESCRIPTORS {
+            let mut client = connect(server.address()).unwrap();
+            client.write_all(b"?").unwrap();
+            clients.push(client);
+        }
+        // Each one that is served leaves, and so makes room for another.
+        for mut client in clients {
+            client.read_exact(&mut [0]).unwrap();
+        }
+        served(server.address()).unwrap();
+        eventually("the log reports that descriptors ran out", || {
+            let log = server.log();
+            ["no descriptor left", "Too many open files"]
+                .iter()
+                .any(|message| log.contains(message))
+        });
+    }
+}
