@@ -1,8 +1,8 @@
-//! The accept lock: one word in shared memory, empty or with the id of the owner.
+//! The accept lock: one word in shared memory, which is empty or has the id of the owner.
 //!
-//! No worker ever waits for it. A worker that does not get the lock serves its connections and
-//! tries again later. Because the word names the owner, a parent can free what a dead worker held,
-//! and only that. There is no lease: an owner that is stopped but alive keeps the lock.
+//! No worker ever waits for the lock. A worker that does not get it serves its connections and tries
+//! again later. Because the word names the owner, a parent can free the lock of a dead worker, and
+//! of that worker only. There is no lease: an owner that is stopped but alive keeps the lock.
 //!
 //! `tests/loom_lock.rs` includes this file and runs it over loom's atomics.
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// The accept lock of a server: the worker that owns it listens.
 ///
-/// A clone is another handle to the same lock. It is made before the fork, and shared with every
-/// process forked after that; it works between threads as well.
+/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
+/// another handle to the same lock.
 ///
 /// ```
 /// use evcore_balancer::{AcceptMutex, WorkerId};
@@ -29,7 +29,7 @@ use crate::{
 /// assert!(mutex.try_lock(one));
 /// assert!(!mutex.try_lock(two));
 ///
-/// // Worker one was killed. Its parent has reaped it and frees what it held.
+/// // Worker one was killed. Its parent has reaped it, and frees its lock.
 /// assert!(mutex.force_unlock(one));
 /// assert!(mutex.try_lock(two));
 /// # Ok(())
@@ -41,18 +41,18 @@ pub struct AcceptMutex {
 }
 
 impl AcceptMutex {
-    /// A lock that no worker owns. It takes a page of memory.
+    /// A lock without an owner. It takes a page of memory.
     ///
     /// # Errors
     ///
-    /// That of the operating system, if it has no memory to map.
+    /// That of the operating system, if it has no memory left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             memory: Arc::new(SharedSlice::new(1)?),
         })
     }
 
-    /// The lock in the hands of one worker. A worker process makes its handle after the fork.
+    /// The handle of one worker. A worker process makes it after the fork.
     #[must_use]
     pub fn handle(&self, id: WorkerId) -> MutexHandle {
         MutexHandle {
@@ -64,11 +64,11 @@ impl AcceptMutex {
 
     /// Makes this worker the owner if there is none, and returns whether it is the owner now.
     ///
-    /// An owner that tries again still owns the lock. So a worker that has left a turn early keeps
-    /// listening in the next one.
+    /// An owner that tries again still owns the lock. So a worker that leaves a turn early, without
+    /// releasing the lock, keeps listening in the next turn.
     #[must_use = "it returns whether the lock is held"]
     pub fn try_lock(&self, id: WorkerId) -> bool {
-        // Reading first leaves the cache line with the owner: most attempts fail.
+        // Most attempts fail. A load leaves the cache line with the owner, and an exchange does not.
         match self.word().load(Ordering::Relaxed) {
             FREE => self.replace(FREE, id.to_word(), Ordering::Acquire),
             owner => owner == id.to_word(),
@@ -84,16 +84,17 @@ impl AcceptMutex {
 
     /// Frees the lock if the dead worker owned it, and returns whether it did.
     ///
-    /// For the parent, after it has reaped the worker and before it starts the replacement. If the
-    /// worker still runs, two workers may own the lock.
-    /// [`WorkerGroup::release_dead`](crate::WorkerGroup::release_dead) does this too.
+    /// The parent calls it after it has reaped the worker and before it starts the replacement. If
+    /// the worker still runs, two workers may own the lock.
+    /// [`WorkerGroup::release_dead`](crate::WorkerGroup::release_dead) does the same.
     #[allow(clippy::must_use_candidate, reason = "callers rarely need the answer")]
     pub fn force_unlock(&self, dead: WorkerId) -> bool {
-        // Release: the next owner sees what the dead one wrote, because reaping has shown it here.
+        // Release: reaping has made the writes of the dead owner visible here, and this makes them
+        // visible to the next owner.
         self.replace(dead.to_word(), FREE, Ordering::Release)
     }
 
-    /// The owner of a moment ago. For logs and tests, because it may have changed since.
+    /// The present owner, for logs and tests. It may have changed when this call returns.
     #[must_use]
     pub fn owner(&self) -> Option<WorkerId> {
         WorkerId::from_word(self.word().load(Ordering::Relaxed))
@@ -110,13 +111,13 @@ impl AcceptMutex {
     }
 }
 
-/// The word of a lock without an owner. No worker has this word.
+/// The word of a lock without an owner. It is not the word of any worker.
 const FREE: u32 = 0;
 
-/// An [`AcceptMutex`] in the hands of one worker. Dropping it releases the lock, also in a panic.
+/// The handle of one worker to an [`AcceptMutex`]. Dropping it releases the lock, also in a panic.
 ///
-/// A copy of a handle in a forked child releases nothing when it is dropped there: what it holds
-/// belongs to the parent.
+/// If a process forks, dropping the copy of the handle in the child releases nothing, because the
+/// lock belongs to the parent.
 ///
 /// ```
 /// use evcore_balancer::{AcceptMutex, WorkerId};
@@ -147,8 +148,8 @@ impl MutexHandle {
         self.id
     }
 
-    /// Gets the lock if no other worker owns it, without waiting, and returns whether this worker
-    /// owns it now.
+    /// Gets the lock if no other worker owns it. Returns whether this worker owns it now. It does not
+    /// wait.
     #[must_use = "it returns whether the lock is held"]
     pub fn try_lock(&self) -> bool {
         self.mutex.try_lock(self.id)
@@ -182,8 +183,8 @@ mod tests {
     use super::*;
 
     impl MutexHandle {
-        /// Makes this handle what a forked child has: one that another process has made.
-        pub(crate) fn pretend_to_be_of_another_process(&mut self) {
+        /// Turns this handle into one that another process has made, as in a forked child.
+        pub(crate) fn move_to_another_process(&mut self) {
             self.process ^= 1 << 30;
         }
     }
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_may_try_again_and_one_unlock_frees() {
+    fn an_owner_may_lock_twice_and_unlocks_once() {
         let mutex = mutex();
         assert!(mutex.try_lock(id(0)));
         assert!(mutex.try_lock(id(0)));
@@ -222,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn two_locks_are_two_locks() {
+    fn two_locks_are_independent() {
         let (one, two) = (mutex(), mutex());
         assert!(one.try_lock(id(0)));
         assert!(two.try_lock(id(1)));
     }
 
     #[test]
-    fn dropping_a_handle_frees_what_it_holds_and_no_more() {
+    fn dropping_a_handle_releases_only_its_own_lock() {
         let mutex = mutex();
         let one = mutex.handle(id(0));
         let two = mutex.handle(id(1));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_panics_frees_the_lock() {
+    fn a_worker_that_panics_releases_the_lock() {
         let mutex = mutex();
         let handle = mutex.handle(id(0));
         let panicked = panic::catch_unwind(panic::AssertUnwindSafe(move || {
@@ -254,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_of_another_process_frees_nothing_when_dropped() {
+    fn dropping_a_handle_of_another_process_releases_nothing() {
         let mutex = mutex();
         let mut handle = mutex.handle(id(0));
         assert!(handle.try_lock());
-        handle.pretend_to_be_of_another_process();
+        handle.move_to_another_process();
         drop(handle);
         assert_eq!(mutex.owner(), Some(id(0)));
     }
@@ -301,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_sequence_of_calls_agrees_with_a_plain_option(ops in prop::collection::vec(op(), 0..60)) {
+        fn any_sequence_of_calls_agrees_with_an_option(ops in prop::collection::vec(op(), 0..60)) {
             let mutex = mutex();
             let mut oracle = None;
             for op in ops {

@@ -1,8 +1,8 @@
-//! One worker's decision, once in each turn: whether to listen, how, and how long to wait.
+//! Decides for one worker, once a turn, whether and how to listen, and how long to wait.
 //!
-//! Pure: the balancer has no clock, no descriptor and no lock of its own. It takes the time and the
-//! load, tries the lock at most once, and looks at the group at most once. It does not register
-//! listeners and does not release the lock: the caller follows the [`Plan`].
+//! The balancer is pure: it has no clock, no descriptor and no lock of its own. It takes the time
+//! and the load as inputs, tries the lock at most once, and syncs with the group at most once. It
+//! does not register listeners or release the lock. The caller follows the [`Plan`].
 
 use crate::{
     GroupView, Inputs, Plan, Policy,
@@ -11,7 +11,7 @@ use crate::{
 
 /// Decides, turn by turn, whether this worker listens.
 ///
-/// Each worker has a balancer of its own. Nothing is allocated after it is made.
+/// Each worker has a balancer of its own. It allocates nothing after it is made.
 ///
 /// ```
 /// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};
@@ -47,7 +47,7 @@ enum PolicyState {
 }
 
 impl Balancer {
-    /// The balancer of a worker that does not listen yet.
+    /// A balancer for a worker that does not listen yet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         let state = match policy {
@@ -71,15 +71,15 @@ impl Balancer {
         self.policy
     }
 
-    /// Decides about the turn that begins now.
+    /// Plans the turn that begins now.
     ///
     /// * `try_lock` tries the accept lock and returns whether this worker holds it now. It is
     ///   called at most once, and only if the policy uses a lock and this worker may have it. If it
-    ///   returns true, so is [`Plan::holds_lock`], and the caller must release the lock.
-    /// * `sync` looks at the group: [`Member::sync`](crate::Member::sync), or
-    ///   [`GroupView::alone`] for a worker without a group. It is called at most once, and only by
-    ///   the policies that [use a group](Policy::uses_group) when something has changed. A turn
-    ///   that has only served its connections looks at no other worker.
+    ///   returns true, [`Plan::holds_lock`] is true, and the caller must release the lock.
+    /// * `sync` is [`Member::sync`](crate::Member::sync), or [`GroupView::alone`] for a worker
+    ///   without a group. It is called at most once, and only by the policies that
+    ///   [use a group](Policy::uses_group) if something has changed. It is not called in a turn that
+    ///   follows one that only served connections.
     #[must_use = "the lock may be held from here on"]
     pub fn plan(
         &mut self,
@@ -105,7 +105,7 @@ mod tests {
     use crate::Load;
 
     #[test]
-    fn off_listens_until_the_worker_is_full_and_again_after_that() {
+    fn off_listens_unless_the_worker_is_full() {
         let mut balancer = Balancer::new(Policy::Off);
         for (active, expected) in [
             (0, Plan::listen()),

@@ -1,20 +1,23 @@
-//! The group protocol: workers that share listeners, so that one of them always listens.
+//! The group protocol. Workers that share listeners use it so that one of them always listens.
 //!
 //! The workers share the accept lock, the *leader word*, and a line of words for each member. The
-//! leader word is empty, or names a member whose listeners are registered, or names a dead member.
-//! That holds without a lock, because
+//! leader word is empty, or names a worker whose listeners are registered, or names a dead worker.
+//! This holds without a lock, because
 //!
-//! - a member writes no id but its own there, and only after it has registered its listeners;
+//! - a member writes only its own id there, and only after it has registered its listeners;
 //! - a member stops only while the word names another member, or after it has removed its own id.
 //!
-//! A member that stops has read the id of another member, and only that one could remove it again.
-//! What a dead member leaves behind is cleared by its parent.
+//! A member that stops has read the id of another member, and only that member could remove it
+//! again. The parent clears the words of a dead member.
 //!
-//! No notification is lost: the word of a notification is set before its descriptor is written,
-//! [`Member::sync`] reports the notification that it answers, a member that leaves with one
-//! unanswered notifies another member, and after a death every notified member is notified again.
+//! No notification is lost:
 //!
-//! The nearest known thing is the Leader/Followers pattern; [`WorkerGroup`] describes what differs.
+//! - The word of a notification is set before its descriptor is written.
+//! - [`Member::sync`] reports the notification that it answers.
+//! - A member that leaves with an unanswered notification notifies another member.
+//! - After a death, every member with an unanswered notification is notified again.
+//!
+//! The nearest known pattern is Leader/Followers. [`WorkerGroup`] describes the differences.
 //!
 //! `tests/loom_group.rs` includes this file and runs it over loom's atomics.
 
@@ -27,13 +30,13 @@ use crate::{
     sync::{AtomicU32, Ordering, fence},
 };
 
-/// What the workers of a server share: the accept lock, the leader, the load of each worker, and
-/// how to wake one.
+/// The workers that share listeners: their accept lock, their leader, their loads, and the means to
+/// wake each of them.
 ///
-/// It is made before the fork and shared with every process forked after that; it works between
-/// threads as well. A clone is another handle to the same group. Each worker [joins](Self::join) by
-/// the id of its slot. When a worker has died, one call of [`release_dead`](Self::release_dead)
-/// frees all that it held.
+/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
+/// another handle to the same group. Each worker [joins](Self::join) with the id of its slot. When a
+/// worker has died, the parent calls [`release_dead`](Self::release_dead), which frees all that the
+/// worker held.
 ///
 /// ```
 /// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
@@ -55,26 +58,26 @@ use crate::{
 ///
 /// # Leader and followers
 ///
-/// The nearest known thing is the Leader/Followers pattern (Schmidt, O'Ryan, Kircher, Pyarali,
-/// Buschmann: *Leader/Followers: A Design Pattern for Efficient Multi-threaded Event Demultiplexing
-/// and Dispatching*, Pattern Languages of Programs, 2000). There the leader is the one thread that waits for events, and it
-/// promotes a follower before it handles an event. Here
+/// The nearest known pattern is Leader/Followers (Schmidt, O'Ryan, Kircher, Pyarali, Buschmann:
+/// *Leader/Followers: A Design Pattern for Efficient Multi-threaded Event Demultiplexing and
+/// Dispatching*, Pattern Languages of Programs, 2000). There the leader is the only thread that waits
+/// for events, and it promotes a follower before it handles an event. The differences are:
 ///
-/// - every worker waits for events of its own connections, and other members may listen too: the
-///   leader is only the one that must not stop before another member has become leader;
-/// - a worker becomes leader by its own decision, also while another leads, and the leader may
-///   notify the worker that should take over;
-/// - the members are processes that can die or be stopped at any moment.
+/// - Every worker waits for events of its own connections, and other members may listen too. The
+///   leader is only the member that must not stop before another one has become leader.
+/// - A worker becomes leader by its own decision, also while another one leads. The leader does not
+///   promote a follower, but may notify the worker that should take over.
+/// - Members are processes, which can die or be stopped at any moment.
 #[derive(Debug)]
 pub struct WorkerGroup<N = NotifyFd> {
     shared: Arc<Shared<N>>,
     scoreboards: Vec<Arc<dyn ReleaseDead>>,
 }
 
-/// How a member of a [`WorkerGroup`] is woken from its wait.
+/// Wakes a member of a [`WorkerGroup`] from its wait.
 ///
-/// A real server needs no implementation of its own: [`WorkerGroup::new`] brings descriptors. A
-/// simulator implements it for what its pollers can wait for, and so runs the same group protocol.
+/// A server needs no implementation of its own, because [`WorkerGroup::new`] makes descriptors. A
+/// simulator implements it for its own pollers, and so runs the same group protocol.
 ///
 /// ```
 /// use evcore_balancer::{Notify, WorkerGroup, WorkerId};
@@ -100,15 +103,17 @@ pub struct WorkerGroup<N = NotifyFd> {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(hidden)] // Only simulators need it.
 pub trait Notify: fmt::Debug + Send + Sync {
-    /// Ends the member's wait: the one that it is in, or else its next one. Any worker may call it.
+    /// Ends the present wait of the member, or its next one if it does not wait now. Any worker may
+    /// call it.
     fn notify(&self);
 
-    /// Forgets the notifications so far, so that the next wait is a full one.
+    /// Clears all notifications so far, so that they do not end the next wait.
     fn clear(&self);
 }
 
-/// What else of a dead worker is released together with its membership.
+/// Something else that is released together with the membership of a dead worker.
 pub(crate) trait ReleaseDead: fmt::Debug + Send + Sync {
     fn release_dead(&self, dead: WorkerId);
 }
@@ -120,35 +125,35 @@ struct Shared<N> {
     /// One word: empty, or the id of the leader.
     leader: SharedSlice<AtomicU32>,
     members: SharedSlice<MemberWords>,
-    // Invariant: one for each member, or none at all if the policy has no use for a group.
+    // Invariant: one for each member, or none at all if the policy does not use a group.
     notifiers: Vec<N>,
 }
 
-/// The words of one member, alone in their cache line. All zero if no worker is there.
+/// The words of one member, in a cache line of their own. All zero if the slot has no member.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct MemberWords {
-    /// 1 from `join` until the member has left or its death was noticed.
+    /// 1 from `join` until the member leaves or is released; otherwise 0.
     joined: AtomicU32,
-    /// 0 if the member has no free place; else its connections, and one more.
+    /// 0 if the member has no room; otherwise the number of its connections plus one.
     load: AtomicU32,
-    /// 1 from a notification until it is answered.
+    /// 1 from a notification until the member answers it; otherwise 0.
     notified: AtomicU32,
 }
 
 impl<N: Notify> WorkerGroup<N> {
-    /// A group of as many workers as there are notifiers.
+    /// A group with a notifier for each worker.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) without notifiers; else that of the operating
-    /// system, if it has no memory to map.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are no notifiers. Otherwise that of the
+    /// operating system, if it has no memory left.
+    #[doc(hidden)] // Only simulators need it.
     pub fn with_notifiers(notifiers: Vec<N>) -> io::Result<Self> {
         Self::from_parts(notifiers.len(), notifiers)
     }
 
-    /// A group for this many workers, which cannot see or wake each other if there are no
-    /// notifiers.
+    /// A group for this many workers. Without notifiers they share only the accept lock.
     pub(crate) fn from_parts(workers: usize, notifiers: Vec<N>) -> io::Result<Self> {
         let shared = Shared {
             mutex: AcceptMutex::new()?,
@@ -162,11 +167,10 @@ impl<N: Notify> WorkerGroup<N> {
         })
     }
 
-    /// The membership of the worker in this slot, for its event loop to hold. A worker process
-    /// joins after the fork.
+    /// Makes the worker in this slot a member. A worker process joins after the fork.
     ///
-    /// What a predecessor in this slot has left behind is gone, even if its death was not reported
-    /// to [`release_dead`](Self::release_dead).
+    /// It clears everything that a predecessor in this slot has left behind except a notification,
+    /// even if [`release_dead`](Self::release_dead) was not called for it.
     ///
     /// # Panics
     ///
@@ -180,33 +184,33 @@ impl<N: Notify> WorkerGroup<N> {
         }
     }
 
-    /// Frees all that the dead worker held, and returns whether that was anything: the accept lock,
-    /// the leadership, its membership, and the gauges of its line on each
-    /// [scoreboard](Self::with_scoreboard).
+    /// Frees all that a dead worker held: the accept lock, the leadership, its membership, and its
+    /// gauges on each [scoreboard](Self::with_scoreboard). Returns whether the worker was a member or
+    /// held the lock.
     ///
-    /// After that, two kinds of members look for clients that the dead worker may have left:
+    /// Then it notifies members, because the dead worker may have left clients waiting:
     ///
-    /// - the least loaded member is notified, because the dead worker may have been the only one
-    ///   that listened, or the only one that the kernel woke for a client;
-    /// - each member with an unanswered notification is notified again, because the worker that
-    ///   notified it may have died on the way to its descriptor.
+    /// - the least loaded member, because the dead worker may have been the only one that listened,
+    ///   or that the kernel woke for a client;
+    /// - each member with an unanswered notification, because the worker that notified it may have
+    ///   died before it wrote to the descriptor.
     ///
-    /// For the parent, after it has reaped the worker and before it starts the replacement. For a
-    /// worker that still runs it would break the exclusion of the lock.
+    /// The parent calls it after it has reaped the worker and before it starts the replacement. If
+    /// the worker still runs, two workers may own the lock.
     ///
     /// # Panics
     ///
     /// If the group has no such slot.
     #[allow(clippy::must_use_candidate, reason = "callers rarely need the answer")]
     pub fn release_dead(&self, dead: WorkerId) -> bool {
-        // The lock goes first: the members that are notified now may want it.
+        // The lock is freed first, because a member that is notified may want it.
         let held = self.shared.mutex.force_unlock(dead);
         let (was_member, _) = self.shared.clear(dead);
         for scoreboard in &self.scoreboards {
             scoreboard.release_dead(dead);
         }
         self.shared.notify_again();
-        // Also if the dead worker was no member: it may have died while it left.
+        // Also if the dead worker was not a member, because it may have died while it left.
         self.shared.notify_least_loaded();
         held || was_member
     }
@@ -217,13 +221,13 @@ impl<N: Notify> WorkerGroup<N> {
         &self.shared.mutex
     }
 
-    /// How many workers can be members at the same time.
+    /// The number of slots: how many workers can be members at the same time.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.shared.members.len()
     }
 
-    /// Releases something else together with the membership of a dead worker.
+    /// Adds something that `release_dead` releases.
     pub(crate) fn also_release(mut self, other: Arc<dyn ReleaseDead>) -> Self {
         self.scoreboards.push(other);
         self
@@ -239,10 +243,10 @@ impl<N> Clone for WorkerGroup<N> {
     }
 }
 
-/// The membership of one worker in a [`WorkerGroup`]. Dropping it releases the accept lock and
-/// leaves the group. If the clients of this worker need another one, that one is notified.
+/// The membership of one worker in a [`WorkerGroup`]. Dropping it releases the accept lock, leaves
+/// the group, and notifies another member if that one has to listen now.
 ///
-/// A copy of a membership in a forked child changes nothing when it is dropped there.
+/// If a process forks, dropping the copy of the membership in the child changes nothing.
 ///
 /// ```
 /// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
@@ -261,27 +265,27 @@ impl<N> Clone for WorkerGroup<N> {
 /// ```
 #[derive(Debug)]
 pub struct Member<N: Notify = NotifyFd> {
-    // Fields are dropped in this order. `drop` below has released the lock before that.
+    // Dropping this releases the lock, which `drop` below has done already.
     lock: MutexHandle,
     group: WorkerGroup<N>,
 }
 
 impl<N: Notify> Member<N> {
-    /// Which worker this is.
+    /// The id of this worker.
     #[must_use]
     pub fn id(&self) -> WorkerId {
         self.lock.id()
     }
 
     /// Whether the members see and wake each other. They do not if the group was made for a policy
-    /// that [has no use for it](crate::Policy::uses_group).
+    /// that [does not use it](crate::Policy::uses_group).
     #[must_use]
     pub fn in_group(&self) -> bool {
         self.shared().sees_members()
     }
 
-    /// Gets the accept lock if no other worker owns it, without waiting, and returns whether this
-    /// worker owns it now.
+    /// Gets the accept lock if no other worker owns it. Returns whether this worker owns it now. It
+    /// does not wait.
     #[must_use = "it returns whether the lock is held"]
     pub fn try_lock(&self) -> bool {
         self.lock.try_lock()
@@ -292,38 +296,38 @@ impl<N: Notify> Member<N> {
         self.lock.unlock();
     }
 
-    /// Whether another member has notified this one since its last [`sync`](Self::sync). It costs a
+    /// Whether another member has notified this one since its last [`sync`](Self::sync). It costs one
     /// load.
     #[must_use]
     pub fn is_notified(&self) -> bool {
         self.shared().is_notified(self.id())
     }
 
-    /// Publishes the load of this worker, answers a notification, and then looks at the other
-    /// members.
+    /// Publishes the load of this worker, answers its notification, and then reads the state of the
+    /// other members.
     ///
-    /// If two members do this at the same time, at least one of them sees what the other has
-    /// published. It reads a cache line for each slot of the group.
+    /// If two members do this at the same time, at least one of them sees the load that the other
+    /// has published. It reads a cache line for each slot of the group.
     #[must_use]
     pub fn sync(&self, load: Load) -> GroupView {
         self.shared().sync(self.id(), load)
     }
 
-    /// Makes this worker the leader, whichever member leads now.
+    /// Makes this worker the leader, also if another member leads now.
     ///
     /// Its listeners must be registered, and stay so until another member leads.
     pub fn lead(&self) {
         self.shared().lead(self.id());
     }
 
-    /// Leaves the group without a leader if this worker leads. Call it while the listeners are
-    /// still registered.
+    /// Ends the leadership of this worker, if it leads. The group then has no leader. Call it while
+    /// the listeners are still registered.
     pub fn step_down(&self) {
         self.shared().step_down(self.id());
     }
 
-    /// Notifies another member, which then looks at the group and listens. A member that has a
-    /// notification to answer is not woken again.
+    /// Notifies another member, which then syncs with the group and listens. If that member has an
+    /// unanswered notification, nothing happens.
     ///
     /// # Panics
     ///
@@ -332,14 +336,15 @@ impl<N: Notify> Member<N> {
         self.shared().notify(peer);
     }
 
-    /// Clears the notifier of this worker. Call it before the `sync` that answers the notification.
+    /// Clears the notifier of this worker. Call it before the [`sync`](Self::sync) that answers the
+    /// notification.
     pub fn clear_notifier(&self) {
         if let Some(notifier) = self.notifier() {
             notifier.clear();
         }
     }
 
-    /// What wakes this worker; `None` if the members do not see each other.
+    /// The notifier of this worker; `None` if the members do not see each other.
     pub(crate) fn notifier(&self) -> Option<&N> {
         self.shared().notifiers.get(self.id().slot())
     }
@@ -352,7 +357,7 @@ impl<N: Notify> Member<N> {
 impl<N: Notify> Drop for Member<N> {
     fn drop(&mut self) {
         if self.lock.is_of_this_process() {
-            // The lock goes first: the member that is notified may want it.
+            // The lock is released first, because a member that is notified may want it.
             self.lock.unlock();
             self.shared().leave(self.id());
         }
@@ -362,7 +367,7 @@ impl<N: Notify> Drop for Member<N> {
 impl<N: Notify> Shared<N> {
     fn join(&self, me: WorkerId) {
         let words = self.words(me);
-        // An unanswered notification stays for this worker to answer.
+        // An unanswered notification stays. It is for the slot, so this worker answers it.
         self.step_down(me);
         words.load.store(0, Ordering::Relaxed);
         if let Some(notifier) = self.notifiers.get(me.slot()) {
@@ -378,8 +383,8 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// Empties the words of a member that leaves or has died. Returns whether it was a member, and
-    /// whether it leaves a notification unanswered.
+    /// Clears the words of a member that leaves or has died. Returns whether it was a member, and
+    /// whether it had an unanswered notification.
     fn clear(&self, id: WorkerId) -> (bool, bool) {
         let words = self.words(id);
         self.step_down(id);
@@ -400,8 +405,8 @@ impl<N: Notify> Shared<N> {
         let words = self.words(me);
         words.load.store(word_of(load), Ordering::Relaxed);
         let notified = words.answer();
-        // The stores come before the loads. Otherwise a worker that becomes full and one that
-        // becomes free could miss each other, and neither would notify the other.
+        // The stores must precede the loads. Otherwise a worker that fills up and one that gets room
+        // could miss each other, and neither would notify the other.
         fence(Ordering::SeqCst);
         GroupView {
             leader: self.leader(me),
@@ -412,8 +417,8 @@ impl<N: Notify> Shared<N> {
     }
 
     fn lead(&self, me: WorkerId) {
-        // Release: a member that reads this id sees the registration too. The old leader need not
-        // agree, because both are registered.
+        // Release: a member that reads this id also sees the registration. A plain store may
+        // overwrite the id of the old leader, because both are registered.
         self.leader[0].store(me.to_word(), Ordering::Release);
     }
 
@@ -422,14 +427,14 @@ impl<N: Notify> Shared<N> {
     }
 
     fn notify(&self, peer: WorkerId) {
-        // Release: what made this member notify comes before what the other one does about it.
+        // Release: the cause of the notification happens before the reaction to it.
         let is_first = replace(&self.words(peer).notified, 0, 1, Ordering::Release);
         if let Some(notifier) = self.notifiers.get(peer.slot()).filter(|_| is_first) {
             notifier.notify();
         }
     }
 
-    /// Notifies every member that has been notified and has not answered.
+    /// Notifies again every member that has an unanswered notification.
     fn notify_again(&self) {
         for (id, notifier) in self.ids().zip(&self.notifiers) {
             if self.is_notified(id) {
@@ -438,7 +443,7 @@ impl<N: Notify> Shared<N> {
         }
     }
 
-    /// Notifies the least loaded of all members, for a caller that is none of them.
+    /// Notifies the least loaded of all members. The caller is not a member.
     fn notify_least_loaded(&self) {
         if let Some(least) = self.least_loaded_of(self.ids()) {
             self.notify(least.id);
@@ -446,7 +451,7 @@ impl<N: Notify> Shared<N> {
     }
 
     fn leader(&self, me: WorkerId) -> Leader {
-        // Acquire: the registration of the leader comes before what this member does now.
+        // Acquire: the registration of the leader happens before anything that this member does now.
         match WorkerId::from_word(self.leader[0].load(Ordering::Acquire)) {
             None => Leader::None,
             Some(leader) if leader == me => Leader::Me,
@@ -462,7 +467,8 @@ impl<N: Notify> Shared<N> {
         self.words(id).joined.load(Ordering::Relaxed) != 0
     }
 
-    /// The first of the least loaded members that have a free place and no unanswered notification.
+    /// The least loaded member that has room and no unanswered notification; the first one if several
+    /// are equal.
     fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> Option<Peer> {
         ids.filter_map(|id| {
             let active = self.words(id).available_load()?;
@@ -471,8 +477,8 @@ impl<N: Notify> Shared<N> {
         .min_by_key(|peer| peer.active)
     }
 
-    /// All slots but this one, from the next one on: so members with equal loads are each notified
-    /// by another member.
+    /// All other slots, beginning with the next one. So several members that search among equal
+    /// loads find different members.
     fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<N> {
         let slots = (me.slot() + 1..self.members.len()).chain(0..me.slot());
         slots.map(WorkerId::from_slot)
@@ -497,15 +503,14 @@ impl<N: Notify> Shared<N> {
 }
 
 impl MemberWords {
-    /// Answers a notification, and returns whether there was one. The member that sent it relies on
-    /// what follows from that.
+    /// Answers a notification. Returns whether there was one, which the caller must act on.
     fn answer(&self) -> bool {
-        // Acquire: what made another member notify comes before what is done about it.
+        // Acquire: the cause of the notification happens before the reaction to it.
         replace(&self.notified, 1, 0, Ordering::Acquire)
     }
 
-    /// How many connections the member has; `None` if it has no free place, or has a notification
-    /// to answer.
+    /// The number of the member's connections; `None` if it has no room, or has an unanswered
+    /// notification.
     fn available_load(&self) -> Option<u32> {
         let active = self.load.load(Ordering::Relaxed).checked_sub(1)?;
         let answers = self.notified.load(Ordering::Relaxed) == 0;
@@ -513,10 +518,10 @@ impl MemberWords {
     }
 }
 
-/// The leader word of a group without a leader. No worker has this word.
+/// The leader word of a group without a leader. It is not the word of any worker.
 const EMPTY: u32 = 0;
 
-/// The word that shows this load to the other members.
+/// The word of a load, as the other members read it.
 fn word_of(load: Load) -> u32 {
     if load.is_full() {
         0
@@ -531,5 +536,5 @@ fn replace(word: &AtomicU32, current: u32, new: u32, success: Ordering) -> bool 
 }
 
 #[cfg(all(test, not(evcore_loom)))]
-#[path = "group/tests.rs"] // Also where a loom model includes this file.
+#[path = "group/tests.rs"] // The path is the same when a loom model includes this file.
 mod tests;

@@ -1,4 +1,4 @@
-//! What a balancer decides from: the time, the worker's own load, and the group as it sees it.
+//! The inputs of a balancer: the time, the load of its worker, and the view of the group.
 
 use std::time::Duration;
 
@@ -20,24 +20,23 @@ use crate::WorkerId;
 pub struct Inputs {
     /// The time since any fixed point, from a clock that does not go back.
     pub now: Duration,
-    /// The load of this worker at this moment.
+    /// The present load of this worker.
     pub load: Load,
     /// How many connections this worker has accepted since its last plan.
     pub accepted: u32,
-    /// This worker stopped accepting before the backlog was empty, and no other worker has been
-    /// notified of the clients that may wait there.
+    /// This worker stopped accepting before the backlog was empty, so clients may wait there.
     pub may_have_left_clients: bool,
-    /// Another worker has notified this one since its last look at the group.
-    /// [`GroupView::notified`] reports a notification that arrives later than this flag was read.
+    /// Another worker has notified this one since its last sync. A notification that arrives after
+    /// this field was set is in [`GroupView::notified`].
     pub notified: bool,
-    /// The poller can register a listener exclusively.
+    /// The poller can register a listener for exclusive wake-ups (`EPOLLEXCLUSIVE`).
     pub exclusive: bool,
     /// This worker is a [`Member`](crate::Member) of a group, so it sees the loads of the others.
     pub in_group: bool,
 }
 
 impl Inputs {
-    /// Inputs of which only the time is known. A worker without a known load counts as full.
+    /// Inputs with this time. All other fields are 0 or false, so the worker counts as full.
     #[must_use]
     pub fn at(now: Duration) -> Self {
         Self {
@@ -47,7 +46,8 @@ impl Inputs {
     }
 }
 
-/// How many connections a worker has, and how many it can have.
+/// How many connections a worker has, and how many it can have. While it can have more, it has
+/// *room*.
 ///
 /// ```
 /// use evcore_balancer::Load;
@@ -58,36 +58,38 @@ impl Inputs {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Places in use. More than `capacity` counts as full.
+    /// The number of open connections. It may exceed `capacity`.
     pub active: u32,
-    /// All places. A worker with no place at all counts as full.
+    /// The largest number of connections. With 0 the worker is always full.
     pub capacity: u32,
 }
 
 impl Load {
-    /// How many more connections fit.
+    /// How many more connections the worker can have.
     #[must_use]
     pub const fn free(self) -> u32 {
         self.capacity.saturating_sub(self.active)
     }
 
-    /// No further connection fits.
+    /// Whether the worker has no room for a connection.
     #[must_use]
     pub const fn is_full(self) -> bool {
         self.free() == 0
     }
 
-    /// Less than an eighth of the places is free (nginx: `ngx_accept_disabled` is positive).
+    /// Whether less than an eighth of the capacity is free (nginx: `ngx_accept_disabled` is
+    /// positive).
     ///
-    /// A worker with fewer than eight places is never crowded, because an eighth of them is less
-    /// than one place.
+    /// A worker with a capacity below eight is never crowded, because an eighth rounds down to 0.
     #[must_use]
     pub const fn is_crowded(self) -> bool {
         self.free() < self.capacity / 8
     }
 }
 
-/// The other members of a worker group, at about one moment, as one member sees them.
+/// The state of a worker group as one member sees it.
+///
+/// The parts of a view may be of slightly different moments.
 ///
 /// ```
 /// use evcore_balancer::{GroupView, Leader};
@@ -100,17 +102,16 @@ impl Load {
 pub struct GroupView {
     /// Which member leads.
     pub leader: Leader,
-    /// The least loaded of the *other* members that have a free place and no unanswered
-    /// notification.
+    /// The least loaded of the *other* members that have room and no unanswered notification.
     pub least_loaded: Option<Peer>,
-    /// This look at the group has answered a notification.
+    /// The sync that made this view has answered a notification.
     pub notified: bool,
-    /// No other worker has joined the group, or all others have left it.
+    /// This worker is the only member of the group.
     pub alone: bool,
 }
 
 impl GroupView {
-    /// What a worker sees that has no group, or is its only member.
+    /// The view of a worker that has no group, or is the only member of its group.
     #[must_use]
     pub const fn alone() -> Self {
         Self {
@@ -129,7 +130,8 @@ impl GroupView {
 /// Which member of a worker group leads, as one member sees it.
 ///
 /// The leader must not stop listening before another member has become leader. Every other member
-/// may stop at any time, because the leader listens.
+/// may stop at any time, because the leader listens. [`WorkerGroup`](crate::WorkerGroup) compares
+/// this with the Leader/Followers pattern.
 ///
 /// ```
 /// use evcore_balancer::Leader;
@@ -138,11 +140,11 @@ impl GroupView {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leader {
-    /// No member: all are full, or the last leader has died.
+    /// No member leads: all members are full, or the last leader has left or died.
     None,
-    /// This worker.
+    /// This worker leads.
     Me,
-    /// Another member, and its listeners are registered.
+    /// Another member leads, and its listeners are registered.
     Other,
 }
 
@@ -156,9 +158,9 @@ pub enum Leader {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Which worker it is.
+    /// Its identity.
     pub id: WorkerId,
-    /// How many connections it has.
+    /// The number of its open connections.
     pub active: u32,
 }
 
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_with_fewer_than_eight_places_is_never_crowded() {
+    fn a_worker_with_a_capacity_below_eight_is_never_crowded() {
         for capacity in 0..8 {
             for active in 0..=capacity + 1 {
                 assert!(!Load { active, capacity }.is_crowded());

@@ -11,7 +11,7 @@ mod scoreboard;
 mod worker_id;
 
 mod notify_fd;
-mod refusal;
+mod os_error;
 mod shared_memory;
 mod sync;
 
@@ -24,7 +24,8 @@ pub use policy::Policy;
 pub use scoreboard::Scoreboard;
 pub use worker_id::WorkerId;
 
-// Each may be made on one thread and used on another, and what workers share, on many.
+// Each may be made on one thread and used on another. Those that workers share may be used on many
+// threads at once.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Balancer>();

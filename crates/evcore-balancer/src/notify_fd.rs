@@ -1,13 +1,13 @@
-//! A worker is woken from another process by a descriptor that was made before the fork.
+//! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! An eventfd on the systems that have it, and a pair of sockets on the others.
+//! It is an eventfd if the system has it, and a pair of sockets otherwise.
 
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
 };
 
-use crate::{Member, Notify, Policy, WorkerGroup, refusal::refused};
+use crate::{Member, Notify, Policy, WorkerGroup, os_error::failed};
 
 /// A descriptor that is readable from [`notify`](Notify::notify) to [`clear`](Notify::clear).
 // Public as the default parameter of `WorkerGroup`, but no user names it.
@@ -16,17 +16,17 @@ use crate::{Member, Notify, Policy, WorkerGroup, refusal::refused};
 pub struct NotifyFd(imp::NotifyFd);
 
 impl NotifyFd {
-    /// A descriptor that is closed on exec and does not block.
+    /// A descriptor that is close-on-exec and non-blocking.
     pub(crate) fn new() -> io::Result<Self> {
         let doing = format_args!("making {} that wakes a worker", imp::NAME);
-        imp::NotifyFd::new().map(Self).map_err(refused(doing))
+        imp::NotifyFd::new().map(Self).map_err(failed(doing))
     }
 }
 
 impl Notify for NotifyFd {
     fn notify(&self) {
-        // It fails if the counter or the socket is full, and then the descriptor is readable; or
-        // if the other end is closed, and then no worker waits.
+        // It fails if the counter or the socket is full, but then the descriptor is readable. It
+        // also fails if the other end is closed, but then no worker waits.
         let _ = self.0.notify();
     }
 
@@ -41,23 +41,23 @@ impl AsFd for NotifyFd {
     }
 }
 
-/// The group of a real server, whose members are woken by descriptors.
+/// The group of a server, whose members are woken by descriptors.
 impl WorkerGroup {
-    /// The most workers that a group can have: 4096.
+    /// The largest number of workers in a group: 4096.
     pub const MAX_WORKERS: usize = 4096;
 
     /// A group for the workers of a server under this policy.
     ///
-    /// `workers` is how many can live at the same time, from 1 to
-    /// [`MAX_WORKERS`](Self::MAX_WORKERS): the slots of the supervisor, several times the workers
-    /// where a reload starts new ones before the old have gone. Each costs a cache line and, if the
-    /// policy [uses a group](Policy::uses_group), a descriptor in every worker (two where there is
-    /// no eventfd).
+    /// `workers` is the number of the supervisor's slots, from 1 to
+    /// [`MAX_WORKERS`](Self::MAX_WORKERS). It is larger than the number of workers if a reload starts
+    /// new workers before the old ones have ended. Each slot costs a cache line. If the policy
+    /// [uses a group](Policy::uses_group), it also costs a descriptor in every worker, or two if the
+    /// system has no eventfd.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else that of the
-    /// operating system, if it has no memory to map or no descriptors left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise that of
+    /// the operating system, if it has no memory or descriptors left.
     pub fn new(policy: Policy, workers: usize) -> io::Result<Self> {
         check_workers("group", workers)?;
         let notified = if policy.uses_group() { workers } else { 0 };
@@ -67,16 +67,17 @@ impl WorkerGroup {
 }
 
 impl Member {
-    /// The descriptor that is readable from a notification until
-    /// [`clear_notifier`](Self::clear_notifier), for the poller to watch level-triggered; `None` if
-    /// the members do not see each other.
+    /// The descriptor that wakes this worker. The poller has to watch it, level-triggered.
+    ///
+    /// It is readable from a notification until [`clear_notifier`](Self::clear_notifier). `None` if
+    /// the policy of the group [does not use it](Policy::uses_group).
     #[must_use]
     pub fn notify_fd(&self) -> Option<BorrowedFd<'_>> {
         self.notifier().map(NotifyFd::as_fd)
     }
 }
 
-/// Refuses to share memory between no or too many workers.
+/// Checks the number of workers that share memory.
 pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
     let max = WorkerGroup::MAX_WORKERS;
     if (1..=max).contains(&workers) {
@@ -119,7 +120,7 @@ mod imp {
         }
 
         pub(super) fn clear(&self) {
-            // One read empties the counter. It fails if the counter is empty already.
+            // One read sets the counter to 0. It fails if the counter is 0 already.
             let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
         }
 

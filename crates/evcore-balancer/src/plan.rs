@@ -1,17 +1,17 @@
-//! What a balancer decides: what a worker should do in a turn, as data.
+//! The plan of one turn: what a balancer decided, as data.
 
 use std::time::Duration;
 
 use crate::WorkerId;
 
-/// What a worker should do in this turn.
+/// What a worker has to do in this turn.
 ///
-/// Compare [`listening`](Plan::listening) with what is registered now to find out whether to
-/// register or to deregister. Do the steps in this order:
+/// Compare [`listening`](Plan::listening) with the present registration to find out whether to
+/// register or to deregister the listeners. Follow the plan in this order:
 ///
 /// 1. [`Leadership::Release`];
 /// 2. register, deregister, or [register again](Plan::register_again);
-/// 3. [`Leadership::Acquire`], because the leader's listeners are registered at any time;
+/// 3. [`Leadership::Acquire`], because the listeners of the leader must be registered;
 /// 4. [`notify`](Plan::notify).
 ///
 /// ```
@@ -34,38 +34,38 @@ use crate::WorkerId;
 #[non_exhaustive]
 #[must_use]
 pub struct Plan {
-    /// The listeners should be registered with the poller while this turn waits.
+    /// The listeners must be registered with the poller while this turn waits.
     pub listening: bool,
 
-    /// Register the listeners exclusively. It is true only if
-    /// [`Inputs::exclusive`](crate::Inputs::exclusive) is. It changes only together with
-    /// [`register_again`](Self::register_again) while a worker keeps listening.
+    /// Register the listeners for exclusive wake-ups. It is true only if
+    /// [`Inputs::exclusive`](crate::Inputs::exclusive) is. While a worker keeps listening, it changes
+    /// only together with [`register_again`](Self::register_again).
     pub exclusive: bool,
 
-    /// Register the listeners again even if they are registered. That puts this worker behind the
-    /// others in the kernel's order of wake-ups, and reports the clients that wait already.
+    /// Register the listeners again even if they are registered. The kernel then wakes this worker
+    /// after the others, and reports the clients that wait already.
     pub register_again: bool,
 
     /// The worker holds the accept lock from this plan on. Post this turn's events instead of
     /// delivering them, accept, release the lock, and only then run handlers.
     ///
-    /// It implies [`listening`](Plan::listening). Where it is false, deliver events directly.
+    /// It implies [`listening`](Plan::listening). If it is false, deliver events directly.
     pub holds_lock: bool,
 
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
-    /// [`Duration::ZERO`] is for one look at the backlog. It never comes twice in a row unless
-    /// clients were found, so the loop does not spin.
+    /// [`Duration::ZERO`] makes the turn poll the listeners once. Two plans in a row have it only if
+    /// the first one found clients, so the loop does not spin.
     pub wait_at_most: Option<Duration>,
 
     /// How many connections this turn may accept; `None` if the balancer sets no limit.
     /// At least 1 in a plan that listens.
     pub accepts_at_most: Option<u32>,
 
-    /// Whether this worker becomes leader of its group, or stops to lead it.
+    /// Whether this worker becomes leader of its group, or steps down.
     pub leadership: Leadership,
 
-    /// The worker to wake, so that it looks at the group and listens.
+    /// The worker to notify, so that it syncs with the group and listens.
     pub notify: Option<WorkerId>,
 }
 
@@ -81,7 +81,7 @@ pub enum Leadership {
     Keep,
     /// Become leader, after the listeners are registered.
     Acquire,
-    /// Step down, before the listeners are deregistered. This worker is full.
+    /// Step down, before the listeners are deregistered, because this worker is full.
     Release,
 }
 
@@ -108,7 +108,7 @@ impl Plan {
         }
     }
 
-    /// A turn that looks for waiting clients, without the lock and without waiting.
+    /// A turn that polls the listeners once, without the lock and without waiting.
     pub(crate) const fn probe() -> Self {
         Self {
             // Only a new registration reports the clients that waited before it.

@@ -24,78 +24,76 @@ use std::{num::NonZeroU32, time::Duration};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Policy {
-    /// Every worker that has a free place listens (nginx: `accept_mutex off`).
+    /// Every worker that has room listens (nginx: `accept_mutex off`).
     ///
-    /// The workers share nothing and wait for nothing. A new connection may wake several workers,
-    /// of which one gets it.
+    /// The workers share nothing. A new connection may wake several workers, and one of them gets
+    /// it.
     #[default]
     Off,
 
     /// Only the worker that holds the accept lock listens (nginx: `accept_mutex on`).
     ///
     /// A worker holds the lock while it waits, and releases it before any handler runs. The lock
-    /// alone is not even: the holder is the only worker awake, so it gets the lock again and again.
+    /// alone does not spread connections evenly: the holder is the only worker awake, so it gets the
+    /// lock again and again.
     ///
-    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. A holder that has
-    ///   16 connections (and a sixteenth) more than the least loaded member notifies that member
-    ///   and gives way to it. If that member does not come, another one does after `delay`.
-    /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule: a
-    ///   worker in which less than an eighth of the places is free gives way for `delay`, and then
-    ///   takes one turn. nginx gives nearly all clients to one worker while places are plentiful.
+    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. If the holder has
+    ///   16 connections and a sixteenth more than the least loaded member, it notifies that member
+    ///   and yields the lock. If that member does not take the lock, another one does after `delay`.
+    /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule. A worker
+    ///   that is [crowded](crate::Load::is_crowded) yields the lock for `delay`, and then takes one
+    ///   turn. Until workers are crowded, nearly all clients go to one of them.
     ///
-    /// A worker that dies with the lock loses it by
-    /// [`release_dead`](crate::WorkerGroup::release_dead). A worker that is stopped (`SIGSTOP`)
-    /// keeps it, so each worker that has not listened for `delay` looks for waiting clients once,
-    /// without the lock and without waiting. With a single worker the lock only costs: use
+    /// [`release_dead`](crate::WorkerGroup::release_dead) frees the lock of a worker that has died. A
+    /// worker that is stopped (`SIGSTOP`) keeps it. Therefore each worker that has not listened for
+    /// `delay` polls the listeners once, without the lock. A single worker needs no lock: use
     /// [`Off`](Policy::Off).
     Mutex {
         /// How long a worker that does not listen waits before it tries the lock again.
         ///
-        /// Rounded up to whole milliseconds and at least 1 ms, so that no worker spins.
+        /// It is rounded up to whole milliseconds, and to at least 1 ms, so that no worker spins.
         delay: Duration,
     },
 
-    /// Every worker that has a free place listens, exclusively: the kernel wakes one worker for a
-    /// client (nginx since 1.11.3: `EPOLLEXCLUSIVE`).
+    /// Every worker that has room listens, and the kernel wakes one of them for a client (nginx
+    /// since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
-    /// The kernel wakes the worker that registered first, so each worker registers again now and
-    /// then, which puts it behind the others. No worker is notified: clients that a full or stopped
-    /// worker has left waiting are found by another worker when it registers again, `delay` later
-    /// at most. For that reason an idle worker wakes once in each `delay`. Where the poller has no
-    /// exclusive wake-ups, this policy is [`Off`](Policy::Off).
+    /// The kernel wakes the worker that registered first. So each worker registers again after some
+    /// connections, and is then the last. Workers do not notify each other. If a full or stopped
+    /// worker leaves clients waiting, another worker finds them when it registers again, at most
+    /// `delay` later. For that reason an idle worker wakes once in each `delay`. If the poller has
+    /// no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
     Exclusive {
         /// After how many accepted connections a worker registers again.
         readd_every: NonZeroU32,
-        /// How long a registration lasts at most. Rounded up like that of
+        /// How long a registration lasts at most. It is rounded up like that of
         /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 
-    /// Every worker listens whose load is near the least, exclusively.
+    /// The workers whose load is near the least listen, with exclusive wake-ups.
     ///
     /// A worker above that limit stops, but never before another worker listens: the
-    /// [leader](crate::Leader) notifies the least loaded worker, and stops once that one has become
-    /// leader. So connections are spread evenly, also after many of one worker have ended, with few
-    /// wake-ups and no pauses. The workers have to be members of a
+    /// [leader](crate::Leader) notifies the least loaded worker, and stops when that one has become
+    /// leader. This spreads connections evenly, also after many connections of one worker have
+    /// ended, with few wake-ups. The workers have to be members of a
     /// [`WorkerGroup`](crate::WorkerGroup).
     ///
-    /// If the leader blocks in a handler, new clients wait until another worker looks for them,
-    /// `delay` later at most. The kernel wakes one worker for a client, and a worker that was woken
-    /// and then stopped cannot report that, so only a look from time to time finds such a client:
-    /// an idle worker wakes once in each `delay`. A worker that is alone in its group registers
-    /// without exclusive wake-ups instead, is woken for each client, and sleeps as long as none
-    /// comes.
+    /// If the leader blocks in a handler, new clients wait until another worker probes the
+    /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a
+    /// client, only a probe finds that client. For that reason an idle worker wakes once in each
+    /// `delay`. A worker that is alone in its group registers without exclusive wake-ups, and
+    /// sleeps until a client connects.
     ///
-    /// Where the poller has no exclusive wake-ups, the workers near the least load share the accept
+    /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
     /// lock.
     LeastLoaded {
-        /// How many connections above the least loaded worker are near enough, in addition to a
-        /// sixteenth of that worker's. A smaller slack spreads more evenly and costs more wake-ups.
-        /// 0 counts as 1.
+        /// How many connections above the least loaded worker count as near, in addition to a
+        /// sixteenth of that worker's connections. A smaller slack spreads connections more evenly
+        /// and costs more wake-ups. 0 counts as 1.
         slack: u32,
-        /// How long a registration lasts at most, and how often a worker that does not listen looks
-        /// for waiting clients. No worker that stops keeps clients waiting for longer.
-        /// Rounded up like that of [`Mutex`](Policy::Mutex).
+        /// How long a registration lasts at most, and how often a worker that does not listen
+        /// probes the listeners. It is rounded up like that of [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 }
@@ -104,14 +102,14 @@ impl Policy {
     /// nginx's `accept_mutex_delay`: half a second.
     pub const DEFAULT_DELAY: Duration = Duration::from_millis(500);
 
-    /// Sixteen: as even as a smaller number, for fewer system calls.
+    /// Sixteen. Smaller numbers cost more system calls and spread no more evenly.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
-    /// How many connections a worker may be above the least loaded.
+    /// How many connections a worker may have above the least loaded: four.
     pub const DEFAULT_SLACK: u32 = 4;
 
-    /// How many connections the holder of the lock may be above the least loaded. Whenever the lock
-    /// is handed over, no worker listens for the time of one wake-up.
+    /// How many connections the holder of the lock may have above the least loaded worker. It is
+    /// larger because no worker listens while the lock is handed over.
     pub(crate) const MUTEX_SLACK: u32 = 16;
 
     /// [`Mutex`](Policy::Mutex) with the [default delay](Policy::DEFAULT_DELAY).
@@ -140,8 +138,8 @@ impl Policy {
         }
     }
 
-    /// Whether workers under this policy look at their group: [`LeastLoaded`](Policy::LeastLoaded)
-    /// needs a group, and [`Mutex`](Policy::Mutex) is even only with one.
+    /// Whether workers under this policy sync with their group. [`LeastLoaded`](Policy::LeastLoaded)
+    /// needs a group, and [`Mutex`](Policy::Mutex) spreads connections evenly only with one.
     ///
     /// ```
     /// use evcore_balancer::Policy;
@@ -182,15 +180,15 @@ impl Policy {
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A delay in whole milliseconds, as nanoseconds. Rounds up, so that no delay is cut short, and to
-/// at least 1 ms, so that no worker spins.
+/// A delay in whole milliseconds, as nanoseconds. It rounds up, so that no delay is cut short, and
+/// to at least 1 ms, so that no worker spins.
 fn whole_ms(delay: Duration) -> u64 {
     let ms = u64::try_from(delay.as_nanos().div_ceil(u128::from(NS_PER_MS)));
     ms.unwrap_or(u64::MAX).max(1).saturating_mul(NS_PER_MS)
 }
 
-/// A time as nanoseconds. Policies count in these, because an addition of [`Duration`]s costs ten
-/// times that of two numbers, and a policy calculates in each turn.
+/// A time as nanoseconds. Policies count in nanoseconds, because adding two [`Duration`]s costs ten
+/// times as much as adding two integers, and a policy calculates in each turn.
 fn nanos(time: Duration) -> u64 {
     const NS_PER_SECOND: u64 = 1_000_000_000;
     let whole = time.as_secs().saturating_mul(NS_PER_SECOND);
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_five_hundred_years_are_that_of_the_last_nanosecond() {
+    fn times_beyond_u64_nanoseconds_saturate() {
         assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
         assert_eq!(nanos(Duration::from_nanos(u64::MAX)), u64::MAX);
         assert_eq!(nanos(Duration::MAX), u64::MAX);

@@ -1,9 +1,8 @@
-//! What every worker publishes about itself, for all to read: a line of numbers for each worker in
-//! shared memory.
+//! Numbers that every worker publishes about itself, in shared memory.
 //!
-//! Each line has one writer, its worker, whose stores cost no more than stores. Any process may read at
-//! any time. Each number that is read was written. The numbers of a line may be of two moments,
-//! because the writer never waits. What the numbers mean is up to the application.
+//! Each worker has a line of numbers, which it alone writes, by plain stores. Any process may read
+//! any line at any time. A number that is read is one that was written. The numbers of one line may
+//! be of different moments, because the writer never waits. Their meaning is up to the application.
 
 use std::{
     array, io,
@@ -20,11 +19,12 @@ use crate::{
 
 /// A line of `N` numbers for each worker, which all workers of a server can read.
 ///
-/// A clone is another handle to the same scoreboard. It is made before the fork and shared with
-/// every process forked after that; it works between threads as well. The first numbers of a line
-/// are *gauges*, such as how many connections are open: they go back to 0 when the worker has died.
-/// The others are *counters*: they stay for the replacement to continue, so that sums do not go
-/// back.
+/// Make it before the fork. Every process forked after that shares it, and so do threads. A clone is
+/// another handle to the same scoreboard.
+///
+/// The first numbers of a line are *gauges*, such as the number of open connections. They are set to
+/// 0 when the worker has died. The others are *counters*. The replacement of the worker continues
+/// them, so sums over all workers do not decrease.
 ///
 /// ```
 /// use evcore_balancer::{Policy, Scoreboard, WorkerGroup, WorkerId};
@@ -66,14 +66,14 @@ pub(crate) struct Line<const N: usize>([AtomicU64; N]);
 const _: () = assert!(size_of::<Line<9>>() == 128, "lines are whole cache lines");
 
 impl<const N: usize> Scoreboard<N> {
-    /// A scoreboard for this many workers, from 1 to 4096. All numbers are 0. The first `gauges`
-    /// numbers of a line are gauges, the others are counters. `N` is from 1 to 512, which is checked
-    /// when the program is compiled.
+    /// A scoreboard for this many workers, from 1 to 4096, with all numbers 0. The first `gauges`
+    /// numbers of a line are gauges, the others are counters. `N` must be from 1 to 512, which the
+    /// compiler checks.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for no or too many workers; else that of the
-    /// operating system, if it has no memory to map.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise that of
+    /// the operating system, if it has no memory left.
     ///
     /// # Panics
     ///
@@ -91,48 +91,48 @@ impl<const N: usize> Scoreboard<N> {
         })
     }
 
-    /// Publishes the numbers of this worker. `N` plain stores.
+    /// Publishes the numbers of this worker, by `N` plain stores.
     ///
-    /// Only the worker itself may do this: two writers would overwrite each other's numbers.
+    /// Only the worker itself may call this, because two writers would overwrite each other.
     ///
     /// # Panics
     ///
-    /// If there is no such slot.
+    /// If the scoreboard has no such slot.
     pub fn publish(&self, id: WorkerId, numbers: &[u64; N]) {
         for (word, number) in self.board.words(id).iter().zip(numbers) {
             word.store(*number, Relaxed);
         }
     }
 
-    /// The numbers that this worker has published, or those that its predecessor in the same slot
-    /// has left. All 0 if there was none.
+    /// The numbers that this worker, or its predecessor in the same slot, has published. All 0 if
+    /// none has.
     ///
     /// # Panics
     ///
-    /// If there is no such slot.
+    /// If the scoreboard has no such slot.
     #[must_use]
     pub fn read(&self, id: WorkerId) -> [u64; N] {
         let words = self.board.words(id);
         array::from_fn(|at| words[at].load(Relaxed))
     }
 
-    /// The numbers of each slot, also of those that no worker is in.
+    /// The numbers of every slot, including slots without a worker.
     pub fn iter(&self) -> impl Iterator<Item = (WorkerId, [u64; N])> {
         let ids = (0..self.workers()).map(WorkerId::from_slot);
         ids.map(|id| (id, self.read(id)))
     }
 
-    /// Sets the gauges of a dead worker to 0. For the parent, after the worker has ended and before
-    /// its replacement starts. [`WorkerGroup::release_dead`] does this too.
+    /// Sets the gauges of a dead worker to 0. The parent calls it after the worker has ended and
+    /// before its replacement starts. [`WorkerGroup::release_dead`] does the same.
     ///
     /// # Panics
     ///
-    /// If there is no such slot.
+    /// If the scoreboard has no such slot.
     pub fn release_dead(&self, dead: WorkerId) {
         self.board.release_dead(dead);
     }
 
-    /// How many workers the scoreboard has lines for.
+    /// The number of workers that the scoreboard has lines for.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.board.lines.len()
@@ -140,10 +140,8 @@ impl<const N: usize> Scoreboard<N> {
 }
 
 impl<N: Notify> WorkerGroup<N> {
-    /// The same group, which also sets the gauges of a dead worker to 0 when it
-    /// [releases](Self::release_dead) that worker.
-    ///
-    /// Clones that were made before do not.
+    /// Adds a scoreboard, whose gauges [`release_dead`](Self::release_dead) then sets to 0 for a dead
+    /// worker. Clones made before this call do not do that.
     ///
     /// # Panics
     ///
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn others_read_what_a_worker_publishes() {
+    fn all_read_the_numbers_that_a_worker_publishes() {
         let scoreboard = Scoreboard::<9>::new(3, 0).unwrap();
         let numbers = array::from_fn(|at| at as u64 + 1);
         thread::scope(|scope| {
@@ -241,7 +239,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "there is no worker 2 on a scoreboard for 2")]
-    fn a_slot_that_is_not_there_panics() {
+    fn a_slot_beyond_the_scoreboard_panics() {
         let _ = Scoreboard::<1>::new(2, 0).unwrap().read(id(2));
     }
 

@@ -1,8 +1,7 @@
 //! Memory that a process shares with the children that it forks.
 //!
-//! It is the kernel's anonymous shared mapping: all zeros at first, inherited by `fork`, and gone
-//! at `exec` and with the last process that has it. It has no name, so nothing is left behind after
-//! a crash.
+//! It is an anonymous shared mapping: all zero at first, inherited by `fork`, unmapped by `exec`,
+//! and freed with the last process that has it. It has no name, so a crash leaves nothing behind.
 //!
 //! This is the only file of the crate with unsafe code.
 
@@ -12,11 +11,11 @@ use std::{ffi::c_void, fmt, io, ops::Deref, ptr, ptr::NonNull, slice};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::{group::MemberWords, refusal::refused, scoreboard::Line, sync::AtomicU32};
+use crate::{group::MemberWords, os_error::failed, scoreboard::Line, sync::AtomicU32};
 
 /// A slice in memory shared by `fork`. Dropping it unmaps it from this process.
 pub(crate) struct SharedSlice<T: SharedContent> {
-    // Invariant: this is the beginning of a mapping of `len` values, which only `drop` ends.
+    // Invariant: the start of a mapping of `len` values, which only `drop` unmaps.
     mapping: NonNull<c_void>,
     len: usize,
     content: std::marker::PhantomData<T>,
@@ -40,7 +39,8 @@ unsafe impl SharedContent for MemberWords {}
 unsafe impl<const N: usize> SharedContent for Line<N> {}
 
 impl<T: SharedContent> SharedSlice<T> {
-    /// Maps this many values, all zero. There must be at least one, and they must fit in memory.
+    /// Maps this many values, all zero. There must be at least one, and their size must fit into a
+    /// `usize`.
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         // Every supported system has pages of 4 KiB or more.
         const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
@@ -56,7 +56,7 @@ impl<T: SharedContent> SharedSlice<T> {
             )
         };
         let doing = format_args!("mapping {bytes} bytes of shared memory (mmap)");
-        let mapping = mapping.map_err(refused(doing))?;
+        let mapping = mapping.map_err(failed(doing))?;
         Ok(Self {
             mapping: NonNull::new(mapping).expect("mmap returns an error, not null"),
             len,
@@ -78,7 +78,8 @@ impl<T: SharedContent> Deref for SharedSlice<T> {
 
 impl<T: SharedContent> Drop for SharedSlice<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the whole of our own mapping, and by `&mut self` nothing borrows it.
+        // SAFETY: this is the whole mapping that `new` has made, and by `&mut self` nothing borrows
+        // it.
         let unmapped = unsafe { munmap(self.mapping.as_ptr(), size_of::<T>() * self.len) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping: {unmapped:?}");
     }
@@ -87,7 +88,7 @@ impl<T: SharedContent> Drop for SharedSlice<T> {
 // SAFETY: a mapping belongs to the process, not to a thread, and its content is `Send`.
 unsafe impl<T: SharedContent> Send for SharedSlice<T> {}
 
-// SAFETY: `&SharedSlice` gives `&[T]` and no more, and its content is `Sync`.
+// SAFETY: `&SharedSlice` only gives `&[T]`, and its content is `Sync`.
 unsafe impl<T: SharedContent> Sync for SharedSlice<T> {}
 
 impl<T: SharedContent + fmt::Debug> fmt::Debug for SharedSlice<T> {

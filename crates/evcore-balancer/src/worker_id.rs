@@ -2,11 +2,11 @@
 
 use std::{fmt, num::NonZeroU32};
 
-/// Which worker of a server: its slot in the supervisor's table.
+/// The identity of a worker: its slot in the supervisor's table.
 ///
-/// The accept lock, the worker group and the scoreboard all name a worker by its id. No two workers
-/// of a server that live at the same time may have the same id. A replacement takes the id of the
-/// worker that it replaces.
+/// The accept lock, the worker group and the scoreboard all name a worker by its id. Two workers that
+/// live at the same time must have different ids. A replacement takes the id of the worker that it
+/// replaces.
 ///
 /// ```
 /// use evcore_balancer::WorkerId;
@@ -15,7 +15,7 @@ use std::{fmt, num::NonZeroU32};
 /// assert_eq!(id.slot(), 3);
 /// assert_eq!(id.to_string(), "worker 3");
 /// ```
-// Not the process id: threads of one process differ, and a process id can come back.
+// It is not the process id, because threads share one, and the system reuses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(NonZeroU32);
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a slot is below u32::MAX")]
-    fn a_slot_that_no_word_can_name_is_refused() {
+    fn a_slot_beyond_the_range_of_a_word_panics() {
         let _ = WorkerId::from_slot(u32::MAX as usize);
     }
 }

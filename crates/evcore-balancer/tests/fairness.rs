@@ -1,9 +1,9 @@
-//! How evenly connections are spread, and for how many wake-ups, in a model of the kernel's order.
+//! How evenly each policy spreads connections, and how many wake-ups it takes, in a model of the
+//! kernel's order of wake-ups.
 //!
-//! The model of the kernel wakes, of the workers that are registered exclusively, the first that
-//! sleeps. Workers before it that do not sleep find the client at their next wait. Registering
-//! reports the clients that wait already. Time is in microseconds: a wake-up takes 20 to 60, an
-//! accept 5, its handlers 10.
+//! For a client, the model wakes the first registered worker that sleeps. Workers before it that do
+//! not sleep find the client at their next wait. A registration reports the clients that wait
+//! already. Time is in microseconds: a wake-up takes 20 to 60, an accept 5, and its handlers 10.
 //!
 //! `evcore-bench` measures the real kernel beside real loops (`cargo xtask bench accept`).
 
@@ -21,10 +21,10 @@ struct Worker {
     active: u32,
     /// Accepted since the last plan.
     accepted: u32,
-    /// How many clients it may still accept in this turn.
+    /// How many more clients it may accept in this turn.
     allowed: u32,
     registered: bool,
-    /// The kernel has reported a client to it, or will at its next wait.
+    /// The kernel has reported a client to it, or reports one at its next wait.
     reported: bool,
     may_have_left_clients: bool,
     phase: Phase,
@@ -52,7 +52,7 @@ impl Phase {
 struct Server {
     now: u64,
     workers: Vec<Worker>,
-    /// The workers that are registered, in the order in which they did.
+    /// The registered workers, in the order of their registrations.
     queue: Vec<usize>,
     backlog: u32,
     taken: u32,
@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// These clients come together. The next ones come when all of these have been accepted.
+    /// Connects this many clients at once, and waits until all of them are accepted.
     fn connect(&mut self, clients: u32) {
         let taken = self.taken + clients;
         for _ in 0..clients {
@@ -108,7 +108,7 @@ impl Server {
         self.now = end;
     }
 
-    /// The connections of a worker end, all at once.
+    /// Ends all connections of a worker at once.
     fn close_connections_of(&mut self, worker: usize) {
         self.workers[worker].active = 0;
         self.workers[worker].phase = Phase::Planning { until: self.now };
@@ -236,16 +236,16 @@ impl Server {
     }
 }
 
-/// How clients come.
+/// When clients connect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pattern {
     OneAtATime,
     Bursts,
-    /// One at a time. Half-way all connections of two workers end.
+    /// One at a time. After half of them, all connections of two workers end.
     UnevenClosing,
 }
 
-/// The lowest index of ten runs, and their most wake-ups for each connection.
+/// The lowest Jain index of ten runs, and the highest number of wake-ups per connection.
 fn measure(policy: Policy, workers: u32, pattern: Pattern) -> (f64, f64) {
     let runs = (0..10).map(|seed| {
         let mut server = Server::new(policy, workers, seed);
@@ -271,7 +271,7 @@ fn measure(policy: Policy, workers: u32, pattern: Pattern) -> (f64, f64) {
 const PATTERNS: [Pattern; 3] = [Pattern::OneAtATime, Pattern::Bursts, Pattern::UnevenClosing];
 
 #[test]
-fn least_loaded_is_even_for_a_quarter_of_a_wake_up_per_connection() {
+fn least_loaded_is_even_with_few_extra_wake_ups() {
     for workers in [4, 8] {
         for pattern in PATTERNS {
             let (jain, wakes) = measure(Policy::least_loaded(), workers, pattern);
@@ -282,7 +282,7 @@ fn least_loaded_is_even_for_a_quarter_of_a_wake_up_per_connection() {
 }
 
 #[test]
-fn a_lock_that_is_handed_over_is_even() {
+fn a_lock_with_handoff_is_even() {
     for workers in [4, 8] {
         for pattern in PATTERNS {
             let (jain, wakes) = measure(Policy::mutex(), workers, pattern);
@@ -301,14 +301,11 @@ fn exclusive_is_even_unless_connections_end_unevenly() {
             assert!(jain >= 0.97, "{workers} workers, {pattern:?}: {jain}");
         }
         let (jain, _) = measure(Policy::exclusive(), workers, Pattern::UnevenClosing);
-        assert!(
-            jain < 0.97,
-            "the other policies would not be needed: {jain}"
-        );
+        assert!(jain < 0.97, "exclusive would be enough: {jain}");
     }
 }
 
-/// Without registering again, the model shows what the kernel shows.
+/// Without registering again, the model is as unfair as the kernel.
 #[test]
 fn bare_exclusive_registrations_are_unfair() {
     let bare = Policy::Exclusive {

@@ -1,27 +1,27 @@
-//! Every interleaving of workers that come, leave, fill up and die: the files that ship, over
-//! loom's atomics.
+//! Every interleaving of workers that start and stop listening, fill up and die. The models include
+//! the files that ship, and run them over loom's atomics.
 //!
-//! A registration with the kernel is modelled twice. The first model is a cell that is not atomic:
-//! a worker writes it when it registers, and another worker reads it before it leaves. loom fails
-//! when the two are not ordered. The second model is a count: a worker that leaves must not be the
-//! last. Each mutant is an atomic, or a worker, that does a little less than it should, and must be
-//! caught.
+//! A registration with the kernel is modelled twice. The first model is a cell that is not atomic. A
+//! worker writes it when it registers, and another worker reads it before it stops. loom fails if
+//! the two are not ordered. The second model is a count of the registered workers: one that stops
+//! must not be the last. Each mutant is a model over faulty atomics, or with a faulty worker, which
+//! loom must reject.
 //!
-//! loom cannot show a change of the orderings of `joined`: it never sees read-modify-writes in
-//! another order than they were made. It also misses a race that hides behind a load of the same
-//! word by the same thread, which is why `lead` is a plain store.
+//! loom does not find a change of the orderings of `joined`, because it runs read-modify-writes only
+//! in the order in which they were made. It also misses a race if the same thread has loaded the
+//! same word before. For that reason `lead` is a plain store.
 
 #![cfg(evcore_loom)]
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
 
 #[path = "../src/accept_mutex.rs"]
-#[allow(dead_code, unreachable_pub, reason = "public where it ships")]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod accept_mutex;
 #[path = "../src/group.rs"]
-#[allow(dead_code, unreachable_pub, reason = "public where it ships")]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod group;
 #[path = "../src/inputs.rs"]
-#[allow(dead_code, unreachable_pub, reason = "public where it ships")]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod inputs;
 #[path = "loom/notify_fd.rs"]
 mod notify_fd;
@@ -30,7 +30,7 @@ mod shared_memory;
 #[path = "loom/sync.rs"]
 mod sync;
 #[path = "../src/worker_id.rs"]
-#[allow(dead_code, unreachable_pub, reason = "public where it ships")]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod worker_id;
 
 use std::{mem::ManuallyDrop, sync::Arc};
@@ -44,21 +44,20 @@ use loom::{
     thread,
 };
 use notify_fd::NotifyFd;
-use sync::{Fault, plant};
+use sync::{Fault, inject};
 use worker_id::WorkerId;
 
 /// A server of three workers.
 struct Server {
     group: WorkerGroup,
-    /// They leave at the end of a model, and not when a mutant is caught.
+    /// They leave the group at the end of a model, but not if the model fails.
     members: [ManuallyDrop<Member>; 3],
     /// How many workers are registered.
     registered: AtomicU32,
     registration: [UnsafeCell<()>; 3],
 }
 
-// SAFETY: this is not a fact but the claim under test. loom panics before an access that
-// contradicts it.
+// SAFETY: this is the claim under test. loom panics before an access that contradicts it.
 unsafe impl Send for Server {}
 // SAFETY: as above.
 unsafe impl Sync for Server {}
@@ -80,7 +79,7 @@ fn load(active: u32) -> Load {
 }
 
 impl Server {
-    /// Members that have published these loads. None of them is registered.
+    /// A group whose members have published these loads. None of them is registered.
     fn new(loads: [Load; 3]) -> Arc<Self> {
         let notifiers = [NotifyFd, NotifyFd, NotifyFd];
         let group = WorkerGroup::with_notifiers(notifiers.into()).unwrap();
@@ -97,15 +96,17 @@ impl Server {
         })
     }
 
-    /// All workers leave, after all threads have ended.
+    /// Lets all workers leave the group, after all threads have ended.
     fn end(server: Arc<Self>) {
-        let server = Arc::try_unwrap(server).ok().expect("the threads are over");
+        let server = Arc::try_unwrap(server)
+            .ok()
+            .expect("all threads have ended");
         for member in server.members {
             drop(ManuallyDrop::into_inner(member));
         }
     }
 
-    fn come(&self, me: usize) {
+    fn start(&self, me: usize) {
         self.register(me);
         self.members[me].lead();
     }
@@ -116,8 +117,8 @@ impl Server {
         self.registered.fetch_add(1, Relaxed);
     }
 
-    /// Leaves, if it may.
-    fn leave(&self, me: usize) {
+    /// Stops listening if another worker leads.
+    fn stop(&self, me: usize) {
         if self.members[me].sync(load(9)).leader == Leader::Other {
             let listened = self.registered.fetch_sub(1, Relaxed);
             assert!(listened > 1, "no worker listens");
@@ -137,14 +138,14 @@ fn spawn<R: 'static>(
     thread::spawn(move || work(&server))
 }
 
-/// The leader wants to leave while another worker comes.
-fn a_registration_comes_before_the_leaving_that_it_allows() {
+/// The leader wants to stop while another worker starts.
+fn the_leader_stops_while_another_worker_starts() {
     loom::model(|| {
         let server = Server::new([load(9), load(0), FULL]);
-        server.come(A);
-        let other = spawn(&server, |server| server.come(B));
+        server.start(A);
+        let other = spawn(&server, |server| server.start(B));
         if server.members[A].sync(load(9)).leader == Leader::Other {
-            // What B wrote when it registered.
+            // B has written this when it registered.
             server.registration[B].with(|_| ());
         }
         other.join().unwrap();
@@ -152,24 +153,24 @@ fn a_registration_comes_before_the_leaving_that_it_allows() {
     });
 }
 
-/// One worker comes and would leave again, while the leader and another one would leave too.
+/// One worker starts and would stop again, while the leader and another one would stop too.
 ///
-/// With at most three preemptions: all interleavings of three workers take hours.
-fn three_would_leave(come: fn(&Server, usize)) {
+/// The model has at most three preemptions, because all interleavings of three workers take hours.
+fn three_would_stop(start: fn(&Server, usize)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
         let server = Server::new([load(9), load(9), load(9)]);
         server.register(C);
-        server.come(A);
+        server.start(A);
         let others = [
             spawn(&server, move |server| {
-                come(server, B);
-                server.leave(B);
+                start(server, B);
+                server.stop(B);
             }),
-            spawn(&server, |server| server.leave(C)),
+            spawn(&server, |server| server.stop(C)),
         ];
-        server.leave(A);
+        server.stop(A);
         for other in others {
             other.join().unwrap();
         }
@@ -178,25 +179,25 @@ fn three_would_leave(come: fn(&Server, usize)) {
     });
 }
 
-/// The leader becomes full while a full worker becomes free.
-fn one_fills_up_while_another_becomes_free() {
+/// The leader fills up while a full worker gets room.
+fn one_fills_up_while_another_gets_room() {
     loom::model(|| {
         let server = Server::new([load(0), FULL, FULL]);
-        server.come(A);
+        server.start(A);
         let other = spawn(&server, |server| {
-            // Its load is so high that it comes only if there is no other worker.
+            // Its load is so high that it starts only if it sees no other worker.
             let view = server.members[B].sync(load(50));
             view.leader == Leader::None || view.least_loaded.is_none()
         });
         fill_up(&server, A);
-        let came = other.join().unwrap();
+        let starts = other.join().unwrap();
         let notified = server.is_notified(B);
-        assert!(came || notified, "a free place is left unserved");
+        assert!(starts || notified, "no worker with room listens");
         Server::end(server);
     });
 }
 
-/// What a leader does that has no free place left: it steps down, leaves, and notifies another.
+/// A leader without room: it steps down, stops, and notifies another worker.
 fn fill_up(server: &Server, me: usize) {
     let view = server.members[me].sync(FULL);
     assert_eq!(view.leader, Leader::Me);
@@ -206,13 +207,13 @@ fn fill_up(server: &Server, me: usize) {
     }
 }
 
-/// A worker that leaves notifies another one of a client that no other was woken for, while the
-/// other one, which listens, plans a turn. It registers again if it notices the notification.
+/// A worker that stops has left a client waiting and notifies another one. The other one listens and
+/// plans a turn meanwhile. It registers again if it notices the notification.
 fn one_is_notified_while_it_syncs(notices: fn(GroupView) -> bool) {
     loom::model(move || {
         let server = Server::new([load(9), load(0), FULL]);
         let notifier = spawn(&server, |server| {
-            // What made it notify.
+            // The cause of the notification.
             server.registration[A].with_mut(|_| ());
             server.members[A].notify(WorkerId::from_slot(B));
         });
@@ -223,14 +224,17 @@ fn one_is_notified_while_it_syncs(notices: fn(GroupView) -> bool) {
         }
         notifier.join().unwrap();
         let later = server.is_notified(B);
-        assert!(notices || later, "a notification is answered unnoticed");
+        assert!(
+            notices || later,
+            "a notification is answered and not reported"
+        );
         Server::end(server);
     });
 }
 
-/// The leader dies, or (`early`) a worker that has registered and was about to lead. Its parent
-/// releases it, while a worker that listens would leave and another one is away.
-fn one_dies_while_another_leaves(early: bool) {
+/// The leader dies, or (`early`) a worker dies that has registered and not become leader yet. Its
+/// parent releases it, while a worker that listens would stop, and another one does not listen.
+fn one_dies_while_another_stops(early: bool) {
     loom::model(move || {
         let server = Server::new([load(0), load(0), load(9)]);
         server.register(C);
@@ -239,7 +243,7 @@ fn one_dies_while_another_leaves(early: bool) {
         }
         let dying = spawn(&server, move |server| {
             if !early {
-                server.come(A);
+                server.start(A);
             }
         });
         let listening = spawn(&server, |server| {
@@ -255,87 +259,87 @@ fn one_dies_while_another_leaves(early: bool) {
         dying.join().unwrap();
         assert!(server.group.release_dead(WorkerId::from_slot(A)));
         let listens = listening.join().unwrap();
-        let comes = [B, C].iter().any(|&worker| server.is_notified(worker));
-        assert!(listens || comes, "each relies on another one to listen");
+        let notified = [B, C].iter().any(|&worker| server.is_notified(worker));
+        assert!(listens || notified, "each waits for another one to listen");
         Server::end(server);
     });
 }
 
 #[test]
-fn the_leader_leaves_after_another_has_registered() {
-    a_registration_comes_before_the_leaving_that_it_allows();
+fn the_leader_stops_after_another_has_registered() {
+    the_leader_stops_while_another_worker_starts();
 }
 
 #[test]
-fn of_three_workers_that_would_leave_one_always_listens() {
-    three_would_leave(Server::come);
+fn of_three_workers_that_would_stop_one_always_listens() {
+    three_would_stop(Server::start);
 }
 
 #[test]
-fn of_a_full_and_a_free_worker_one_sees_the_other() {
-    one_fills_up_while_another_becomes_free();
+fn a_worker_that_fills_up_or_one_that_gets_room_sees_the_other() {
+    one_fills_up_while_another_gets_room();
 }
 
 #[test]
-fn a_worker_notified_while_it_syncs_notices_it_then_or_later() {
+fn a_notification_during_a_sync_is_reported_then_or_later() {
     one_is_notified_while_it_syncs(|view| view.notified);
 }
 
 #[test]
-fn when_the_leader_dies_another_stays_or_is_notified() {
-    one_dies_while_another_leaves(false);
+fn when_the_leader_dies_another_listens_or_is_notified() {
+    one_dies_while_another_stops(false);
 }
 
 #[test]
-fn when_a_worker_dies_before_it_leads_the_old_leader_stays() {
-    one_dies_while_another_leaves(true);
+fn when_a_worker_dies_before_it_leads_another_listens() {
+    one_dies_while_another_stops(true);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_sync_does_not_acquire_the_leader() {
-    plant(Fault::NoAcquire);
-    a_registration_comes_before_the_leaving_that_it_allows();
+    inject(Fault::NoAcquire);
+    the_leader_stops_while_another_worker_starts();
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_lead_does_not_release() {
-    plant(Fault::NoRelease);
-    a_registration_comes_before_the_leaving_that_it_allows();
+    inject(Fault::NoRelease);
+    the_leader_stops_while_another_worker_starts();
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_answering_does_not_acquire() {
-    plant(Fault::NoAcquire);
+    inject(Fault::NoAcquire);
     one_is_notified_while_it_syncs(|view| view.notified);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_notify_does_not_release() {
-    plant(Fault::NoRelease);
+    inject(Fault::NoRelease);
     one_is_notified_while_it_syncs(|view| view.notified);
 }
 
 #[test]
-#[should_panic(expected = "a notification is answered unnoticed")]
+#[should_panic(expected = "a notification is answered and not reported")]
 fn mutant_sync_does_not_report_what_it_answers() {
     one_is_notified_while_it_syncs(|_| false);
 }
 
 #[test]
-#[should_panic(expected = "a free place is left unserved")]
+#[should_panic(expected = "no worker with room listens")]
 fn mutant_sync_has_no_fence() {
-    plant(Fault::NoFence);
-    one_fills_up_while_another_becomes_free();
+    inject(Fault::NoFence);
+    one_fills_up_while_another_gets_room();
 }
 
 #[test]
 #[should_panic(expected = "no worker listens")]
 fn mutant_a_worker_leads_before_it_registers() {
-    three_would_leave(|server, me| {
+    three_would_stop(|server, me| {
         server.members[me].lead();
         server.register(me);
     });

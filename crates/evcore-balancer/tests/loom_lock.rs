@@ -1,25 +1,26 @@
-//! Every interleaving of the accept lock: the file that ships, over loom's atomics.
+//! Every interleaving of the accept lock. The models include the file that ships, and run it over
+//! loom's atomics.
 //!
-//! The lock guards a cell that is not atomic. loom fails when two accesses to it are not ordered.
-//! Each mutant is an atomic that does a little less than it should, and must be caught.
+//! The lock guards a cell that is not atomic. loom fails if two accesses to it are not ordered. Each
+//! mutant is a model over faulty atomics, which loom must reject.
 
 #![cfg(evcore_loom)]
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
 
 #[path = "../src/accept_mutex.rs"]
-#[allow(dead_code, unreachable_pub, reason = "public where it ships")]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod accept_mutex;
 #[path = "loom/shared_memory.rs"]
 mod shared_memory;
 #[path = "loom/sync.rs"]
 mod sync;
 #[path = "../src/worker_id.rs"]
-#[allow(dead_code, unreachable_pub, reason = "public where it ships")]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod worker_id;
 
 use accept_mutex::AcceptMutex;
 use loom::{cell::UnsafeCell, sync::Arc, thread};
-use sync::{Fault, plant};
+use sync::{Fault, inject};
 use worker_id::WorkerId;
 
 struct Guarded {
@@ -27,8 +28,7 @@ struct Guarded {
     cell: UnsafeCell<u32>,
 }
 
-// SAFETY: this is not a fact but the claim under test. loom panics before an access that
-// contradicts it.
+// SAFETY: this is the claim under test. loom panics before an access that contradicts it.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
@@ -39,7 +39,7 @@ impl Guarded {
         })
     }
 
-    /// Locks, if it can, and writes, but never unlocks.
+    /// Tries the lock and, if it got it, writes. It does not unlock.
     fn lock_and_write(&self, slot: usize) -> bool {
         let locked = self.mutex.try_lock(id(slot));
         if locked {
@@ -49,11 +49,15 @@ impl Guarded {
         locked
     }
 
-    /// One turn of a worker: it tries once, writes, and unlocks. Returns whether it had the lock.
+    /// One turn of a worker, which tries the lock once, writes, and unlocks. Returns whether it got
+    /// the lock.
     fn turn(&self, slot: usize) -> bool {
         let locked = self.lock_and_write(slot);
         if locked {
-            assert!(self.mutex.unlock(id(slot)), "no other worker took it away");
+            assert!(
+                self.mutex.unlock(id(slot)),
+                "another worker has unlocked it"
+            );
         }
         locked
     }
@@ -66,7 +70,7 @@ fn id(slot: usize) -> WorkerId {
 fn workers_exclude_each_other(workers: usize, turns: u32) {
     loom::model(move || {
         let guarded = Guarded::new();
-        // The thread of the test is the last of the workers.
+        // The thread of the test is worker 0.
         let others: Vec<_> = (1..workers)
             .map(|slot| {
                 let guarded = Arc::clone(&guarded);
@@ -80,16 +84,16 @@ fn workers_exclude_each_other(workers: usize, turns: u32) {
     });
 }
 
-/// Worker 1 takes the lock and dies, with the lock or (`in_order`) after it has released it. Its
-/// parent reaps it, frees what it held and then works itself, while worker 2 works.
-fn a_parent_frees_what_the_dead_held(in_order: bool) {
+/// Worker 1 takes the lock and dies: with the lock, or after it has `released` it. Its parent reaps
+/// it, frees its lock and then takes a turn itself, while worker 2 takes a turn.
+fn a_parent_frees_the_lock_of_a_dead_worker(released: bool) {
     loom::model(move || {
         let guarded = Guarded::new();
         let spawn = |work: fn(&Guarded)| {
             let guarded = Arc::clone(&guarded);
             thread::spawn(move || work(&guarded))
         };
-        let dying = spawn(if in_order {
+        let dying = spawn(if released {
             |guarded| _ = guarded.turn(1)
         } else {
             |guarded| _ = guarded.lock_and_write(1)
@@ -98,11 +102,11 @@ fn a_parent_frees_what_the_dead_held(in_order: bool) {
 
         dying.join().unwrap();
         let freed = guarded.mutex.force_unlock(id(1));
-        assert!(!(in_order && freed), "the dead worker held nothing");
+        assert!(!(released && freed), "the dead worker held nothing");
         guarded.turn(3);
 
         other.join().unwrap();
-        assert_eq!(guarded.mutex.owner(), None, "no worker is left to hold it");
+        assert_eq!(guarded.mutex.owner(), None, "all workers have unlocked");
     });
 }
 
@@ -117,46 +121,46 @@ fn three_workers_exclude_each_other() {
 }
 
 #[test]
-fn a_lock_whose_owner_died_is_freed_once_and_for_one_worker() {
-    a_parent_frees_what_the_dead_held(false);
+fn the_lock_of_a_dead_owner_has_one_new_owner() {
+    a_parent_frees_the_lock_of_a_dead_worker(false);
 }
 
 #[test]
-fn living_workers_keep_the_lock_when_a_dead_one_is_released() {
-    a_parent_frees_what_the_dead_held(true);
+fn a_living_owner_keeps_the_lock_when_another_is_released() {
+    a_parent_frees_the_lock_of_a_dead_worker(true);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_locking_does_not_acquire() {
-    plant(Fault::NoAcquire);
+    inject(Fault::NoAcquire);
     workers_exclude_each_other(2, 1);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_unlocking_does_not_release() {
-    plant(Fault::NoRelease);
+    inject(Fault::NoRelease);
     workers_exclude_each_other(2, 1);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_force_unlocking_does_not_release() {
-    plant(Fault::NoRelease);
-    a_parent_frees_what_the_dead_held(false);
+    inject(Fault::NoRelease);
+    a_parent_frees_the_lock_of_a_dead_worker(false);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn mutant_comparing_and_storing_are_two_steps() {
-    plant(Fault::TwoSteps);
+    inject(Fault::TwoSteps);
     workers_exclude_each_other(2, 1);
 }
 
 #[test]
 #[should_panic(expected = "the dead worker held nothing")]
-fn mutant_freeing_ignores_the_owner() {
-    plant(Fault::AnyoneEmpties);
-    a_parent_frees_what_the_dead_held(true);
+fn mutant_force_unlocking_ignores_the_owner() {
+    inject(Fault::EmptyingIgnoresValue);
+    a_parent_frees_the_lock_of_a_dead_worker(true);
 }

@@ -1,5 +1,5 @@
-//! Shared memory goes back to the kernel. This test is alone in its process, so that no other test
-//! maps memory meanwhile.
+//! Shared memory is unmapped. This test has a process of its own, so that no other test maps memory
+//! meanwhile.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ use std::fs;
 
 use evcore_balancer::{AcceptMutex, Policy, Scoreboard, WorkerGroup, WorkerId};
 
-/// How many anonymous shared mappings this process has: Linux shows each under this name.
+/// The number of anonymous shared mappings of this process. Linux lists each under this name.
 fn shared_mappings() -> usize {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     maps.lines()

@@ -1,11 +1,11 @@
-//! Several workers in one group, in made-up time: what each policy promises about all of them.
+//! The guarantees of each policy about all workers of a group, in simulated time.
 //!
 //! Each worker is the real `Balancer` over the real lock and the real membership. It follows a
-//! script of turns, whatever that does to its load. Time is a loop variable, in milliseconds.
+//! random script of turns. Time is a loop variable, in milliseconds.
 //!
-//! Checked at each moment and at each plan: the lock never has two owners, a full worker does not
-//! listen, and no free place is left unattended for longer than the delay and one turn, counted
-//! from the last fault.
+//! The test checks at each moment and at each plan that the lock never has two owners, that a full
+//! worker does not listen, and that no worker with room waits for longer than the delay and one turn
+//! while none listens, counted from the last fault.
 
 use std::{mem, time::Duration};
 
@@ -15,19 +15,19 @@ use evcore_balancer::{
 };
 use proptest::prelude::*;
 
-/// How long a run is: at least some forty delays.
+/// The length of a run, which is at least forty delays.
 const END_MS: u64 = 2_000;
 const DELAY_MS_MAX: u64 = 50;
-/// A worker whose handlers take longer counts as one that hangs.
+/// Handlers that take longer count as hanging.
 const HANDLERS_MS_MAX: u64 = 5;
 
-/// One turn of a worker's script. A script that is at its end begins again.
+/// One turn of a worker's script. After its last turn, a script begins again.
 #[derive(Clone, Debug)]
 struct Turn {
-    /// When something happens that ends the wait, if the plan's limit does not end it before.
+    /// When an event ends the wait, unless the limit of the plan ends it before.
     event_after_ms: Option<u64>,
     handlers_ms: u64,
-    /// How full the worker is after that, in thousandths of its capacity.
+    /// The load of the worker after that, in thousandths of its capacity.
     fullness: u32,
     accepted: u32,
     may_have_left_clients: bool,
@@ -39,9 +39,10 @@ enum Fate {
     Lives,
     /// Hangs in a handler for this long, with listeners registered and without the lock.
     Hangs(u64),
-    /// Is stopped in its wait for this long, with what it holds, and then continues.
+    /// Is stopped in its wait for this long, possibly with the lock, and then continues.
     Stops(u64),
-    /// Dies in its wait, with what it holds. Its parent notices after this long and starts another.
+    /// Dies in its wait, possibly with the lock. After this long, its parent notices and starts a
+    /// replacement.
     Dies(u64),
 }
 
@@ -59,12 +60,12 @@ struct Worker {
     balancer: Balancer,
     member: Option<Member>,
     load: Load,
-    /// It had a free place when it planned.
+    /// It had room when it planned.
     had_room: bool,
-    /// Since when, or since which later fault or probe, its free place has been unattended.
+    /// When it began to have room while no worker listened, or a later fault or probe.
     unattended_since: Option<u64>,
     phase: Phase,
-    /// The last plan. The listeners are registered if it listens.
+    /// The last plan. The listeners are registered if the plan listens.
     plan: Option<Plan>,
     script: Vec<Turn>,
     turns: usize,
@@ -97,7 +98,7 @@ impl Worker {
     }
 }
 
-/// What all workers of a run have in common.
+/// The parameters of a run, which all its workers share.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     policy: Policy,
@@ -164,7 +165,7 @@ impl Server {
     }
 
     fn tick(&mut self) {
-        // No worker is always the first.
+        // The first worker differs from tick to tick.
         let first = usize::try_from(self.now_ms).unwrap();
         for i in 0..self.workers.len() {
             self.advance((first + i) % self.workers.len());
@@ -173,7 +174,7 @@ impl Server {
         self.now_ms += 1;
     }
 
-    /// Moves one worker on, as far as it gets at this moment.
+    /// Runs one worker as far as it gets at this moment.
     fn advance(&mut self, index: usize) {
         loop {
             let worker = &self.workers[index];
@@ -182,11 +183,11 @@ impl Server {
                 Phase::Waiting { .. } if worker.is_notified() => self.begin_turn(index),
                 Phase::Handling { until } if until <= self.now_ms => self.begin_turn(index),
                 Phase::Hanging { until } if until <= self.now_ms => {
-                    self.restart_the_clock();
+                    self.restart_gap();
                     self.begin_turn(index);
                 }
                 Phase::Stopped { until } if until <= self.now_ms => {
-                    self.restart_the_clock();
+                    self.restart_gap();
                     self.begin_handlers(index);
                 }
                 Phase::Dead { until } if until <= self.now_ms => self.replace(index),
@@ -199,7 +200,7 @@ impl Server {
         let now_ms = self.now_ms;
         let worker = &mut self.workers[index];
         let mutex = self.group.mutex();
-        // What a loop does at the end of its accepts, if it has not done it yet.
+        // A loop does this after its accepts, so it may have done it already.
         mutex.unlock(worker.id);
         let before = worker.turn();
         let inputs = Inputs {
@@ -230,8 +231,8 @@ impl Server {
         worker.had_room = !worker.load.is_full();
         worker.phase = Phase::Waiting { until };
         if plan.listening {
-            // Even a moment is enough to find the clients that wait.
-            self.restart_the_clock();
+            // A moment is enough to find the clients that wait.
+            self.restart_gap();
         }
     }
 
@@ -248,7 +249,7 @@ impl Server {
             Fate::Dies(ms) => self.workers[index].phase = Phase::Dead { until: in_ms(ms) },
         }
         if !self.workers[index].is_running() {
-            self.restart_the_clock();
+            self.restart_gap();
         }
     }
 
@@ -265,7 +266,7 @@ impl Server {
         };
     }
 
-    /// What a parent does when it has reaped a worker.
+    /// Releases a dead worker and starts a replacement, as a parent does.
     fn replace(&mut self, index: usize) {
         let (id, turns) = (self.workers[index].id, self.workers[index].turns + 1);
         self.group.release_dead(id);
@@ -273,13 +274,13 @@ impl Server {
         let replacement = self.new_worker(id, script);
         let dead = mem::replace(&mut self.workers[index], replacement);
         self.workers[index].turns = turns;
-        // A dead process drops nothing.
+        // A process that dies drops nothing.
         mem::forget(dead.member);
-        self.restart_the_clock();
+        self.restart_gap();
     }
 
-    /// Places may be unattended for the full time again: a worker listens, or there was a fault.
-    fn restart_the_clock(&mut self) {
+    /// Restarts the time without a listening worker: one listens now, or there was a fault.
+    fn restart_gap(&mut self) {
         for worker in &mut self.workers {
             worker.unattended_since = None;
         }
@@ -290,7 +291,7 @@ impl Server {
         assert!(holders <= 1, "{holders} workers hold the lock");
 
         if self.workers.iter().any(Worker::listens) {
-            return self.restart_the_clock();
+            return self.restart_gap();
         }
         for worker in &mut self.workers {
             if !worker.has_room() {
@@ -316,7 +317,7 @@ fn plan(worker: &mut Worker, mutex: &AcceptMutex, inputs: &Inputs) -> Plan {
     worker.balancer.plan(inputs, || mutex.try_lock(id), sync)
 }
 
-/// What the loop does with a plan, except for the poller.
+/// Follows a plan, except for the registration.
 fn follow(plan: &Plan, member: &Member) {
     match plan.leadership {
         Leadership::Acquire => member.lead(),
@@ -328,7 +329,7 @@ fn follow(plan: &Plan, member: &Member) {
     }
 }
 
-/// What holds of each plan.
+/// Checks the invariants of a plan.
 fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
     let probes = plan.wait_at_most == Some(Duration::ZERO);
     let had_its_turn = before.is_some_and(|before| before.holds_lock);
@@ -365,11 +366,11 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
     if is_nginx && now.load.is_crowded() && had_its_turn {
         assert!(!plan.holds_lock, "a crowded worker has two turns in a row");
     }
-    // A worker with a free place comes back in time, unless it listens.
+    // A worker with room plans again in time, unless it listens.
     if let Some(limit) = plan.wait_at_most {
         assert!(limit <= rules.delay(), "waits {limit:?}");
     } else if !now.load.is_full() {
-        assert!(plan.listening, "is away without an end");
+        assert!(plan.listening, "does not listen and waits without a limit");
     }
 }
 
@@ -448,7 +449,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(384))]
 
     #[test]
-    fn without_faults_no_place_is_unattended_beyond_delay_and_turn(
+    fn without_faults_a_worker_listens_within_delay_and_turn(
         rules in rules(),
         scripts in scripts(|| Just(Fate::Lives)),
     ) {
@@ -465,7 +466,7 @@ proptest! {
 }
 
 #[test]
-fn of_crowded_workers_each_takes_its_turn() {
+fn crowded_workers_take_turns() {
     let crowded = Turn {
         event_after_ms: Some(1),
         handlers_ms: 1,
@@ -491,15 +492,15 @@ fn of_crowded_workers_each_takes_its_turn() {
         server.check();
         server.now_ms += 1;
     }
-    // Each gives way for 10 ms, and then serves for 1 ms: at most one turn in some 11 ms.
+    // Each worker yields for 10 ms and then serves for 1 ms, so it has one turn in 11 ms at most.
     for turns in served {
         assert!((100..=200).contains(&turns), "{served:?}");
     }
 }
 
-/// Once found by chance: a worker that fills up and hangs while the others come and go.
+/// A regression that proptest found: a worker fills up and hangs while others start and stop.
 #[test]
-fn a_worker_that_hangs_after_filling_up_leaves_no_place_unattended() {
+fn a_worker_that_fills_up_and_hangs_leaves_no_gap() {
     let turn = |event_after_ms, handlers_ms, fullness, fate| Turn {
         event_after_ms,
         handlers_ms,

@@ -51,7 +51,7 @@ fn peer(slot: usize, active: u32) -> Option<Peer> {
     Some(Peer { id, active })
 }
 
-/// Which member leads, as each of them sees it.
+/// The leader as each member sees it.
 fn leaders<const N: usize>(members: &[Member; N]) -> [Leader; N] {
     members.each_ref().map(|member| member.sync(load(0)).leader)
 }
@@ -89,7 +89,7 @@ fn a_member_that_has_not_synced_is_not_notified() {
 }
 
 #[test]
-fn a_member_is_alone_until_another_joins_and_after_all_others_left() {
+fn a_member_is_alone_while_no_other_is_a_member() {
     let group = group(3);
     let one = group.join(id(1));
     assert!(one.sync(load(0)).alone);
@@ -99,7 +99,7 @@ fn a_member_is_alone_until_another_joins_and_after_all_others_left() {
         drop(another);
         assert!(one.sync(load(0)).alone);
         mem::forget(group.join(id(slot)));
-        assert!(!one.sync(load(0)).alone, "its death was not noticed");
+        assert!(!one.sync(load(0)).alone, "its death was not released");
         assert!(group.release_dead(id(slot)));
         assert!(one.sync(load(0)).alone);
     }
@@ -142,7 +142,7 @@ fn a_notification_wakes_the_member_until_it_is_answered() {
 }
 
 #[test]
-fn members_have_the_lock_of_the_group() {
+fn members_share_the_lock_of_the_group() {
     let (group, [one, two]) = joined([load(0); 2]);
     assert!(one.try_lock() && !two.try_lock());
     assert_eq!(group.mutex().owner(), Some(one.id()));
@@ -168,7 +168,7 @@ fn a_member_that_panics_releases_the_lock_and_leaves() {
 }
 
 #[test]
-fn release_dead_frees_all_that_the_dead_held_and_nothing_else() {
+fn release_dead_frees_all_that_the_dead_worker_held() {
     let (group, [one, two, three]) = joined([load(3), load(4), load(5)]);
     two.lead();
     assert!(two.try_lock());
@@ -206,7 +206,7 @@ fn when_the_leader_has_died_the_least_loaded_is_notified() {
 }
 
 #[test]
-fn when_another_member_has_died_the_leader_looks_and_keeps_leading() {
+fn when_another_member_has_died_the_leader_is_notified() {
     let (group, [one, two]) = joined([load(0); 2]);
     two.lead();
     mem::forget(one);
@@ -216,7 +216,7 @@ fn when_another_member_has_died_the_leader_looks_and_keeps_leading() {
 }
 
 #[test]
-fn a_death_between_word_and_descriptor_is_made_good() {
+fn a_death_between_word_and_descriptor_loses_no_notification() {
     let (group, [one, two]) = joined([load(0); 2]);
     // The word is set, and the worker dies before it writes to the descriptor.
     two.shared()
@@ -229,7 +229,7 @@ fn a_death_between_word_and_descriptor_is_made_good() {
 }
 
 #[test]
-fn a_death_after_leaving_is_made_good() {
+fn a_death_while_leaving_loses_no_notification() {
     let (group, [one, two]) = joined([load(0); 2]);
     // The worker has left the group, and dies before it notifies another member.
     let (was_member, _) = one.shared().clear(one.id());
@@ -276,24 +276,24 @@ fn a_full_member_is_never_notified() {
 }
 
 #[test]
-fn a_membership_of_another_process_changes_nothing_when_dropped() {
+fn dropping_a_membership_of_another_process_changes_nothing() {
     let (_group, [mut one, two]) = joined([load(0); 2]);
     one.lead();
     let (shared, slot) = (Arc::clone(&one.group.shared), one.id());
-    // What a forked child drops: a membership of a process that it is not.
-    one.lock.pretend_to_be_of_another_process();
+    // A forked child drops the membership of its parent.
+    one.lock.move_to_another_process();
     drop(one);
     assert_eq!(two.sync(load(0)).leader, Leader::Other);
     assert!(shared.has_joined(slot));
 }
 
 #[test]
-fn a_replacement_starts_without_what_its_predecessor_left() {
+fn join_clears_what_a_predecessor_has_left() {
     let (group, [one, two]) = joined([load(0); 2]);
     two.notify(one.id());
     one.lead();
     mem::forget(one);
-    // The death was not reported.
+    // `release_dead` was not called.
     let again = group.join(id(0));
     assert!(!is_woken(&again));
     assert_eq!(two.sync(load(0)).least_loaded, None);
@@ -303,7 +303,7 @@ fn a_replacement_starts_without_what_its_predecessor_left() {
 }
 
 #[test]
-fn a_group_for_a_policy_without_one_has_no_descriptors_and_sees_none() {
+fn a_policy_that_uses_no_group_makes_no_descriptors() {
     for policy in [Policy::Off, Policy::exclusive()] {
         let group = WorkerGroup::new(policy, 2).unwrap();
         let [one, two] = [0, 1].map(|slot| group.join(id(slot)));
@@ -329,13 +329,13 @@ fn a_group_is_for_one_to_4096_workers() {
 
 #[test]
 #[should_panic(expected = "there is no worker 2 in a group of 2")]
-fn a_slot_that_is_not_there_panics() {
+fn a_slot_beyond_the_group_panics() {
     let _ = group(2).join(id(2));
 }
 
 proptest! {
     #[test]
-    fn the_least_loaded_is_what_a_plain_search_finds(
+    fn the_least_loaded_agrees_with_a_plain_search(
         loads in prop::collection::vec(prop::option::of(0_u32..5), 1..8),
         me in 0_usize..8,
     ) {

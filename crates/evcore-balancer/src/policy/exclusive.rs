@@ -1,7 +1,7 @@
-//! Every worker listens, and registers again often enough that the kernel is fair.
+//! Every worker listens, and registers again so often that the kernel wakes each of them.
 //!
-//! The kernel wakes the worker that registered first. With plain exclusive registrations one worker
-//! gets nearly all connections. Registering again puts a worker last.
+//! The kernel wakes the worker that registered first, so with one registration each, one worker gets
+//! nearly all connections. A worker that registers again is the last.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -124,18 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn a_full_worker_stops_and_then_registers_anew() {
+    fn a_full_worker_stops_and_registers_when_it_has_room() {
         let mut worker = worker();
         assert!(worker.plan(&at(0, 0)).listening);
         assert_eq!(worker.plan(&full(1)), Plan::away(None));
         let plan = worker.plan(&at(2, 15));
         assert!(plan.listening && !plan.register_again);
         let plan = worker.plan(&at(3, 15));
-        assert!(!plan.register_again, "the count starts anew");
+        assert!(!plan.register_again, "the count starts from 0");
     }
 
     #[test]
-    fn without_exclusive_wake_ups_every_worker_just_listens() {
+    fn without_exclusive_wake_ups_every_worker_listens() {
         let inputs = Inputs {
             exclusive: false,
             ..at(0, 100)

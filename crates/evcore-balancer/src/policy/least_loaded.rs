@@ -1,22 +1,24 @@
-//! A worker listens while its load is near the least, and none stops before another listens.
+//! A worker listens while its load is near the least. None stops before another one listens.
 //!
-//! What the workers share is which of them is the *leader*, the one that must not stop. A worker
-//! that begins to listen becomes leader, so the leader is the worker that came last, and any other
-//! worker may stop at once. A leader above the limit notifies the least loaded worker, which comes
-//! and becomes leader. Until then the old leader accepts one client in each turn.
+//! The workers share which of them is the *leader*, the one that must not stop. A worker that starts
+//! to listen becomes leader, so the leader is the worker that has started last, and any other worker
+//! may stop at once. A leader above the limit notifies the least loaded worker, which starts to
+//! listen and becomes leader. Until then the old leader accepts one client in each turn.
 //!
-//! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker
-//! that has a free place. If all are full, no worker listens, and the first one that has a free
-//! place again begins by itself.
+//! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker that
+//! has room. If all workers are full, none listens, and the first one that has room again starts by
+//! itself.
 //!
-//! Three rules are against workers that are stopped or blocked. No worker is chosen that has an
-//! unanswered notification. A registration lasts for the delay. A worker that has not listened for
-//! the delay probes: it listens for one turn without waiting, and keeps listening if it found a
-//! client.
+//! Three rules protect clients from workers that are stopped or blocked:
 //!
-//! A worker that is alone in its group needs none of that. It registers without exclusive wake-ups,
-//! so the kernel wakes it for each client even if a worker of another group listens too, and it
-//! waits without limit.
+//! - A worker with an unanswered notification is not chosen as the least loaded.
+//! - A registration lasts for the delay.
+//! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
+//!   and keeps listening if it found a client.
+//!
+//! A worker that is alone in its group needs none of this. It registers without exclusive wake-ups,
+//! so the kernel wakes it for each client even if a worker of another group listens too. It waits
+//! without a limit.
 
 use std::time::Duration;
 
@@ -32,39 +34,39 @@ pub(crate) struct LeastLoaded {
     slack: Slack,
     delay_ns: u64,
     state: State,
-    /// The load at the last look at the group.
-    seen_at: Option<Load>,
-    /// How many connections fit below the limit, by that look.
+    /// The load at the last sync.
+    synced_at: Option<Load>,
+    /// How many connections the last sync allows before this worker is above the limit.
     room: Option<u32>,
     /// Since when this leader waits for the worker that it has notified.
     // Invariant: `None` unless listening.
     notified_at_ns: Option<u64>,
-    /// Decides where the poller has no exclusive wake-ups.
-    by_lock: LockPolicy,
+    /// The policy on a poller without exclusive wake-ups.
+    lock_policy: LockPolicy,
 }
 
 /// What a worker does between two plans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// It does not listen: it is full, or has not begun.
+    /// It does not listen, because it is full or has not started.
     Out,
-    /// It has not listened since then.
+    /// It has stopped listening at this time.
     Away { since_ns: u64 },
-    /// It listens for one turn that does not wait. It has not listened since then.
+    /// It listens for one turn that does not wait, since this time.
     Probing { since_ns: u64 },
-    /// It listens exclusively, by a registration of that time.
+    /// It listens with exclusive wake-ups, and has registered at this time.
     Listening { since_ns: u64 },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
 }
 
-/// What a plan is made from.
+/// The inputs of a plan.
 #[derive(Clone, Copy)]
 struct Now<'a> {
     inputs: &'a Inputs,
     view: &'a GroupView,
     ns: u64,
-    /// A notification has come, by the inputs or by the view.
+    /// The inputs or the view report a notification.
     notified: bool,
 }
 
@@ -74,10 +76,10 @@ impl LeastLoaded {
             slack,
             delay_ns: whole_ms(delay),
             state: State::Out,
-            seen_at: None,
+            synced_at: None,
             room: None,
             notified_at_ns: None,
-            by_lock: LockPolicy::new(slack, delay),
+            lock_policy: LockPolicy::new(slack, delay),
         }
     }
 
@@ -88,13 +90,13 @@ impl LeastLoaded {
         sync: impl FnOnce() -> GroupView,
     ) -> Plan {
         if !inputs.exclusive {
-            return self.by_lock.plan(inputs, try_lock, sync);
+            return self.lock_policy.plan(inputs, try_lock, sync);
         }
         let ns = nanos(inputs.now);
         if let Some(plan) = self.settled(inputs, ns) {
             return plan;
         }
-        self.seen_at = Some(inputs.load);
+        self.synced_at = Some(inputs.load);
         let view = sync();
         self.room = self.slack.room(inputs.load, view.least_loaded);
         let now = Now {
@@ -106,9 +108,9 @@ impl LeastLoaded {
         self.decide(now)
     }
 
-    /// The last plan again, if nothing has happened that could change it.
+    /// The last plan again, if nothing has happened that changes it.
     fn settled(&self, inputs: &Inputs, now_ns: u64) -> Option<Plan> {
-        let is_quiet = self.seen_at == Some(inputs.load)
+        let is_quiet = self.synced_at == Some(inputs.load)
             && inputs.accepted == 0
             && !inputs.notified
             && !inputs.may_have_left_clients
@@ -127,66 +129,66 @@ impl LeastLoaded {
                 let left_ns = left_ns(since_ns).filter(|left_ns| *left_ns > 0)?;
                 Some(self.listening(left_ns))
             }
-            // A worker that is alone looks in each turn, which is how it finds that another worker
-            // has joined.
+            // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => None,
         }
     }
 
     fn decide(&mut self, now: Now<'_>) -> Plan {
         if now.inputs.load.is_full() {
-            return self.leave_full(now);
+            return self.stop_full(now);
         }
         match self.state {
-            State::Listening { .. } | State::Alone => self.stay_or_leave(now),
-            State::Out => self.come_or_stay_away(now, now.ns),
-            State::Away { since_ns } => self.come_or_stay_away(now, since_ns),
-            // The worker that should have listened did not: better two that listen than none.
-            State::Probing { .. } if now.inputs.accepted > 0 => self.come(now),
-            State::Probing { .. } if now.inputs.may_have_left_clients => self.come(now),
-            State::Probing { since_ns } => self.come_or_stay_away(now, since_ns),
+            State::Listening { .. } | State::Alone => self.keep_or_stop(now),
+            State::Out => self.start_or_stay_away(now, now.ns),
+            State::Away { since_ns } => self.start_or_stay_away(now, since_ns),
+            // The probe has found clients, so the worker that should listen does not. Two workers that
+            // listen are better than none.
+            State::Probing { .. } if now.inputs.accepted > 0 => self.start(now),
+            State::Probing { .. } if now.inputs.may_have_left_clients => self.start(now),
+            State::Probing { since_ns } => self.start_or_stay_away(now, since_ns),
         }
     }
 
-    fn leave_full(&mut self, now: Now<'_>) -> Plan {
+    fn stop_full(&mut self, now: Now<'_>) -> Plan {
         self.state = State::Out;
         self.notified_at_ns = None;
         let leadership = match now.view.leader {
             Leader::Me => Leadership::Release,
             Leader::None | Leader::Other => Leadership::Keep,
         };
-        // A worker that is notified and does not listen passes the notification on.
+        // A notified worker that does not listen forwards the notification.
         let is_missed =
             now.view.leader != Leader::Other || now.inputs.may_have_left_clients || now.notified;
         Plan {
             leadership,
             notify: now.view.least_loaded_id().filter(|_| is_missed),
-            // Only this worker's own handlers can free a place, and a plan follows them.
+            // Only a handler of this worker can close a connection, and a plan follows it.
             ..Plan::away(None)
         }
     }
 
-    fn stay_or_leave(&mut self, now: Now<'_>) -> Plan {
+    fn keep_or_stop(&mut self, now: Now<'_>) -> Plan {
         if now.notified {
-            return self.come(now);
+            return self.start(now);
         }
         let least_loaded = now.view.least_loaded;
         let others_listen = now.view.leader == Leader::Other;
-        // A notified worker is left out of the view until it answers. There may be no other.
+        // The view leaves a notified worker out until it answers. There may be no other worker.
         let awaits = !others_listen && least_loaded.is_none() && self.awaits_answer(now.ns);
         if self.slack.is_near(now.inputs.load, least_loaded) && !awaits {
             self.notified_at_ns = None;
-            return self.stay(now);
+            return self.keep(now);
         }
         if others_listen {
-            self.leave(now)
+            self.stop(now)
         } else {
             self.keep_leading(now)
         }
     }
 
-    /// Keeps listening. Registers again if the registration is too old, or of the wrong kind.
-    fn stay(&mut self, now: Now<'_>) -> Plan {
+    /// Keeps listening. Registers again if the registration is too old or of the wrong kind.
+    fn keep(&mut self, now: Now<'_>) -> Plan {
         let plan = match self.state {
             State::Alone if now.view.alone => self.listening_alone(),
             State::Listening { since_ns }
@@ -209,7 +211,8 @@ impl LeastLoaded {
         }
     }
 
-    /// Above the limit while no other worker has to listen: notifies the one that should.
+    /// Keeps listening above the limit, because no other worker leads, and notifies the one that
+    /// should.
     fn keep_leading(&mut self, now: Now<'_>) -> Plan {
         let awaits = self.awaits_answer(now.ns);
         if !awaits {
@@ -218,19 +221,19 @@ impl LeastLoaded {
         Plan {
             accepts_at_most: Some(1),
             notify: now.view.least_loaded_id().filter(|_| !awaits),
-            ..self.stay(now)
+            ..self.keep(now)
         }
     }
 
-    /// Whether the worker that this leader has notified may still come.
+    /// Whether the worker that this leader has notified may still answer.
     fn awaits_answer(&self, now_ns: u64) -> bool {
         self.notified_at_ns
             .is_some_and(|notified_at_ns| passed(notified_at_ns, now_ns) < ANSWER_NS)
     }
 
-    /// Stops, because another worker listens. Clients that this worker leaves waiting are found by
-    /// the worker that it notifies.
-    fn leave(&mut self, now: Now<'_>) -> Plan {
+    /// Stops, because another worker listens. If this worker leaves clients waiting, it notifies
+    /// another one, which finds them.
+    fn stop(&mut self, now: Now<'_>) -> Plan {
         self.notified_at_ns = None;
         self.state = State::Away { since_ns: now.ns };
         let left_clients = now.inputs.may_have_left_clients;
@@ -240,10 +243,10 @@ impl LeastLoaded {
         }
     }
 
-    fn come_or_stay_away(&mut self, now: Now<'_>, since_ns: u64) -> Plan {
+    fn start_or_stay_away(&mut self, now: Now<'_>, since_ns: u64) -> Plan {
         let is_near = self.slack.is_near(now.inputs.load, now.view.least_loaded);
         if now.notified || is_near || now.view.leader == Leader::None {
-            return self.come(now);
+            return self.start(now);
         }
         let away_ns = passed(since_ns, now.ns);
         if away_ns >= self.delay_ns {
@@ -257,8 +260,8 @@ impl LeastLoaded {
         Plan::away(wait(self.delay_ns - away_ns))
     }
 
-    /// Registers, behind all others, and becomes leader.
-    fn come(&mut self, now: Now<'_>) -> Plan {
+    /// Registers, after all others, and becomes leader.
+    fn start(&mut self, now: Now<'_>) -> Plan {
         let is_registered = !matches!(self.state, State::Out | State::Away { .. });
         self.notified_at_ns = None;
         Plan {
@@ -278,7 +281,7 @@ impl LeastLoaded {
         }
     }
 
-    /// A turn that listens exclusively, by a registration that lasts this much longer.
+    /// A turn that listens with exclusive wake-ups. The registration lasts for this long.
     fn listening(&self, left_ns: u64) -> Plan {
         Plan {
             exclusive: true,
@@ -296,7 +299,7 @@ impl LeastLoaded {
     }
 }
 
-/// A limit of at least 1 ms, so that no worker spins.
+/// A limit on the wait. It is at least 1 ms, so that no worker spins.
 fn wait(limit_ns: u64) -> Option<Duration> {
     Some(Duration::from_nanos(limit_ns.max(NS_PER_MS)))
 }

@@ -1,8 +1,9 @@
-//! How far above the least loaded worker a worker may be.
+//! How many connections a worker may have above the least loaded worker.
 
 use crate::{Load, Peer};
 
-/// This many connections above the least loaded worker, and a sixteenth of that worker's.
+/// This many connections above the least loaded worker, and a sixteenth of that worker's
+/// connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slack(u32);
 
@@ -12,13 +13,13 @@ impl Slack {
         Self(connections.max(1))
     }
 
-    /// Whether a load is within the limit that the least loaded of the other workers sets.
+    /// Whether a load is at most the limit that the least loaded of the other workers sets.
     pub(crate) fn is_near(self, load: Load, least: Option<Peer>) -> bool {
         least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// How many connections bring this worker above the limit, and so end its turn; `None` if no
-    /// other worker could take the rest.
+    /// How many connections bring this worker above the limit; `None` if no other worker can accept
+    /// the rest.
     pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
         let room = |least| {
             self.limit(least)
@@ -28,7 +29,7 @@ impl Slack {
         least.map(room)
     }
 
-    /// The highest load that is near the least.
+    /// The highest load that counts as near.
     fn limit(self, least: Peer) -> u32 {
         least
             .active

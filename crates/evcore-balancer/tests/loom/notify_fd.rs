@@ -1,4 +1,4 @@
-//! A notifier for workers that never sleep, in place of `src/notify_fd.rs`.
+//! A notifier in place of `src/notify_fd.rs`, for workers that never wait.
 
 use crate::Notify;
 

@@ -1,4 +1,4 @@
-//! Plain memory in place of `src/shared_memory.rs`: the threads of a model share it anyway.
+//! Plain memory in place of `src/shared_memory.rs`. The threads of a model share it anyway.
 
 use std::{io, ops::Deref};
 
@@ -6,7 +6,7 @@ use std::{io, ops::Deref};
 pub(crate) struct SharedSlice<T>(Box<[T]>);
 
 impl<T: Default> SharedSlice<T> {
-    #[allow(clippy::unnecessary_wraps, reason = "real memory may be short")]
+    #[allow(clippy::unnecessary_wraps, reason = "the real one can fail")]
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         Ok(Self((0..len).map(|_| T::default()).collect()))
     }

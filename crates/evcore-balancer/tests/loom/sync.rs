@@ -1,9 +1,9 @@
-//! loom's atomics in place of `src/sync.rs`, which can be made to do less than they should.
+//! loom's atomics in place of `src/sync.rs`, with faults that can be injected.
 //!
-//! A mutant is a fault that each operation of one test has. loom runs all threads of a model on one
-//! thread of the system, so a thread-local variable reaches all of them and no other test.
+//! A mutant is a test in which every atomic operation has one fault. loom runs all threads of a model
+//! on one thread of the system, so a thread-local variable reaches all of them and no other test.
 
-#![allow(dead_code, reason = "each model uses some of it")]
+#![allow(dead_code, reason = "each model uses a part of this file")]
 
 use std::cell::Cell;
 
@@ -12,28 +12,28 @@ use loom::sync::atomic;
 pub(crate) use loom::sync::atomic::Ordering;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// What is wrong with the atomics of this test.
+/// The fault of the atomics in this test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     None,
-    /// No operation acquires, and there is no fence, which would acquire too.
+    /// No operation acquires. There is no fence either, because a fence acquires too.
     NoAcquire,
     /// No operation releases.
     NoRelease,
     /// There is no fence.
     NoFence,
-    /// To compare and to store are two steps.
+    /// Comparing and storing are two steps.
     TwoSteps,
-    /// A word is emptied whatever it is.
-    AnyoneEmpties,
+    /// An exchange that empties a word ignores the expected value.
+    EmptyingIgnoresValue,
 }
 
 thread_local! {
     static FAULT: Cell<Fault> = const { Cell::new(Fault::None) };
 }
 
-/// Gives all atomics of this test a fault.
-pub(crate) fn plant(fault: Fault) {
+/// Injects a fault into all atomics of this test.
+pub(crate) fn inject(fault: Fault) {
     FAULT.set(fault);
 }
 
@@ -58,7 +58,7 @@ impl AtomicU32 {
     ) -> Result<u32, u32> {
         match FAULT.get() {
             Fault::TwoSteps => self.compare_and_store(current, new),
-            Fault::AnyoneEmpties if new == 0 => Ok(self.0.swap(0, success)),
+            Fault::EmptyingIgnoresValue if new == 0 => Ok(self.0.swap(0, success)),
             _ => self
                 .0
                 .compare_exchange(current, new, weakened(success), failure),
@@ -76,7 +76,7 @@ impl AtomicU32 {
 }
 
 pub(crate) fn fence(order: Ordering) {
-    assert_eq!(order, SeqCst, "the only one that is used");
+    assert_eq!(order, SeqCst, "the code uses no other fence");
     if !matches!(FAULT.get(), Fault::NoFence | Fault::NoAcquire) {
         atomic::fence(order);
     }

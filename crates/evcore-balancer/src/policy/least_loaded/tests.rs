@@ -1,4 +1,4 @@
-//! The least loaded policy, one worker at a time.
+//! The least-loaded policy of one worker.
 
 use super::*;
 use crate::{Peer, WorkerId};
@@ -56,7 +56,7 @@ fn view(leader: Leader, least: u32) -> GroupView {
     }
 }
 
-/// A view in which no other worker has a free place and answers.
+/// A view in which no other worker has room and answers notifications.
 fn none_left(leader: Leader) -> GroupView {
     GroupView {
         leader,
@@ -71,7 +71,7 @@ fn no_lock() -> bool {
 }
 
 fn unseen() -> GroupView {
-    panic!("the policy looked at the group")
+    panic!("the policy synced with the group")
 }
 
 impl LeastLoaded {
@@ -92,8 +92,8 @@ impl LeastLoaded {
     }
 }
 
-/// Is the first plan of a worker that has begun to listen.
-fn begins(plan: &Plan) -> bool {
+/// Whether the plan is the first one of a worker that starts to listen.
+fn starts(plan: &Plan) -> bool {
     plan.listening && plan.leadership == Leadership::Acquire
 }
 
@@ -101,14 +101,14 @@ fn begins(plan: &Plan) -> bool {
 fn a_new_worker_listens_exclusively_and_becomes_leader() {
     for leader in [Leader::None, Leader::Other] {
         let plan = worker().see(&at(0, 0), leader, 0);
-        assert!(begins(&plan) && plan.exclusive && !plan.register_again);
+        assert!(starts(&plan) && plan.exclusive && !plan.register_again);
         assert_eq!(plan.wait_at_most, Some(DELAY));
         assert_eq!(plan.accepts_at_most, Some(5));
     }
 }
 
 #[test]
-fn above_the_limit_a_worker_that_does_not_lead_stops() {
+fn a_worker_above_the_limit_that_does_not_lead_stops() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
     let plan = worker.see(&at(1, 4), Leader::Other, 0);
@@ -145,7 +145,7 @@ fn the_leader_notifies_once_and_stays_until_another_leads() {
 }
 
 #[test]
-fn a_leader_accepts_one_at_a_time_while_it_awaits_the_only_other() {
+fn a_leader_that_awaits_an_answer_accepts_one_client_a_turn() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
     let plan = worker.see(&at(1, 5), Leader::Me, 0);
@@ -161,7 +161,7 @@ fn a_leader_accepts_one_at_a_time_while_it_awaits_the_only_other() {
 }
 
 #[test]
-fn a_leader_without_an_answer_notifies_another() {
+fn a_leader_without_an_answer_notifies_again() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
     let mut notifies_at = |now_ms| worker.see(&at(now_ms, 5), Leader::Me, 0).notify;
@@ -171,7 +171,7 @@ fn a_leader_without_an_answer_notifies_another() {
 }
 
 #[test]
-fn if_no_other_has_room_or_answers_the_leader_serves_all() {
+fn a_leader_that_sees_no_other_with_room_accepts_all() {
     let mut worker = worker();
     for active in 0..100 {
         let plan = worker.see_none_left(&at(0, active), Leader::Me);
@@ -181,13 +181,16 @@ fn if_no_other_has_room_or_answers_the_leader_serves_all() {
 }
 
 #[test]
-fn a_notified_worker_comes_and_leads_whatever_its_load() {
+fn a_notified_worker_listens_and_leads_at_any_load() {
     let mut worker = worker();
     let plan = worker.see(&notified(at(0, 50)), Leader::Other, 0);
-    assert!(begins(&plan) && !plan.register_again);
+    assert!(starts(&plan) && !plan.register_again);
 
     let plan = worker.see(&notified(at(1, 50)), Leader::Other, 0);
-    assert!(begins(&plan) && plan.register_again, "it listened already");
+    assert!(
+        starts(&plan) && plan.register_again,
+        "it was listening before"
+    );
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn a_notification_that_only_sync_reports_is_followed() {
         ..view(Leader::Other, 0)
     };
     let plan = worker.plan(&at(1, 3), no_lock, sync);
-    assert!(begins(&plan) && plan.register_again);
+    assert!(starts(&plan) && plan.register_again);
 }
 
 #[test]
@@ -209,7 +212,7 @@ fn a_worker_below_all_others_has_room_up_to_their_limit() {
 }
 
 #[test]
-fn a_full_worker_passes_a_notification_on() {
+fn a_full_worker_forwards_a_notification() {
     let mut worker = worker();
     assert!(!worker.see(&at(0, 1000), Leader::Other, 999).listening);
     let plan = worker.see(&notified(at(1, 1000)), Leader::Other, 999);
@@ -217,7 +220,7 @@ fn a_full_worker_passes_a_notification_on() {
 }
 
 #[test]
-fn a_full_leader_steps_down_and_notifies_one_with_room() {
+fn a_full_leader_steps_down_and_notifies_another_worker() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 999), Leader::None, 999).listening);
     let plan = worker.see(&at(1, 1000), Leader::Me, 999);
@@ -230,7 +233,7 @@ fn a_full_leader_steps_down_and_notifies_one_with_room() {
 }
 
 #[test]
-fn a_full_worker_that_does_not_lead_just_stops() {
+fn a_full_worker_that_does_not_lead_stops_quietly() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 999), Leader::None, 999).listening);
     let plan = worker.see(&at(1, 1000), Leader::Other, 999);
@@ -238,27 +241,27 @@ fn a_full_worker_that_does_not_lead_just_stops() {
 }
 
 #[test]
-fn the_first_worker_with_a_free_place_comes_by_itself() {
+fn without_a_leader_the_first_worker_with_room_listens() {
     let mut worker = worker();
     let plan = worker.see_none_left(&at(0, 1000), Leader::None);
     assert!(!plan.listening);
     let plan = worker.see_none_left(&at(1, 999), Leader::None);
-    assert!(begins(&plan));
+    assert!(starts(&plan));
 }
 
 #[test]
-fn without_a_leader_a_worker_with_room_comes_whatever_its_load() {
+fn without_a_leader_a_worker_listens_at_any_load() {
     let plan = worker().see(&at(0, 500), Leader::None, 0);
-    assert!(begins(&plan));
+    assert!(starts(&plan));
 }
 
 #[test]
-fn a_turn_that_only_served_connections_does_not_look_at_the_group() {
+fn a_turn_that_only_served_connections_does_not_sync() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 3), Leader::None, 3).listening);
     let plan = worker.plan(&at(100, 3), no_lock, unseen);
     assert_eq!((plan.listening, plan.wait_at_most), (true, Some(ms(400))));
-    assert_eq!(plan.accepts_at_most, Some(5), "as before");
+    assert_eq!(plan.accepts_at_most, Some(5), "the limit of the last sync");
 
     let mut worker = self::worker();
     assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
@@ -300,7 +303,7 @@ fn a_worker_whose_probe_finds_a_client_keeps_listening() {
     };
     for found in [accepted, left_clients(at(501, 90))] {
         let plan = worker.clone().see(&found, Leader::Other, 3);
-        assert!(begins(&plan));
+        assert!(starts(&plan));
     }
 }
 
@@ -314,10 +317,10 @@ fn a_worker_that_leaves_clients_waiting_notifies_another() {
 }
 
 #[test]
-fn a_worker_alone_is_woken_for_each_client_and_waits_without_limit() {
+fn a_worker_alone_is_not_exclusive_and_waits_without_limit() {
     let mut worker = worker();
     let plan = worker.see_alone(&at(0, 0), Leader::None);
-    assert!(begins(&plan) && !plan.exclusive);
+    assert!(starts(&plan) && !plan.exclusive);
     assert_eq!((plan.wait_at_most, plan.accepts_at_most), (None, None));
     let plan = worker.see_alone(&at(100_000, 0), Leader::Me);
     assert!(plan.listening && !plan.exclusive && !plan.register_again);
@@ -325,7 +328,7 @@ fn a_worker_alone_is_woken_for_each_client_and_waits_without_limit() {
 }
 
 #[test]
-fn a_worker_registers_again_when_it_is_alone_no_longer() {
+fn a_worker_registers_again_when_another_one_joins() {
     let mut worker = worker();
     assert!(!worker.see_alone(&at(0, 0), Leader::None).exclusive);
     let plan = worker.see(&at(1, 0), Leader::Other, 0);
@@ -334,7 +337,7 @@ fn a_worker_registers_again_when_it_is_alone_no_longer() {
 }
 
 #[test]
-fn a_worker_registers_again_when_all_others_have_gone() {
+fn a_worker_registers_again_when_all_others_have_left() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).exclusive);
     let plan = worker.see_alone(&at(500, 0), Leader::Me);
@@ -343,7 +346,7 @@ fn a_worker_registers_again_when_all_others_have_gone() {
 }
 
 #[test]
-fn without_exclusive_wake_ups_workers_near_the_least_load_share_the_lock() {
+fn without_exclusive_wake_ups_workers_share_the_lock() {
     let mut worker = worker();
     let shared = |now_ms, active| Inputs {
         exclusive: false,

@@ -11,7 +11,7 @@ fn never() -> bool {
 }
 
 fn unseen() -> GroupView {
-    panic!("the policy looked at the group")
+    panic!("the policy synced with the group")
 }
 
 mod without_a_group {
@@ -66,12 +66,12 @@ mod without_a_group {
     }
 
     #[test]
-    fn a_refused_worker_tries_again_after_the_delay_at_the_latest() {
+    fn a_refused_worker_tries_the_lock_again_after_the_delay() {
         assert_eq!(Worker::new(500).plan(0, IDLE, || false), away(500));
     }
 
     #[test]
-    fn a_refused_worker_tries_in_each_turn() {
+    fn a_refused_worker_tries_the_lock_in_each_turn() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, IDLE, || false).listening);
         assert!(worker.plan(1, IDLE, || true).listening);
@@ -120,20 +120,20 @@ mod without_a_group {
     }
 
     #[test]
-    fn a_crowded_worker_gives_way_for_the_delay_and_then_takes_one_turn() {
+    fn a_crowded_worker_yields_for_the_delay_and_takes_one_turn() {
         let mut worker = Worker::new(500);
         assert_eq!(worker.plan(1000, CROWDED, never), away(500));
         assert_eq!(worker.plan(1499, CROWDED, never), away(1));
         assert_eq!(
             worker.plan(1500, CROWDED, || true),
             holding(Some(ms(500))),
-            "the turn has an end"
+            "the turn has a limit"
         );
         assert_eq!(worker.plan(1501, CROWDED, never), away(500));
     }
 
     #[test]
-    fn a_crowded_worker_that_is_refused_probes_and_gives_way_again() {
+    fn a_crowded_worker_that_is_refused_probes_and_yields_again() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, CROWDED, never).listening);
         assert_eq!(worker.plan(500, CROWDED, || false), Plan::probe());
@@ -141,7 +141,7 @@ mod without_a_group {
     }
 
     #[test]
-    fn the_time_since_a_refusal_counts_as_giving_way() {
+    fn the_time_since_a_refusal_counts_as_yielding() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, IDLE, || false).listening);
         assert_eq!(worker.plan(400, CROWDED, never), away(100));
@@ -149,19 +149,19 @@ mod without_a_group {
     }
 
     #[test]
-    fn giving_way_ends_when_enough_places_are_free() {
+    fn yielding_ends_when_a_worker_is_no_longer_crowded() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, CROWDED, never).listening);
         assert_eq!(worker.plan(1, IDLE, || true), holding(None));
     }
 
     #[test]
-    fn a_full_worker_does_not_listen_or_try_and_sets_no_limit() {
+    fn a_full_worker_does_not_try_the_lock_and_sets_no_limit() {
         assert_eq!(Worker::new(500).plan(0, FULL, never), Plan::away(None));
     }
 
     #[test]
-    fn the_time_in_which_a_worker_was_full_counts_as_giving_way() {
+    fn the_time_in_which_a_worker_was_full_counts_as_yielding() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, FULL, never).listening);
         assert!(!worker.plan(400, FULL, never).listening);
@@ -177,7 +177,7 @@ mod without_a_group {
 
     proptest! {
         #[test]
-        fn the_plan_holds_the_lock_exactly_when_it_was_given(
+        fn a_plan_holds_the_lock_exactly_when_try_lock_got_it(
             delay_ms in 0_u64..4,
             turns in prop::collection::vec((0_u64..6, any::<u32>(), 0_u32..40, any::<bool>()), 1..50),
         ) {
@@ -198,7 +198,7 @@ mod without_a_group {
         }
 
         #[test]
-        fn a_worker_with_a_free_place_listens_at_least_once_in_each_delay(
+        fn a_worker_with_room_listens_once_in_each_delay(
             delay_ms in 1_u64..20,
             turns in prop::collection::vec((0_u64..30, 0_u32..64, any::<bool>()), 1..80),
         ) {
@@ -279,7 +279,7 @@ mod in_a_group {
     }
 
     #[test]
-    fn above_the_limit_the_holder_gives_way_and_notifies_once() {
+    fn above_the_limit_the_holder_yields_and_notifies_once() {
         let mut worker = holder(4);
         let plan = worker.plan(&at(1, 5), never, || least(0));
         assert!(!plan.listening);
@@ -289,7 +289,7 @@ mod in_a_group {
     }
 
     #[test]
-    fn a_crowded_worker_gives_way_only_if_it_has_no_group() {
+    fn a_crowded_worker_yields_only_without_a_group() {
         for in_group in [false, true] {
             let now = Inputs {
                 in_group,
@@ -315,7 +315,7 @@ mod in_a_group {
     }
 
     #[test]
-    fn a_notified_worker_tries_the_lock_whatever_its_load() {
+    fn a_notified_worker_tries_the_lock_at_any_load() {
         let mut worker = holder(4);
         assert!(!worker.plan(&at(1, 50), never, || least(0)).listening);
         let plan = worker.plan(&notified(at(2, 50)), || true, || least(0));
@@ -323,7 +323,7 @@ mod in_a_group {
     }
 
     #[test]
-    fn a_full_worker_passes_a_notification_on() {
+    fn a_full_worker_forwards_a_notification() {
         let mut worker = worker();
         let full = at(0, 1000);
         let plan = worker.plan(&full, never, || least(0));
@@ -377,11 +377,11 @@ mod in_a_group {
         };
         assert!(worker.plan(&at(1, 50), || true, sync).holds_lock);
         let plan = worker.plan(&at(2, 50), never, unseen);
-        assert_eq!(plan.notify, Some(other()), "it gives way again");
+        assert_eq!(plan.notify, Some(other()), "it yields again");
     }
 
     #[test]
-    fn a_turn_that_only_served_connections_does_not_look_at_the_group() {
+    fn a_turn_that_only_served_connections_does_not_sync() {
         let mut worker = holder(3);
         assert!(worker.plan(&at(100, 3), || true, unseen).holds_lock);
         let left = Inputs {
@@ -389,6 +389,6 @@ mod in_a_group {
             ..at(101, 3)
         };
         let plan = worker.plan(&left, || true, || least(3));
-        assert_eq!(plan.accepts_at_most, Some(5), "this one looked");
+        assert_eq!(plan.accepts_at_most, Some(5), "this turn has synced");
     }
 }

@@ -1,11 +1,11 @@
-//! The errors of the operating system, with what failed and what to do about it.
+//! Errors of the operating system, with the failed operation and advice.
 
 use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// An error of the same kind, whose message names what was being done.
-pub(crate) fn refused<E: Into<io::Error>>(doing: impl fmt::Display) -> impl FnOnce(E) -> io::Error {
+/// Adds the operation that failed, and advice, to the message of an error. Its kind stays the same.
+pub(crate) fn failed<E: Into<io::Error>>(doing: impl fmt::Display) -> impl FnOnce(E) -> io::Error {
     move |error| {
         let error = error.into();
         let advice = advice(&error);
@@ -16,7 +16,7 @@ pub(crate) fn refused<E: Into<io::Error>>(doing: impl fmt::Display) -> impl FnOn
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::MFILE) => "; raise the limit on descriptors (ulimit -n), or use fewer workers",
-        Some(Errno::NFILE) => "; the whole system is out of files: raise its limit (fs.file-max)",
+        Some(Errno::NFILE) => "; raise the limit of the system on open files (fs.file-max)",
         Some(Errno::NOMEM) => "; free memory, or raise the limit on it (ulimit -v)",
         _ => "",
     }
@@ -27,8 +27,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_names_what_failed_and_what_to_do_and_the_kind_stays() {
-        let error = refused("making an eventfd")(Errno::MFILE);
+    fn the_message_has_operation_and_advice_and_the_kind_stays() {
+        let error = failed("making an eventfd")(Errno::MFILE);
         let reason = Errno::MFILE;
         assert_eq!(
             error.to_string(),
