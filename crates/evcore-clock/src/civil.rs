@@ -1,8 +1,7 @@
-//! From a count of seconds to a date and a time of day, in the Gregorian calendar.
+//! The Gregorian date and the time of day of a Unix time.
 //!
-//! Only the years 1970 to 9999 exist here: what lies outside is drawn to the nearest end.
-//! So the arithmetic is unsigned, and a year has four digits.
-//! There are no leap seconds, as there are none in unix time.
+//! Times are limited to the years 1970 to 9999, so the arithmetic is unsigned and a year has four
+//! digits. There are no leap seconds, as in Unix time.
 
 /// The last second with a year of four digits: 9999-12-31T23:59:59.
 const LAST_SECOND: i64 = 253_402_300_799;
@@ -12,10 +11,10 @@ const SECONDS_A_DAY: u64 = 86_400;
 /// The days from 0000-03-01 to 1970-01-01.
 const DAYS_BEFORE_1970: u32 = 719_468;
 
-/// The calendar repeats after 400 years, which have this many days.
+/// The days of 400 years, after which the calendar repeats.
 const DAYS_A_CYCLE: u32 = 146_097;
 
-/// A date and a time of day, as a wall clock and a calendar show them.
+/// A date and a time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     /// 1970 to 9999.
@@ -35,10 +34,10 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// What clocks show at `unix_seconds` where they are `offset_seconds` ahead of UTC.
+    /// The local time at `unix_seconds` with an offset of `offset_seconds` from UTC.
     ///
-    /// It is the sum that is drawn into the years 1970 to 9999.
-    /// Were it the instant, an offset could still lead out of them.
+    /// The sum is limited to the years 1970 to 9999, not the instant: otherwise an offset could still
+    /// lead out of the range.
     pub(crate) fn at(unix_seconds: i64, offset_seconds: i32) -> Self {
         let local = unix_seconds
             .saturating_add(i64::from(offset_seconds))
@@ -60,10 +59,10 @@ impl Civil {
     }
 }
 
-/// The year, month and day that come `days` after 1970-01-01.
+/// The date that is `days` after 1970-01-01.
 ///
-/// The trick is to let years begin on 1 March: the leap day is then the last of its year and shifts
-/// no other, and the months repeat the lengths 31, 30, 31, 30, 31, which add up to 153.
+/// It counts years from 1 March: then the leap day is the last day of its year and moves no other
+/// day, and the lengths of the months repeat as 31, 30, 31, 30, 31, which add up to 153.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn date(days: u32) -> (u32, u32, u32) {
@@ -85,10 +84,10 @@ fn date(days: u32) -> (u32, u32, u32) {
     }
 }
 
-/// The year, 0 to 399 from a March, in which a day of a 400-year cycle lies.
+/// The year of a day in a 400-year cycle, 0 to 399, counted from 1 March.
 ///
-/// With the leap days before it taken out, every year has 365 days.
-/// One ends every fourth year, but not the hundredth, but the four-hundredth.
+/// Without the leap days before it, every year has 365 days. Every fourth year ends with a leap day,
+/// except every hundredth, except every four-hundredth.
 fn year_of_cycle(day: u32) -> u32 {
     (day - day / 1_460 + day / 36_524 - day / 146_096) / 365
 }
@@ -104,7 +103,7 @@ mod tests {
         (year, month, day)
     }
 
-    /// The day after a date, by the rules as a child learns them.
+    /// The day after a date, by the plain rules of the calendar.
     fn tomorrow((year, month, day): (u32, u32, u32)) -> (u32, u32, u32) {
         let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let length = match month {
@@ -133,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn weekdays_go_round() {
+    fn weekdays_repeat_after_seven_days() {
         let weekdays: Vec<u32> = (0..8).map(|d| Civil::at(d * 86_400, 0).weekday).collect();
         assert_eq!(weekdays, [4, 5, 6, 0, 1, 2, 3, 4]);
     }
 
     #[test]
-    fn the_last_second_of_a_day_belongs_to_it() {
+    fn the_last_second_of_a_day_is_before_midnight() {
         let midnight = 1_709_251_200; // 2024-03-01
         let before = Civil::at(midnight - 1, 0);
         assert_eq!((before.month, before.day), (2, 29));
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_drawn_to_the_ends() {
+    fn times_out_of_range_are_limited_to_its_ends() {
         let first = Civil::at(0, 0);
         let last = Civil::at(LAST_SECOND, 0);
         assert_eq!(Civil::at(-1, 0), first);
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_leads_out_of_the_range_no_more_than_an_instant() {
+    fn an_offset_does_not_lead_out_of_the_range() {
         assert_eq!(Civil::at(0, -1), Civil::at(0, 0));
         assert_eq!(Civil::at(LAST_SECOND, 1), Civil::at(LAST_SECOND, 0));
         // The instant is before 1970, the local time is not.

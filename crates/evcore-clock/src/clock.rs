@@ -1,9 +1,8 @@
-//! The cached time: one question to the source, any number of answers.
+//! A clock that caches the time between two updates.
 //!
-//! Between two updates nothing changes, so all that happens in one turn of a loop happens at one
-//! time.
-//! Monotonic and wall time never mix: what measures a duration must use the first.
-//! There is no update behind the user's back: no thread, no signal.
+//! Between two updates nothing changes, so a turn of a loop sees a single time. Monotonic and wall
+//! time are separate: measure durations with monotonic time. Only the user updates the clock; there
+//! is no thread and no signal.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -11,14 +10,14 @@ use std::fmt;
 use crate::source::{Reading, SystemTimeSource, TimeSource};
 use crate::stamp::{self, Stamp};
 
-/// The time as it was at the last [`update`](Self::update).
+/// A cached clock: it shows the time of the last [`update`](Self::update).
 ///
-/// Reading it is a load, and never a system call.
-/// A string is made when it is first read within its second; after that, reading it is a compare
-/// and a load.
+/// Reading a number is a load and never a system call. A string is formatted when it is first read
+/// within its second; after that, reading it is a comparison and a load.
 /// Nothing is allocated after construction.
 ///
-/// A clock belongs to one thread at a time: it is `Send`, not `Sync`.
+/// A clock is `Send` and not `Sync`: one thread uses it at a time. For many threads see
+/// [`SharedClock`](crate::SharedClock).
 ///
 /// ```
 /// use evcore_clock::Clock;
@@ -34,25 +33,25 @@ use crate::stamp::{self, Stamp};
 pub struct Clock {
     // Invariant: never less than before.
     monotonic_ns: u64,
-    // Kept beside the nanoseconds, so that reading them is no division.
+    // Stored as well, so that reading it needs no division.
     monotonic_ms: u64,
     unix_seconds: i64,
     unix_ms: i64,
-    // Invariant: made of `unix_seconds`.
+    // Invariant: the strings of `unix_seconds`.
     second: Second,
     source: Box<dyn TimeSource>,
 }
 
 impl Clock {
-    /// A clock that shows the time of the operating system and its local time zone.
+    /// Creates a clock that shows the time of the operating system, in the local time zone.
     ///
-    /// It is read once here. See [`SystemTimeSource::new`] for how the zone is found.
+    /// Reads the time once. [`SystemTimeSource::new`] describes how the zone is found.
     #[must_use]
     pub fn system() -> Self {
         Self::with_source(SystemTimeSource::new())
     }
 
-    /// A clock that shows the time of `source`, which is read once here.
+    /// Creates a clock that shows the time of `source`. Reads it once.
     #[must_use]
     pub fn with_source(source: impl TimeSource + 'static) -> Self {
         let reading = source.read();
@@ -68,30 +67,28 @@ impl Clock {
         clock
     }
 
-    /// Reads the source, once, and shows its time from now on.
+    /// Reads the source once, and shows its time from now on.
     ///
-    /// If the source's monotonic time went back, the clock's stays where it was until the source
-    /// has caught up.
-    /// Strings are not made here.
+    /// If the monotonic time of the source went back, the clock keeps its own until the source has
+    /// caught up. Strings are not formatted here.
     pub fn update(&mut self) {
         let reading = self.source.read();
         self.show(reading);
     }
 
-    /// Asks the source what the time is, and goes on showing what was shown before.
+    /// Reads the source without updating the clock.
     ///
-    /// For whoever updates at a pace, to see whether it is time to.
+    /// Use it to decide whether an update is due.
     #[must_use]
     pub fn read_now(&self) -> Reading {
         self.source.read()
     }
 
-    /// Asks the source for monotonic time alone, in nanoseconds, and goes on showing what was shown
-    /// before.
+    /// Reads only the monotonic time of the source, in nanoseconds, without updating the clock.
     ///
-    /// For whoever measures how long something takes within a turn: of the system's clocks, this
-    /// reads one where [`ask`](Self::read_now) reads two. What it says is not held against what is
-    /// shown, so of a source whose time goes back it may be the lesser.
+    /// Use it to measure a duration within a turn: it reads one of the system's clocks, and
+    /// [`read_now`](Self::read_now) reads both. If the source's time goes back, the result may be less
+    /// than [`monotonic_ns`](Self::monotonic_ns).
     ///
     /// ```
     /// # use evcore_clock::Clock;
@@ -104,15 +101,15 @@ impl Clock {
         self.source.monotonic_ns()
     }
 
-    /// Monotonic time in nanoseconds, since some fixed moment. Never goes back.
+    /// Monotonic time in nanoseconds since an arbitrary fixed moment. Never goes back.
     #[inline]
     #[must_use]
     pub fn monotonic_ns(&self) -> u64 {
         self.monotonic_ns
     }
 
-    /// Monotonic time in whole milliseconds, rounded down: [`monotonic_ns`](Self::monotonic_ns) by
-    /// 1,000,000.
+    /// Monotonic time in whole milliseconds, rounded down: [`monotonic_ns`](Self::monotonic_ns)
+    /// divided by 1,000,000.
     #[inline]
     #[must_use]
     pub fn monotonic_ms(&self) -> u64 {
@@ -121,7 +118,7 @@ impl Clock {
 
     /// Wall time in whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions, when the machine's clock is set.
+    /// May jump in both directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
@@ -130,26 +127,26 @@ impl Clock {
 
     /// Wall time in whole milliseconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions, when the machine's clock is set.
+    /// May jump in both directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_ms(&self) -> i64 {
         self.unix_ms
     }
 
-    /// How far local time is ahead of UTC in the current second, in seconds east.
+    /// The offset of local time from UTC in the current second, in seconds east.
     ///
-    /// Asks the source when it is first needed within a second, so daylight saving is followed.
+    /// Looked up when it is first needed within a second, so daylight saving takes effect on time.
     #[inline]
     #[must_use]
     pub fn offset(&self) -> i32 {
-        let ask = || self.source.offset_at(self.unix_seconds);
-        *self.second.offset.get_or_init(ask)
+        let look_up = || self.source.offset_at(self.unix_seconds);
+        *self.second.offset.get_or_init(look_up)
     }
 
     /// The current second for an HTTP header: `Mon, 28 Sep 1970 06:00:00 GMT`.
     ///
-    /// Of the same layout and limits as [`stamp::http_date`].
+    /// Has the layout and the limits of [`stamp::http_date`].
     #[inline]
     #[must_use]
     pub fn http_date(&self) -> &Stamp<29> {
@@ -159,7 +156,7 @@ impl Clock {
 
     /// The current second for an error log, local: `1970/09/28 12:00:00`.
     ///
-    /// Of the same layout and limits as [`stamp::error_log_time`].
+    /// Has the layout and the limits of [`stamp::error_log_time`].
     #[inline]
     #[must_use]
     pub fn error_log_time(&self) -> &Stamp<19> {
@@ -169,7 +166,7 @@ impl Clock {
 
     /// The current second for an access log, local: `28/Sep/1970:12:00:00 +0600`.
     ///
-    /// Of the same layout and limits as [`stamp::access_log_time`].
+    /// Has the layout and the limits of [`stamp::access_log_time`].
     #[inline]
     #[must_use]
     pub fn access_log_time(&self) -> &Stamp<26> {
@@ -179,7 +176,7 @@ impl Clock {
 
     /// The current second by ISO 8601, local: `1970-09-28T12:00:00+06:00`.
     ///
-    /// Of the same layout and limits as [`stamp::iso8601`].
+    /// Has the layout and the limits of [`stamp::iso8601`].
     #[inline]
     #[must_use]
     pub fn iso8601(&self) -> &Stamp<25> {
@@ -189,7 +186,7 @@ impl Clock {
 
     /// The current second for syslog, local: `Sep 28 12:00:00`.
     ///
-    /// Of the same layout and limits as [`stamp::syslog_time`].
+    /// Has the layout and the limits of [`stamp::syslog_time`].
     #[inline]
     #[must_use]
     pub fn syslog_time(&self) -> &Stamp<15> {
@@ -200,7 +197,7 @@ impl Clock {
     fn show(&mut self, reading: Reading) {
         debug_assert!(
             reading.subsecond_ns < 1_000_000_000,
-            "a source said {} ns after a second",
+            "the source returned a subsecond of {} ns",
             reading.subsecond_ns
         );
         if reading.monotonic_ns > self.monotonic_ns {
@@ -227,10 +224,10 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// What was made of one second so far: only what somebody read.
+/// The strings and the offset of one second, each only if it has been read.
 ///
-/// Cells that are written once, so that a reader with `&Clock` can fill them and keep a plain
-/// reference to what is inside; only an update, with `&mut Clock`, empties them.
+/// The cells are written once, so a reader with `&Clock` can fill them and keep a plain reference to
+/// the content. Only an update, with `&mut Clock`, empties them.
 #[derive(Default)]
 struct Second {
     offset: OnceCell<i32>,
@@ -251,14 +248,14 @@ mod tests {
     use crate::ManualTimeSource;
 
     impl Clock {
-        /// Checks the invariants, the strings against the pure functions.
+        /// Panics if an invariant does not hold; compares the strings with the pure functions.
         fn verify(&self) {
             assert_eq!(self.monotonic_ms, self.monotonic_ns / 1_000_000);
             assert_eq!(self.unix_ms.div_euclid(1_000), self.unix_seconds);
 
             let (kept, unix) = (&self.second, self.unix_seconds);
             verify_stamp(&kept.http_date, || stamp::http_date(unix));
-            let offset = || *kept.offset.get().expect("a local string was made with it");
+            let offset = || *kept.offset.get().expect("a local string needed it");
             verify_stamp(&kept.error_log_time, || {
                 stamp::error_log_time(unix, offset())
             });
@@ -280,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_made_once_a_second_and_only_if_it_is_read() {
+    fn a_string_is_formatted_once_a_second_and_only_if_read() {
         let time = ManualTimeSource::at(1_000);
         let mut clock = Clock::with_source(time.clone());
         assert!(clock.second.http_date.get().is_none());
@@ -296,15 +293,12 @@ mod tests {
         clock.update();
         assert!(
             clock.second.http_date.get().is_some(),
-            "the second is the same"
+            "still the same second"
         );
 
         time.advance(Duration::from_millis(1));
         clock.update();
-        assert!(
-            clock.second.http_date.get().is_none(),
-            "the second is another"
-        );
+        assert!(clock.second.http_date.get().is_none(), "another second");
     }
 
     #[derive(Clone, Debug)]
@@ -338,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_time_does_the_strings_are_those_of_the_shown_second(
+        fn the_strings_always_belong_to_the_current_second(
             ops in prop::collection::vec(op(), 1..200),
         ) {
             let time = ManualTimeSource::at(1_774_746_000);

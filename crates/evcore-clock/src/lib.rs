@@ -28,7 +28,7 @@ pub use source::{Reading, SystemTimeSource, TimeSource};
 pub use stamp::Stamp;
 pub use ticker::{Ticker, TickerError};
 
-// Each may be made on one thread and used on another.
+// All types are `Send`: created on one thread, used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Clock>();

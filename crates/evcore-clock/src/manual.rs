@@ -1,17 +1,16 @@
-//! A time that stands still until it is moved, for tests and simulation.
+//! A time that stands still until it is moved, for tests and simulations.
 //!
-//! It cannot go back in monotonic time: there is no call for it, as there is none on a real
-//! machine.
+//! Monotonic time cannot go back, as on a real machine: there is no method for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::source::{Reading, TimeSource};
 
-/// A source of time that its owner moves by hand.
+/// A source of time that a test moves by hand.
 ///
-/// Clones are handles to the same time, so a test keeps one and gives the clock the other.
-/// They may be in different threads.
+/// Clones share one time, so a test keeps one and gives another to the clock. They may be used on
+/// different threads.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,18 +33,18 @@ use crate::source::{Reading, TimeSource};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ManualTimeSource {
-    // A lock and not a cell, so that a simulator may run its workers in threads.
+    // A lock and not a cell, so that a simulator can run its workers in threads.
     state: Arc<Mutex<State>>,
 }
 
 impl ManualTimeSource {
-    /// A source at monotonic 0 and 1970-01-01T00:00:00, with local time equal to UTC.
+    /// Creates a source at monotonic 0 and 1970-01-01T00:00:00, with local time equal to UTC.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A source at monotonic 0 and `unix_seconds`, with local time equal to UTC.
+    /// Creates a source at monotonic 0 and `unix_seconds`, with local time equal to UTC.
     #[must_use]
     pub fn at(unix_seconds: i64) -> Self {
         let source = Self::new();
@@ -53,9 +52,9 @@ impl ManualTimeSource {
         source
     }
 
-    /// Lets `duration` pass, on the monotonic and on the wall clock.
+    /// Moves both clocks forward by `duration`.
     ///
-    /// At the end of its range a clock stands still.
+    /// A clock stops at the end of its range.
     pub fn advance(&self, duration: Duration) {
         let mut state = self.state();
         let passed_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -72,21 +71,21 @@ impl ManualTimeSource {
         state.now.subsecond_ns = subsecond_ns % 1_000_000_000;
     }
 
-    /// Sets the wall clock forward or, with a negative number, back. Monotonic time stays.
+    /// Sets the wall clock forward, or back if `seconds` is negative. Monotonic time is unchanged.
     pub fn jump_wall(&self, seconds: i64) {
         let mut state = self.state();
         state.now.unix_seconds = state.now.unix_seconds.saturating_add(seconds);
     }
 
-    /// Sets how far local time is ahead of UTC, in seconds east, for every instant.
+    /// Sets the offset of local time from UTC, in seconds east, for every instant.
     ///
-    /// A clock that has already asked in this second does so again in the next.
+    /// A clock that has already looked it up in this second uses it from the next second on.
     pub fn set_offset(&self, seconds: i32) {
         self.state().offset = seconds;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves the numbers as they were: every change of them is whole.
+        // A panic in another thread cannot leave a partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_jumps_alone() {
+    fn a_wall_jump_leaves_monotonic_time_unchanged() {
         let time = ManualTimeSource::at(7);
         time.advance(Duration::from_nanos(1));
         time.jump_wall(-9);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_are_no_cliff() {
+    fn both_clocks_stop_at_the_end_of_their_range() {
         let time = ManualTimeSource::at(i64::MAX);
         time.advance(Duration::MAX);
         time.advance(Duration::MAX);

@@ -1,47 +1,47 @@
-//! Words that are published as a whole, and read as a whole by any number of threads.
+//! A ring of seqlock slots: words that are published together and read together by any number of
+//! threads.
 //!
-//! One number, the *turn*, says everything.
-//! Half of it counts the publications, and the last of them lies in the slot of that count modulo
-//! the number of slots.
-//! It is odd while somebody writes, which only ever happens in the slot after that one.
-//! So a writer claims by making the turn odd, fills the next slot, and publishes by making the turn
-//! even again: there is no moment at which nothing can be read.
-//! A reader takes the turn, reads the slot that it names, and looks at the turn once more.
-//! What it has read is whole unless the writers have come round to that very slot meanwhile.
+//! One number, the *sequence*, is the whole state. Half of it counts the publications; the last one
+//! is in the slot of that count modulo the number of slots. The sequence is odd while a writer is
+//! active, and a writer only writes the slot after the last publication. So a writer claims the ring
+//! by making the sequence odd, fills the next slot, and publishes it by making the sequence even
+//! again. The last publication can be read at any time.
+//! A reader loads the sequence, reads its slot, and loads the sequence again. The words belong to one
+//! publication unless writers have reached that slot again meanwhile.
 //!
-//! Nobody waits here: a writer that finds the turn odd gives up, and a reader reads again only when
-//! `SLOTS` publications have begun during one of its reads.
+//! No call waits: a writer gives up if the sequence is odd, and a reader repeats its read only if
+//! `SLOTS` publications have begun during it.
 //!
-//! The words are atomics because a read that races is undefined even if its result is thrown away.
+//! The words are atomics because a racing read is undefined behaviour even if its result is dropped.
 //! Source: Hans Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", 2012.
 //!
-//! Nothing here names another part of the crate but `sync.rs`: `tests/loom_ring.rs` includes both
-//! files and runs them over loom's atomics, with two slots.
+//! This file names no other part of the crate but `sync.rs`: `tests/loom_ring.rs` includes both files
+//! and runs them over loom's atomics, with two slots.
 
 use std::array;
 use std::marker::PhantomData;
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// `SLOTS` slots of `WORDS` words each, of which one is shown.
+/// `SLOTS` slots of `WORDS` words each; one of them is the last publication.
 #[derive(Debug)]
 pub(crate) struct Ring<const SLOTS: usize, const WORDS: usize, O = Sound> {
-    turn: Turn,
-    // Invariant: only the holder of the claim stores into a slot, and only into the one after that
-    // which is shown.
+    sequence: Sequence,
+    // Invariant: only the holder of the claim stores into a slot, and only into the one after the last
+    // publication.
     slots: [Slot<WORDS>; SLOTS],
     order: PhantomData<O>,
 }
 
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
-    /// How far the turn may go, from a publication, before its slot is written again.
-    const ROUND: u64 = 2 * SLOTS as u64 - 1;
+    /// How far the sequence advances after a publication before its slot is written again.
+    const LAP: u64 = 2 * SLOTS as u64 - 1;
 
-    /// A ring that shows `words`.
+    /// A ring whose first publication is `words`.
     pub(crate) fn new(words: [u64; WORDS]) -> Self {
-        const { assert!(SLOTS >= 2, "with one slot, writing hides what is shown") };
+        const { assert!(SLOTS >= 2, "a write would overwrite the last publication") };
         let ring = Self {
-            turn: Turn(AtomicU64::new(0)),
+            sequence: Sequence(AtomicU64::new(0)),
             slots: array::from_fn(|_| Slot::new()),
             order: PhantomData,
         };
@@ -49,78 +49,79 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
         ring
     }
 
-    /// Claims the right to publish; `None` if another has it just now.
+    /// Claims the right to publish; `None` if another writer holds it.
     pub(crate) fn claim(&self) -> Option<Claim<'_, SLOTS, WORDS, O>> {
-        let shown = O::claim(&self.turn.0);
-        // Made only if it is one: dropping a claim ends it.
-        is_even(shown).then(|| Claim {
+        let last = O::claim(&self.sequence.0);
+        // Created only if the claim succeeded, because dropping a claim ends it.
+        is_even(last).then(|| Claim {
             ring: self,
-            shown,
-            after: shown,
+            last,
+            after: last,
         })
     }
 
-    /// The `N` words from word `FIRST` on, all of one publication: the last, or one that came after
-    /// this call began.
+    /// The `N` words from word `FIRST` on, all of one publication: the last one, or one that was made
+    /// after this call began.
     #[inline]
     pub(crate) fn read<const FIRST: usize, const N: usize>(&self) -> [u64; N] {
         loop {
-            if let Some(words) = self.words_at::<FIRST, N>(self.look()) {
+            if let Some(words) = self.words_at::<FIRST, N>(self.load_sequence()) {
                 return words;
             }
         }
     }
 
-    /// The first half of a read: what is shown now, as a turn.
+    /// The first half of a read: the current sequence.
     #[inline]
-    pub(crate) fn look(&self) -> u64 {
-        self.turn.0.load(O::LOOK)
+    pub(crate) fn load_sequence(&self) -> u64 {
+        self.sequence.0.load(O::LOAD)
     }
 
-    /// The second half: words of what was shown at that turn; `None` if it is being overwritten.
+    /// The second half: words of the last publication at `sequence`; `None` if its slot may have been
+    /// overwritten.
     #[inline]
     pub(crate) fn words_at<const FIRST: usize, const N: usize>(
         &self,
-        turn: u64,
+        sequence: u64,
     ) -> Option<[u64; N]> {
         const { assert!(FIRST + N <= WORDS) };
-        let words = self.slot(turn).load::<FIRST, N>();
+        let words = self.slot(sequence).load::<FIRST, N>();
         O::before_check();
-        let published = turn & !1;
-        let passed = self.turn.0.load(Ordering::Relaxed) - published;
-        (passed < Self::ROUND).then_some(words)
+        let published = sequence & !1;
+        let passed = self.sequence.0.load(Ordering::Relaxed) - published;
+        (passed < Self::LAP).then_some(words)
     }
 
     #[inline]
-    fn slot(&self, turn: u64) -> &Slot<WORDS> {
-        let index = turn / 2 % SLOTS as u64;
-        &self.slots[usize::try_from(index).expect("less than SLOTS")]
+    fn slot(&self, sequence: u64) -> &Slot<WORDS> {
+        let index = sequence / 2 % SLOTS as u64;
+        &self.slots[usize::try_from(index).expect("below SLOTS")]
     }
 }
 
-/// The right to publish, which one writer has at a time.
+/// The right to publish, which one writer holds at a time.
 ///
-/// Dropped without publishing, also in a panic, it leaves what was shown before.
+/// If it is dropped without publishing, also in a panic, the last publication remains.
 #[derive(Debug)]
 pub(crate) struct Claim<'a, const SLOTS: usize, const WORDS: usize, O: Order> {
     ring: &'a Ring<SLOTS, WORDS, O>,
-    /// The turn that was claimed.
-    shown: u64,
-    /// The turn when this claim has ended.
-    // Invariant: even, and that of a slot which is whole.
+    /// The sequence that was claimed.
+    last: u64,
+    /// The sequence after this claim has ended.
+    // Invariant: even, and its slot is complete.
     after: u64,
 }
 
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Claim<'_, SLOTS, WORDS, O> {
-    /// What is shown until this claim publishes.
-    pub(crate) fn shown(&self) -> [u64; WORDS] {
-        // No check is needed: nobody else writes.
-        self.ring.slot(self.shown).load::<0, WORDS>()
+    /// The last publication.
+    pub(crate) fn last(&self) -> [u64; WORDS] {
+        // No check is needed, because no other writer is active.
+        self.ring.slot(self.last).load::<0, WORDS>()
     }
 
-    /// Shows `words` from now on.
+    /// Publishes `words`.
     pub(crate) fn publish(mut self, words: &[u64; WORDS]) {
-        let next = self.shown + 2;
+        let next = self.last + 2;
         O::before_words();
         self.ring.slot(next).store(words);
         self.after = next;
@@ -130,37 +131,37 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Claim<'_, SLOTS, WORDS, O
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS, WORDS, O> {
     fn drop(&mut self) {
         debug_assert!(is_even(self.after));
-        // A store would be enough: what a loser's `fetch_or` wrote came before it. But loom does
-        // not know that, and to check what ships is worth the few nanoseconds of an update.
-        self.ring.turn.0.swap(self.after, O::END);
+        // A store would be enough, because the `fetch_or` of a writer that gave up came before it.
+        // loom does not know that, and checking the shipped code is worth a few nanoseconds here.
+        self.ring.sequence.0.swap(self.after, O::END);
     }
 }
 
-/// What orders the accesses of writers and readers.
+/// The memory orderings between writers and readers.
 ///
-/// The defaults are what is needed, and [`Sound`] is what ships.
-/// It is a trait so that loom can be shown, one by one, what each of them is there for.
+/// The defaults are the required ones, and [`Sound`] is used by the crate. It is a trait so that the
+/// loom tests can weaken each of them and show that the weaker one fails.
 pub(crate) trait Order {
-    /// How a claim ends: whoever looks at the new turn finds the words that it names.
+    /// Ends a claim: a reader that loads the new sequence sees the words of its slot.
     const END: Ordering = Ordering::Release;
 
-    /// How a reader looks at the turn: the other end of [`END`](Self::END).
-    const LOOK: Ordering = Ordering::Acquire;
+    /// The load of the sequence by a reader, which pairs with [`END`](Self::END).
+    const LOAD: Ordering = Ordering::Acquire;
 
-    /// Makes the turn odd, and says what it was: it is claimed if it was even.
+    /// Makes the sequence odd, and returns the old value: the claim succeeds if that was even.
     ///
-    /// Acquires, so that the holder of the claim finds the words that the one before it stored.
-    fn claim(turn: &AtomicU64) -> u64 {
-        turn.fetch_or(1, Ordering::Acquire)
+    /// Acquires, so that the holder of the claim sees the words that the previous writer stored.
+    fn claim(sequence: &AtomicU64) -> u64 {
+        sequence.fetch_or(1, Ordering::Acquire)
     }
 
-    /// Between the claim and the first word that is stored: no reader that meets such a word, and
-    /// then fences, misses the claim.
+    /// Between the claim and the first stored word: a reader that loads such a word, and then fences,
+    /// also sees the claim.
     fn before_words() {
         fence(Ordering::Release);
     }
 
-    /// Between the last word that is loaded and the second look at the turn: the other end of
+    /// Between the last loaded word and the second load of the sequence; pairs with
     /// [`before_words`](Self::before_words).
     #[inline]
     fn before_check() {
@@ -168,16 +169,16 @@ pub(crate) trait Order {
     }
 }
 
-/// The order that ships.
+/// The orderings that the crate uses.
 #[derive(Debug)]
 pub(crate) struct Sound;
 
 impl Order for Sound {}
 
-/// In a cache line of its own: it is written twice an update, a slot once in `SLOTS` of them.
+/// On its own cache line: it is written twice per update, and a slot once in `SLOTS` updates.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Turn(AtomicU64);
+struct Sequence(AtomicU64);
 
 /// The words of one publication.
 #[derive(Debug)]
@@ -205,8 +206,8 @@ impl<const WORDS: usize> Slot<WORDS> {
     }
 }
 
-fn is_even(turn: u64) -> bool {
-    turn % 2 == 0
+fn is_even(sequence: u64) -> bool {
+    sequence % 2 == 0
 }
 
 #[cfg(all(test, not(evcore_loom)))]
@@ -218,12 +219,12 @@ mod tests {
     use super::*;
 
     fn publish<const SLOTS: usize>(ring: &Ring<SLOTS, 2>, words: [u64; 2]) {
-        let claim = ring.claim().expect("nobody else writes");
+        let claim = ring.claim().expect("no other writer is active");
         claim.publish(&words);
     }
 
     #[test]
-    fn what_was_published_last_is_read() {
+    fn a_reader_reads_the_last_publication() {
         let ring = Ring::<4, 2>::new([7, 8]);
         assert_eq!(ring.read::<0, 2>(), [7, 8]);
         for n in 0..10 {
@@ -234,17 +235,17 @@ mod tests {
     }
 
     #[test]
-    fn while_one_writes_another_gives_up_and_readers_read_on() {
+    fn a_second_writer_gives_up_and_readers_continue() {
         let ring = Ring::<2, 2>::new([1, 1]);
         let claim = ring.claim().unwrap();
         assert!(ring.claim().is_none());
         assert_eq!(ring.read::<0, 2>(), [1, 1]);
         claim.publish(&[2, 2]);
-        assert_eq!(ring.claim().unwrap().shown(), [2, 2]);
+        assert_eq!(ring.claim().unwrap().last(), [2, 2]);
     }
 
     #[test]
-    fn a_claim_that_is_dropped_changes_nothing() {
+    fn a_dropped_claim_changes_nothing() {
         let ring = Ring::<2, 2>::new([1, 1]);
         drop(ring.claim().unwrap());
         assert_eq!(ring.read::<0, 2>(), [1, 1]);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_gives_the_claim_back() {
+    fn a_panic_releases_the_claim() {
         let ring = Ring::<2, 2>::new([1, 1]);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _claim = ring.claim().unwrap();
@@ -264,20 +265,20 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_stalled_across_63_publications_has_what_it_looked_at() {
+    fn a_read_survives_63_publications_and_no_more() {
         let ring = Ring::<64, 2>::new([1_000, 1_000]);
-        // From an even turn as well as from an odd one, and from every slot.
+        // From an even sequence as well as from an odd one, and from every slot.
         for n in 0..130 {
-            let at_rest = ring.look();
+            let at_rest = ring.load_sequence();
             let claim = ring.claim().unwrap();
-            let claimed = ring.look();
-            let shown = claim.shown();
+            let claimed = ring.load_sequence();
+            let last = claim.last();
             drop(claim);
 
             for k in 1..64 {
                 publish(&ring, [n + k, n + k]);
-                assert_eq!(ring.words_at::<0, 2>(at_rest), Some(shown));
-                assert_eq!(ring.words_at::<0, 2>(claimed), Some(shown));
+                assert_eq!(ring.words_at::<0, 2>(at_rest), Some(last));
+                assert_eq!(ring.words_at::<0, 2>(claimed), Some(last));
             }
 
             let claim = ring.claim().unwrap();
@@ -289,17 +290,17 @@ mod tests {
     }
 
     #[test]
-    fn readers_in_other_threads_see_no_half_and_nothing_older() {
+    fn readers_see_whole_publications_and_nothing_older() {
         const PUBLICATIONS: u64 = 200_000;
         let ring = Ring::<2, 8>::new([0; 8]);
         let done = AtomicBool::new(false);
         let watch = || {
-            let mut last = 0;
+            let mut newest = 0;
             while !done.load(Ordering::Acquire) {
                 let words = ring.read::<0, 8>();
                 assert_eq!(words, [words[0]; 8]);
-                assert!(words[0] >= last);
-                last = words[0];
+                assert!(words[0] >= newest);
+                newest = words[0];
             }
             assert_eq!(ring.read::<0, 1>(), [PUBLICATIONS]);
         };
@@ -314,13 +315,13 @@ mod tests {
     }
 
     #[test]
-    fn of_many_writers_each_publishes_after_the_one_before() {
+    fn concurrent_writers_publish_one_after_another() {
         let ring = Ring::<2, 2>::new([0, 0]);
         let count = || {
             let mut published = 0_u64;
             for _ in 0..50_000 {
                 if let Some(claim) = ring.claim() {
-                    let next = claim.shown()[0] + 1;
+                    let next = claim.last()[0] + 1;
                     claim.publish(&[next, next]);
                     published += 1;
                 }

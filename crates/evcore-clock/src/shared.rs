@@ -1,9 +1,8 @@
-//! The cached time for many threads: one updates, all read.
+//! A cached clock for many threads: one updates it, all read it.
 //!
-//! Readers take no lock and wait for nobody; how, is told in `ring.rs`.
-//! Nothing updates behind the user's back: somebody calls [`SharedClock::update`] once a turn, or a
-//! signal handler calls [`SharedClock::update_from_signal`].
-//! It lives in the memory of one process.
+//! Readers take no lock and never wait; `ring.rs` explains how. Only the user updates the clock: a
+//! thread calls [`SharedClock::update`] once per turn, or a signal handler calls
+//! [`SharedClock::update_from_signal`]. It works within one process.
 
 use std::fmt;
 
@@ -14,27 +13,24 @@ use crate::snapshot::{
 use crate::source::{SystemTimeSource, TimeSource};
 use crate::stamp::Stamp;
 
-/// How many updates a stalled reader can be behind and still have an intact snapshot, plus one.
+/// The number of updates that may begin during one read before the read is repeated.
 ///
 /// nginx has as many. They take 12 KiB.
 const SLOTS: usize = 64;
 
-/// The time as it was at the last update, for any number of threads.
+/// A cached clock for any number of threads: it shows the time of the last update.
 ///
-/// A reader gets a [`Snapshot`], of which all parts are of one update, or one part of it for less.
-/// It never waits, neither for an update nor for another reader: while an update is under way, it
-/// reads what was shown before.
-/// Were it to be stopped in the middle of a read while 64 updates begin, it would read again.
-/// What one thread has read is never followed by anything older.
+/// A reader gets a [`Snapshot`], whose parts are all of one update, or a single part at less cost.
+/// It never waits: during an update it reads the previous time. It repeats a read only if 64 updates
+/// begin during that read. A thread never reads a time older than one it has read before.
 ///
-/// An update belongs to whoever begins it; a second one at the same time returns at once.
-/// It makes the strings only in the first update of a second, all five, since somebody else may
-/// read them.
-/// For a clock of one thread, [`Clock`](crate::Clock) is smaller and makes only what is read.
+/// Only one update runs at a time; a second one returns at once. The first update of a second
+/// formats all five strings, because any thread may read them. For a single thread,
+/// [`Clock`](crate::Clock) is smaller and formats only the strings that are read.
 ///
-/// Share it by `Arc` or as a `static` in a `LazyLock`.
-/// A child process has a copy of its own, so fork while no other thread updates: the copy of an
-/// unfinished update is never finished.
+/// Share it in an `Arc`, or as a `static` in a `LazyLock`.
+/// Fork only while no other thread updates it: the child has a copy, and in that copy an unfinished
+/// update never ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,19 +55,19 @@ pub struct SharedClock {
 }
 
 impl SharedClock {
-    /// A clock that shows the time of the operating system and its local time zone.
+    /// Creates a clock that shows the time of the operating system, in the local time zone.
     ///
-    /// It is read once here. See [`SystemTimeSource::new`] for how the zone is found.
+    /// Reads the time once. [`SystemTimeSource::new`] describes how the zone is found.
     #[must_use]
     pub fn system() -> Self {
         Self::with_source(SystemTimeSource::new())
     }
 
-    /// A clock that shows the time of `source`, which is read once here.
+    /// Creates a clock that shows the time of `source`. Reads it once.
     #[must_use]
     pub fn with_source(source: impl TimeSource + Sync + 'static) -> Self {
         let reading = source.read();
-        let offset = asked(&source, reading.unix_seconds);
+        let offset = look_up_offset(&source, reading.unix_seconds);
         Self {
             ring: Ring::new(*Snapshot::first(reading, offset).as_words()),
             source: Box::new(source),
@@ -80,54 +76,54 @@ impl SharedClock {
 
     /// Reads the source, and shows its time to all threads from now on.
     ///
-    /// Returns whether it did: `false` if another update was under way, which goes on undisturbed.
-    /// If the source's monotonic time went back, the clock's stays where it was until the source
-    /// has caught up.
+    /// Returns false if another update was in progress, which then completes.
+    /// If the monotonic time of the source went back, the clock keeps its own until the source has
+    /// caught up.
     ///
-    /// In the first update of a second the source is asked for the offset, and the strings are
-    /// made.
+    /// The first update of a second looks up the offset and formats the strings.
     ///
     /// # Panics
     ///
-    /// If the source does; the clock then shows what it showed before, and can be updated again.
+    /// If the source panics. The clock then keeps its time and can be updated again.
     #[allow(
         clippy::must_use_candidate,
-        reason = "the time is updated either way, by us or by the other"
+        reason = "the time is updated in either case, here or by the other update"
     )]
     pub fn update(&self) -> bool {
         self.publish(|known, unix_seconds| {
-            if known.asked_at == unix_seconds {
+            if known.looked_up_at == unix_seconds {
                 known
             } else {
-                asked(&*self.source, unix_seconds)
+                look_up_offset(&*self.source, unix_seconds)
             }
         })
     }
 
-    /// The update for a signal handler: never blocks and never allocates, if the source does not.
+    /// Updates the clock from a signal handler: never blocks and never allocates unless the source
+    /// does.
     ///
     /// [`SystemTimeSource`] does neither; [`ManualTimeSource`](crate::ManualTimeSource) takes a lock.
-    /// The source is not asked for the offset, which may read files: local time is shown by the
-    /// last known one until the next [`update`](Self::update).
+    /// It does not look up the offset, which may read files: local time uses the last known offset
+    /// until the next [`update`](Self::update).
     ///
-    /// Returns whether the time was updated: `false` if an update was under way, perhaps the very
-    /// one that the signal has interrupted.
+    /// Returns false if another update was in progress, possibly the one that the signal has
+    /// interrupted.
     #[allow(
         clippy::must_use_candidate,
-        reason = "the time is updated either way, by us or by the other"
+        reason = "the time is updated in either case, here or by the other update"
     )]
     pub fn update_from_signal(&self) -> bool {
         self.publish(|known, _| known)
     }
 
-    /// All that the last update showed. Costs 21 loads of words and two of the turn.
+    /// The numbers and strings of the last update. Costs 23 loads.
     #[inline]
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::from_words(self.ring.read::<0, WORDS>())
     }
 
-    /// Monotonic time in nanoseconds, since some fixed moment. Never goes back.
+    /// Monotonic time in nanoseconds since an arbitrary fixed moment. Never goes back.
     #[inline]
     #[must_use]
     pub fn monotonic_ns(&self) -> u64 {
@@ -144,7 +140,7 @@ impl SharedClock {
 
     /// Wall time in whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions, when the machine's clock is set.
+    /// May jump in both directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
@@ -154,23 +150,24 @@ impl SharedClock {
 
     /// The current second for an HTTP header: `Mon, 28 Sep 1970 06:00:00 GMT`.
     ///
-    /// Of the same layout and limits as [`stamp::http_date`](crate::stamp::http_date).
+    /// Has the layout and the limits of [`stamp::http_date`](crate::stamp::http_date).
     #[inline]
     #[must_use]
     pub fn http_date(&self) -> Stamp<29> {
         unpack(&self.ring.read::<HTTP_DATE, HTTP_DATE_WORDS>())
     }
 
-    /// Shows the source's time and the offset that `choose` makes of the known one and the second.
+    /// Publishes the time of the source, with the offset that `choose` returns for the known offset
+    /// and the second.
     fn publish(&self, choose: impl FnOnce(Offset, i64) -> Offset) -> bool {
         let Some(claim) = self.ring.claim() else {
             return false;
         };
-        // Read after the claim, or a writer that was stopped in between would show an old time.
+        // Read after the claim: a writer that is suspended in between must not publish an old time.
         let reading = self.source.read();
-        let shown = Snapshot::from_words(claim.shown());
-        let offset = choose(shown.known_offset(), reading.unix_seconds);
-        claim.publish(shown.next(reading, offset).as_words());
+        let last = Snapshot::from_words(claim.last());
+        let offset = choose(last.known_offset(), reading.unix_seconds);
+        claim.publish(last.next(reading, offset).as_words());
         true
     }
 }
@@ -183,9 +180,9 @@ impl fmt::Debug for SharedClock {
     }
 }
 
-fn asked(source: &dyn TimeSource, unix_seconds: i64) -> Offset {
+fn look_up_offset(source: &dyn TimeSource, unix_seconds: i64) -> Offset {
     Offset {
         seconds: source.offset_at(unix_seconds),
-        asked_at: unix_seconds,
+        looked_up_at: unix_seconds,
     }
 }

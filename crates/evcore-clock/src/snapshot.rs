@@ -1,34 +1,34 @@
-//! One moment as several threads see it: the numbers and strings of one update, in words.
+//! The numbers and strings of one update of a shared clock, as an array of words.
 //!
-//! The strings are kept as text and not made by the reader: what a snapshot costs is its loads.
+//! The strings are stored as text, so a reader only loads them and formats nothing.
 
 use std::fmt;
 
 use crate::source::Reading;
 use crate::stamp::{self, Stamp};
 
-/// How many words a snapshot has.
+/// The number of words of a snapshot.
 pub(crate) const WORDS: usize = 21;
 
-// Where each part begins. Numbers first, then those strings first that are read most.
+// The first word of each part. The most frequently read strings come first.
 pub(crate) const MONOTONIC_NS: usize = 0;
 pub(crate) const UNIX_SECONDS: usize = 1;
-/// The nanoseconds of the wall clock in the low half, the offset in the high one.
+/// The nanoseconds of the wall clock in the low half, the offset in the high half.
 const SUBSECOND_AND_OFFSET: usize = 2;
-/// The second for which the source was asked for the offset.
-const ASKED_AT: usize = 3;
+/// The second in which the offset was looked up.
+const OFFSET_SECOND: usize = 3;
 pub(crate) const HTTP_DATE: usize = 4;
 const ACCESS_LOG_TIME: usize = 8;
 const ERROR_LOG_TIME: usize = 12;
 const ISO8601: usize = 15;
 const SYSLOG_TIME: usize = 19;
 
-/// How many words the HTTP date takes.
+/// The number of words of the HTTP date.
 pub(crate) const HTTP_DATE_WORDS: usize = ACCESS_LOG_TIME - HTTP_DATE;
 
-/// The time as it was at one update of a [`SharedClock`](crate::SharedClock).
+/// The time at one update of a [`SharedClock`](crate::SharedClock).
 ///
-/// All numbers and strings are those of that update, however many came after it.
+/// All numbers and strings are of that update, even if others came after it.
 ///
 /// ```
 /// use evcore_clock::{ManualTimeSource, SharedClock};
@@ -41,25 +41,25 @@ pub(crate) const HTTP_DATE_WORDS: usize = ACCESS_LOG_TIME - HTTP_DATE;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Snapshot {
-    // Invariant: the strings are those of the second and the offset.
+    // Invariant: the strings belong to the second and the offset.
     words: [u64; WORDS],
 }
 
 impl Snapshot {
-    /// The first moment of a clock.
+    /// The first snapshot of a clock.
     pub(crate) fn first(reading: Reading, offset: Offset) -> Self {
-        Self::made(reading.unix_seconds, offset.seconds).at(reading, offset)
+        Self::format(reading.unix_seconds, offset.seconds).at(reading, offset)
     }
 
-    /// The moment after this one. Strings are made only if the second or the offset is another.
+    /// The snapshot after this one. Formats the strings only if the second or the offset changed.
     ///
-    /// Allocates nothing, and blocks nowhere.
+    /// Allocates nothing and never blocks.
     pub(crate) fn next(&self, reading: Reading, offset: Offset) -> Self {
         let shown = (self.unix_seconds(), self.offset());
         let next = if shown == (reading.unix_seconds, offset.seconds) {
             *self
         } else {
-            Self::made(reading.unix_seconds, offset.seconds)
+            Self::format(reading.unix_seconds, offset.seconds)
         };
         let monotonic_ns = reading.monotonic_ns.max(self.monotonic_ns());
         let reading = Reading {
@@ -77,7 +77,7 @@ impl Snapshot {
         &self.words
     }
 
-    /// Monotonic time in nanoseconds, since some fixed moment. No later snapshot has less.
+    /// Monotonic time in nanoseconds since an arbitrary fixed moment. No later snapshot has less.
     #[inline]
     #[must_use]
     pub fn monotonic_ns(&self) -> u64 {
@@ -93,7 +93,7 @@ impl Snapshot {
 
     /// Wall time in whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions, when the machine's clock is set.
+    /// May jump in both directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
@@ -102,7 +102,7 @@ impl Snapshot {
 
     /// Wall time in whole milliseconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions, when the machine's clock is set.
+    /// May jump in both directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_ms(&self) -> i64 {
@@ -112,7 +112,7 @@ impl Snapshot {
             .saturating_add((subsecond_ns / 1_000_000) as i64)
     }
 
-    /// How far the local time of this snapshot is ahead of UTC, in seconds east.
+    /// The offset of the local time of this snapshot from UTC, in seconds east.
     #[inline]
     #[must_use]
     pub fn offset(&self) -> i32 {
@@ -121,7 +121,7 @@ impl Snapshot {
 
     /// The second for an HTTP header: `Mon, 28 Sep 1970 06:00:00 GMT`.
     ///
-    /// Of the same layout and limits as [`stamp::http_date`].
+    /// Has the layout and the limits of [`stamp::http_date`].
     #[inline]
     #[must_use]
     pub fn http_date(&self) -> Stamp<29> {
@@ -130,7 +130,7 @@ impl Snapshot {
 
     /// The second for an error log, local: `1970/09/28 12:00:00`.
     ///
-    /// Of the same layout and limits as [`stamp::error_log_time`].
+    /// Has the layout and the limits of [`stamp::error_log_time`].
     #[inline]
     #[must_use]
     pub fn error_log_time(&self) -> Stamp<19> {
@@ -139,7 +139,7 @@ impl Snapshot {
 
     /// The second for an access log, local: `28/Sep/1970:12:00:00 +0600`.
     ///
-    /// Of the same layout and limits as [`stamp::access_log_time`].
+    /// Has the layout and the limits of [`stamp::access_log_time`].
     #[inline]
     #[must_use]
     pub fn access_log_time(&self) -> Stamp<26> {
@@ -148,7 +148,7 @@ impl Snapshot {
 
     /// The second by ISO 8601, local: `1970-09-28T12:00:00+06:00`.
     ///
-    /// Of the same layout and limits as [`stamp::iso8601`].
+    /// Has the layout and the limits of [`stamp::iso8601`].
     #[inline]
     #[must_use]
     pub fn iso8601(&self) -> Stamp<25> {
@@ -157,23 +157,23 @@ impl Snapshot {
 
     /// The second for syslog, local: `Sep 28 12:00:00`.
     ///
-    /// Of the same layout and limits as [`stamp::syslog_time`].
+    /// Has the layout and the limits of [`stamp::syslog_time`].
     #[inline]
     #[must_use]
     pub fn syslog_time(&self) -> Stamp<15> {
         unpack(&self.words[SYSLOG_TIME..])
     }
 
-    /// The offset, with the second in which the source said so.
+    /// The offset, with the second in which it was looked up.
     pub(crate) fn known_offset(&self) -> Offset {
         Offset {
             seconds: self.offset(),
-            asked_at: self.words[ASKED_AT] as i64,
+            looked_up_at: self.words[OFFSET_SECOND] as i64,
         }
     }
 
-    /// The strings of a second, without a time of day.
-    fn made(unix_seconds: i64, offset: i32) -> Self {
+    /// The strings of a second, with all numbers zero.
+    fn format(unix_seconds: i64, offset: i32) -> Self {
         let mut words = [0; WORDS];
         pack(&mut words[HTTP_DATE..], &stamp::http_date(unix_seconds));
         pack(
@@ -192,18 +192,18 @@ impl Snapshot {
         Self { words }
     }
 
-    /// The same strings with these numbers.
+    /// The same strings, with these numbers.
     fn at(mut self, reading: Reading, offset: Offset) -> Self {
         debug_assert!(
             reading.subsecond_ns < 1_000_000_000,
-            "a source said {} ns after a second",
+            "the source returned a subsecond of {} ns",
             reading.subsecond_ns
         );
         self.words[MONOTONIC_NS] = reading.monotonic_ns;
         self.words[UNIX_SECONDS] = reading.unix_seconds as u64;
         self.words[SUBSECOND_AND_OFFSET] =
             u64::from(offset.seconds as u32) << 32 | u64::from(reading.subsecond_ns);
-        self.words[ASKED_AT] = offset.asked_at as u64;
+        self.words[OFFSET_SECOND] = offset.looked_up_at as u64;
         self
     }
 }
@@ -218,16 +218,16 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// How far local time is ahead of UTC, and how fresh that knowledge is.
+/// The offset of local time from UTC, and when it was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offset {
     /// In seconds east.
     pub(crate) seconds: i32,
-    /// The second that the source was asked about.
-    pub(crate) asked_at: i64,
+    /// The second in which it was looked up.
+    pub(crate) looked_up_at: i64,
 }
 
-/// Writes a string into as many words as it needs; what is left of the last is zero.
+/// Writes a string into as many words as it needs; unused bytes of the last one are zero.
 fn pack<const N: usize>(words: &mut [u64], stamp: &Stamp<N>) {
     for (word, text) in words.iter_mut().zip(stamp.as_bytes().chunks(8)) {
         let mut bytes = [0; 8];
@@ -236,7 +236,7 @@ fn pack<const N: usize>(words: &mut [u64], stamp: &Stamp<N>) {
     }
 }
 
-/// Reads back what [`pack`] wrote.
+/// Reads a string that [`pack`] wrote.
 #[inline]
 pub(crate) fn unpack<const N: usize>(words: &[u64]) -> Stamp<N> {
     let mut text = [0; N];
@@ -261,12 +261,15 @@ mod tests {
     }
 
     fn offset(seconds: i32) -> Offset {
-        let asked_at = -1;
-        Offset { seconds, asked_at }
+        let looked_up_at = -1;
+        Offset {
+            seconds,
+            looked_up_at,
+        }
     }
 
     #[test]
-    fn no_part_covers_another() {
+    fn no_part_overlaps_another() {
         for (unix, east) in [(23_349_600, 6 * HOUR), (1_709_208_000, -12_600)] {
             let snapshot = Snapshot::first(reading(u64::MAX, unix), offset(east));
             assert_eq!(snapshot.monotonic_ns(), u64::MAX);
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_every_range_are_kept() {
+    fn the_ends_of_every_range_are_stored_exactly() {
         for (unix, east) in [(i64::MIN, i32::MIN), (-1, -1), (i64::MAX, i32::MAX)] {
             let snapshot = Snapshot::first(reading(0, unix), offset(east));
             assert_eq!((snapshot.unix_seconds(), snapshot.offset()), (unix, east));
@@ -293,9 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn within_a_second_the_strings_are_not_made_again() {
+    fn the_strings_are_formatted_once_a_second() {
         let mut first = Snapshot::first(reading(5, 1_000), offset(0));
-        // What nothing would make.
+        // A string that no formatting produces.
         pack(
             &mut first.words[HTTP_DATE..],
             &Stamp::from_ascii([b'x'; 29]),

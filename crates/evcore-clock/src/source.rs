@@ -1,8 +1,6 @@
-//! Where a clock has the time from: the one file that asks the operating system.
+//! The source of a clock's time, and the only file that reads the time of the operating system.
 //!
-//! A source only answers.
-//! That monotonic time never goes back, and what is kept between two questions, is the clock's
-//! affair.
+//! A source only returns readings. The clock caches them and keeps monotonic time from going back.
 
 use std::fmt;
 
@@ -10,16 +8,15 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::zone::Zone;
 
-/// Something that knows the time.
+/// A source of time for a clock.
 ///
-/// The system does ([`SystemTimeSource`]), and so does whoever plays its part in a test
-/// ([`ManualTimeSource`](crate::ManualTimeSource)).
-/// `Send`, so that a clock can be made in one thread and used in another.
+/// [`SystemTimeSource`] reads the operating system; [`ManualTimeSource`](crate::ManualTimeSource) is
+/// for tests. It is `Send`, so that a clock can be created on one thread and used on another.
 ///
 /// ```
 /// use evcore_clock::{Clock, Reading, TimeSource};
 ///
-/// /// For ever the first second of 2026.
+/// /// Always the first second of 2026.
 /// struct NewYear;
 ///
 /// impl TimeSource for NewYear {
@@ -34,28 +31,27 @@ use crate::zone::Zone;
 pub trait TimeSource: Send {
     /// Reads the monotonic and the wall clock.
     ///
-    /// A clock asks once an update.
+    /// A clock calls it once per update.
     fn read(&self) -> Reading;
 
-    /// Reads the monotonic clock alone, for whoever measures how long something takes.
+    /// Reads the monotonic clock alone, to measure a duration.
     ///
-    /// Unless overridden, this is a [reading](Self::read) of both; a source that can read one at
-    /// less cost should.
+    /// By default this [reads](Self::read) both clocks; override it if reading one is cheaper.
     fn monotonic_ns(&self) -> u64 {
         self.read().monotonic_ns
     }
 
-    /// How far local time was, is or will be ahead of UTC at an instant, in seconds east.
+    /// The offset of local time from UTC at an instant, in seconds east.
     ///
-    /// A clock asks at most once a second, and not at all while nobody reads a local time.
-    /// Unless overridden, the answer is 0: UTC.
+    /// A [`Clock`](crate::Clock) calls it at most once per second, and only if a local time is read.
+    /// By default it returns 0, which is UTC.
     fn offset_at(&self, unix_seconds: i64) -> i32 {
         let _ = unix_seconds;
         0
     }
 }
 
-/// What both clocks said, one right after the other.
+/// The times of the monotonic and the wall clock, read one right after the other.
 ///
 /// ```
 /// use evcore_clock::{TimeSource, SystemTimeSource};
@@ -66,25 +62,24 @@ pub trait TimeSource: Send {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Monotonic time: nanoseconds since some fixed moment, which may be any.
+    /// Monotonic time: nanoseconds since an arbitrary fixed moment.
     pub monotonic_ns: u64,
     /// Wall time: whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     pub unix_seconds: i64,
-    /// Wall time: the nanoseconds since that second, below 1,000,000,000.
+    /// Wall time: nanoseconds since that second, below 1,000,000,000.
     pub subsecond_ns: u32,
 }
 
-/// The clocks of the operating system, and its time zone.
+/// The clocks of the operating system, and the local time zone.
 ///
-/// A reading is two calls of `clock_gettime`: `CLOCK_MONOTONIC`, which counts from the boot on
-/// Linux, and `CLOCK_REALTIME`.
-/// Neither is a system call where the kernel offers them through the vDSO and the machine's counter
-/// is good enough, which is the rule.
+/// A reading calls `clock_gettime` twice: for `CLOCK_MONOTONIC`, which counts from the boot on Linux,
+/// and for `CLOCK_REALTIME`. Usually neither is a system call, because the kernel provides them
+/// through the vDSO.
 ///
 /// ```
 /// use evcore_clock::{Clock, SystemTimeSource};
 ///
-/// // Logs in UTC, whatever the zone of the machine.
+/// // Logs in UTC, independent of the machine's time zone.
 /// let clock = Clock::with_source(SystemTimeSource::utc());
 /// assert!(clock.iso8601().ends_with("+00:00"));
 /// ```
@@ -94,10 +89,10 @@ pub struct SystemTimeSource {
 }
 
 impl SystemTimeSource {
-    /// A source whose local time is that of the machine.
+    /// Creates a source in the local time zone of the machine.
     ///
-    /// The zone is looked up here, once: in `TZ`, else in `/etc/localtime`, which may read files.
-    /// It is UTC where neither is readable, and always without the feature `local-time`.
+    /// Looks the zone up once, in `TZ` or else in `/etc/localtime`, which may read files.
+    /// It is UTC if neither can be read, and always without the feature `local-time`.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -105,7 +100,7 @@ impl SystemTimeSource {
         }
     }
 
-    /// A source whose local time is UTC. Reads no file.
+    /// Creates a source whose local time is UTC. Reads no file.
     #[must_use]
     pub fn utc() -> Self {
         Self { zone: Zone::utc() }
@@ -144,15 +139,15 @@ impl fmt::Debug for SystemTimeSource {
     }
 }
 
-/// A monotonic time as one number, which is enough for 584 years.
+/// A monotonic time in nanoseconds, which is enough for 584 years.
 fn nanoseconds(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).expect("monotonic time is not negative");
     seconds * 1_000_000_000 + u64::from(subsecond_ns(time))
 }
 
 fn subsecond_ns(time: Timespec) -> u32 {
-    // The field's type differs from one system to another, its range does not.
-    u32::try_from(time.tv_nsec).expect("the kernel keeps nanoseconds below a second")
+    // The type of the field differs between systems, its range does not.
+    u32::try_from(time.tv_nsec).expect("the kernel returns less than a second of nanoseconds")
 }
 
 #[cfg(test)]
@@ -162,14 +157,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_time_is_that_of_the_standard_library() {
+    fn wall_time_agrees_with_the_standard_library() {
         let source = SystemTimeSource::utc();
         let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let reading = source.read();
         let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let seconds = u64::try_from(reading.unix_seconds).unwrap();
         let read = Duration::new(seconds, reading.subsecond_ns);
-        // Holds unless the wall clock is set back right here, which fails the bounds, not the code.
+        // Fails only if the wall clock is set back at this moment.
         assert!(
             before <= read && read <= after,
             "{before:?} {read:?} {after:?}"
@@ -188,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_monotonic_clock_alone_is_the_one_that_a_reading_has() {
+    fn monotonic_ns_reads_the_same_clock_as_read() {
         let source = SystemTimeSource::utc();
         let before = source.read().monotonic_ns;
         let between = source.monotonic_ns();
@@ -197,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_count_on_after_32_bits_of_them() {
+    fn nanoseconds_need_more_than_32_bits() {
         let time = Timespec {
             tv_sec: 5,
             tv_nsec: 999_999_999,

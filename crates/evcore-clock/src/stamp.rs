@@ -1,27 +1,23 @@
-//! The five time stamps of logs and headers, as pure functions.
+//! The five time stamps of logs and HTTP headers, as pure functions.
 //!
-//! Each has a fixed length and layout, is written into an array, and allocates nothing.
-//! The functions keep nothing: [`Clock`](crate::Clock) is the cache over them.
+//! Each has a fixed length and layout, is written into an array, and allocates nothing. The functions
+//! cache nothing; [`Clock`](crate::Clock) does.
 //!
-//! An instant is given in unix seconds, an offset in seconds east of UTC.
-//! Any value of either is accepted.
-//! What is *shown* lies from 1970-01-01 00:00:00 to 9999-12-31 23:59:59: a local time outside is
-//! drawn to the nearer end, whatever its offset.
-//! The layouts with an offset write it in whole minutes, cut towards zero as `strftime` does it,
-//! and no further than ±99:59.
+//! An instant is in Unix seconds and an offset in seconds east of UTC; every value is accepted.
+//! A local time before 1970-01-01 00:00:00 or after 9999-12-31 23:59:59 is shown as that limit.
+//! The layouts with an offset show it in whole minutes, truncated towards zero as by `strftime`, and
+//! at most as ±99:59.
 
 use std::fmt;
 use std::ops::Deref;
 
 use crate::civil::Civil;
 
-/// A time stamp of `N` bytes of ASCII, held inline.
+/// A time stamp of `N` ASCII bytes, stored inline.
 ///
-/// [`as_bytes`](Self::as_bytes) costs nothing, and its length is known when the program is
-/// compiled:
-/// it is the one for the hot path.
-/// Wherever a `&str` is made of it (also by `Deref`), `N` bytes are checked to be UTF-8, each time
-/// anew: the price of a crate without `unsafe`.
+/// [`as_bytes`](Self::as_bytes) costs nothing, and its length is known at compile time: use it on hot
+/// paths. Each conversion to `&str` (also by `Deref`) checks `N` bytes for UTF-8, because the crate
+/// has no `unsafe`.
 ///
 /// ```
 /// use evcore_clock::stamp;
@@ -38,14 +34,14 @@ pub struct Stamp<const N: usize> {
 }
 
 impl<const N: usize> Stamp<N> {
-    /// A stamp that was kept elsewhere as its bytes, which must be ASCII.
+    /// The stamp with these bytes, which must be ASCII.
     #[inline]
     pub(crate) fn from_ascii(bytes: [u8; N]) -> Self {
         debug_assert!(bytes.is_ascii(), "a stamp is ASCII");
         Self { bytes }
     }
 
-    /// The stamp as bytes.
+    /// The bytes of the stamp.
     #[inline]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; N] {
@@ -198,7 +194,7 @@ pub fn syslog_time(unix_seconds: i64, offset_seconds: i32) -> Stamp<15> {
     Stamp { bytes }
 }
 
-/// Writes `text` over the layout. All lengths are known at compile time, so no check is left.
+/// Writes `text` into the layout. All lengths are constants, so the compiler removes the checks.
 #[inline]
 fn put<const N: usize, const M: usize>(bytes: &mut [u8; N], at: usize, text: [u8; M]) {
     bytes[at..at + M].copy_from_slice(&text);
@@ -232,7 +228,7 @@ fn weekday(time: &Civil) -> [u8; 3] {
     NAMES[time.weekday as usize]
 }
 
-/// `hh:mm:ss`, which all five layouts have in common.
+/// `hh:mm:ss`, a part of all five layouts.
 #[inline]
 fn time_of_day(time: &Civil) -> [u8; 8] {
     let mut text = *b"hh:mm:ss";
@@ -242,9 +238,9 @@ fn time_of_day(time: &Civil) -> [u8; 8] {
     text
 }
 
-/// An offset as it is written: its sign, its hours and its minutes.
+/// The sign, the hours and the minutes of an offset.
 ///
-/// The sign is that of the whole minutes: `-00:00` would mean "unknown" by RFC 3339.
+/// The sign is that of the whole minutes, because `-00:00` means "unknown" in RFC 3339.
 fn sign_hours_minutes(offset_seconds: i32) -> ([u8; 1], u32, u32) {
     const MINUTES_MAX: i32 = 99 * 60 + 59;
     let minutes = (offset_seconds / 60).clamp(-MINUTES_MAX, MINUTES_MAX);
@@ -276,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn leap_days_are_where_they_should_be() {
+    fn leap_years_have_a_29_february() {
         // 2024 has one, 2100 has none.
         assert_eq!(
             http_date(1_709_208_000).as_str(),
@@ -293,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_after_31_bits() {
+    fn seconds_above_31_bits_are_shown() {
         assert_eq!(
             http_date(2_147_483_648).as_str(),
             "Tue, 19 Jan 2038 03:14:08 GMT"
@@ -301,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_of_half_and_quarter_hours_keep_their_sign_and_minutes() {
+    fn half_and_quarter_hour_offsets_keep_sign_and_minutes() {
         let west = -(3 * HOUR + 1_800);
         assert_eq!(
             iso8601(1_709_208_000, west).as_str(),
@@ -324,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_seconds_of_an_offset_move_the_time_and_are_not_written() {
+    fn seconds_of_an_offset_count_and_are_not_shown() {
         // Liberia, until 1972.
         assert_eq!(
             iso8601(86_400, -2_670).as_str(),
@@ -335,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_lies_between_1970_and_9999() {
+    fn shown_times_are_limited_to_1970_to_9999() {
         assert_eq!(http_date(-1), http_date(0));
         assert_eq!(http_date(i64::MIN), http_date(0));
         assert_eq!(http_date(i64::MAX), http_date(LAST_SECOND));
@@ -357,13 +353,13 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_offset_keeps_the_layout() {
+    fn an_extreme_offset_keeps_the_layout() {
         assert_eq!(iso8601(0, i32::MAX).as_str(), "2038-01-19T03:14:07+99:59");
         assert_eq!(iso8601(0, i32::MIN).as_str(), "1970-01-01T00:00:00-99:59");
     }
 
     #[test]
-    fn a_stamp_is_its_text_in_every_dress() {
+    fn every_conversion_of_a_stamp_gives_its_text() {
         let stamp = syslog_time(0, 0);
         assert_eq!(stamp.as_bytes(), b"Jan  1 00:00:00");
         assert_eq!(&*stamp, "Jan  1 00:00:00");

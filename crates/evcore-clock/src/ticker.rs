@@ -1,9 +1,8 @@
-//! A descriptor that becomes readable again and again, at a steady pace.
+//! A descriptor that becomes readable once per period.
 //!
-//! It is what lets a loop leave the clock alone between two ticks and sleep without limit all the
-//! same: whatever it waits with, the tick ends the wait.
-//! There is no thread and no signal behind it.
-//! Where a system has no `timerfd` there is no ticker either, and the error says so.
+//! With it a loop can read its clock only at ticks and still sleep without a limit: the tick ends the
+//! wait of any poller. It uses neither a thread nor a signal. On a system without `timerfd` creating
+//! one is an error.
 
 use std::{
     error, fmt, io,
@@ -33,12 +32,12 @@ mod sys;
 #[path = "ticker/absent.rs"]
 mod sys;
 
-/// A descriptor ([`AsFd`]) that becomes readable once a period, counted by the monotonic clock.
+/// A descriptor ([`AsFd`]) that becomes readable once per period of the monotonic clock.
 ///
-/// It stays readable until the tick is [acknowledged](Self::acknowledge); the acknowledgement
-/// counts the ticks that nobody met.
-/// The ticks keep to the pace that began with the construction, however late they are met.
-/// On Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10 and later).
+/// It stays readable until the tick is [acknowledged](Self::acknowledge), which returns the number of
+/// ticks since the last time. Ticks keep to the grid that began with the construction, even if they
+/// are acknowledged late.
+/// Available on Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10 and later).
 ///
 /// ```
 /// use evcore_clock::{Clock, Ticker};
@@ -48,7 +47,7 @@ mod sys;
 /// let mut clock = Clock::system();
 /// let shown_ns = clock.monotonic_ns();
 /// while ticker.acknowledge()? == 0 {
-///     // A loop would sleep in its poller, which watches the ticker.
+///     // A loop registers the ticker with its poller and sleeps there.
 ///     std::thread::yield_now();
 /// }
 /// clock.update();
@@ -62,18 +61,19 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// The longest period: a day. Whoever asks for more has mistaken the unit.
+    /// The longest period: a day. A longer one is more likely a wrong unit.
     pub const PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
-    /// Starts a ticker; its first tick comes when one period has passed.
+    /// Starts a ticker; its first tick comes after one period.
     ///
-    /// The period is from a nanosecond to [`PERIOD_MAX`](Self::PERIOD_MAX).
-    /// One of a few microseconds keeps a processor busy with nothing else.
+    /// The period is from a nanosecond to [`PERIOD_MAX`](Self::PERIOD_MAX). A period of a few
+    /// microseconds keeps a processor busy.
     ///
     /// # Errors
     ///
-    /// [`TickerError::Period`], [`TickerError::Unsupported`], and what the system says, such as
-    /// that there is no descriptor left.
+    /// [`TickerError::Period`] if the period is out of range, [`TickerError::Unsupported`] without
+    /// `timerfd`, and [`TickerError::Os`] if the system refuses, for example because no descriptor is
+    /// left.
     pub fn every(period: Duration) -> Result<Self, TickerError> {
         if period.is_zero() || period > Self::PERIOD_MAX {
             return Err(TickerError::Period { period });
@@ -82,12 +82,12 @@ impl Ticker {
         Ok(Self { fd, period })
     }
 
-    /// Takes note of the ticks, so that the descriptor is silent until the next one, and returns
-    /// how many there were since this was asked last: 0 if it has not ticked. Never blocks.
+    /// Makes the descriptor unreadable until the next tick, and returns the number of ticks since the
+    /// last call; 0 if there was none. Never blocks.
     ///
     /// # Errors
     ///
-    /// What the system says of the read.
+    /// [`TickerError::Os`] if the read fails.
     pub fn acknowledge(&mut self) -> Result<u64, TickerError> {
         match sys::read(&self.fd) {
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
@@ -108,7 +108,7 @@ impl AsFd for Ticker {
     }
 }
 
-/// Why there is no ticker, or no word from it.
+/// The error of creating or reading a [`Ticker`].
 ///
 /// ```
 /// use evcore_clock::{Ticker, TickerError};
@@ -118,7 +118,7 @@ impl AsFd for Ticker {
 /// assert!(matches!(refusal, TickerError::Period { .. }));
 /// assert_eq!(
 ///     refusal.to_string(),
-///     "a ticker cannot tick every 0ns; give it a period above zero, of a day at most"
+///     "a ticker cannot have a period of 0ns; use a period above zero and at most a day"
 /// );
 /// ```
 #[derive(Debug)]
@@ -126,16 +126,16 @@ impl AsFd for Ticker {
 pub enum TickerError {
     /// The period is zero, or longer than [`Ticker::PERIOD_MAX`].
     Period {
-        /// What was asked for.
+        /// The period that was requested.
         period: Duration,
     },
-    /// This system has no descriptor that ticks: read the clock after every wait instead.
+    /// This system has no `timerfd`: read the clock after every wait instead.
     Unsupported,
     /// The system refused.
     Os {
-        /// What was being done.
+        /// The operation that failed.
         call: &'static str,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -147,18 +147,18 @@ impl TickerError {
     }
 }
 
-// By hand, so that a clock needs no derive crate.
+// By hand, so that the crate needs no derive crate.
 impl fmt::Display for TickerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Period { period } => write!(
                 f,
-                "a ticker cannot tick every {period:?}; \
-                 give it a period above zero, of a day at most"
+                "a ticker cannot have a period of {period:?}; \
+                 use a period above zero and at most a day"
             ),
-            Self::Unsupported => f.write_str(
-                "this system has no descriptor that ticks; read the clock after every wait instead",
-            ),
+            Self::Unsupported => {
+                f.write_str("this system has no timerfd; read the clock after every wait instead")
+            }
             Self::Os { call, source } => write!(f, "{call}: {source}"),
         }
     }
@@ -173,7 +173,7 @@ impl error::Error for TickerError {
     }
 }
 
-/// Keeps the kind and the message.
+/// Has the matching kind and the same message.
 impl From<TickerError> for io::Error {
     fn from(error: TickerError) -> Self {
         let kind = match &error {

@@ -1,4 +1,4 @@
-//! What a clock promises to whoever reads it.
+//! The guarantees of a clock for one thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evcore_clock::{Clock, ManualTimeSource, Reading, TimeSource, stamp};
 
-/// A manual source that counts what it is asked.
+/// A manual source that counts its calls.
 #[derive(Clone, Default)]
 struct Counting {
     time: ManualTimeSource,
@@ -27,7 +27,7 @@ impl TimeSource for Counting {
 }
 
 #[test]
-fn an_update_reads_the_source_once_and_the_answers_never() {
+fn only_an_update_reads_the_source_and_only_once() {
     let source = Counting::default();
     let mut clock = Clock::with_source(source.clone());
     assert_eq!(source.reads.load(Ordering::Relaxed), 1);
@@ -56,7 +56,7 @@ fn nothing_changes_between_updates() {
 }
 
 #[test]
-fn the_offset_is_asked_once_a_second_and_only_for_local_time() {
+fn the_offset_is_looked_up_once_a_second_for_local_time() {
     let source = Counting::default();
     let mut clock = Clock::with_source(source.clone());
     let _ = clock.http_date();
@@ -74,7 +74,7 @@ fn the_offset_is_asked_once_a_second_and_only_for_local_time() {
 }
 
 #[test]
-fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
+fn a_wall_jump_changes_the_strings_and_not_monotonic_time() {
     for jump in [-86_400, -3_600, 3_600, 86_400] {
         let time = ManualTimeSource::at(1_000_000);
         time.advance(Duration::from_secs(7));
@@ -92,8 +92,8 @@ fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
 
 #[test]
 fn monotonic_time_waits_for_a_source_that_went_back() {
-    struct Wound(Arc<AtomicU64>);
-    impl TimeSource for Wound {
+    struct Settable(Arc<AtomicU64>);
+    impl TimeSource for Settable {
         fn read(&self) -> Reading {
             Reading {
                 monotonic_ns: self.0.load(Ordering::Relaxed),
@@ -101,14 +101,14 @@ fn monotonic_time_waits_for_a_source_that_went_back() {
             }
         }
     }
-    let hand = Arc::new(AtomicU64::new(5_000_000));
-    let mut clock = Clock::with_source(Wound(Arc::clone(&hand)));
+    let source_ns = Arc::new(AtomicU64::new(5_000_000));
+    let mut clock = Clock::with_source(Settable(Arc::clone(&source_ns)));
     for (source, shown) in [
         (1, 5_000_000),
         (4_999_999, 5_000_000),
         (6_000_000, 6_000_000),
     ] {
-        hand.store(source, Ordering::Relaxed);
+        source_ns.store(source, Ordering::Relaxed);
         clock.update();
         assert_eq!(clock.monotonic_ns(), shown);
         assert_eq!(clock.monotonic_ms(), shown / 1_000_000);

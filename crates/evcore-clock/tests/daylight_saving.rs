@@ -1,4 +1,4 @@
-//! Local time where the clocks are moved twice a year.
+//! Local time in a zone with daylight saving.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SPRING_FORWARD: i64 = 1_774_746_000;
 /// 2026-10-25T01:00:00Z.
 const FALL_BACK: i64 = 1_792_890_000;
 
-/// A manual time in a zone that jiff knows.
+/// A manual time in a time zone of jiff.
 struct InZone {
     time: ManualTimeSource,
     zone: TimeZone,
@@ -32,7 +32,7 @@ impl TimeSource for InZone {
     }
 }
 
-/// What a clock says a second before a change and at it; a shared one says the same.
+/// The local time one second before a change and at the change, of both kinds of clock.
 fn around(change: i64) -> [String; 2] {
     let time = ManualTimeSource::at(change - 1);
     let berlin = || InZone {
@@ -53,7 +53,7 @@ fn around(change: i64) -> [String; 2] {
 }
 
 #[test]
-fn an_hour_is_left_out_in_spring() {
+fn an_hour_is_skipped_in_spring() {
     assert_eq!(
         around(SPRING_FORWARD),
         ["29/Mar/2026:01:59:59 +0100", "29/Mar/2026:03:00:00 +0200"]
@@ -61,7 +61,7 @@ fn an_hour_is_left_out_in_spring() {
 }
 
 #[test]
-fn an_hour_comes_twice_in_autumn() {
+fn an_hour_is_repeated_in_autumn() {
     assert_eq!(
         around(FALL_BACK),
         ["25/Oct/2026:02:59:59 +0200", "25/Oct/2026:02:00:00 +0100"]
@@ -69,7 +69,7 @@ fn an_hour_comes_twice_in_autumn() {
 }
 
 #[test]
-fn an_offset_set_by_hand_shows_from_the_next_second() {
+fn a_new_offset_is_shown_from_the_next_second() {
     let time = ManualTimeSource::at(SPRING_FORWARD - 1);
     time.set_offset(3_600);
     let mut clock = Clock::with_source(time.clone());

@@ -1,13 +1,13 @@
-//! Every interleaving of the shared clock's ring: the file that ships, over loom's atomics.
+//! All interleavings of the ring of the shared clock: the shipped file over loom's atomics.
 //!
-//! With two slots and two publications the writer comes round to what a reader looks at.
-//! Publication `n` shows the words `[10 + n; 2]`, so that a reader knows from the turn which words
-//! it must find, and a slot that was never written is none of them.
-//! Each mutant orders a little less than it should, and must be caught.
+//! With two slots and two publications the writer reaches the slot that a reader reads.
+//! Publication `n` has the words `[10 + n; 2]`. So a reader can derive the expected words from the
+//! sequence, and a slot that was never written differs from all of them.
+//! Each mutant weakens one ordering, and loom must find it.
 //!
-//! A writer that is watched by a reader does not look at words before it stores them.
-//! loom remembers only the last access to an atomic: the writer's look would hide the reader's, and
-//! loom would take it that there is nothing to interleave.
+//! A writer that runs beside a reader does not load words before it stores them. loom remembers only
+//! the last access to an atomic, so the writer's load would hide the reader's, and loom would skip
+//! their interleavings.
 
 #![cfg(evcore_loom)]
 
@@ -23,44 +23,44 @@ use sync::{AtomicU64, Ordering};
 
 type Shared<O> = Arc<Ring<2, 2, O>>;
 
-/// A ring that shows publication 0.
+/// A ring with publication 0.
 fn ring<O: Order>() -> Shared<O> {
     Arc::new(Ring::new([10, 10]))
 }
 
-/// Shows what comes after what is shown, unless another is about to; says whether it did.
+/// Makes the next publication, and returns false if another writer holds the claim.
 fn publish<O: Order>(ring: &Shared<O>) -> bool {
     let Some(claim) = ring.claim() else {
         return false;
     };
-    let [n, m] = claim.shown();
-    assert_eq!(n, m, "a writer found half of a publication");
+    let [n, m] = claim.last();
+    assert_eq!(n, m, "a writer found a torn publication");
     claim.publish(&[n + 1, m + 1]);
     true
 }
 
-/// Shows publication `n`, which nobody else does.
-fn show<O: Order>(ring: &Shared<O>, n: u64) {
+/// Makes publication `n`, without another writer.
+fn publish_as_only_writer<O: Order>(ring: &Shared<O>, n: u64) {
     let claim = ring.claim().expect("there is no other writer");
     claim.publish(&[10 + n; 2]);
 }
 
-/// Reads once, and says which publication it was. Not at all if it was overwritten meanwhile.
+/// Reads once, and returns the first word; `None` if the slot was overwritten meanwhile.
 fn read<O: Order>(ring: &Shared<O>) -> Option<u64> {
-    let turn = ring.look();
-    let [n, m] = ring.words_at::<0, 2>(turn)?;
-    assert_eq!(n, m, "a reader found half of a publication");
-    assert_eq!(n, 10 + turn / 2, "a reader found another publication");
+    let sequence = ring.load_sequence();
+    let [n, m] = ring.words_at::<0, 2>(sequence)?;
+    assert_eq!(n, m, "a reader found a torn publication");
+    assert_eq!(n, 10 + sequence / 2, "a reader found another publication");
     Some(n)
 }
 
 /// One writer publishes twice while a reader reads twice.
-fn readers_see_no_half<O: Order + 'static>() {
+fn assert_reads_are_whole<O: Order + 'static>() {
     loom::model(|| {
         let ring = ring::<O>();
         let writer = {
             let ring = Arc::clone(&ring);
-            thread::spawn(move || (1..=2).for_each(|n| show(&ring, n)))
+            thread::spawn(move || (1..=2).for_each(|n| publish_as_only_writer(&ring, n)))
         };
         let (first, second) = (read(&ring), read(&ring));
         assert!(first <= second || second.is_none(), "time went back");
@@ -69,35 +69,35 @@ fn readers_see_no_half<O: Order + 'static>() {
     });
 }
 
-/// A writer publishes, claims again and gives that back, while a reader reads.
-fn a_claim_given_back_hides_nothing<O: Order + 'static>() {
+/// A writer publishes, claims again and drops that claim, while a reader reads.
+fn assert_a_dropped_claim_hides_nothing<O: Order + 'static>() {
     loom::model(|| {
         let ring = ring::<O>();
         let writer = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || {
-                show(&ring, 1);
+                publish_as_only_writer(&ring, 1);
                 drop(ring.claim().expect("there is no other writer"));
             })
         };
-        assert_ne!(read(&ring), Some(12), "nobody published that");
+        assert_ne!(read(&ring), Some(12), "no writer published that");
         writer.join().unwrap();
         assert_eq!(ring.read::<0, 2>(), [11, 11]);
     });
 }
 
-/// Two writers try twice and once.
-fn writers_come_one_after_another<O: Order + 'static>() {
+/// Two writers try to publish, one twice and one once.
+fn assert_no_publication_is_lost<O: Order + 'static>() {
     loom::model(|| {
         let ring = ring::<O>();
         let other = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || publish(&ring))
         };
-        let mine = [publish(&ring), publish(&ring)];
-        let theirs = other.join().unwrap();
-        let published = mine.into_iter().chain([theirs]).filter(|&p| p).count();
-        assert!(published > 0, "somebody publishes");
+        let first_two = [publish(&ring), publish(&ring)];
+        let third = other.join().unwrap();
+        let published = first_two.into_iter().chain([third]).filter(|&p| p).count();
+        assert!(published > 0, "at least one publishes");
         assert_eq!(
             read(&ring),
             Some(10 + published as u64),
@@ -107,18 +107,18 @@ fn writers_come_one_after_another<O: Order + 'static>() {
 }
 
 #[test]
-fn a_reader_sees_whole_publications_in_their_order() {
-    readers_see_no_half::<Sound>();
+fn a_reader_sees_whole_publications_in_order() {
+    assert_reads_are_whole::<Sound>();
 }
 
 #[test]
-fn a_reader_sees_through_a_claim_that_is_given_back() {
-    a_claim_given_back_hides_nothing::<Sound>();
+fn a_dropped_claim_hides_no_publication() {
+    assert_a_dropped_claim_hides_nothing::<Sound>();
 }
 
 #[test]
 fn writers_publish_one_after_another() {
-    writers_come_one_after_another::<Sound>();
+    assert_no_publication_is_lost::<Sound>();
 }
 
 /// The writer does not fence between its claim and its words.
@@ -129,12 +129,12 @@ impl Order for NoFenceBeforeWords {
 }
 
 #[test]
-#[should_panic(expected = "a reader found half of a publication")]
+#[should_panic(expected = "a reader found a torn publication")]
 fn a_writer_must_fence_before_its_words() {
-    readers_see_no_half::<NoFenceBeforeWords>();
+    assert_reads_are_whole::<NoFenceBeforeWords>();
 }
 
-/// The reader does not fence between the words and its second look at the turn.
+/// The reader does not fence between the words and its second load of the sequence.
 struct NoFenceBeforeCheck;
 
 impl Order for NoFenceBeforeCheck {
@@ -142,9 +142,9 @@ impl Order for NoFenceBeforeCheck {
 }
 
 #[test]
-#[should_panic(expected = "a reader found half of a publication")]
+#[should_panic(expected = "a reader found a torn publication")]
 fn a_reader_must_fence_before_its_check() {
-    readers_see_no_half::<NoFenceBeforeCheck>();
+    assert_reads_are_whole::<NoFenceBeforeCheck>();
 }
 
 /// The store that ends a claim does not release.
@@ -157,50 +157,50 @@ impl Order for RelaxedEnd {
 #[test]
 #[should_panic(expected = "a reader found")]
 fn a_publication_must_release() {
-    readers_see_no_half::<RelaxedEnd>();
+    assert_reads_are_whole::<RelaxedEnd>();
 }
 
-/// The reader's first look at the turn does not acquire.
-struct RelaxedLook;
+/// The reader's first load of the sequence does not acquire.
+struct RelaxedLoad;
 
-impl Order for RelaxedLook {
-    const LOOK: Ordering = Ordering::Relaxed;
+impl Order for RelaxedLoad {
+    const LOAD: Ordering = Ordering::Relaxed;
 }
 
 #[test]
 #[should_panic(expected = "a reader found")]
-fn a_look_must_acquire() {
-    readers_see_no_half::<RelaxedLook>();
+fn the_first_load_of_a_read_must_acquire() {
+    assert_reads_are_whole::<RelaxedLoad>();
 }
 
 /// The claim does not acquire.
 struct RelaxedClaim;
 
 impl Order for RelaxedClaim {
-    fn claim(turn: &AtomicU64) -> u64 {
-        turn.fetch_or(1, Ordering::Relaxed)
+    fn claim(sequence: &AtomicU64) -> u64 {
+        sequence.fetch_or(1, Ordering::Relaxed)
     }
 }
 
 #[test]
 #[should_panic(expected = "found")]
 fn a_claim_must_acquire() {
-    writers_come_one_after_another::<RelaxedClaim>();
+    assert_no_publication_is_lost::<RelaxedClaim>();
 }
 
-/// Looking whether the turn is free and taking it are two steps.
+/// Checking the sequence and making it odd are two steps.
 struct ClaimInTwoSteps;
 
 impl Order for ClaimInTwoSteps {
-    fn claim(turn: &AtomicU64) -> u64 {
-        let shown = turn.load(Ordering::Acquire);
-        turn.store(shown | 1, Ordering::Release);
-        shown
+    fn claim(sequence: &AtomicU64) -> u64 {
+        let last = sequence.load(Ordering::Acquire);
+        sequence.store(last | 1, Ordering::Release);
+        last
     }
 }
 
 #[test]
 #[should_panic(expected = "a publication was lost")]
 fn a_claim_must_be_one_step() {
-    writers_come_one_after_another::<ClaimInTwoSteps>();
+    assert_no_publication_is_lost::<ClaimInTwoSteps>();
 }

@@ -1,4 +1,4 @@
-//! What a shared clock promises to its readers and to those who update it.
+//! The guarantees of a shared clock.
 
 mod coherent;
 
@@ -12,7 +12,7 @@ use coherent::assert_coherent;
 use evcore_clock::{Clock, ManualTimeSource, Reading, SharedClock, TimeSource, stamp};
 use proptest::prelude::*;
 
-/// A manual source that counts how often it is asked for the offset.
+/// A manual source that counts the lookups of the offset.
 #[derive(Clone, Default)]
 struct Counting {
     time: ManualTimeSource,
@@ -20,7 +20,7 @@ struct Counting {
 }
 
 impl Counting {
-    fn asked(&self) -> u32 {
+    fn lookups(&self) -> u32 {
         self.offsets.load(Ordering::Relaxed)
     }
 }
@@ -51,7 +51,7 @@ fn nothing_changes_between_updates() {
 }
 
 #[test]
-fn a_snapshot_keeps_its_time_whatever_comes_after() {
+fn a_snapshot_keeps_its_time_after_later_updates() {
     let time = ManualTimeSource::at(1_000);
     let clock = SharedClock::with_source(time.clone());
     let before = clock.snapshot();
@@ -65,7 +65,7 @@ fn a_snapshot_keeps_its_time_whatever_comes_after() {
 }
 
 #[test]
-fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
+fn a_wall_jump_changes_the_strings_and_not_monotonic_time() {
     for jump in [-86_400, -3_600, 3_600, 86_400] {
         let time = ManualTimeSource::at(1_000_000);
         time.advance(Duration::from_secs(7));
@@ -83,42 +83,42 @@ fn a_wall_jump_moves_the_strings_and_no_monotonic_time() {
 }
 
 #[test]
-fn the_offset_is_asked_once_a_second() {
+fn the_offset_is_looked_up_once_a_second() {
     let source = Counting::default();
     let clock = SharedClock::with_source(source.clone());
     for seconds in 1..5 {
         for _ in 0..3 {
             clock.update();
         }
-        assert_eq!(source.asked(), seconds);
+        assert_eq!(source.lookups(), seconds);
         source.time.advance(Duration::from_secs(1));
     }
 }
 
 #[test]
-fn an_update_from_a_signal_keeps_the_offset_until_the_next_other_one() {
+fn an_update_from_a_signal_keeps_the_last_offset() {
     let source = Counting::default();
     let clock = SharedClock::with_source(source.clone());
     source.time.set_offset(3_600);
     source.time.advance(Duration::from_secs(1));
 
     assert!(clock.update_from_signal());
-    let guessed = clock.snapshot();
-    assert_eq!((guessed.unix_seconds(), guessed.offset()), (1, 0));
-    assert_coherent(&guessed);
-    assert_eq!(source.asked(), 1);
+    let from_signal = clock.snapshot();
+    assert_eq!((from_signal.unix_seconds(), from_signal.offset()), (1, 0));
+    assert_coherent(&from_signal);
+    assert_eq!(source.lookups(), 1);
 
-    // The second is the same, but nobody has asked in it.
+    // Still the same second, but the offset was not looked up in it.
     assert!(clock.update());
     assert_eq!(clock.snapshot().offset(), 3_600);
     assert_coherent(&clock.snapshot());
-    assert_eq!(source.asked(), 2);
+    assert_eq!(source.lookups(), 2);
 }
 
-/// A source that calls back, so that a test can be in the middle of an update.
-struct Interrupted<F>(ManualTimeSource, F);
+/// A source that calls a function, so that a test can run code during an update.
+struct WithCallback<F>(ManualTimeSource, F);
 
-impl<F: Fn() + Send> TimeSource for Interrupted<F> {
+impl<F: Fn() + Send> TimeSource for WithCallback<F> {
     fn read(&self) -> Reading {
         self.1();
         self.0.read()
@@ -126,10 +126,10 @@ impl<F: Fn() + Send> TimeSource for Interrupted<F> {
 }
 
 #[test]
-fn a_second_update_returns_at_once_and_readers_read_on() {
+fn a_second_update_returns_at_once_and_readers_continue() {
     let (in_update, arrived) = mpsc::channel();
-    let (go_on, told) = mpsc::channel::<()>();
-    let told = Mutex::new(told);
+    let (resume, resumed) = mpsc::channel::<()>();
+    let resumed = Mutex::new(resumed);
     let stops = Arc::new(AtomicBool::new(false));
     let time = ManualTimeSource::at(1_000);
     let pause = {
@@ -137,11 +137,11 @@ fn a_second_update_returns_at_once_and_readers_read_on() {
         move || {
             if stops.swap(false, Ordering::SeqCst) {
                 in_update.send(()).unwrap();
-                told.lock().unwrap().recv().unwrap();
+                resumed.lock().unwrap().recv().unwrap();
             }
         }
     };
-    let clock = SharedClock::with_source(Interrupted(time.clone(), pause));
+    let clock = SharedClock::with_source(WithCallback(time.clone(), pause));
     time.advance(Duration::from_secs(1));
     stops.store(true, Ordering::SeqCst);
 
@@ -150,8 +150,8 @@ fn a_second_update_returns_at_once_and_readers_read_on() {
         arrived.recv().unwrap();
         let others = [clock.update(), clock.update_from_signal()];
         let meanwhile = clock.snapshot();
-        // Only then the claims: one that fails must not leave the first waiting for ever.
-        go_on.send(()).unwrap();
+        // The assertions come last, because one that fails must not leave the first update blocked.
+        resume.send(()).unwrap();
         assert_eq!(others, [false, false]);
         assert_eq!(meanwhile.unix_seconds(), 1_000);
         assert_coherent(&meanwhile);
@@ -162,14 +162,14 @@ fn a_second_update_returns_at_once_and_readers_read_on() {
 }
 
 #[test]
-fn a_source_that_panics_leaves_the_clock_as_it_was() {
+fn a_source_that_panics_leaves_the_clock_unchanged() {
     let panics = Arc::new(AtomicBool::new(false));
-    let moody = {
+    let panic_if_set = {
         let panics = Arc::clone(&panics);
         move || assert!(!panics.load(Ordering::Relaxed), "expected")
     };
     let time = ManualTimeSource::at(1_000);
-    let clock = SharedClock::with_source(Interrupted(time.clone(), moody));
+    let clock = SharedClock::with_source(WithCallback(time.clone(), panic_if_set));
     time.advance(Duration::from_secs(1));
 
     panics.store(true, Ordering::Relaxed);
@@ -182,11 +182,11 @@ fn a_source_that_panics_leaves_the_clock_as_it_was() {
     assert_eq!(clock.unix_seconds(), 1_001);
 }
 
-/// A time that moves on by a third of a second with every reading, and an offset that follows it.
+/// A time that advances by a third of a second per reading, with an offset that depends on it.
 #[derive(Default)]
-struct Hasty(AtomicU64);
+struct Advancing(AtomicU64);
 
-impl TimeSource for Hasty {
+impl TimeSource for Advancing {
     fn read(&self) -> Reading {
         let ms = self.0.fetch_add(333, Ordering::Relaxed);
         Reading {
@@ -202,8 +202,8 @@ impl TimeSource for Hasty {
 }
 
 #[test]
-fn every_snapshot_is_of_one_update_while_another_thread_updates() {
-    let clock = SharedClock::with_source(Hasty::default());
+fn every_snapshot_is_of_one_update() {
+    let clock = SharedClock::with_source(Advancing::default());
     let done = AtomicBool::new(false);
     let watch = || {
         let mut last_ns = 0;
@@ -211,7 +211,10 @@ fn every_snapshot_is_of_one_update_while_another_thread_updates() {
             let now = clock.snapshot();
             assert_coherent(&now);
             assert_eq!(now.unix_ms() - 1_774_746_000_000, now.monotonic_ms() as i64);
-            assert_eq!(now.offset(), Hasty::default().offset_at(now.unix_seconds()));
+            assert_eq!(
+                now.offset(),
+                Advancing::default().offset_at(now.unix_seconds())
+            );
             assert!(now.monotonic_ns() >= last_ns);
             last_ns = now.monotonic_ns();
         }
@@ -247,13 +250,13 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn it_shows_what_the_clock_of_one_thread_shows(
+    fn a_shared_clock_agrees_with_a_clock(
         ops in prop::collection::vec(op(), 1..200),
     ) {
         let time = ManualTimeSource::at(1_774_746_000);
         let mut oracle = Clock::with_source(time.clone());
         let clock = SharedClock::with_source(time.clone());
-        let _ = oracle.offset(); // Asked now, as the shared clock does.
+        let _ = oracle.offset(); // looked up now, as by the shared clock
         for op in ops {
             match op {
                 Op::Advance(ms) => time.advance(Duration::from_millis(ms.into())),

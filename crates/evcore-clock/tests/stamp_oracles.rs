@@ -1,4 +1,4 @@
-//! The layouts against `httpdate` and `jiff`, which share no code with ours.
+//! The layouts compared with `httpdate` and `jiff`, which share no code with ours.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ fn every_offset() -> impl Iterator<Item = i32> {
     (-56..=56).map(|quarters| quarters * 900)
 }
 
-/// Local times from 1970 to jiff's last instant, which is a day before ours.
+/// Local times from 1970 to the last instant of jiff, a day before ours.
 fn local_seconds() -> impl Strategy<Value = i64> {
     0..Timestamp::MAX.as_second() - 14 * 3_600
 }
@@ -33,7 +33,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
 
     #[test]
-    fn http_dates_are_those_of_httpdate(unix_seconds in 0..=LAST_SECOND) {
+    fn http_dates_agree_with_httpdate(unix_seconds in 0..=LAST_SECOND) {
         let time = UNIX_EPOCH + Duration::from_secs(unix_seconds.unsigned_abs());
         let ours = stamp::http_date(unix_seconds);
         prop_assert_eq!(ours.as_str(), httpdate::fmt_http_date(time));
@@ -42,7 +42,7 @@ proptest! {
 
     #[test]
     fn no_input_breaks_a_layout(unix_seconds in any::<i64>(), offset in any::<i32>()) {
-        // Every digit has become another digit at most: what stands between them is in its place.
+        // A digit may only become another digit; everything between them stays in its place.
         let shape = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0").replace('-', "+");
         prop_assert_eq!(
             shape(&stamp::iso8601(unix_seconds, offset)),
@@ -56,11 +56,11 @@ proptest! {
 }
 
 proptest! {
-    // Each case goes through all offsets.
+    // Each case tries all offsets.
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn local_times_are_those_of_jiff_at_every_offset(local in local_seconds()) {
+    fn local_times_agree_with_jiff_at_every_offset(local in local_seconds()) {
         for offset in every_offset() {
             let unix_seconds = local - i64::from(offset);
             let zoned = zoned(unix_seconds, offset);

@@ -1,11 +1,11 @@
-//! A descriptor that ticks. Where the system has none, all of this is about the refusal.
+//! Tickers. On a system without them these tests only check the error.
 
 use std::{os::fd::AsFd, time::Duration};
 
 use evcore_clock::{SystemTimeSource, Ticker, TickerError, TimeSource};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// `None` where this system has no ticker.
+/// `None` if this system has no ticker.
 fn ticker(period: Duration) -> Option<Ticker> {
     match Ticker::every(period) {
         Ok(ticker) => Some(ticker),
@@ -18,7 +18,7 @@ fn now_ns() -> u64 {
     SystemTimeSource::utc().read().monotonic_ns
 }
 
-/// Sleeps until it is readable.
+/// Waits until the ticker is readable.
 fn await_tick(ticker: &Ticker) {
     let mut fds = [PollFd::new(ticker, PollFlags::IN)];
     while poll(&mut fds, None) != Ok(1) {}
@@ -34,7 +34,7 @@ fn is_readable(ticker: &Ticker) -> bool {
 #[test]
 fn no_tick_comes_before_its_period_has_passed() {
     let period = Duration::from_millis(3);
-    let begun_ns = now_ns();
+    let start_ns = now_ns();
     let Some(mut ticker) = ticker(period) else {
         return;
     };
@@ -42,18 +42,18 @@ fn no_tick_comes_before_its_period_has_passed() {
     while ticks < 5 {
         await_tick(&ticker);
         ticks += ticker.acknowledge().unwrap();
-        let passed = Duration::from_nanos(now_ns() - begun_ns);
+        let passed = Duration::from_nanos(now_ns() - start_ns);
         assert!(passed >= period * u32::try_from(ticks).unwrap());
     }
 }
 
 #[test]
-fn a_tick_is_there_until_it_is_acknowledged() {
+fn a_ticker_is_readable_until_it_is_acknowledged() {
     let Some(mut ticker) = ticker(Ticker::PERIOD_MAX) else {
         return;
     };
     assert!(!is_readable(&ticker));
-    assert_eq!(ticker.acknowledge().unwrap(), 0, "and does not block");
+    assert_eq!(ticker.acknowledge().unwrap(), 0, "and it does not block");
 
     ticker = Ticker::every(Duration::from_millis(1)).unwrap();
     await_tick(&ticker);
@@ -62,17 +62,17 @@ fn a_tick_is_there_until_it_is_acknowledged() {
 }
 
 #[test]
-fn ticks_that_nobody_met_are_counted() {
+fn missed_ticks_are_counted() {
     let Some(mut ticker) = ticker(Duration::from_micros(100)) else {
         return;
     };
-    let begun_ns = now_ns();
-    while now_ns() - begun_ns < 1_000_000 {}
+    let start_ns = now_ns();
+    while now_ns() - start_ns < 1_000_000 {}
     assert!(ticker.acknowledge().unwrap() >= 10);
 }
 
 #[test]
-fn a_period_that_is_none_is_refused_with_what_is_allowed() {
+fn a_period_out_of_range_is_refused_with_the_range() {
     let nanosecond = Duration::from_nanos(1);
     for period in [
         Duration::ZERO,
@@ -81,14 +81,14 @@ fn a_period_that_is_none_is_refused_with_what_is_allowed() {
     ] {
         let refusal = Ticker::every(period).unwrap_err();
         assert!(matches!(refusal, TickerError::Period { period: named } if named == period));
-        assert!(refusal.to_string().contains("a day at most"), "{refusal}");
+        assert!(refusal.to_string().contains("at most a day"), "{refusal}");
         let refusal = std::io::Error::from(refusal);
         assert_eq!(refusal.kind(), std::io::ErrorKind::InvalidInput);
     }
 }
 
 #[test]
-fn the_shortest_and_the_longest_period_are_kept() {
+fn the_shortest_and_the_longest_period_are_accepted() {
     for period in [Duration::from_nanos(1), Ticker::PERIOD_MAX] {
         if let Some(ticker) = ticker(period) {
             assert_eq!(ticker.period(), period);

@@ -1,6 +1,6 @@
-//! Where the system's source has its zone from.
+//! The time zone of the system's source.
 //!
-//! The zone is that of the process, so each test runs itself again in a child with another `TZ`.
+//! A process has one zone, so each test runs itself again in a child process with another `TZ`.
 #![cfg(feature = "local-time")]
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use evcore_clock::{SystemTimeSource, TimeSource};
 const WINTER: i64 = 1_768_478_400;
 const SUMMER: i64 = 1_784_116_800;
 
-/// Set in the child: the winter's and the summer's offset that it must find.
+/// Set in the child: the offsets in winter and in summer that it must find.
 const EXPECTED: &str = "EVCORE_CLOCK_TEST_OFFSETS";
 
-fn runs_with_zone(test: &str, zone: &str, expected: [i32; 2]) {
+fn assert_offsets_with_zone(test: &str, zone: &str, expected: [i32; 2]) {
     if let Ok(expected) = std::env::var(EXPECTED) {
         let source = SystemTimeSource::new();
         let found = [source.offset_at(WINTER), source.offset_at(SUMMER)];
@@ -34,28 +34,28 @@ fn runs_with_zone(test: &str, zone: &str, expected: [i32; 2]) {
 }
 
 #[test]
-fn a_rule_in_the_environment_is_followed() {
-    runs_with_zone(
-        "a_rule_in_the_environment_is_followed",
+fn a_posix_rule_in_tz_is_used() {
+    assert_offsets_with_zone(
+        "a_posix_rule_in_tz_is_used",
         "CET-1CEST,M3.5.0,M10.5.0/3",
         [3_600, 7_200],
     );
 }
 
 #[test]
-fn a_zone_named_in_the_environment_is_found_in_the_database() {
+fn a_zone_name_in_tz_is_found_in_the_database() {
     if !Path::new("/usr/share/zoneinfo/Asia/Kathmandu").exists() {
-        eprintln!("skipped: this machine has no zone database");
+        eprintln!("not run: this machine has no time zone database");
         return;
     }
-    runs_with_zone(
-        "a_zone_named_in_the_environment_is_found_in_the_database",
+    assert_offsets_with_zone(
+        "a_zone_name_in_tz_is_found_in_the_database",
         "Asia/Kathmandu",
         [20_700, 20_700],
     );
 }
 
 #[test]
-fn a_zone_that_nobody_knows_is_utc() {
-    runs_with_zone("a_zone_that_nobody_knows_is_utc", "Nowhere/At_All", [0, 0]);
+fn an_unknown_zone_is_utc() {
+    assert_offsets_with_zone("an_unknown_zone_is_utc", "Nowhere/At_All", [0, 0]);
 }

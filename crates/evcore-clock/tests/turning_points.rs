@@ -1,10 +1,10 @@
-//! Seconds at which calendars and counters turn over, and machines that slept through some.
+//! Seconds at which calendars and counters roll over, and a machine that was suspended.
 
 use std::time::Duration;
 
 use evcore_clock::{Clock, ManualTimeSource, SharedClock};
 
-/// What a clock shows at a second and at the one after it; a shared one shows the same.
+/// The HTTP date at a second and at the next one, of both kinds of clock.
 fn across(unix_seconds: i64) -> [String; 2] {
     let time = ManualTimeSource::at(unix_seconds);
     let mut clock = Clock::with_source(time.clone());
@@ -22,7 +22,7 @@ fn across(unix_seconds: i64) -> [String; 2] {
 }
 
 #[test]
-fn time_goes_on_after_2038() {
+fn dates_after_2038_are_right() {
     assert_eq!(
         across(i64::from(i32::MAX)),
         [
@@ -33,7 +33,7 @@ fn time_goes_on_after_2038() {
 }
 
 #[test]
-fn unsigned_seconds_end_later_and_time_goes_on() {
+fn dates_after_2106_are_right() {
     assert_eq!(
         across(i64::from(u32::MAX)),
         [
@@ -44,7 +44,7 @@ fn unsigned_seconds_end_later_and_time_goes_on() {
 }
 
 #[test]
-fn a_leap_day_comes_in_2024_and_2000_and_goes() {
+fn leap_days_of_2024_and_2000_are_shown() {
     assert_eq!(
         across(1_709_164_799),
         [
@@ -69,7 +69,7 @@ fn a_leap_day_comes_in_2024_and_2000_and_goes() {
 }
 
 #[test]
-fn no_leap_day_comes_in_2100() {
+fn no_leap_day_is_shown_in_2100() {
     assert_eq!(
         across(4_107_542_399),
         [
@@ -80,15 +80,14 @@ fn no_leap_day_comes_in_2100() {
 }
 
 #[test]
-fn after_9999_the_strings_stand_still() {
+fn strings_stop_at_the_end_of_9999() {
     let last = "Fri, 31 Dec 9999 23:59:59 GMT";
     assert_eq!(across(253_402_300_799), [last, last]);
 }
 
-/// While a machine is suspended its monotonic clock stands still (on Linux), and its wall clock
-/// does not.
+/// While a machine is suspended, its wall clock advances and its monotonic clock does not (on Linux).
 #[test]
-fn a_night_of_suspension_passes_on_the_wall_and_not_for_durations() {
+fn a_suspension_advances_wall_time_only() {
     let time = ManualTimeSource::at(1_774_738_800);
     let mut clock = Clock::with_source(time.clone());
     let shared = SharedClock::with_source(time.clone());

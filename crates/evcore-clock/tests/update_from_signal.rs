@@ -1,8 +1,8 @@
-//! Updates from real signal handlers, and what they must not do.
+//! Updates from real signal handlers.
 //!
-//! Each test has a signal and a clock of its own, since handlers are those of the whole process.
+//! Each test has its own signal and clock, because handlers belong to the whole process.
 #![cfg(not(any(target_os = "illumos", target_os = "solaris")))] // `libc` has no `setitimer` there
-#![allow(unsafe_code, reason = "a signal handler cannot be installed without")]
+#![allow(unsafe_code, reason = "installing a signal handler needs it")]
 
 mod coherent;
 
@@ -19,17 +19,17 @@ use coherent::assert_coherent;
 use evcore_clock::{Reading, SharedClock, SystemTimeSource, TimeSource};
 use evcore_testing::{CountingAllocator, allocations};
 
-/// What became of the updates from one handler.
+/// Counts the results of the updates from one handler.
 struct Tally {
     updated: AtomicU32,
-    gave_way: AtomicU32,
+    refused: AtomicU32,
 }
 
 impl Tally {
     const fn new() -> Self {
         Self {
             updated: AtomicU32::new(0),
-            gave_way: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
         }
     }
 
@@ -41,28 +41,28 @@ impl Tally {
         let outcome = if updated {
             &self.updated
         } else {
-            &self.gave_way
+            &self.refused
         };
         outcome.fetch_add(1, Ordering::Relaxed);
     }
 
     fn counts(&self) -> (u32, u32) {
         let load = |count: &AtomicU32| count.load(Ordering::Relaxed);
-        (load(&self.updated), load(&self.gave_way))
+        (load(&self.updated), load(&self.refused))
     }
 }
 
 fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
-    // SAFETY: a `sigaction` of zeros is one without handler, flags and mask.
+    // SAFETY: an all-zero `sigaction` is valid: no handler, no flags and an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the action is whole, and the handler only uses atomics and the clock under test.
+    // SAFETY: the action is initialised, and the handler only uses atomics and the clock under test.
     let result = unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
     assert_eq!(result, 0, "sigaction: {}", std::io::Error::last_os_error());
 }
 
-/// A time of its own with every reading: a second after the one before.
+/// A time that advances by a second per reading.
 struct Seconds(AtomicI64);
 
 impl TimeSource for Seconds {
@@ -76,7 +76,7 @@ impl TimeSource for Seconds {
     }
 
     fn offset_at(&self, unix_seconds: i64) -> i32 {
-        assert!(!IN_HANDLER.get(), "a handler must not ask for the offset");
+        assert!(!IN_HANDLER.get(), "a handler must not look up the offset");
         (unix_seconds % 25) as i32 * 1_800
     }
 }
@@ -87,7 +87,7 @@ thread_local! {
 }
 
 #[test]
-fn a_signal_between_updates_updates() {
+fn a_signal_between_updates_updates_the_clock() {
     static CLOCK: OnceLock<SharedClock> = OnceLock::new();
     static TALLY: Tally = Tally::new();
     extern "C" fn on_signal(_: libc::c_int) {
@@ -103,14 +103,14 @@ fn a_signal_between_updates_updates() {
 }
 
 #[test]
-fn a_signal_within_an_update_gives_way_to_it() {
+fn a_signal_during_an_update_does_not_update() {
     static CLOCK: OnceLock<SharedClock> = OnceLock::new();
     static TALLY: Tally = Tally::new();
     static INTERRUPTS: AtomicBool = AtomicBool::new(false);
     extern "C" fn on_signal(_: libc::c_int) {
         TALLY.update(&CLOCK);
     }
-    /// Interrupted in the middle of an update: the signal comes while the source is read.
+    /// A source that raises the signal while it is read, in the middle of an update.
     struct Interrupted(Seconds);
     impl TimeSource for Interrupted {
         fn read(&self) -> Reading {
@@ -132,7 +132,7 @@ fn a_signal_within_an_update_gives_way_to_it() {
 }
 
 #[test]
-fn an_alarm_that_goes_off_again_and_again_harms_neither_updates_nor_readers() {
+fn frequent_signals_break_neither_updates_nor_readers() {
     const ALARMS: u32 = 300;
     static CLOCK: OnceLock<SharedClock> = OnceLock::new();
     static TALLY: Tally = Tally::new();
@@ -160,11 +160,10 @@ fn an_alarm_that_goes_off_again_and_again_harms_neither_updates_nor_readers() {
         }
     });
     alarm_every(Duration::ZERO);
-    assert!(alarms() >= ALARMS, "the alarm went off {} times", alarms());
-    // Nobody is stuck with the claim: the handler of the last alarm may have it still, in another
-    // thread.
+    assert!(alarms() >= ALARMS, "the signal came {} times", alarms());
+    // No update is stuck; the handler of the last signal may still be updating in another thread.
     while !clock.update() {
-        assert!(Instant::now() < deadline, "somebody is");
+        assert!(Instant::now() < deadline, "an update never ended");
     }
     assert_coherent(&clock.snapshot());
 }
@@ -187,13 +186,13 @@ fn an_update_from_a_signal_allocates_nothing() {
     assert_eq!(seconds.unix_seconds(), 1_000);
 }
 
-/// Sends a signal to this thread; its handler has run when this returns.
+/// Raises a signal on this thread; its handler has run when this returns.
 fn raise(signal: libc::c_int) {
-    // SAFETY: the signal has a handler, so nothing ends.
+    // SAFETY: the signal has a handler, so it does not end the process.
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
-/// Lets SIGALRM come again and again; zero ends that.
+/// Sends SIGALRM once per period; zero stops it.
 fn alarm_every(period: Duration) {
     let period = libc::timeval {
         tv_sec: 0,
@@ -203,7 +202,7 @@ fn alarm_every(period: Duration) {
         it_interval: period,
         it_value: period,
     };
-    // SAFETY: the new value is whole, and the old one is not asked for.
+    // SAFETY: the new value is initialised, and the old one is not requested.
     let result = unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, ptr::null_mut()) };
     assert_eq!(result, 0, "setitimer: {}", std::io::Error::last_os_error());
 }

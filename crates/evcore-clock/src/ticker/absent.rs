@@ -1,4 +1,4 @@
-//! No ticker: this system has no `timerfd`.
+//! The ticker of systems without `timerfd`, which always fails.
 
 use std::{os::fd::OwnedFd, time::Duration};
 

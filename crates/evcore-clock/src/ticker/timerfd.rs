@@ -1,4 +1,4 @@
-//! A periodic `timerfd`. It has to be read to tick again, which counts the ticks that went by.
+//! A periodic `timerfd`. Reading it makes it unreadable and returns the number of ticks.
 
 use std::{os::fd::OwnedFd, time::Duration};
 
@@ -12,31 +12,28 @@ use rustix::{
 
 use super::TickerError;
 
-/// Starts a timer of a period that is not zero and not above the most.
+/// Starts a timer with a period above zero and at most `Ticker::PERIOD_MAX`.
 pub(super) fn start(period: Duration) -> Result<OwnedFd, TickerError> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let fd = match timerfd_create(TimerfdClockId::Monotonic, flags) {
         Err(Errno::NOSYS) => return Err(TickerError::Unsupported),
         created => created.map_err(|errno| TickerError::os("creating a timerfd", errno))?,
     };
-    timerfd_settime(&fd, TimerfdTimerFlags::empty(), &pace(period))
+    timerfd_settime(&fd, TimerfdTimerFlags::empty(), &itimerspec(period))
         .map_err(|errno| TickerError::os("starting a timerfd", errno))?;
     Ok(fd)
 }
 
-/// How many ticks there were since the last read; `AGAIN` if none.
+/// The number of ticks since the last read; `AGAIN` if there was none.
 pub(super) fn read(fd: &OwnedFd) -> rustix::io::Result<u64> {
     let mut ticks = [0; 8];
     rustix::io::read(fd, &mut ticks)?;
     Ok(u64::from_ne_bytes(ticks))
 }
 
-fn pace(period: Duration) -> Itimerspec {
+fn itimerspec(period: Duration) -> Itimerspec {
     let period = Timespec {
-        tv_sec: period
-            .as_secs()
-            .try_into()
-            .expect("a day is not too many seconds"),
+        tv_sec: period.as_secs().try_into().expect("a day fits"),
         tv_nsec: period.subsec_nanos().into(),
     };
     Itimerspec {

@@ -1,8 +1,8 @@
-//! What every snapshot must be, whoever updates and whatever interrupts.
+//! The check that all parts of a snapshot are of one update.
 
 use evcore_clock::{Snapshot, stamp};
 
-/// Fails unless all five strings are those of the snapshot's own second and offset.
+/// Panics unless all five strings belong to the second and the offset of the snapshot.
 pub(crate) fn assert_coherent(now: &Snapshot) {
     let (unix, offset) = (now.unix_seconds(), now.offset());
     assert_eq!(now.unix_ms().div_euclid(1_000), unix);
