@@ -24,6 +24,7 @@ tests! {
     drained_workers_come_back_when_the_new_binary_ends
     a_bad_inheritance_is_refused_with_a_reason
     a_stop_before_the_fork_starts_no_new_binary
+    usr2_during_a_graceful_stop_starts_no_new_binary
     #[cfg(target_os = "linux")] a_signal_between_fork_and_exec_ends_the_new_binary
 }
 
@@ -153,6 +154,18 @@ fn a_stop_before_the_fork_starts_no_new_binary() {
         "{lines:#?}"
     );
     assert_last(lines, "outcome Stopped(Fast)");
+}
+
+fn usr2_during_a_graceful_stop_starts_no_new_binary() {
+    let mut server = Server::start("finish");
+    server.expect("ready 0");
+    server.signal_master(Signal::QUIT);
+    server.expect("stops 0 Some(Graceful)");
+    server.signal_master(Signal::USR2);
+    server.give_byte();
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "upgrade"), 0, "{lines:#?}");
+    assert_last(lines, "outcome Stopped(Graceful)");
 }
 
 /// Ctrl-C reaches the child that is about to become the new binary, as it reaches the master.
