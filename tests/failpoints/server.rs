@@ -127,7 +127,7 @@ fn work(
         }
         echo.turn(&points)?;
         turns += 1;
-        let line = [u64::from(echo.ev.active()), turns];
+        let line = [u64::from(echo.ev.status().active), turns];
         points.around("publish", || board.publish(me, &line));
     }
     let all_stop = worker.stop().is_some();
@@ -175,7 +175,7 @@ struct Echo {
 
 impl Echo {
     fn may_leave(&self) -> bool {
-        self.ev.stats().accepted > 0 && !self.ev.is_shutting_down()
+        self.ev.stats().accepted > 0 && !self.ev.status().shutting_down
     }
 
     fn turn(&mut self, points: &Points) -> Result<()> {

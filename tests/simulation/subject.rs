@@ -143,12 +143,12 @@ impl Subject {
 
     /// Whether there is a place for a client.
     pub(crate) fn has_room(&self) -> bool {
-        self.ev.active() < self.ev.limit()
+        self.ev.status().active < self.ev.status().limit
     }
 
     /// It has come to its end in time: nobody is left.
     pub(crate) fn check_end(&self) {
-        assert!(self.conns.is_empty() && self.ev.active() == 0);
+        assert!(self.conns.is_empty() && self.ev.status().active == 0);
         self.audit.closes();
     }
 

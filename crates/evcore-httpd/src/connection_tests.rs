@@ -266,7 +266,7 @@ impl Fixture {
             return;
         };
         assert!(
-            self.ev.timers_armed() > 0,
+            self.ev.status().timers_armed > 0,
             "no timer is armed: {connection:?}"
         );
         let client = connection.stream.0.borrow();

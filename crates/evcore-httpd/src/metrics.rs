@@ -102,7 +102,7 @@ impl MetricsCollector {
         self.metrics.turns = stats.turns;
         self.metrics.events = stats.events;
         self.metrics.stale = stats.stale;
-        self.metrics.timers_armed = ev.timers_armed() as u64;
+        self.metrics.timers_armed = ev.status().timers_armed as u64;
         self.metrics.timers_fired = stats.expired;
         let is_time = self.is_time_to_read(ev.clock().monotonic_ms());
         let Some(histograms) = ev.histograms() else {

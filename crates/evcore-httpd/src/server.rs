@@ -239,7 +239,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
                 clock.error_log_time(),
                 std::process::id(),
-                self.ev.active()
+                self.ev.status().active
             ));
         }
         if stats.full > before.full && now > self.full_logged_at {

@@ -21,7 +21,7 @@ use crate::{SimBackend, SimListener, SimStream, World, net::Family};
 /// let process = world.process();
 /// let listener = process.listen("10.0.0.1:80".parse()?);
 /// let mut ev = process.builder().listener(listener).build()?;
-/// assert_eq!(ev.poller_name(), "simulated");
+/// assert_eq!(ev.status().backend, "simulated");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -80,7 +80,7 @@ const DEFAULT_POSTS: usize = 65_536;
 ///     .poller(BackendKind::Poll)
 ///     .budgets(Budgets { accepts: 16, ..Budgets::default() })
 ///     .build()?;
-/// assert_eq!(ev.poller_name(), "poll");
+/// assert_eq!(ev.status().backend, "poll");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -293,6 +293,15 @@ impl<L: Acceptor> Builder<L> {
     /// turn that does not end is not reported.
     pub fn watchdog(mut self, limit: Duration) -> Self {
         self.watchdog = Some(limit);
+        self
+    }
+
+    /// How many posts from other threads may wait. Default 65,536; 0 counts as 1.
+    ///
+    /// At the limit [`Handle::post`](crate::Handle::post) hands the post back. A post that waits takes
+    /// 16 bytes; nothing is allocated before the first.
+    pub fn posts(mut self, limit: usize) -> Self {
+        self.posts = limit.max(1);
         self
     }
 

@@ -9,7 +9,7 @@ use evcore_poller::{Interest, Mode, Poller, Ready, Source};
 use evcore_token::Token;
 
 use crate::{
-    Acceptor, Budgets, Builder, Error, Handle, ListenerError, Result, Stats, Step, Timer,
+    Acceptor, Budgets, Builder, Error, Handle, ListenerError, Result, Stats, Status, Step, Timer,
     accepting::Accepting, batch::Batch, clock_updates::UpdatePolicy, eviction::Evictions,
     group::Coordination, instrument::Instruments, keys::KeySpace, remote::Remote,
     shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
@@ -425,48 +425,6 @@ impl<L: Acceptor> EventLoop<L> {
         &self.clock
     }
 
-    /// Whether a token is in the loop.
-    #[must_use]
-    #[inline]
-    pub fn contains(&self, token: Token) -> bool {
-        self.slots.has(token)
-    }
-
-    /// How many descriptors are watched, listeners not counted.
-    #[must_use]
-    pub fn active(&self) -> u32 {
-        self.slots.watched()
-    }
-
-    /// How many descriptors may be watched: the limit of [connections](Builder::connections).
-    #[must_use]
-    pub fn limit(&self) -> u32 {
-        self.limit
-    }
-
-    /// How many timers are armed, of all tokens.
-    ///
-    /// ```
-    /// # use evcore::{EventLoop, Timer};
-    /// # use std::time::Duration;
-    /// let mut ev = EventLoop::builder().build()?;
-    /// let token = ev.add_unwatched()?;
-    /// ev.arm(token, Timer::READ, Duration::from_secs(60));
-    /// ev.arm(token, Timer::READ, Duration::from_secs(90));
-    /// assert_eq!(ev.timers_armed(), 1);
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    #[must_use]
-    pub fn timers_armed(&self) -> usize {
-        self.timers.len()
-    }
-
-    /// Whether this worker's listeners are registered with its poller.
-    #[must_use]
-    pub fn is_listening(&self) -> bool {
-        self.accepting.is_listening()
-    }
-
     /// The error of a listener that failed: for the log, since nothing need be done about it. `None`
     /// if no listener failed since its last error was taken.
     ///
@@ -493,16 +451,29 @@ impl<L: Acceptor> EventLoop<L> {
         self.accepting.take_error()
     }
 
-    /// The name of the poller's backend.
-    #[must_use]
-    pub fn poller_name(&self) -> &'static str {
-        self.poller.backend().name()
-    }
-
     /// What the loop has done so far.
     #[must_use]
+    #[inline]
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// What the loop is doing now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            active: self.slots.watched(),
+            limit: self.limit,
+            idle: self.evictions.len(),
+            timers_armed: self.timers.len(),
+            listening: self.accepting.is_listening(),
+            shutting_down: self.is_shutting_down(),
+            backend: self.poller.name(),
+        }
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
     }
 
     pub(crate) fn load(&self) -> Load {
@@ -513,13 +484,11 @@ impl<L: Acceptor> EventLoop<L> {
     }
 }
 
-/// What it is, where it stands and what it has done; not its tables, which may be long.
+/// Its state and its counters, without its tables, which may be long.
 impl<L: Acceptor> fmt::Debug for EventLoop<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLoop")
-            .field("poller", &self.poller_name())
-            .field("active", &self.active())
-            .field("listening", &self.is_listening())
+            .field("status", &self.status())
             .field("phase", &self.phase)
             .field("stats", &self.stats)
             .finish_non_exhaustive()

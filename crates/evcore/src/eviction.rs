@@ -42,7 +42,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step};
     /// use std::net::TcpStream;
     ///
-    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?;
+    /// let listener = Listener::bind("127.0.0.1:0")?;
     /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
     /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
     /// let mut conns = Connections::new();
@@ -63,7 +63,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///         }
     ///     }
     /// }
-    /// assert_eq!((ev.stats().evictions, ev.idle()), (1, 2));
+    /// assert_eq!((ev.stats().evictions, ev.status().idle), (1, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
@@ -90,13 +90,6 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn is_idle(&self, token: Token) -> bool {
         self.slots.has(token) && self.evictions.idle.contains(token.index())
-    }
-
-    /// How many connections are marked as idle.
-    #[must_use]
-    #[inline]
-    pub fn idle(&self) -> u32 {
-        self.evictions.len()
     }
 
     /// The load that the balancer sees: a slot that an eviction can free counts as free.

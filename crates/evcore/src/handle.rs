@@ -1,4 +1,4 @@
-//! Reaching the loop from elsewhere.
+//! The handle by which other threads and signal handlers reach the loop.
 
 use std::{
     io,
@@ -8,16 +8,16 @@ use std::{
 };
 
 use evcore_poller::{Ready, Waker};
-use evcore_posted::Sender;
+use evcore_posted::{SendError, Sender};
 use evcore_token::Token;
 
 use crate::remote::{RemotePost, RemoteRequests};
 
-/// Wakes the loop or shuts it down from another thread or a signal handler, and posts to it from
-/// another thread. Cheap to clone.
+/// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
+/// wake it and shut it down. Cheap to clone.
 ///
-/// Its descriptor ([`AsFd`]) takes eight bytes, the number 1 in native order, for the same effect
-/// as [`wake`](Self::wake): that is what `evcore-prefork` needs to make a signal wake the loop.
+/// A write of eight bytes (the number 1 in native order) to its descriptor ([`AsFd`]) has the effect
+/// of [`wake`](Self::wake). `evcore-prefork` uses this to wake the loop from a signal handler.
 ///
 /// ```
 /// # use evcore::{EventLoop, Step};
@@ -50,22 +50,23 @@ impl Handle {
 
     /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in this turn or the next.
     ///
-    /// Many wakes may be seen as one; none is lost. Takes no lock and allocates nothing. After the
-    /// loop is gone it does nothing.
+    /// Several wakes may make one step; none is lost. Takes no lock and allocates nothing. If the loop
+    /// has been dropped it does nothing.
     pub fn wake(&self) {
         self.requests.request_wake();
         self.waker.wake();
     }
 
-    /// Makes the loop [shut down](crate::EventLoop::shutdown), as if it did so at the beginning of
-    /// its next turn: from there the time counts. It ends the loop's wait.
+    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn, from
+    /// where the timeout counts. It ends the loop's wait.
     ///
-    /// Of several calls the one that ends first counts. What this thread did before is visible once
-    /// the loop [is shutting down](crate::EventLoop::is_shutting_down). It makes no
+    /// Of several calls the one that ends first counts. What this thread did before is visible when
+    /// [`Status::shutting_down`](crate::Status::shutting_down) is true. It makes no
     /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///
-    /// Rounded up to a millisecond. Takes no lock and allocates nothing, so a signal handler may
-    /// call it (outside Linux it may set `errno`). After the loop is gone it does nothing.
+    /// The timeout is rounded up to a millisecond. Takes no lock and allocates nothing, so a signal
+    /// handler may call it (outside Linux it may set `errno`). If the loop has been dropped it does
+    /// nothing.
     ///
     /// ```
     /// # use evcore::EventLoop;
@@ -84,27 +85,27 @@ impl Handle {
         self.waker.wake();
     }
 
-    /// Makes the loop yield [`Step::Ready`](crate::Step::Ready) for this token, among the posted
-    /// steps of the turn that comes next; it ends the loop's wait.
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, among the posted steps of the next
+    /// turn, and ends the loop's wait.
     ///
-    /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: a token that is
-    /// posted many times before its step gets one step with all of it. A token that is not in the
-    /// loop when its post arrives is dropped there, and [counted](crate::Stats::stale).
+    /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: several posts for one
+    /// token before its step make one step with all of it. If the token is not in the loop when its
+    /// post arrives, the post is dropped and [counted](crate::Stats::stale).
     ///
-    /// What this thread did before is visible to the step, so that a result may lie where both
-    /// sides find it. A turn takes in as many posts as its [budget](crate::Budgets::posted) of
-    /// posted steps; those that wait are not limited, and take 16 bytes each.
+    /// What this thread did before is visible to the step, so both sides can share a result. A turn
+    /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
     ///
-    /// A post makes no [`Step::Woken`](crate::Step::Woken). (Where the descriptor of a handle is in
-    /// use it may, since the kernel does not tell who has written to it.)
+    /// A post makes no [`Step::Woken`](crate::Step::Woken). (If the descriptor of a handle is in use
+    /// it may, because the kernel does not report who has written to it.)
     ///
-    /// Costs a short lock and, if no post waits already, one `write`. Not for signal handlers,
-    /// which must not take locks: let them [`wake`](Self::wake).
+    /// Costs a short lock and, if no post waits yet, one `write`. Do not call it in a signal handler,
+    /// which must not take locks: [`wake`](Self::wake) instead.
     ///
     /// # Errors
     ///
-    /// [`LoopClosed`]: the loop has been dropped. What was posted before and not yet taken in is
-    /// dropped with it.
+    /// Each hands the post back. [`PostError::Full`] if as many posts wait as
+    /// [`Builder::posts`](crate::Builder::posts) allows: try again when the loop has taken some in.
+    /// [`PostError::Closed`] if the loop has been dropped, and with it the posts that waited.
     ///
     /// ```
     /// use evcore::{EventLoop, Ready, Step};
@@ -123,14 +124,18 @@ impl Handle {
     /// assert_eq!(done.try_recv(), Ok(42));
     /// # Ok::<(), evcore::Error>(())
     /// ```
-    pub fn post(&self, token: Token, ready: Ready) -> Result<(), LoopClosed> {
+    pub fn post(&self, token: Token, ready: Ready) -> Result<(), PostError> {
         self.posts
             .send((token, ready))
-            .map_err(|_| LoopClosed { token, ready })
+            .map_err(|error| match error {
+                SendError::Full((token, ready)) => PostError::Full { token, ready },
+                SendError::Closed((token, ready)) => PostError::Closed { token, ready },
+            })
     }
 }
 
-/// Whoever has this may write to it at any time, and a write cannot be told from a post's.
+/// The descriptor for wake-ups. Every holder may write to it at any time, and the loop cannot tell a
+/// write from a post.
 ///
 /// # Panics
 ///
@@ -142,33 +147,54 @@ impl AsFd for Handle {
     }
 }
 
-/// What [`Handle::post`] hands back: the loop that it was posted to has been dropped.
+/// Why [`Handle::post`] hands a post back.
 ///
 /// ```
-/// use evcore::{EventLoop, LoopClosed, Ready, Token};
+/// use evcore::{EventLoop, PostError, Ready, Token};
 /// use std::num::NonZeroU32;
 ///
-/// let ev = EventLoop::builder().build()?;
+/// let ev = EventLoop::builder().posts(1).build()?;
 /// let (handle, token) = (ev.handle(), Token::new(7, NonZeroU32::MIN));
+/// handle.post(token, Ready::READABLE).unwrap();
+/// let full = handle.post(token, Ready::WRITABLE).unwrap_err();
+/// assert_eq!(full, PostError::Full { token, ready: Ready::WRITABLE });
 /// drop(ev);
-/// let gone = handle.post(token, Ready::READABLE).unwrap_err();
-/// assert_eq!(gone, LoopClosed { token, ready: Ready::READABLE });
-/// assert_eq!(gone.to_string(), "posting 7v1: its loop is gone, and so is all that it served");
+/// let closed = handle.post(token, Ready::READABLE).unwrap_err();
+/// assert_eq!(closed.to_string(), "posting 7v1: the loop has been dropped");
 /// # Ok::<(), evcore::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("posting {token}: its loop is gone, and so is all that it served")]
-pub struct LoopClosed {
-    /// The token that was posted.
-    pub token: Token,
-    /// The readiness that was posted with it.
-    pub ready: Ready,
+#[non_exhaustive]
+pub enum PostError {
+    /// As many posts wait as [`Builder::posts`](crate::Builder::posts) allows.
+    #[error(
+        "posting {token}: too many posts wait; \
+         try again later, or give Builder::posts a higher limit"
+    )]
+    Full {
+        /// The token that was posted.
+        token: Token,
+        /// The readiness that was posted with it.
+        ready: Ready,
+    },
+    /// The loop has been dropped.
+    #[error("posting {token}: the loop has been dropped")]
+    Closed {
+        /// The token that was posted.
+        token: Token,
+        /// The readiness that was posted with it.
+        ready: Ready,
+    },
 }
 
-/// A broken pipe, with the message.
-impl From<LoopClosed> for io::Error {
-    fn from(gone: LoopClosed) -> Self {
-        Self::new(io::ErrorKind::BrokenPipe, gone)
+/// `WouldBlock` if the loop has too many posts, `BrokenPipe` if it has been dropped.
+impl From<PostError> for io::Error {
+    fn from(error: PostError) -> Self {
+        let kind = match error {
+            PostError::Full { .. } => io::ErrorKind::WouldBlock,
+            PostError::Closed { .. } => io::ErrorKind::BrokenPipe,
+        };
+        Self::new(kind, error)
     }
 }
 
@@ -188,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_is_one_whatever_ended_the_wait_and_is_delivered_once() {
+    fn a_wake_is_delivered_once_whatever_ended_the_wait() {
         let (mut remote, handle) = remote();
         handle.wake();
         remote.on_woken();
@@ -198,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_the_descriptor_is_given_the_benefit_of_the_doubt() {
+    fn with_the_descriptor_exposed_every_wake_up_is_a_wake() {
         let (mut remote, handle) = remote();
         remote.on_woken();
         assert!(!remote.take_wake());
@@ -208,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn the_inbox_is_looked_into_after_a_wake_up_and_until_it_is_empty() {
+    fn the_inbox_is_drained_from_a_wake_up_until_it_is_empty() {
         let (mut remote, handle) = remote();
         let token = Token::new(0, std::num::NonZeroU32::MIN);
         for _ in 0..3 {
             handle.post(token, Ready::READABLE).unwrap();
         }
-        assert!(!remote.has_news(), "nobody has been woken");
+        assert!(!remote.has_news(), "the poller was not woken");
         remote.on_woken();
         assert_eq!(remote.posts(2).count(), 2);
         assert!(remote.has_news() && remote.has_work());
@@ -223,7 +249,22 @@ mod tests {
     }
 
     #[test]
-    fn of_several_shutdowns_the_shortest_begins_even_if_a_wait_failed_between_them() {
+    fn a_full_inbox_hands_the_post_back_until_it_is_drained() {
+        let (mut remote, handle) = remote();
+        let token = Token::new(0, std::num::NonZeroU32::MIN);
+        let ready = Ready::READABLE;
+        for _ in 0..100 {
+            handle.post(token, ready).unwrap();
+        }
+        let full = handle.post(token, ready).unwrap_err();
+        assert_eq!(full, PostError::Full { token, ready });
+        assert_eq!(io::Error::from(full).kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(remote.posts(1).count(), 1);
+        assert_eq!(handle.post(token, ready), Ok(()));
+    }
+
+    #[test]
+    fn the_shortest_shutdown_begins_even_after_a_failed_wait() {
         let (mut remote, handle) = remote();
         let asked = [7_000_001, 5_000_001, 6_000_000].map(Duration::from_nanos);
         handle.shutdown(asked[0]);
@@ -241,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_shutdown_is_one_too() {
+    fn the_longest_timeout_of_a_shutdown_is_accepted() {
         let (mut remote, handle) = remote();
         handle.shutdown(Duration::MAX);
         remote.on_woken();

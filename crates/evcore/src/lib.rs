@@ -52,13 +52,13 @@ pub use connections::Connections;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
-pub use handle::{Handle, LoopClosed};
+pub use handle::{Handle, PostError};
 pub use instrument::{
     histogram::Histogram,
     histograms::Histograms,
     slow_turn::{SlowStep, SlowTurn, StepKind},
 };
-pub use stats::Stats;
+pub use stats::{Stats, Status};
 pub use step::{Accepted, Step};
 pub use timer_slot::Timer;
 

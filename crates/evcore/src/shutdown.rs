@@ -58,11 +58,8 @@ impl<L: Acceptor> EventLoop<L> {
         let _ = self.close_listeners();
     }
 
-    /// Whether a [shutdown](Self::shutdown) has begun, here or by a
-    /// [handle](crate::Handle::shutdown). It does not end.
-    #[must_use]
     #[inline]
-    pub fn is_shutting_down(&self) -> bool {
+    pub(crate) fn is_shutting_down(&self) -> bool {
         self.shutdown.over_ns.is_some()
     }
 

@@ -1,4 +1,4 @@
-//! What the loop has done, counted.
+//! What the loop has done, and what it is doing.
 
 /// Counters since the loop was built. Counting costs an addition each.
 ///
@@ -60,4 +60,39 @@ pub struct Stats {
     /// Turns that took longer than the limit of the [watchdog](crate::Builder::watchdog); 0 without
     /// one. [`take_slow_turn`](crate::EventLoop::take_slow_turn) tells the worst.
     pub slow_turns: u64,
+}
+
+/// What a loop is doing now. [`EventLoop::status`](crate::EventLoop::status) returns it.
+///
+/// ```
+/// use evcore::{EventLoop, Timer};
+/// use std::time::Duration;
+///
+/// let mut ev = EventLoop::builder().connections(10).build()?;
+/// let token = ev.add_unwatched()?;
+/// ev.arm(token, Timer::READ, Duration::from_secs(60));
+/// ev.arm(token, Timer::READ, Duration::from_secs(90));
+/// let status = ev.status();
+/// assert_eq!((status.timers_armed, status.active, status.limit), (1, 0, 10));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Watched descriptors, without the listeners.
+    pub active: u32,
+    /// How many descriptors may be watched: the limit of
+    /// [`connections`](crate::Builder::connections).
+    pub limit: u32,
+    /// Connections that are marked as [idle](crate::EventLoop::set_idle).
+    pub idle: u32,
+    /// Armed timers of all tokens.
+    pub timers_armed: usize,
+    /// Whether this worker's listeners are registered with its poller.
+    pub listening: bool,
+    /// Whether a [shutdown](crate::EventLoop::shutdown) has begun, here or by a
+    /// [handle](crate::Handle::shutdown). It does not end.
+    pub shutting_down: bool,
+    /// The name of the poller's backend.
+    pub backend: &'static str,
 }

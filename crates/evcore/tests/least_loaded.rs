@@ -86,7 +86,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
             workers.iter_mut().for_each(Worker::turn);
         }
         workers.iter_mut().for_each(Worker::turn);
-        assert!(workers.iter().all(|w| !w.ev.is_listening()), "{kind}");
+        assert!(workers.iter().all(|w| !w.ev.status().listening), "{kind}");
 
         // The eleventh waits until one of the others goes.
         let Worker {
@@ -117,7 +117,7 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     }
     leaves.turn();
     stays.turn();
-    assert!(leaves.ev.is_listening() && !stays.ev.is_listening());
+    assert!(leaves.ev.status().listening && !stays.ev.status().listening);
 
     clients.push(TcpStream::connect(address).unwrap());
     leaves.ev.wait().unwrap();

@@ -13,8 +13,8 @@ use std::{
 };
 
 use evcore::{
-    Budgets, Builder, Connections, EventLoop, Handle, Interest, Listener, Mode, Ready, Step,
-    Stream, Timer, Token,
+    Budgets, Builder, Connections, EventLoop, Handle, Interest, Listener, Mode, PostError, Ready,
+    Step, Stream, Timer, Token,
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::Ticker,
     poller::BackendKind,
@@ -111,7 +111,7 @@ fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
                 assert_eq!(heard, format!("I am {n}"), "{kind} {mode:?}");
             }
             assert_eq!(server.ev.stats().accepted, 20);
-            assert_eq!(server.ev.active(), 0);
+            assert_eq!(server.ev.status().active, 0);
         }
     }
 }
@@ -237,8 +237,9 @@ fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
         let handle = ev.handle();
         let poster = thread::spawn(move || {
             loop {
-                if let Err(gone) = handle.post(token, Ready::READABLE) {
-                    return gone;
+                match handle.post(token, Ready::READABLE) {
+                    Ok(()) | Err(PostError::Full { .. }) => {}
+                    Err(closed) => return closed,
                 }
             }
         });
@@ -249,7 +250,9 @@ fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
         let step = steps.flatten().next();
         assert!(matches!(step, Some(Step::Ready(..))), "{step:?}");
         drop(ev);
-        assert_eq!(poster.join().unwrap().token, token, "{kind}");
+        let closed = poster.join().unwrap();
+        let ready = Ready::READABLE;
+        assert_eq!(closed, PostError::Closed { token, ready }, "{kind}");
     }
 }
 

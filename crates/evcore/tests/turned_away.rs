@@ -14,7 +14,7 @@ use std::{
 };
 
 use evcore::{
-    Address, EventLoop, Listener, Step,
+    Address, EventLoop, Interest, Listener, Mode, Step, Token,
     balancer::{Leader, Load, Member, Policy, WorkerGroup, WorkerId},
     clock::{Clock, ManualTimeSource},
 };
@@ -72,6 +72,11 @@ fn told(clients: &mut [TcpStream]) -> usize {
         .count()
 }
 
+/// Watches a descriptor without an interest. Closing its token ends a pause of the listeners.
+fn watch(ev: &mut EventLoop, stream: &TcpStream) -> Token {
+    ev.add(stream, Interest::NONE, Mode::Level).unwrap()
+}
+
 #[test]
 fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     let _alone = DESCRIPTORS.lock().unwrap();
@@ -87,6 +92,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
     for client in &clients {
         client.set_nonblocking(true).unwrap();
     }
+    let [spare, last] = [0, 1].map(|client| watch(&mut ev, &clients[client]));
     let mut files = take_all_descriptors();
 
     assert_eq!(accepted(&mut ev).len(), 0);
@@ -98,7 +104,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
 
     // A place for one, who is served; nobody else is turned away for that.
     files.pop();
-    ev.descriptor_closed();
+    assert!(ev.close(spare));
     let served = accepted(&mut ev);
     assert_eq!(served.len(), 1);
     assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
@@ -114,7 +120,7 @@ fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
 
     // Everybody who has waited is served in the end, and the listener is drained.
     files.clear();
-    ev.descriptor_closed();
+    assert!(ev.close(last));
     assert_eq!(accepted(&mut ev).len(), 2);
     assert_eq!(ev.stats().accepted, 3);
     drop(served);
@@ -152,7 +158,7 @@ fn if_another_worker_has_a_place_it_is_notified_and_no_client_turned_away() {
         let _ = other.sync(load(3));
         assert_eq!(accepted(&mut ev).len(), 0);
         assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn notifies");
-        assert!(other.is_notified() && !ev.is_listening(), "{policy:?}");
+        assert!(other.is_notified() && !ev.status().listening, "{policy:?}");
         assert_eq!((told(&mut clients), ev.stats().shed), (0, 0));
 
         // The other worker has come and is full: after the pause there is none to notify.
@@ -174,7 +180,8 @@ fn a_notification_while_descriptors_run_out_is_followed_later() {
     let none = Load::default();
     assert_eq!(other.sync(none).leader, Leader::Other);
 
-    let _second = TcpStream::connect(&address).unwrap();
+    let second = TcpStream::connect(&address).unwrap();
+    let spare = watch(&mut ev, &second);
     let timeout = ev.prepare().unwrap();
     other.lead();
     other.notify(WorkerId::from_slot(0));
@@ -183,7 +190,7 @@ fn a_notification_while_descriptors_run_out_is_followed_later() {
     while ev.next_step().is_some() {}
     assert_eq!(ev.stats().accept_pauses, 1);
     drop(files);
-    ev.descriptor_closed();
+    assert!(ev.close(spare));
     accepted(&mut ev);
     let leader = other.sync(none).leader;
     assert_eq!(leader, Leader::Other, "it has registered again");
@@ -195,7 +202,8 @@ fn a_reserve_that_was_lost_is_set_aside_again_when_everybody_is_in() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().clone();
     let mut ev = EventLoop::builder().listener(listener).build().unwrap();
-    let _client = TcpStream::connect(&address).unwrap();
+    let client = TcpStream::connect(&address).unwrap();
+    let spare = watch(&mut ev, &client);
     let before = open_descriptors();
 
     // Not even the reserve's own number can be had.
@@ -204,7 +212,7 @@ fn a_reserve_that_was_lost_is_set_aside_again_when_everybody_is_in() {
     limit_descriptors(FEW);
     assert_eq!(open_descriptors(), before - 1, "the reserve is lost");
 
-    ev.descriptor_closed();
+    assert!(ev.close(spare));
     let served = accepted(&mut ev);
     assert_eq!((served.len(), ev.stats().shed), (1, 0));
     assert_eq!(

@@ -102,7 +102,7 @@ fn a_reset_ends_the_connection_on_the_other_side() {
     let world = World::new(7);
     let (mut workers, _) = echoing(&world);
     let client = world.client(address(), Script::new().send("hello").pause(MS * 5).reset());
-    let active = |workers: &Workers<Echo>| workers.app(0).unwrap().ev.active();
+    let active = |workers: &Workers<Echo>| workers.app(0).unwrap().ev.status().active;
     assert!(workers.run_until(MS * 5, |workers| active(workers) == 1));
     assert!(workers.run_until(MS * 20, |workers| client.is_done() && active(workers) == 0));
 }

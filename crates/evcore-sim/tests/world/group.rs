@@ -79,7 +79,7 @@ fn a_dead_member_leads_until_the_parent_has_noticed_its_death() {
     assert_eq!(leader(), Leader::Other, "no worker has noticed");
     world.record();
     workers.run_for(MS * 2);
-    assert!(workers.app(0).is_some_and(|app| app.ev.is_listening()));
+    assert!(workers.app(0).is_some_and(|app| app.ev.status().listening));
     // The death is noticed first. Then the replacement joins in the same slot, and leads.
     let lines = world.lines();
     let at = |word: &str| lines.iter().position(|line| line.contains(word));
@@ -97,7 +97,7 @@ fn when_all_that_listened_have_died_another_is_notified() {
     }
     let listening: Vec<_> = workers
         .apps()
-        .map(|(_, app)| app.ev.is_listening())
+        .map(|(_, app)| app.ev.status().listening)
         .collect();
     for (index, _) in listening.iter().enumerate().filter(|(_, it)| **it) {
         workers.kill(index);

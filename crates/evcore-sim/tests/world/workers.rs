@@ -31,7 +31,7 @@ fn the_holder_of_the_lock_keeps_it_while_it_waits() {
     let (mut workers, group, _) = with_lock(&world, 3);
     workers.run_for(MS * 100);
     let holder = group.lock_owner().expect("a worker waits with it");
-    let listening = workers.apps().filter(|(_, app)| app.ev.is_listening());
+    let listening = workers.apps().filter(|(_, app)| app.ev.status().listening);
     let listening: Vec<_> = listening.map(|(index, _)| index).collect();
     assert_eq!(listening, [holder.slot()]);
 }
@@ -58,7 +58,11 @@ fn a_lock_of_a_dead_worker_is_free_once_the_parent_has_noticed() {
     assert_eq!(group.lock_owner(), Some(holder), "nobody has noticed yet");
     workers.run_for(MS * 2);
     let holder = group.lock_owner().expect("a living worker has it").slot();
-    assert!(workers.app(holder).is_some_and(|app| app.ev.is_listening()));
+    assert!(
+        workers
+            .app(holder)
+            .is_some_and(|app| app.ev.status().listening)
+    );
     assert_eq!(*deaths.borrow(), [index]);
     assert_eq!(counts.borrow().begun, 3);
     assert_ne!(workers.process(index).id(), process);
@@ -91,7 +95,11 @@ fn whom_a_worker_leaves_behind_at_its_end_hears_of_it_from_the_kernel() {
     workers.run_for(MS * 10);
     workers.app_mut(0).unwrap().ev.shutdown(MS * 100);
     assert!(workers.run_until(MS * 200, Workers::are_done));
-    assert_eq!(workers.app(0).unwrap().ev.active(), 1, "its time was over");
+    assert_eq!(
+        workers.app(0).unwrap().ev.status().active,
+        1,
+        "its time was over"
+    );
     workers.kill(0);
     workers.run_for(MS * 100);
     assert_eq!(quiet.ending(), Some(Ending::CutShort));

@@ -29,14 +29,14 @@ fn a_full_worker_stops_listening_and_starts_at_its_first_free_place() {
     let mut stage = room_for(2, 1);
     stage.turn();
     let [a, _] = [stage.join(), stage.join()];
-    assert!(stage.ev.is_listening(), "until the next plan");
+    assert!(stage.ev.status().listening, "until the next plan");
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert!(!stage.script.watches(stage.listener_fd(0)));
 
     stage.leave(a);
     stage.turn();
-    assert!(stage.ev.is_listening() && stage.script.watches(stage.listener_fd(0)));
+    assert!(stage.ev.status().listening && stage.script.watches(stage.listener_fd(0)));
 }
 
 #[test]
@@ -55,13 +55,13 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
             stage.ev.handle().wake();
             stage.report_readable(&[a]);
             stage.wait();
-            assert!(!stage.ev.is_listening());
+            assert!(!stage.ev.status().listening);
             // One step of each: reported, woken, expired, posted.
             let mut steps: Vec<_> = (0..freed_after).map_while(|_| stage.step()).collect();
             stage.leave(leaves);
             steps.extend(stage.rest());
             assert_eq!(steps.len(), 4, "{steps:?}");
-            assert!(!stage.ev.is_listening(), "that is for a plan to say");
+            assert!(!stage.ev.status().listening, "that is for a plan to say");
             stage.connect(0, 2);
             stage.report_listeners(&[0]);
             assert_eq!(stage.turn().first(), Some(&Did::Accepted(0)), "{policy:?}");
@@ -88,7 +88,7 @@ fn a_full_worker_with_a_lock_starts_at_its_first_free_place_if_it_was_away_for_t
     stage.leave(tokens[0]);
     stage.turn();
     assert!(
-        stage.ev.is_listening(),
+        stage.ev.status().listening,
         "crowded, but it has given way for long enough"
     );
 }
@@ -155,7 +155,7 @@ fn closing_the_listeners_stops_listening_for_good() {
         stage.turn();
         let fds = [stage.listener_fd(0), stage.listener_fd(1)];
         stage.ev.close_listeners().unwrap();
-        assert!(!stage.ev.is_listening());
+        assert!(!stage.ev.status().listening);
         assert!(!fds.iter().any(|fd| stage.script.watches(*fd)));
         stage.script.record();
         stage.turn();
@@ -224,7 +224,7 @@ fn a_crowded_worker_gives_way_and_does_not_ask_for_the_lock() {
 
     stage.leave(tokens[0]);
     stage.turn();
-    assert!(stage.ev.is_listening(), "an eighth is free");
+    assert!(stage.ev.status().listening, "an eighth is free");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn what_is_accepted_can_be_served() {
 #[test]
 fn a_loop_listens_from_its_first_wait_on() {
     let mut stage = Stage::listening(1);
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     stage.wait();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
 }

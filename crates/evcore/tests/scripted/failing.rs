@@ -41,7 +41,7 @@ fn a_listener_that_is_refused_is_suspended_and_the_others_listen() {
             stage.report_readable(&[token]);
             stage.script.fail_add_after(refused);
             assert_eq!(stage.turn(), [readable(token)]);
-            assert!(stage.ev.is_listening());
+            assert!(stage.ev.status().listening);
             assert_eq!(stage.suspended(), [refused]);
             assert_eq!(stage.script.timeouts(), [Some(SUSPENSION)]);
             let error = stage.ev.take_listener_error().unwrap();
@@ -70,13 +70,13 @@ fn where_every_listener_is_refused_no_lock_is_held_and_connections_are_served() 
         stage.script.refuse_adds(true);
         stage.wait();
         assert!(!stage.script.holds_lock());
-        assert!(!stage.ev.is_listening());
+        assert!(!stage.ev.status().listening);
         assert_eq!(stage.rest(), [readable(served)]);
         assert_eq!(stage.script.timeouts(), [Some(SUSPENSION)]);
         stage.leave(served);
         stage.turn();
         assert!(
-            !stage.ev.is_listening(),
+            !stage.ev.status().listening,
             "a closed descriptor mends nothing"
         );
 
@@ -87,7 +87,7 @@ fn where_every_listener_is_refused_no_lock_is_held_and_connections_are_served() 
         stage.pass_ms(500);
         stage.turn();
         stage.turn();
-        assert!(stage.ev.is_listening());
+        assert!(stage.ev.status().listening);
         assert_eq!(
             stage.script.timeouts().last(),
             Some(&None),
@@ -104,7 +104,7 @@ fn a_removal_that_fails_ends_listening_all_the_same_and_suspends() {
     stage.script.fail_removals();
     stage.report_readable(&[token]);
     assert_eq!(stage.turn(), [readable(token)]);
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert_eq!(stage.suspended(), [0, 1]);
     let errors = std::iter::from_fn(|| stage.ev.take_listener_error());
     assert_eq!(errors.map(|it| it.listener).collect::<Vec<_>>(), [0, 1]);
@@ -145,7 +145,7 @@ fn listeners_are_closed_even_if_their_removal_fails() {
     stage.turn();
     stage.script.fail_removals();
     assert!(stage.ev.close_listeners().is_err());
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     stage.turn();
     assert!(
         stage.ev.close_listeners().is_ok(),
@@ -205,13 +205,13 @@ fn where_all_listeners_break_each_is_met_once_and_the_loop_does_not_spin() {
         // It stays readable, and is left alone for a while.
         stage.report_readable(&[token]);
         assert_eq!(stage.turn(), [readable(token)]);
-        assert!(!stage.ev.is_listening());
+        assert!(!stage.ev.status().listening);
         let pause = Duration::from_millis(500);
         assert_eq!(stage.script.timeouts(), [Some(pause)]);
         stage.pass_ms(500);
         stage.turn();
         stage.turn();
-        assert!(stage.ev.is_listening());
+        assert!(stage.ev.status().listening);
         assert_eq!(
             stage.script.timeouts().last(),
             Some(&None),

@@ -27,7 +27,7 @@ fn grouped_with(connections: u32, budgets: Budgets) -> (Stage, FakeMember) {
         builder.policy(Policy::least_loaded())
     });
     stage.turn();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::Lead]);
     (stage, member)
 }
@@ -40,7 +40,7 @@ fn away() -> (Stage, FakeMember) {
     }
     member.show(Leader::Other, Some(0));
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     (stage, member)
 }
 
@@ -52,12 +52,12 @@ fn above_the_slack_a_worker_stops_only_when_another_leads() {
     }
     member.show(Leader::Me, Some(0));
     stage.turn();
-    assert!(stage.ev.is_listening(), "it has to");
+    assert!(stage.ev.status().listening, "it has to");
     assert_eq!(member.calls(), [Call::Notify(other())]);
 
     member.show(Leader::Other, Some(0));
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert_eq!(member.calls(), []);
 }
 
@@ -66,7 +66,7 @@ fn a_notified_worker_listens_and_leads() {
     let (mut stage, member) = away();
     member.set_notified(true);
     stage.turn();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -107,13 +107,13 @@ fn a_worker_that_becomes_full_notifies_another_for_known_clients() {
     // Its load is near the others', and it offers the place of the idle connection.
     stage.report_listeners(&[0]);
     stage.wait();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
     stage.ev.set_busy(token);
     assert_eq!(stage.rest(), []);
     member.calls();
 
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::Notify(other())]);
 }
 
@@ -149,7 +149,7 @@ fn a_worker_steps_down_only_if_all_its_listeners_are_suspended() {
         member.calls();
 
         stage.turn();
-        assert_eq!(stage.ev.is_listening(), goes_on);
+        assert_eq!(stage.ev.status().listening, goes_on);
         let expected: &[_] = if goes_on {
             &[]
         } else {
@@ -158,7 +158,7 @@ fn a_worker_steps_down_only_if_all_its_listeners_are_suspended() {
         assert_eq!(member.calls(), expected);
         stage.pass_ms(500);
         stage.turn();
-        assert!(stage.ev.is_listening());
+        assert!(stage.ev.status().listening);
     }
 }
 
@@ -185,12 +185,12 @@ fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
     member.set_notified(true);
     assert_eq!(stage.rest(), []);
     assert_eq!(member.calls(), [Call::ClearNotifier]);
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     let after = stage.ev.stats();
     assert_eq!((after.events, after.stale), (before.events + 1, 0));
 
     stage.turn();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -202,7 +202,7 @@ fn a_full_leader_steps_down_and_notifies_one_with_a_free_place() {
     member.show(Leader::Me, Some(1));
     stage.script.record();
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     assert_eq!(
         stage.script.timeouts(),
@@ -222,13 +222,13 @@ fn a_full_leader_steps_down_and_leads_again_at_its_first_free_place() {
     let [first, _] = [stage.join(), stage.join()];
     member.show(Leader::Me, None);
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::StepDown]);
 
     member.show(Leader::None, None);
     stage.leave(first);
     stage.turn();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -242,7 +242,7 @@ fn a_worker_that_cannot_accept_notifies_another() {
     assert_eq!(stage.turn(), []);
     assert_eq!(member.calls(), []);
     stage.turn();
-    assert!(!stage.ev.is_listening(), "it is suspended");
+    assert!(!stage.ev.status().listening, "it is suspended");
     assert_eq!(member.calls(), [Call::Notify(other())]);
 }
 
@@ -262,7 +262,7 @@ fn a_worker_that_stops_after_a_full_batch_notifies_another() {
         stage.join();
         member.show(Leader::Other, Some(0));
         stage.turn();
-        assert!(!stage.ev.is_listening());
+        assert!(!stage.ev.status().listening);
         let is_full = events == 2;
         assert_eq!(
             member.calls(),

@@ -3,7 +3,7 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use evcore::{Budgets, LoopClosed, Ready, Timer};
+use evcore::{Budgets, PostError, Ready, Timer};
 
 use crate::{
     script::Did,
@@ -207,13 +207,33 @@ fn a_flood_of_posts_starves_nobody() {
 }
 
 #[test]
+fn a_post_beyond_the_limit_is_handed_back_until_a_turn_takes_some_in() {
+    let mut stage = Stage::built(0, |builder, _| builder.posts(2));
+    let token = stage.join();
+    let (handle, ready) = (stage.ev.handle(), Ready::READABLE);
+    for _ in 0..2 {
+        assert_eq!(handle.post(token, ready), Ok(()));
+    }
+    assert_eq!(
+        handle.post(token, ready),
+        Err(PostError::Full { token, ready })
+    );
+    assert_eq!(stage.turn(), [readable(token)]);
+    assert_eq!(stage.ev.stats().received, 2);
+    assert_eq!(handle.post(token, ready), Ok(()));
+}
+
+#[test]
 fn a_loop_that_is_gone_hands_the_post_back_and_is_not_woken() {
     let mut stage = Stage::new();
     let (token, handle) = (stage.join(), stage.ev.handle());
     drop(stage);
     let ready = Ready::READABLE;
-    assert_eq!(handle.post(token, ready), Err(LoopClosed { token, ready }));
+    assert_eq!(
+        handle.post(token, ready),
+        Err(PostError::Closed { token, ready })
+    );
     handle.wake();
-    let error = std::io::Error::from(LoopClosed { token, ready });
+    let error = std::io::Error::from(PostError::Closed { token, ready });
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 }

@@ -37,7 +37,7 @@ fn an_eighth_of_the_idle_is_named_where_a_client_finds_no_more_than_a_sixteenth_
     assert_eq!(turn_with_clients(&mut stage), oldest, "29 / 8");
     assert_eq!(stage.accepted.len(), 2);
     assert_eq!(stage.ev.stats().evictions, 3);
-    assert_eq!(stage.ev.idle(), 26);
+    assert_eq!(stage.ev.status().idle, 26);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn nobody_is_named_while_nobody_waits_however_few_places_are_left() {
         let mut did = stage.turn();
         did.extend(stage.turn());
         assert_eq!(did, tokens.map(readable));
-        assert!(stage.ev.is_listening(), "a place can be made");
+        assert!(stage.ev.status().listening, "a place can be made");
         assert_eq!(
             stage.script.timeouts().last(),
             Some(&None),
@@ -67,7 +67,7 @@ fn who_was_of_use_is_the_last_to_be_named_and_who_is_busy_is_not() {
         assert_eq!(idle, [true, false, true, true]);
         stage.connect(0, 1);
         let mut named = Vec::new();
-        while stage.ev.idle() > 0 {
+        while stage.ev.status().idle > 0 {
             named.extend(turn_with_clients(&mut stage));
         }
         assert_eq!(named, [c, d, a].map(Did::Evict), "as nobody is closed");
@@ -83,7 +83,7 @@ fn while_a_client_waits_and_nobody_is_closed_the_next_turns_name_others() {
             assert_eq!(turn_with_clients(&mut stage), [Did::Evict(token)]);
         }
         assert_eq!(stage.turn(), []);
-        assert!(!stage.ev.is_listening(), "now all are busy");
+        assert!(!stage.ev.status().listening, "now all are busy");
     }
 }
 
@@ -100,7 +100,7 @@ fn who_takes_the_last_place_sends_nobody_away_and_lets_the_loop_sleep() {
         stage.script.record();
         assert_eq!(stage.turn(), [], "nobody else waits");
         assert_eq!(stage.script.timeouts(), [None]);
-        assert!(stage.ev.is_listening() && stage.ev.is_idle(idle));
+        assert!(stage.ev.status().listening && stage.ev.is_idle(idle));
     }
 }
 
@@ -122,9 +122,9 @@ fn a_full_table_of_idle_connections_makes_room_for_who_waits_in_the_backlog() {
                     }
                     did => panic!("{did:?}"),
                 }
-                assert!(stage.ev.active() <= 2);
+                assert!(stage.ev.status().active <= 2);
             }
-            assert!(stage.ev.is_listening());
+            assert!(stage.ev.status().listening);
         }
         assert_eq!(
             named,
@@ -140,7 +140,7 @@ fn where_all_are_busy_a_client_waits_until_one_is_idle() {
         let [a, b] = [stage.join(), stage.join()];
         stage.connect(0, 1);
         assert_eq!(stage.turn(), []);
-        assert!(!stage.ev.is_listening());
+        assert!(!stage.ev.status().listening);
         stage.report_readable(&[a, b]);
         stage.wait();
         assert_eq!(stage.step(), Some(readable(a)));
@@ -284,9 +284,9 @@ fn closing_ends_idleness_and_who_comes_to_the_index_next_is_busy() {
             !stage.ev.set_idle(first) && !stage.ev.set_busy(first),
             "stale"
         );
-        assert_eq!(stage.ev.idle(), 0);
+        assert_eq!(stage.ev.status().idle, 0);
         stage.turn();
-        assert!(!stage.ev.is_listening(), "nobody would leave a place");
+        assert!(!stage.ev.status().listening, "nobody would leave a place");
     }
 }
 
@@ -297,7 +297,7 @@ fn a_token_without_a_descriptor_is_never_idle_for_its_end_would_free_no_place() 
         stage.join();
         assert!(!stage.ev.set_idle(job) && !stage.ev.is_idle(job));
         stage.turn();
-        assert!(!stage.ev.is_listening());
+        assert!(!stage.ev.status().listening);
     }
 }
 

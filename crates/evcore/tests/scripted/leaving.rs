@@ -209,7 +209,7 @@ fn clients_that_are_left_to_others_with_the_lock_are_not_accepted_here() {
     assert_eq!(stage.step(), Some(Did::Accepted(0)));
     stage.script.set_lock_free(false);
     assert_eq!(stage.turn(), []);
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
 
     // The one who waits is reported again.
     stage.script.set_lock_free(true);

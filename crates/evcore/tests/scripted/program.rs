@@ -349,7 +349,7 @@ impl Run {
             .iter()
             .map(|(token, ready)| (self.stage.fd(*token), *ready));
         let mut fds: Vec<_> = fds.collect();
-        if turn.knocks && fds.len() < batch && self.stage.ev.is_listening() {
+        if turn.knocks && fds.len() < batch && self.stage.ev.status().listening {
             fds.push((self.stage.listener_fd(0), Ready::READABLE));
             self.owed.knocked = true;
         }
@@ -409,7 +409,7 @@ impl Run {
         let timeout = self.stage.ev.prepare().unwrap();
         self.check_timeout(before_ns, timeout);
         // Who stops listening forgets who knocked, and asks again when it listens again.
-        self.owed.knocked &= self.stage.ev.is_listening();
+        self.owed.knocked &= self.stage.ev.status().listening;
         let events = self.reports(turn, budgets.batch);
         self.stage.time.advance(turn.time_passes);
         self.stage.ev.poll(timeout).unwrap();
@@ -441,7 +441,7 @@ impl Run {
     /// Takes one step, which must be owed; whether there was one.
     fn steps(&mut self) -> bool {
         if self.owed.batch.is_empty() && self.owed.chosen.is_none() {
-            let free = self.capacity.saturating_sub(self.stage.ev.active());
+            let free = self.capacity.saturating_sub(self.stage.ev.status().active);
             self.owed.choose(free as usize, self.capacity as usize);
         }
         match self.stage.step() {
@@ -541,8 +541,8 @@ proptest! {
         }
         prop_assert!(stats.stale >= run.received_stale);
         prop_assert!(stats.stale <= stats.events + run.received_stale);
-        prop_assert_eq!(run.stage.ev.active() as usize, run.watched.len());
-        prop_assert_eq!(run.stage.ev.idle() as usize, run.owed.idle.len());
+        prop_assert_eq!(run.stage.ev.status().active as usize, run.watched.len());
+        prop_assert_eq!(run.stage.ev.status().idle as usize, run.owed.idle.len());
         prop_assert_eq!(stats.evictions, run.named);
     }
 }

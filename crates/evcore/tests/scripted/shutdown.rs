@@ -23,10 +23,10 @@ fn stages() -> [Stage; 2] {
 fn a_loop_is_not_done_before_it_shuts_down() {
     let mut stage = Stage::new();
     stage.turn();
-    assert!(!stage.ev.is_done() && !stage.ev.is_shutting_down());
+    assert!(!stage.ev.is_done() && !stage.ev.status().shutting_down);
     stage.ev.shutdown(ms(10));
     assert!(
-        stage.ev.is_done() && stage.ev.is_shutting_down(),
+        stage.ev.is_done() && stage.ev.status().shutting_down,
         "nothing is left"
     );
     stage.script.record();
@@ -58,7 +58,7 @@ fn the_listeners_are_closed_in_whichever_phase_it_begins_and_nobody_else_is_acce
             }
             let accepted = stage.accepted.len();
             stage.ev.shutdown(ms(1000));
-            assert!(!stage.script.holds_lock() && !stage.ev.is_listening());
+            assert!(!stage.script.holds_lock() && !stage.ev.status().listening);
             assert!(!stage.script.watches(stage.listener_fd(0)));
             stage.rest();
             stage.turn();
@@ -199,10 +199,13 @@ fn a_handle_begins_it_in_the_turn_that_it_makes_and_counts_from_there() {
         let handle = stage.ev.handle();
         handle.shutdown(ms(100));
         handle.clone().shutdown(ms(300));
-        assert!(!stage.ev.is_shutting_down(), "the loop does not know yet");
+        assert!(
+            !stage.ev.status().shutting_down,
+            "the loop does not know yet"
+        );
         stage.pass_ms(50);
         assert_eq!(stage.turn(), [Did::Evict(idle)], "and no Woken");
-        assert!(!stage.ev.is_listening() && stage.ev.is_shutting_down());
+        assert!(!stage.ev.status().listening && stage.ev.status().shutting_down);
         stage.leave(idle);
         stage.script.record();
         stage.turn();
@@ -216,7 +219,7 @@ fn a_wait_that_fails_does_not_lose_the_wish_of_a_handle() {
     stage.ev.handle().shutdown(ms(100));
     stage.script.fail_wait();
     assert!(stage.ev.wait().is_err());
-    assert!(!stage.ev.is_shutting_down());
+    assert!(!stage.ev.status().shutting_down);
     stage.turn();
     assert!(stage.ev.is_done());
 }

@@ -98,7 +98,7 @@ impl Trough {
         for (hog, token) in self.hogs.clone() {
             match hog {
                 IsAlwaysReadable => reported.push((self.stage.fd(token), Ready::READABLE)),
-                FloodOfClients if self.stage.ev.is_listening() => {
+                FloodOfClients if self.stage.ev.status().listening => {
                     self.stage.connect(0, 2 * BUDGETS.accepts);
                     reported.push((self.stage.listener_fd(0), Ready::READABLE));
                 }

@@ -24,7 +24,7 @@ fn holding() -> (Stage, FakeMember) {
     });
     member.show(Leader::None, Some(0));
     stage.turn();
-    assert!(stage.ev.is_listening() && !stage.script.holds_lock());
+    assert!(stage.ev.status().listening && !stage.script.holds_lock());
     stage.script.record();
     (stage, member)
 }
@@ -36,7 +36,7 @@ fn away() -> (Stage, FakeMember) {
         stage.join();
     }
     stage.turn();
-    assert!(!stage.ev.is_listening());
+    assert!(!stage.ev.status().listening);
     assert_eq!(member.calls(), [Call::Notify(other())]);
     stage.script.record();
     (stage, member)
@@ -80,7 +80,7 @@ fn above_the_limit_the_lock_is_handed_over_without_a_try() {
         stage.join();
     }
     stage.turn();
-    assert!(!stage.ev.is_listening() && !stage.script.watches(stage.listener_fd(0)));
+    assert!(!stage.ev.status().listening && !stage.script.watches(stage.listener_fd(0)));
     assert_eq!(member.calls(), [Call::Notify(other())]);
     let asked = |did: &Did| matches!(did, Did::TryLock(_));
     assert!(!stage.script.record().iter().any(asked));
@@ -95,7 +95,7 @@ fn a_notified_worker_tries_the_lock_whatever_its_load() {
         stage.script.set_lock_free(is_free);
         member.set_notified(true);
         stage.turn();
-        assert_eq!(stage.ev.is_listening(), is_free);
+        assert_eq!(stage.ev.status().listening, is_free);
         assert_eq!(stage.script.record()[0], Did::TryLock(is_free));
     }
 }
@@ -110,7 +110,7 @@ fn a_notification_during_the_wait_is_answered_in_the_next_turn() {
     member.set_notified(true);
     assert_eq!(stage.rest(), []);
     stage.turn();
-    assert!(stage.ev.is_listening());
+    assert!(stage.ev.status().listening);
 }
 
 #[test]
