@@ -468,7 +468,7 @@ impl<L: Acceptor> EventLoop<L> {
             timers_armed: self.timers.len(),
             listening: self.accepting.is_listening(),
             shutting_down: self.is_shutting_down(),
-            backend: self.poller.name(),
+            backend: self.poller.backend().name(),
         }
     }
 
