@@ -179,7 +179,7 @@ pub trait Backend: fmt::Debug + Send {
     /// # Errors
     ///
     /// What the kernel says; everything is then as it was.
-    fn begin_anew(&mut self) -> Result<bool> {
+    fn reset(&mut self) -> Result<bool> {
         Ok(false)
     }
 

@@ -93,7 +93,10 @@ pub enum Error {
         of_waker: bool,
     },
     /// This system has no such interface.
-    #[error("this system has no {kind}; there are: {}", crate::kind::names())]
+    #[error(
+        "this system has no {kind}; there are: {}",
+        crate::backend_kind::names()
+    )]
     Absent {
         /// What was asked for.
         kind: BackendKind,

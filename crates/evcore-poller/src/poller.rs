@@ -1,11 +1,10 @@
 //! The front: one contract over every backend.
 //!
-//! Keys are checked, interests merged and modes kept by the side table (`registry.rs`); here is
-//! the order in which table and backend are asked. There is no buffer of the user's, no callback
-//! and no clock but the one that a signal makes necessary. What a wait brings of those who are
-//! gone is dealt with in `ghosts.rs`.
+//! The side table (`registry.rs`) checks keys, merges interests and emulates modes. This file is the
+//! order in which the table and the backend are called. It has no callbacks, and it reads no clock
+//! except to continue a wait that a signal has interrupted. Stale events are dropped in `stale.rs`.
 
-mod ghosts;
+mod stale;
 
 use std::{
     os::fd::{AsRawFd, RawFd},
@@ -15,27 +14,27 @@ use std::{
 use crate::{
     Backend, BackendKind, Error, Events, Interest, Mode, Registration, Result, Source, Target,
     Waker,
-    asked::Asked,
     registry::{Change, Registry},
-    sys::{self, Birthplace},
+    sys::{self, ForkGuard},
+    watch_set::WatchSet,
 };
 
-/// The highest id (low half of a key): ids index a table of 16 bytes each, so they are to be dense.
+/// The highest id (low half of a key). Ids index a table of 16 bytes per entry, so use dense ones.
 pub const MAX_ID: u32 = (1 << 24) - 1;
 
-/// Watches descriptors and waits until some are ready.
+/// Watches descriptors and waits until some of them are ready.
 ///
-/// Registrations are the caller's: a descriptor must stay open while it is registered, and be
-/// [removed](Self::remove) (or [forgotten](Self::remove_before_close)) before it is closed. One that is closed
-/// without that is at worst a wrong watch, never undefined behaviour: its key and its number are
-/// taken until the key is removed. Nothing is reported under a key that was removed, unless the
-/// same key, all 64 bits of it, is in use again.
+/// A descriptor must stay open while it is registered. [Remove](Self::remove) it before you close
+/// it, or call [`remove_before_close`](Self::remove_before_close). If you close it without that, the
+/// poller may watch another file by mistake, which is never undefined behaviour: the key and the
+/// descriptor's number stay taken until the key is removed. Nothing is reported under a removed key,
+/// unless the same 64 bits are registered again.
 ///
-/// In a forked child, it refuses to work ([`Error::Forked`]). Its wakers there are not to be relied
-/// upon: each process merges its own wakes, and what acknowledges them is in the parent. A child
-/// wakes the parent by the [descriptor](Waker#impl-AsFd-for-Waker) of a waker.
+/// In a forked child, every call that would reach the kernel fails with [`Error::Forked`]. Do not
+/// use its wakers there: each process merges its own wakes, and only the parent acknowledges them. A
+/// child can wake its parent through the [descriptor](Waker#impl-AsFd-for-Waker) of a waker.
 ///
-/// All of it takes `&mut self`, so nothing can be registered while another thread waits: send
+/// Every change takes `&mut self`, so nothing can be registered while another thread waits: send
 /// that thread the work, and [wake](Self::waker) it.
 ///
 /// ```
@@ -58,23 +57,24 @@ pub struct Poller {
     /// The backend's own.
     waker: Waker,
     registry: Registry,
-    /// Keys of the changes that the kernel refused and that no wait has reported yet.
+    /// Keys of changes that the kernel refused and that no wait has reported yet.
     // Invariant: each is registered.
     refused: Vec<u64>,
-    /// Whether the next wait with refusals to report has them behind what is ready.
+    /// Whether the next wait that has refusals to report puts them behind what is ready.
     ready_first: bool,
     returns_on_signal: bool,
     filters_stale: bool,
-    made_in: Birthplace,
+    fork_guard: ForkGuard,
 }
 
 impl Poller {
-    /// The best backend that the running kernel has; one that it refuses is passed over.
+    /// Opens the best backend that the running kernel has. A backend that the kernel refuses is
+    /// skipped.
     ///
     /// # Errors
     ///
-    /// Out of descriptors or memory: that passes, so no worse backend is taken for it. Else the
-    /// last backend's refusal.
+    /// If there are too few descriptors or too little memory: this passes, so no worse backend is
+    /// chosen for it. Otherwise the error of the last backend.
     pub fn new() -> Result<Self> {
         let (last, better) = BackendKind::available()
             .split_last()
@@ -88,31 +88,31 @@ impl Poller {
         Self::with(*last)
     }
 
-    /// A named backend.
+    /// Opens the backend of this kind.
     ///
     /// # Errors
     ///
-    /// [`Error::Absent`] where this system has none such; and the kernel's refusal: out of
-    /// descriptors, most likely.
+    /// [`Error::Absent`] if this system does not have it, [`Error::BeyondSets`] if select cannot
+    /// watch its own waker, and [`Error::Os`] if the kernel refuses: most likely, too few
+    /// descriptors are left.
     pub fn with(kind: BackendKind) -> Result<Self> {
         Ok(sys::open(kind)?.into())
     }
 
-    /// Begins to watch `source` for `interest`, under `key`.
+    /// Registers `source` under `key`, and begins to watch it for `interest`.
     ///
-    /// The low 32 bits of the key are its id, at most [`MAX_ID`]; events carry all 64. Both the id
-    /// and the descriptor are unique among what is registered.
+    /// The low 32 bits of the key are its id, at most [`MAX_ID`]. Events carry all 64 bits. Both the
+    /// id and the descriptor must be unique among the registrations.
     ///
-    /// One system call; none where the interest is empty: errors are then reported when something is
-    /// asked for. (poll and select get to know a descriptor in the wait. There the call, an
-    /// `fcntl(F_GETFD)`, only checks that it is open, so that one which is not is an error here on
-    /// every backend.)
+    /// Costs one system call. With an empty interest no system call is made, and errors surface when
+    /// an interest is first set. (poll and select receive a descriptor only in the wait. Their call
+    /// is an `fcntl(F_GETFD)`, so that a closed descriptor is an error here on every backend.)
     ///
     /// # Errors
     ///
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
     /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
-    /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]; nothing
+    /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]. Nothing
     /// is registered then.
     pub fn add(
         &mut self,
@@ -125,21 +125,22 @@ impl Poller {
         self.register(&new)
     }
 
-    /// Begins to watch a file that other pollers watch so too, in other threads or processes: what
-    /// comes wakes one of them (or a few), and not all. For listeners.
+    /// Registers a source that other pollers also watch exclusively, in other threads or processes:
+    /// an event wakes one of them (or a few), not all. For listeners.
     ///
-    /// It is otherwise as [`add`](Self::add), but [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not
-    /// reported, and a change of interest costs two system calls, since the kernel modifies no
-    /// such registration. Whom the kernel wakes is not fair: mostly the one that registered first,
-    /// so remove and add now and then.
+    /// It works as [`add`](Self::add), with two differences.
+    /// [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not reported. A change of interest costs two
+    /// system calls, because the kernel cannot modify such a registration. The kernel does not wake
+    /// fairly: mostly it wakes the poller that registered first, so remove and add now and then.
     ///
-    /// epoll alone can do this: check the [capabilities](crate::Capabilities::exclusive) of the [`backend`](Self::backend) first.
+    /// Only epoll has this. Check the [capabilities](crate::Capabilities::exclusive) of the
+    /// [`backend`](Self::backend) first.
     ///
     /// # Errors
     ///
-    /// [`Error::NoExclusive`] where the backend cannot, [`Error::NotExclusive`] for
-    /// [`Mode::Oneshot`] or [`Interest::PRIORITY`], and those of [`add`](Self::add). (A
-    /// [`modify`](Self::modify) to priority data is refused by the kernel: an error event.)
+    /// [`Error::NoExclusive`] if the backend lacks it, [`Error::NotExclusive`] for
+    /// [`Mode::Oneshot`] or [`Interest::PRIORITY`], and the errors of [`add`](Self::add). (If you
+    /// [`modify`](Self::modify) to priority data, the kernel refuses it: an error event.)
     pub fn add_exclusive(
         &mut self,
         source: &(impl Source + ?Sized),
@@ -147,7 +148,7 @@ impl Poller {
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
-        if !self.registry.native().exclusive {
+        if !self.registry.capabilities().exclusive {
             return Err(Error::NoExclusive {
                 backend: self.backend.name(),
             });
@@ -162,12 +163,12 @@ impl Poller {
         })
     }
 
-    /// Asks for something else, and arms a `Oneshot` again.
+    /// Changes the interest of a registration, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now and one at the next wait; none where it is taken back before, and
-    /// has not armed a `Oneshot` that had reported. An `Edge` whose interest has changed by then
-    /// reports all that holds afresh. What the kernel refuses comes back as an event with
-    /// [`Ready::ERROR`](crate::Ready::ERROR).
+    /// Costs no system call now and one in the next wait; none if the change is taken back before,
+    /// unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then reports
+    /// everything that is ready. If the kernel refuses the change, the next wait reports an event
+    /// with [`Ready::ERROR`](crate::Ready::ERROR).
     ///
     /// # Errors
     ///
@@ -177,14 +178,14 @@ impl Poller {
         self.registry.modify(key, interest)
     }
 
-    /// Answers the report of an `Edge` registration: `interest` has met `WouldBlock`, so that
-    /// readiness from here on is reported again.
+    /// Answers the report of an `Edge` registration: `interest` has met `WouldBlock`, and readiness
+    /// from here on is reported again.
     ///
-    /// `EINPROGRESS` from `connect` is answered so too, for both sides. The kernel may have reported
-    /// a socket that was registered before `connect` (Linux calls it hung up), and its connection is
-    /// silent until then.
+    /// Call it for both sides when `connect` returns `EINPROGRESS`, too. The kernel may have
+    /// reported a socket that was registered before `connect` (Linux calls it hung up), and its
+    /// connection is silent until then.
     ///
-    /// Costs no system call; where the kernel keeps `Edge` itself, it only checks the key. In the
+    /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key. In the
     /// other modes it does nothing.
     ///
     /// # Errors
@@ -197,69 +198,71 @@ impl Poller {
 
     /// Stops watching. One system call on epoll.
     ///
-    /// Events that a wait has already brought cannot be taken back: the high half of the key is
-    /// there to recognise them by.
+    /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
+    /// of their key.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] where the kernel says that the
-    /// descriptor was closed before: it is not registered any more all the same.
+    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] if the kernel reports that the
+    /// descriptor was already closed. Even then it is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
-        self.made_in.check()?;
-        let Some(known) = self.take_out(key)? else {
+        self.fork_guard.check()?;
+        let Some(known) = self.take(key)? else {
             return Ok(());
         };
         let removed = self.backend.remove(&known);
         if removed.is_err() {
-            self.registry.expect_ghosts();
+            self.registry.expect_stale();
         }
         removed
     }
 
-    /// Stops watching a descriptor that is about to be closed: no system call on epoll, where the
-    /// kernel forgets a file with its last descriptor.
+    /// Stops watching a descriptor that you are about to close. No system call on epoll, where the
+    /// kernel drops a file when its last descriptor is closed.
     ///
-    /// Where another descriptor of the same file stays open (a duplicate, or one in a child), use
-    /// [`remove`](Self::remove): else epoll goes on to report it, which is dropped here, and costs
-    /// registering everything anew when such reports come alone (an `Edge` may then repeat what
-    /// holds).
+    /// If another descriptor of the same file stays open (a duplicate, or one in a child), use
+    /// [`remove`](Self::remove). Otherwise epoll goes on reporting the file. The poller drops these
+    /// stale events. If a wait brings nothing else, it registers everything anew, and an `Edge` may
+    /// be reported again.
     ///
     /// # Errors
     ///
     /// [`Error::NotRegistered`].
     pub fn remove_before_close(&mut self, key: u64) -> Result<()> {
-        if let Some(known) = self.take_out(key)? {
+        if let Some(known) = self.take(key)? {
             self.backend.remove_before_close(&known);
-            self.registry.expect_ghosts();
+            self.registry.expect_stale();
         }
         Ok(())
     }
 
-    /// Waits until something is ready, a [`Waker`] wakes, or `timeout` has passed (`None`: never),
-    /// and fills `events`, which is emptied first. Returns how many there are.
+    /// Waits until something is ready, a [`Waker`] wakes, or `timeout` has passed (`None`: without
+    /// limit). Empties `events`, fills it, and returns the number of events.
     ///
-    /// One system call, plus one for each registration that was changed; and, on other backends than
-    /// epoll, one if a waker has woken it. A signal does not end it (see
-    /// [`return_on_signal`](Self::return_on_signal)). It never ends before its timeout (but where something
-    /// [forgotten](Self::remove_before_close) lives on, and there is no descriptor left to be rid of it), and
-    /// nothing that does not fit into `events` is lost. Changes that were refused and descriptors
-    /// that are ready take turns there: of two waits, each is served first in one.
+    /// Costs one system call, plus one for each registration that was changed; on backends other
+    /// than epoll, plus one if a waker ended it. A signal does not end the wait (see
+    /// [`return_on_signal`](Self::return_on_signal)).
+    ///
+    /// It never ends before its timeout, with one exception: something
+    /// [removed before a close](Self::remove_before_close) lives on, and no descriptor is left to
+    /// register everything anew. Nothing that does not fit into `events` is lost. Refused changes
+    /// and ready descriptors take turns: in two waits, each of the two comes first once.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoom`] for a buffer of no capacity, [`Error::Interrupted`] only where asked for,
-    /// [`Error::Forked`], [`Error::Os`]. `events` is then empty.
+    /// [`Error::NoRoom`] for a buffer without capacity, [`Error::Interrupted`] only if you asked for
+    /// it, [`Error::Forked`], [`Error::Os`]. `events` is empty then.
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
         events.clear();
-        self.made_in.check()?;
+        self.fork_guard.check()?;
         if events.capacity() == 0 {
             return Err(Error::NoRoom);
         }
-        self.tell_changes();
+        self.apply_changes();
         if self.refused.is_empty() {
-            self.wait_for_news(events, timeout)?;
+            self.wait_for_events(events, timeout)?;
         } else {
-            self.look_beside_refusals(events);
+            self.wait_beside_refusals(events);
         }
         Ok(events.len())
     }
@@ -274,15 +277,15 @@ impl Poller {
     // what each one watches before it lets time pass. A `wait` needs no help.
     #[doc(hidden)]
     pub fn flush(&mut self) -> Result<bool> {
-        self.made_in.check()?;
-        self.tell_changes();
+        self.fork_guard.check()?;
+        self.apply_changes();
         Ok(!self.refused.is_empty())
     }
 
-    /// Whether a signal that interrupts a wait ends it with [`Error::Interrupted`] (`true`), or
-    /// the wait goes on to the same deadline (`false`, as it is at first).
+    /// Whether a signal ends a wait with [`Error::Interrupted`] (`true`), or the wait goes on to the
+    /// same deadline (`false`, the default).
     ///
-    /// A caller that keeps its own clock saves a reading of the clock a wait by seeing them.
+    /// With `true`, a wait reads no clock. Choose it if you have a clock of your own.
     pub fn return_on_signal(&mut self, yes: bool) {
         self.returns_on_signal = yes;
     }
@@ -299,13 +302,13 @@ impl Poller {
         self.filters_stale = yes;
     }
 
-    /// A handle that ends a wait from another thread.
+    /// Returns a handle that ends a wait from another thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// The backend: its [name](Backend::name) and its [capabilities](Backend::capabilities).
+    /// Returns the backend, for its [name](Backend::name) and its [capabilities](Backend::capabilities).
     ///
     /// The poller emulates what the kernel cannot do, with two differences for you: without
     /// `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without `edge` a side that
@@ -315,7 +318,7 @@ impl Poller {
         &*self.backend
     }
 
-    /// A registration of `target`, if it is of the kind that the backend watches.
+    /// Makes a registration of `target`, if the backend watches targets of its kind.
     fn registration(
         &self,
         target: Target<'_>,
@@ -324,7 +327,7 @@ impl Poller {
         mode: Mode,
     ) -> Result<Registration> {
         let backend = || self.backend.name();
-        let is_simulated = self.registry.native().simulated;
+        let is_simulated = self.registry.capabilities().simulated;
         let fd = match target {
             Target::Descriptor(fd) if !is_simulated => fd.as_raw_fd(),
             Target::Descriptor(fd) => {
@@ -345,14 +348,14 @@ impl Poller {
             fd,
             key,
             interest,
-            ends: Asked::by(interest).ends(),
+            ends: WatchSet::of(interest).ends(),
             mode,
             exclusive: false,
         })
     }
 
     fn register(&mut self, new: &Registration) -> Result<()> {
-        self.made_in.check()?;
+        self.fork_guard.check()?;
         self.registry.check_vacant(new)?;
         if !new.interest.is_empty() {
             let added = self.backend.add(new);
@@ -362,43 +365,43 @@ impl Poller {
         Ok(())
     }
 
-    /// Brings the backend up to date.
-    fn tell_changes(&mut self) {
+    /// Passes all changes on to the backend.
+    fn apply_changes(&mut self) {
         while let Some(change) = self.registry.next_change() {
             if !self.refused.is_empty() {
-                // What was refused before, and not told yet, is out of date.
+                // A refusal that was not reported yet is out of date.
                 self.refused.retain(|refused| *refused != change.key());
             }
-            let (told, registration) = match change {
+            let (result, registration) = match change {
                 Change::Add(new) => (self.backend.add(&new), new),
                 Change::Modify(new) => (self.backend.modify(&new), new),
                 Change::Remove(old) => {
-                    // Refused or not, it falls silent, which is all that was asked.
+                    // Even if it is refused, its events are dropped from here on.
                     if self.backend.remove(&old).is_err() {
-                        self.registry.expect_more_than_asked();
+                        self.registry.expect_unrequested();
                     }
                     continue;
                 }
             };
-            if told.is_err() {
+            if result.is_err() {
                 self.refuse(registration.key);
             }
         }
         if !self.refused.is_empty() {
-            self.drop_void_refusals();
+            self.drop_obsolete_refusals();
         }
     }
 
-    /// Where nothing is asked any more, there is nothing to report either.
+    /// Drops the refusals of registrations whose interest is empty by now.
     #[cold]
-    fn drop_void_refusals(&mut self) {
+    fn drop_obsolete_refusals(&mut self) {
         let registry = &mut self.registry;
         self.refused.retain(|key| registry.refusal(*key).is_some());
     }
 
     fn refuse(&mut self, key: u64) {
-        self.registry.forget_known(key);
-        self.registry.expect_more_than_asked();
+        self.registry.clear_in_backend(key);
+        self.registry.expect_unrequested();
         self.refused.push(key);
     }
 
@@ -412,39 +415,39 @@ impl Poller {
         }
     }
 
-    /// A wait with refusals to report, which are news: so nothing is waited for.
+    /// A wait that has refusals to report, and therefore returns at once.
     ///
-    /// In turn, refusals or what is ready go first. Otherwise, if as many changes are refused each
-    /// time as there is room for, nothing else would ever be reported.
+    /// Refusals and ready descriptors take turns in coming first. Otherwise, if each wait had as many
+    /// refusals as `events` has room, nothing else would ever be reported.
     #[cold]
-    fn look_beside_refusals(&mut self, events: &mut Events) {
+    fn wait_beside_refusals(&mut self, events: &mut Events) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
         if ready_first {
-            self.look(events);
+            self.add_ready(events);
             self.report_refused(events);
         } else {
             self.report_refused(events);
-            self.look(events);
+            self.add_ready(events);
         }
     }
 
     /// Adds what is ready now, if there is room.
-    fn look(&mut self, events: &mut Events) {
+    fn add_ready(&mut self, events: &mut Events) {
         let before = events.len();
         if events.remaining() > 0 {
-            // An error that would throw the news away, and that lasts, is met by the next wait.
+            // An error here would lose the refusals. If it lasts, the next wait returns it.
             let _ = self.backend.wait(events.into(), Some(Duration::ZERO));
         }
-        self.note_wake(events);
+        self.check_wake(events);
         self.complete(events, before);
     }
 
-    fn wait_for_news(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
+    fn wait_for_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         if self.returns_on_signal {
             return self.wait_once(events, timeout);
         }
-        // No deadline: none was asked for, it is at once, or it is past the end of time.
+        // No deadline: the wait has no limit, returns at once, or ends after the end of time.
         let deadline = timeout
             .filter(|timeout| !timeout.is_zero())
             .and_then(|timeout| Instant::now().checked_add(timeout));
@@ -464,25 +467,26 @@ impl Poller {
     #[inline]
     fn wait_once(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
         self.backend.wait(events.into(), timeout)?;
-        self.note_wake(events);
-        let ghosts = self.complete(events, 0);
-        if ghosts == 0 || !events.is_empty() || events.was_woken() {
+        self.check_wake(events);
+        let stale = self.complete(events, 0);
+        if stale == 0 || !events.is_empty() || events.was_woken() {
             return Ok(());
         }
-        self.end_haunting(events)
+        self.skip_stale(events)
     }
 
-    /// Notes a wake that the backend has not come to: a kernel reports what is ready in turn, so if
-    /// `events` are full, the waker may be behind more of them.
+    /// Records a pending wake if `events` are full: the kernel reports ready descriptors in turn, and
+    /// may not have reached the waker.
     #[inline]
-    fn note_wake(&self, events: &mut Events) {
+    fn check_wake(&self, events: &mut Events) {
         if events.remaining() == 0 && !events.was_woken() && self.waker.take_pending() {
             events.set_woken();
         }
     }
 
-    fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
-        let known = self.registry.take_out(key)?;
+    /// Ends a registration. Returns what the backend still watches of it, if anything.
+    fn take(&mut self, key: u64) -> Result<Option<Registration>> {
+        let known = self.registry.take(key)?;
         self.refused.retain(|refused| *refused != key);
         Ok(known)
     }
@@ -506,7 +510,7 @@ impl From<Box<dyn Backend>> for Poller {
             ready_first: false,
             returns_on_signal: false,
             filters_stale: true,
-            made_in: Birthplace::here(),
+            fork_guard: ForkGuard::new(),
         }
     }
 }

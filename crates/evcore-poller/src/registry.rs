@@ -1,18 +1,17 @@
-//! The side table: what each id asks for, and what the backend was told of it.
+//! The side table: the interest of each registration, and what the backend has of it.
 //!
-//! Changes are only noted here; [`Registry::next_change`] says what is left of them when a wait
-//! begins. Where the kernel has no `Edge` or `Oneshot`, what was reported is masked, and the
-//! backend is asked for the rest: of a masked `Edge`, for its ends. No system call is made from this
-//! file.
+//! Changes are only recorded here. [`Registry::next_change`] returns what is left of them when a wait
+//! begins. If the kernel has no `Edge` or `Oneshot`, the table masks what was reported, and the
+//! backend watches the rest: for a masked `Edge`, its ends. This file makes no system call.
 
 use std::{mem, os::fd::RawFd};
 
 use crate::{
-    Capabilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result, asked::Asked,
-    descriptors::Descriptors,
+    Capabilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result, fd_set::FdSet,
+    watch_set::WatchSet,
 };
 
-/// What the backend is to be told, so that it knows what it should.
+/// A change for the backend.
 #[derive(Debug)]
 pub(crate) enum Change {
     Add(Registration),
@@ -21,7 +20,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Whom it is about.
+    /// The key of the registration that it changes.
     pub(crate) fn key(&self) -> u64 {
         let (Self::Add(registration) | Self::Modify(registration) | Self::Remove(registration)) =
             self;
@@ -31,22 +30,20 @@ impl Change {
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    native: Capabilities,
+    capabilities: Capabilities,
     rows: Vec<Row>,
-    // Invariant: those of the live rows, each of which has one of its own.
-    descriptors: Descriptors,
-    /// Whether events are to be looked at one by one: there are modes that are kept here, one-shots
-    /// whose end is to be noted, or registrations that may report more than the backend was told.
-    /// Never lowered again: who has one-shots goes on to have them, and a refusal is a rare
-    /// mistake.
-    looks: bool,
-    /// Whether registrations have left without the kernel's word for it, so that it may report
-    /// them.
-    haunted: bool,
-    /// The modes that need nothing here when they report.
-    plain: [Mode; 2],
-    /// Ids of which the backend may have to be told something.
-    // Invariant: an id is here exactly if its row says `dirty`, so each is here at most once.
+    // Invariant: the descriptors of the live rows, each of which has its own.
+    descriptors: FdSet,
+    /// Each event must be examined: this table emulates a mode, has one-shots to mark as fired, or
+    /// has registrations that may report more than their interest.
+    /// Never cleared: a program with one-shots goes on using them, and a refusal is a rare mistake.
+    needs_scan: bool,
+    /// Registrations were removed without a call, so the kernel may still report them.
+    may_report_stale: bool,
+    /// The modes that need nothing from this table when they report.
+    kernel_handles: [Mode; 2],
+    /// Ids whose row may differ from what the backend has.
+    // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
 }
 
@@ -57,21 +54,21 @@ struct Row {
     fd: RawFd,
     /// The high half of the key.
     tag: u32,
-    /// What the caller asks.
+    /// The caller's interest.
     wanted: Interest,
-    /// What the caller asked when the backend was last told.
-    settled: Interest,
-    /// What the backend was told; nothing where nobody is registered.
-    // Invariant: what there is to report to `settled`, less what was masked when the backend was
-    // last told; or nothing, where the backend refused.
-    known: Asked,
-    /// What was reported and is not to be reported again yet.
-    // Invariant: empty where the kernel keeps the mode, but for a `Oneshot` that has reported.
-    masked: Asked,
+    /// The caller's interest when the row was last passed on to the backend.
+    synced: Interest,
+    /// What the backend watches; empty if the row is vacant.
+    // Invariant: the watch set of `synced` without what was masked then; or empty, if the backend
+    // refused it.
+    in_backend: WatchSet,
+    /// What was reported, and is not reported again yet.
+    // Invariant: empty if the kernel has the mode, except for a `Oneshot` that has reported.
+    masked: WatchSet,
     mode: Mode,
     dirty: bool,
-    /// The backend is to be told again, whether the interest has changed or not: its one-shot has
-    /// fired, or an error may have been its word that it was refused.
+    /// The row must be passed on even if the interest is the same: its one-shot has fired, or an
+    /// error event may have been a refusal.
     disarmed: bool,
     exclusive: bool,
 }
@@ -80,47 +77,52 @@ struct Row {
 const VACANT: RawFd = -1;
 
 impl Registry {
-    pub(crate) fn new(native: Capabilities) -> Self {
+    pub(crate) fn new(capabilities: Capabilities) -> Self {
         Self {
-            native,
+            capabilities,
             rows: Vec::new(),
-            descriptors: Descriptors::default(),
-            looks: !(native.edge && native.oneshot),
-            haunted: false,
-            plain: [
+            descriptors: FdSet::default(),
+            needs_scan: !(capabilities.edge && capabilities.oneshot),
+            may_report_stale: false,
+            kernel_handles: [
                 Mode::Level,
-                if native.edge { Mode::Edge } else { Mode::Level },
+                if capabilities.edge {
+                    Mode::Edge
+                } else {
+                    Mode::Level
+                },
             ],
             dirty: Vec::new(),
         }
     }
 
-    pub(crate) fn native(&self) -> Capabilities {
-        self.native
+    /// The backend's.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
-    /// How many events of a wait, from the first, are to be looked at, whether they are
-    /// [plain](Self::is_plain); fewer where the caller sees those of who is gone.
-    pub(crate) fn suspects(&self, sees_gone: bool) -> usize {
-        match (self.looks, self.haunted) {
+    /// How many events of a wait, from the first, must be examined with
+    /// [`is_handled_by_kernel`](Self::is_handled_by_kernel): fewer if the caller accepts stale events.
+    pub(crate) fn must_scan(&self, accepts_stale: bool) -> usize {
+        match (self.needs_scan, self.may_report_stale) {
             (false, false) => 0,
-            // Where the first is somebody's, the gone are not alone, and so no reason to act.
-            (false, true) if sees_gone => 1,
+            // If the first is not stale, there is something else to report.
+            (false, true) if accepts_stale => 1,
             _ => usize::MAX,
         }
     }
 
-    /// From here on the kernel may report what is not registered any more.
-    pub(crate) fn expect_ghosts(&mut self) {
-        self.haunted = true;
+    /// From here on the kernel may report something that is not registered any more.
+    pub(crate) fn expect_stale(&mut self) {
+        self.may_report_stale = true;
     }
 
-    /// From here on the kernel may report of a registration what it is not asked any more.
-    pub(crate) fn expect_more_than_asked(&mut self) {
-        self.looks = true;
+    /// From here on the kernel may report a registration whose interest is empty by now.
+    pub(crate) fn expect_unrequested(&mut self) {
+        self.needs_scan = true;
     }
 
-    /// Whether neither the id nor the descriptor is registered.
+    /// Checks that neither the id nor the descriptor is registered.
     pub(crate) fn check_vacant(&self, new: &Registration) -> Result<()> {
         let (key, fd) = (new.key, new.fd);
         let (id, _) = split(key);
@@ -135,7 +137,7 @@ impl Registry {
         }
     }
 
-    /// Enters what the backend was just told, and what must be vacant.
+    /// Enters a registration that the backend has accepted. Its id must be vacant.
     pub(crate) fn insert(&mut self, registration: &Registration) {
         let (id, tag) = split(registration.key);
         let index = id as usize;
@@ -143,31 +145,31 @@ impl Registry {
             self.rows.resize(index + 1, Row::VACANT);
         }
         self.descriptors.insert(registration.fd);
-        self.looks |= registration.mode == Mode::Oneshot;
+        self.needs_scan |= registration.mode == Mode::Oneshot;
         let row = &mut self.rows[index];
-        debug_assert!(!row.is_live(), "checked before the backend was told");
+        debug_assert!(!row.is_live(), "checked before the backend was called");
         *row = Row {
             fd: registration.fd,
             tag,
             wanted: registration.interest,
-            settled: registration.interest,
-            known: Asked::by(registration.interest),
+            synced: registration.interest,
+            in_backend: WatchSet::of(registration.interest),
             mode: registration.mode,
             exclusive: registration.exclusive,
-            // An id may still be in the list of the registration before.
+            // The previous registration may have left the id in the list.
             dirty: row.dirty,
             ..Row::VACANT
         };
     }
 
-    /// Ends a registration. Returns what the backend knows of it, if anything.
-    pub(crate) fn take_out(&mut self, key: u64) -> Result<Option<Registration>> {
+    /// Ends a registration. Returns what the backend still watches of it, if anything.
+    pub(crate) fn take(&mut self, key: u64) -> Result<Option<Registration>> {
         let row = self.row(key)?;
-        let asked = mem::take(&mut row.known);
-        let known = row.registration(key, asked);
+        let watched = mem::take(&mut row.in_backend);
+        let registration = row.registration(key, watched);
         row.fd = VACANT;
-        self.descriptors.remove(known.fd);
-        Ok((!asked.is_empty()).then_some(known))
+        self.descriptors.remove(registration.fd);
+        Ok((!watched.is_empty()).then_some(registration))
     }
 
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) -> Result<()> {
@@ -175,30 +177,30 @@ impl Registry {
         row.wanted = interest;
         if row.mode == Mode::Oneshot {
             row.disarmed |= !row.masked.is_empty();
-            row.masked = Asked::NOTHING;
+            row.masked = WatchSet::EMPTY;
         }
-        self.touch(key);
+        self.mark_dirty(key);
         Ok(())
     }
 
     #[inline]
     pub(crate) fn rearm(&mut self, key: u64, interest: Interest) -> Result<()> {
-        let kept_here = !self.native.edge;
+        let is_emulated = !self.capabilities.edge;
         let row = self.row(key)?;
-        if kept_here && row.mode == Mode::Edge {
-            let answered = Asked::by(interest - (interest - row.wanted));
-            // A side that is not asked for just now is unmasked too: that interest may be taken back
-            // before the wait. But the backend is told nothing for it: a change that was refused
-            // would be refused, and reported, once more.
-            row.masked = row.masked - answered - Asked::sides(interest);
+        if is_emulated && row.mode == Mode::Edge {
+            let answered = WatchSet::of(interest - (interest - row.wanted));
+            // A side outside of the present interest is unmasked too, because that interest may be
+            // taken back before the wait. But it makes no change for the backend: one that was
+            // refused would be refused, and reported, again.
+            row.masked = row.masked - answered - WatchSet::sides_of(interest);
             if !answered.is_empty() {
-                self.touch(key);
+                self.mark_dirty(key);
             }
         }
         Ok(())
     }
 
-    /// The next thing that the backend does not know yet. What was taken back is not among them.
+    /// The next change that the backend needs. A change that was taken back needs none.
     #[inline]
     pub(crate) fn next_change(&mut self) -> Option<Change> {
         while let Some(id) = self.dirty.pop() {
@@ -207,82 +209,82 @@ impl Registry {
             if !row.is_live() {
                 continue;
             }
-            if let Some(change) = row.settle(id, self.native) {
+            if let Some(change) = row.sync(id, self.capabilities) {
                 return Some(change);
             }
         }
         None
     }
 
-    /// The backend refused: it knows nothing of the registration now.
-    pub(crate) fn forget_known(&mut self, key: u64) {
+    /// Records that the backend has refused the registration, and so does not watch it.
+    pub(crate) fn clear_in_backend(&mut self, key: u64) {
         if let Ok(row) = self.row(key) {
-            row.known = Asked::NOTHING;
+            row.in_backend = WatchSet::EMPTY;
         }
     }
 
-    /// What is reported of a registration whose change the backend refused; nothing where nothing
-    /// is asked any more.
+    /// What is reported of a registration whose change the backend refused: nothing if its interest
+    /// is empty.
     pub(crate) fn refusal(&mut self, key: u64) -> Option<Ready> {
         let wanted = self.row(key).ok()?.wanted;
         (!wanted.is_empty()).then_some(Ready::ERROR | Ready::answering(wanted))
     }
 
-    /// The backend has forgotten everything: what it is to be told again, less the one-shots that
-    /// have reported.
-    pub(crate) fn begin_anew(&mut self) -> Vec<Registration> {
-        self.haunted = false;
+    /// What must be added to a backend that was just reset: everything, except one-shots that have
+    /// reported.
+    pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
+        self.may_report_stale = false;
         let rows = self.rows.iter_mut().zip(0..);
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {
-                row.known = row.known - row.masked;
-                (!row.known.is_empty()).then(|| row.registration(row.key(id), row.known))
+                row.in_backend = row.in_backend - row.masked;
+                (!row.in_backend.is_empty()).then(|| row.registration(row.key(id), row.in_backend))
             })
             .collect()
     }
 
-    /// Whether an event of `key` is somebody's, and needs nothing if it is not exceptional.
+    /// Whether an event of `key` is not stale, and needs nothing unless it is exceptional.
     #[inline]
-    pub(crate) fn is_plain(&self, key: u64) -> bool {
+    pub(crate) fn is_handled_by_kernel(&self, key: u64) -> bool {
         let (id, tag) = split(key);
         self.rows.get(id as usize).is_some_and(|row| {
-            let is_known = row.tag == tag && !row.known.is_empty();
-            is_known && self.plain.contains(&row.mode)
+            let is_watched = row.tag == tag && !row.in_backend.is_empty();
+            is_watched && self.kernel_handles.contains(&row.mode)
         })
     }
 
-    /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up
-    /// concerns, and the mask that keeps a mode which it does not have.
+    /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up concerns,
+    /// and the mask that emulates a mode.
     ///
-    /// Returns whether the event is anybody's. A kernel may report what is gone, where a duplicate
-    /// of its descriptor is open: nothing is asked of that any more.
+    /// Returns false if the event is stale: the kernel may report a registration that was removed, if
+    /// a duplicate of its descriptor is open.
     pub(crate) fn complete(&mut self, event: &mut Event) -> bool {
-        let native = self.native;
+        let capabilities = self.capabilities;
         let Ok(row) = self.row(event.key) else {
             return false;
         };
-        if row.known.is_empty() {
+        if row.in_backend.is_empty() {
             return false;
         }
         if event.ready.is_exceptional() {
             event.ready |= Ready::answering(row.wanted);
-            row.disarmed |= native.batches_changes && event.ready.is_error();
+            row.disarmed |= capabilities.batches_changes && event.ready.is_error();
         }
         let reported = match row.mode {
-            Mode::Edge if !native.edge => {
+            Mode::Edge if !capabilities.edge => {
                 if event.ready.is_read_closed() {
-                    // Behind an unanswered report the end comes alone. A read will not block: it
-                    // returns what came before the end, or 0 bytes.
+                    // Behind an unanswered report the end comes alone. A read does not block: it
+                    // returns the data before the end, or 0 bytes.
                     event.ready |= Ready::READABLE;
                 }
-                Asked::reported(event.ready, row.wanted)
+                WatchSet::reported(event.ready, row.wanted)
             }
-            Mode::Oneshot => Asked::by(row.wanted),
+            Mode::Oneshot => WatchSet::of(row.wanted),
             _ => return true,
         };
         row.masked |= reported;
-        if !(row.mode == Mode::Oneshot && native.oneshot) {
-            self.touch(event.key);
+        if !(row.mode == Mode::Oneshot && capabilities.oneshot) {
+            self.mark_dirty(event.key);
         }
         true
     }
@@ -297,7 +299,7 @@ impl Registry {
     }
 
     #[inline]
-    fn touch(&mut self, key: u64) {
+    fn mark_dirty(&mut self, key: u64) {
         let (id, _) = split(key);
         let row = &mut self.rows[id as usize];
         if !row.dirty {
@@ -306,7 +308,7 @@ impl Registry {
         }
     }
 
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
         let mut listed = vec![0; self.rows.len()];
@@ -316,18 +318,18 @@ impl Registry {
         for (id, row) in self.rows.iter().enumerate() {
             assert_eq!(listed[id], usize::from(row.dirty), "id {id}: {row:?}");
             if !row.is_live() {
-                assert!(row.known.is_empty(), "id {id}: {row:?}");
+                assert!(row.in_backend.is_empty(), "id {id}: {row:?}");
                 continue;
             }
-            let all = Asked::by(row.settled);
-            assert!(all.contains(row.known), "id {id}: {row:?}");
-            let kept_here = match row.mode {
+            let all = WatchSet::of(row.synced);
+            assert!(all.contains(row.in_backend), "id {id}: {row:?}");
+            let is_emulated = match row.mode {
                 Mode::Level => false,
-                Mode::Edge => !self.native.edge,
+                Mode::Edge => !self.capabilities.edge,
                 Mode::Oneshot => true,
             };
             assert!(self.descriptors.contains(row.fd), "id {id}: {row:?}");
-            assert!(kept_here || row.masked.is_empty(), "id {id}: {row:?}");
+            assert!(is_emulated || row.masked.is_empty(), "id {id}: {row:?}");
         }
     }
 }
@@ -337,9 +339,9 @@ impl Row {
         fd: VACANT,
         tag: 0,
         wanted: Interest::NONE,
-        settled: Interest::NONE,
-        known: Asked::NOTHING,
-        masked: Asked::NOTHING,
+        synced: Interest::NONE,
+        in_backend: WatchSet::EMPTY,
+        masked: WatchSet::EMPTY,
         mode: Mode::Level,
         dirty: false,
         disarmed: false,
@@ -350,27 +352,31 @@ impl Row {
         self.fd != VACANT
     }
 
-    /// Takes the backend to be told, and says what it is to be told, if anything.
-    fn settle(&mut self, id: u32, native: Capabilities) -> Option<Change> {
-        if self.wanted != self.settled {
-            // As where the kernel keeps the mode: a change of interest looks at everything afresh.
-            self.masked = Asked::NOTHING;
+    /// Marks the row as passed on, and returns the change that this needs, if any.
+    fn sync(&mut self, id: u32, capabilities: Capabilities) -> Option<Change> {
+        if self.wanted != self.synced {
+            // As in a kernel that has the mode: a change of interest reports everything afresh.
+            self.masked = WatchSet::EMPTY;
         }
-        let arm_again = mem::take(&mut self.disarmed) && (native.oneshot || native.batches_changes);
-        let before = mem::replace(&mut self.known, Asked::by(self.wanted) - self.masked);
-        self.settled = self.wanted;
+        let arm_again =
+            mem::take(&mut self.disarmed) && (capabilities.oneshot || capabilities.batches_changes);
+        let before = mem::replace(
+            &mut self.in_backend,
+            WatchSet::of(self.wanted) - self.masked,
+        );
+        self.synced = self.wanted;
 
         let key = self.key(id);
-        match (before.is_empty(), self.known.is_empty()) {
+        match (before.is_empty(), self.in_backend.is_empty()) {
             (true, true) => None,
-            (false, false) if self.known == before && !arm_again => None,
-            (true, false) if !native.batches_changes => {
-                Some(Change::Add(self.registration(key, self.known)))
+            (false, false) if self.in_backend == before && !arm_again => None,
+            (true, false) if !capabilities.batches_changes => {
+                Some(Change::Add(self.registration(key, self.in_backend)))
             }
-            (false, true) if !native.batches_changes => {
+            (false, true) if !capabilities.batches_changes => {
                 Some(Change::Remove(self.registration(key, before)))
             }
-            _ => Some(Change::Modify(self.registration(key, self.known))),
+            _ => Some(Change::Modify(self.registration(key, self.in_backend))),
         }
     }
 
@@ -378,12 +384,12 @@ impl Row {
         (u64::from(self.tag) << 32) | u64::from(id)
     }
 
-    fn registration(&self, key: u64, asked: Asked) -> Registration {
+    fn registration(&self, key: u64, watched: WatchSet) -> Registration {
         Registration {
             fd: self.fd,
             key,
-            interest: asked.interest(),
-            ends: asked.ends(),
+            interest: watched.interest(),
+            ends: watched.ends(),
             mode: self.mode,
             exclusive: self.exclusive,
         }
@@ -402,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_takes_as_much_as_the_documentation_says() {
+    fn a_row_takes_16_bytes_as_documented() {
         assert_eq!(size_of::<Row>(), 16);
     }
 }

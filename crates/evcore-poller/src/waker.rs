@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::{
     Error, Result,
-    alarm::{Alarm, Bell},
+    wake_flag::{Doorbell, WakeFlag},
 };
 
 /// Ends the wait of the [`Poller`](crate::Poller) it came from. Cheap to clone, fit for any thread.
@@ -66,7 +66,7 @@ impl Waker {
     /// and allocates nothing, so a signal handler may call it (outside Linux it may set `errno`).
     pub fn wake(&self) {
         match &self.by {
-            By::Alarm(alarm) => alarm.wake(),
+            By::WakeFlag(wake_flag) => wake_flag.wake(),
             By::Call(wake) => wake(),
         }
     }
@@ -76,7 +76,7 @@ impl Waker {
     #[inline]
     pub(crate) fn take_pending(&self) -> bool {
         match &self.by {
-            By::Alarm(alarm) => alarm.is_raised() && alarm.take(),
+            By::WakeFlag(wake_flag) => wake_flag.is_raised() && wake_flag.take(),
             // What it calls is the backend's own, and so is what it leaves there.
             By::Call(_) => false,
         }
@@ -97,9 +97,9 @@ impl Waker {
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.by {
-            By::Alarm(alarm) => {
-                alarm.lend();
-                alarm.bell().write.as_fd()
+            By::WakeFlag(wake_flag) => {
+                wake_flag.lend();
+                wake_flag.bell().write.as_fd()
             }
             By::Call(_) => panic!(
                 "this waker calls a function and has no descriptor: its backend has no kernel \
@@ -113,7 +113,7 @@ impl AsFd for Waker {
 #[derive(Clone)]
 enum By {
     /// Rings a descriptor that the kernel watches.
-    Alarm(Arc<Alarm<AtomicBool, Descriptor>>),
+    WakeFlag(Arc<WakeFlag<AtomicBool, Descriptor>>),
     /// Calls, and no more.
     Call(Arc<dyn Fn() + Send + Sync>),
 }
@@ -121,7 +121,7 @@ enum By {
 impl fmt::Debug for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Alarm(alarm) => alarm.fmt(f),
+            Self::WakeFlag(wake_flag) => wake_flag.fmt(f),
             Self::Call(_) => f.write_str("a function"),
         }
     }
@@ -141,7 +141,7 @@ impl fmt::Debug for By {
 /// ```
 #[derive(Debug)]
 pub struct WakeChannel {
-    alarm: Arc<Alarm<AtomicBool, Descriptor>>,
+    wake_flag: Arc<WakeFlag<AtomicBool, Descriptor>>,
 }
 
 impl WakeChannel {
@@ -151,9 +151,9 @@ impl WakeChannel {
     ///
     /// [`Error::Os`]: out of descriptors, most likely.
     pub fn new() -> Result<Self> {
-        let alarm = Alarm::new(AtomicBool::new(false), Descriptor::open()?);
+        let wake_flag = WakeFlag::new(AtomicBool::new(false), Descriptor::open()?);
         Ok(Self {
-            alarm: Arc::new(alarm),
+            wake_flag: Arc::new(wake_flag),
         })
     }
 
@@ -161,7 +161,7 @@ impl WakeChannel {
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker {
-            by: By::Alarm(Arc::clone(&self.alarm)),
+            by: By::WakeFlag(Arc::clone(&self.wake_flag)),
         }
     }
 
@@ -175,23 +175,23 @@ impl WakeChannel {
         reason = "where the kernel has just looked, there is one"
     )]
     pub fn drain(&self) -> bool {
-        self.alarm.take()
+        self.wake_flag.take()
     }
 
     /// As [`drain`](Self::drain), where the watch is edge-triggered: an eventfd reports each write,
     /// whether the one before was read or not. So this mostly costs no call.
     #[must_use]
     pub fn acknowledge(&self) -> bool {
-        self.alarm.acknowledge()
+        self.wake_flag.acknowledge()
     }
 
-    /// Comes before another edge-triggered watch (in [`begin_anew`](crate::Backend::begin_anew)), to
+    /// Comes before another edge-triggered watch (in [`reset`](crate::Backend::reset)), to
     /// which what was not read would be an edge. That watch then reports a wake only if there is one
     /// that was not reported yet.
     ///
     /// Costs one `read`, and a `write` if there is such a wake.
     pub fn renew(&self) {
-        self.alarm.renew();
+        self.wake_flag.renew();
     }
 }
 
@@ -199,7 +199,7 @@ impl WakeChannel {
 /// reads take a wake from the poller, and with it all wakes to come.
 impl AsFd for WakeChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.alarm.bell().reading_end()
+        self.wake_flag.bell().reading_end()
     }
 }
 
@@ -247,7 +247,7 @@ impl Descriptor {
     }
 }
 
-impl Bell for Descriptor {
+impl Doorbell for Descriptor {
     fn ring(&self) {
         // What is full needs nothing more: it will be read. (A counter that is left unread is full
         // after 2^64 wakes, which is never.)
@@ -302,14 +302,14 @@ mod tests {
     /// What the counter of an eventfd shows, which is read by that.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn counter(channel: &WakeChannel) -> u64 {
-        channel.alarm.bell().silence()
+        channel.wake_flag.bell().silence()
     }
 
     #[test]
     fn wakes_before_an_acknowledgement_write_once() {
         let channel = WakeChannel::new().expect("a channel");
         channel.waker().wake();
-        channel.alarm.bell().silence();
+        channel.wake_flag.bell().silence();
         channel.waker().wake();
         assert!(!is_readable(&channel), "the first wake is still pending");
         assert!(channel.acknowledge());
@@ -322,9 +322,9 @@ mod tests {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         waker.wake();
-        channel.alarm.bell().silence(); // as if its write were still to come
+        channel.wake_flag.bell().silence(); // as if its write were still to come
         assert!(!waker.take_pending());
-        channel.alarm.bell().ring();
+        channel.wake_flag.bell().ring();
         assert!(waker.take_pending());
         assert!(!waker.take_pending(), "once");
     }
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(counter(&channel), 1, "taken back: it is still to come");
         assert!(channel.acknowledge());
         assert!(!channel.acknowledge() && !channel.drain());
-        channel.alarm.bell().ring();
+        channel.wake_flag.bell().ring();
         assert!(!channel.acknowledge(), "here it is");
         channel.waker().wake();
         assert!(channel.acknowledge());

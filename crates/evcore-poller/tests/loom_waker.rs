@@ -6,8 +6,8 @@
 
 #![cfg(evcore_loom)]
 
-#[path = "../src/alarm.rs"]
-mod alarm;
+#[path = "../src/wake_flag.rs"]
+mod wake_flag;
 
 // The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
 use std::sync::{
@@ -15,7 +15,6 @@ use std::sync::{
     atomic::Ordering::{self, Acquire, Relaxed, Release},
 };
 
-use alarm::{Alarm, Bell, Word};
 use loom::{
     sync::{
         Condvar, Mutex,
@@ -23,6 +22,7 @@ use loom::{
     },
     thread,
 };
+use wake_flag::{Doorbell, WakeFlag, Word};
 
 /// A descriptor, and the kernel's watch of it.
 #[derive(Default)]
@@ -41,11 +41,11 @@ struct State {
     queued: bool,
 }
 
-impl Bell for Descriptor {
+impl Doorbell for Descriptor {
     fn ring(&self) {
         self.writes.fetch_add(1, Relaxed);
         self.state.lock().unwrap().rings += 1;
-        // The kernel looks at the descriptor without its lock. So an event that was queued before may
+        // The kernel needs_scan at the descriptor without its lock. So an event that was queued before may
         // be delivered for this ring, and then another one.
         self.state.lock().unwrap().queued = true;
         self.changed.notify_one();
@@ -94,14 +94,14 @@ enum Watch {
 }
 
 /// What a poller does to take a wake. Returns whether it has taken one.
-type Take<W> = fn(&Alarm<W, Descriptor>) -> bool;
+type Take<W> = fn(&WakeFlag<W, Descriptor>) -> bool;
 
 /// What a poller does after waits that the waker has ended, after those that it has not, and then.
 struct Poller<W> {
     watch: Watch,
     woken: Take<W>,
     not_woken: Take<W>,
-    then: fn(&Alarm<W, Descriptor>),
+    then: fn(&WakeFlag<W, Descriptor>),
     /// The first of the threads rings by hand.
     is_lent: bool,
 }
@@ -112,12 +112,12 @@ impl<W: Word> Poller<W> {
         Self {
             watch,
             woken: match watch {
-                Watch::Edge => Alarm::acknowledge,
-                Watch::Level | Watch::OneShot => Alarm::take,
+                Watch::Edge => WakeFlag::acknowledge,
+                Watch::Level | Watch::OneShot => WakeFlag::take,
             },
-            not_woken: |alarm| alarm.is_raised() && alarm.take(),
+            not_woken: |wake_flag| wake_flag.is_raised() && wake_flag.take(),
             then: match watch {
-                Watch::OneShot => |alarm| alarm.bell().watch_again(),
+                Watch::OneShot => |wake_flag| wake_flag.bell().watch_again(),
                 Watch::Level | Watch::Edge => |_| {},
             },
             is_lent: false,
@@ -127,9 +127,9 @@ impl<W: Word> Poller<W> {
     /// What ships on epoll, where each wait has something to be rid of, for which the set is rebuilt.
     fn rebuilding() -> Self {
         Self {
-            then: |alarm| {
-                alarm.renew();
-                alarm.bell().watch_again();
+            then: |wake_flag| {
+                wake_flag.renew();
+                wake_flag.bell().watch_again();
             },
             ..Self::with(Watch::Edge)
         }
@@ -163,28 +163,28 @@ where
     } = poller;
     model.check(move || {
         let word = W::from(AtomicBool::new(false));
-        let alarm = Arc::new(Alarm::new(word, Descriptor::default()));
-        // Relaxed as well: whether they are seen is up to the alarm alone.
+        let wake_flag = Arc::new(WakeFlag::new(word, Descriptor::default()));
+        // Relaxed as well: whether they are seen is up to the wake_flag alone.
         let notes: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
         // The standard library's: it orders nothing.
         let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
 
         if is_lent {
-            alarm.lend();
+            wake_flag.lend();
         }
 
         let wakers: Vec<_> = (0..threads)
             .map(|me| {
-                let (alarm, notes) = (Arc::clone(&alarm), Arc::clone(&notes));
+                let (wake_flag, notes) = (Arc::clone(&wake_flag), Arc::clone(&notes));
                 let made = Arc::clone(&made);
                 thread::spawn(move || {
                     for note in 1..=wakes {
                         notes[me].store(note, Relaxed);
                         made.fetch_add(1, Relaxed);
                         if is_lent && me == 0 {
-                            alarm.bell().ring();
+                            wake_flag.bell().ring();
                         } else {
-                            alarm.wake();
+                            wake_flag.wake();
                         }
                     }
                 })
@@ -193,30 +193,30 @@ where
 
         let (mut taken, mut renewals) = (0, 0);
         let mut take_by = |take: Take<W>| {
-            let writes = alarm.bell().writes.load(Relaxed);
+            let writes = wake_flag.bell().writes.load(Relaxed);
             assert!(
                 is_lent || writes <= taken + renewals + 1,
                 "at most one write between two takes"
             );
-            taken += usize::from(take(&alarm));
+            taken += usize::from(take(&wake_flag));
             assert!(taken <= made.load(Relaxed), "a wake is taken once");
-            let before = alarm.bell().writes.load(Relaxed);
-            then(&alarm);
-            renewals += alarm.bell().writes.load(Relaxed) - before;
+            let before = wake_flag.bell().writes.load(Relaxed);
+            then(&wake_flag);
+            renewals += wake_flag.bell().writes.load(Relaxed) - before;
         };
         let is_missing = || notes.iter().any(|note| note.load(Relaxed) < wakes);
         while is_missing() {
             // A wait that other events end, and one that nothing but the waker ends.
             take_by(not_woken);
             if is_missing() {
-                alarm.bell().wait(watch);
+                wake_flag.bell().wait(watch);
                 take_by(woken);
             }
         }
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
 
-        take_by(Alarm::take);
-        assert!(!alarm.is_raised(), "the next wake rings");
+        take_by(WakeFlag::take);
+        assert!(!wake_flag.is_raised(), "the next wake rings");
     });
 }
 
@@ -342,7 +342,7 @@ impl Fault for AcknowledgementStores {
     }
 }
 
-/// A wake looks at the flag and raises it in two steps.
+/// A wake needs_scan at the flag and raises it in two steps.
 enum WakeInTwoSteps {}
 
 impl Fault for WakeInTwoSteps {
@@ -409,9 +409,9 @@ fn a_thread_wakes_one_that_errs(poller: Poller<Sound>) {
 #[should_panic(expected = "the next wake rings")]
 fn silencing_must_come_before_the_flag_is_lowered() {
     a_thread_wakes_one_that_errs(Poller {
-        woken: |alarm| {
-            alarm.lower();
-            alarm.bell().silence() > 0
+        woken: |wake_flag| {
+            wake_flag.lower();
+            wake_flag.bell().silence() > 0
         },
         ..Poller::with(Watch::Level)
     });
@@ -421,7 +421,7 @@ fn silencing_must_come_before_the_flag_is_lowered() {
 #[should_panic(expected = "deadlock")]
 fn the_flag_must_be_lowered_after_the_silencing() {
     a_thread_wakes_one_that_errs(Poller {
-        woken: |alarm| alarm.bell().silence() > 0,
+        woken: |wake_flag| wake_flag.bell().silence() > 0,
         ..Poller::with(Watch::Level)
     });
 }
@@ -430,11 +430,11 @@ fn the_flag_must_be_lowered_after_the_silencing() {
 #[should_panic(expected = "a wake is taken once")]
 fn a_raised_flag_alone_must_not_be_taken_for_a_wake() {
     a_thread_wakes_one_that_errs(Poller {
-        not_woken: |alarm| {
-            let is_raised = alarm.is_raised();
+        not_woken: |wake_flag| {
+            let is_raised = wake_flag.is_raised();
             if is_raised {
-                alarm.bell().silence();
-                alarm.lower();
+                wake_flag.bell().silence();
+                wake_flag.lower();
             }
             is_raised
         },
@@ -446,8 +446,8 @@ fn a_raised_flag_alone_must_not_be_taken_for_a_wake() {
 #[should_panic(expected = "a wake is taken once")]
 fn a_queued_event_alone_must_not_be_taken_for_a_wake() {
     a_thread_wakes_one_that_errs(Poller {
-        woken: |alarm| {
-            alarm.take();
+        woken: |wake_flag| {
+            wake_flag.take();
             true
         },
         ..Poller::with(Watch::OneShot)
@@ -458,7 +458,7 @@ fn a_queued_event_alone_must_not_be_taken_for_a_wake() {
 #[should_panic(expected = "a wake is taken once")]
 fn rings_that_were_left_must_be_counted() {
     a_thread_wakes_one_that_errs(Poller {
-        woken: |alarm| alarm.lower() || alarm.take(),
+        woken: |wake_flag| wake_flag.lower() || wake_flag.take(),
         ..Poller::with(Watch::Edge)
     });
 }
@@ -467,9 +467,9 @@ fn rings_that_were_left_must_be_counted() {
 #[should_panic(expected = "the next wake rings")]
 fn a_set_that_is_rebuilt_must_report_what_the_old_one_has_not() {
     a_thread_wakes_one_that_errs(Poller {
-        then: |alarm| {
-            alarm.bell().silence();
-            alarm.bell().watch_again();
+        then: |wake_flag| {
+            wake_flag.bell().silence();
+            wake_flag.bell().watch_again();
         },
         ..Poller::rebuilding()
     });

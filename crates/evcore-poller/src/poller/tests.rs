@@ -10,12 +10,12 @@ use super::*;
 use crate::{Capabilities, EventSink, Ready, WakeChannel};
 
 mod changes;
-mod ghosts;
 mod kernels;
 mod keys;
 mod modes;
 mod refusals;
 mod sources;
+mod stale;
 mod waits;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,10 +55,10 @@ enum Call {
     AskEnds(u64, Ready),
     Remove(u64, Interest),
     Forget(u64),
-    BeginAnew,
+    Reset,
     Wait(Option<Duration>),
 }
-use Call::{Add, AskEnds, BeginAnew, Forget, Modify, Remove, Wait};
+use Call::{Add, AskEnds, Forget, Modify, Remove, Reset, Wait};
 
 #[derive(Debug)]
 enum Answer {
@@ -72,7 +72,7 @@ fn reports<const N: usize>(events: [(u64, Ready); N]) -> Answer {
 }
 
 #[derive(Debug)]
-struct Scripted {
+struct FakeKernel {
     capabilities: Capabilities,
     script: Arc<Mutex<Script>>,
     wake: WakeChannel,
@@ -82,7 +82,7 @@ fn out_of_memory() -> Error {
     Error::os("pretending")(rustix::io::Errno::NOMEM)
 }
 
-impl Scripted {
+impl FakeKernel {
     fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().expect("no test panics with the script")
     }
@@ -97,7 +97,7 @@ impl Scripted {
     }
 }
 
-impl Backend for Scripted {
+impl Backend for FakeKernel {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -144,8 +144,8 @@ impl Backend for Scripted {
         }
     }
 
-    fn begin_anew(&mut self) -> Result<bool> {
-        self.script().calls.push(BeginAnew);
+    fn reset(&mut self) -> Result<bool> {
+        self.script().calls.push(Reset);
         Ok(self.capabilities == ALL)
     }
 
@@ -168,7 +168,7 @@ impl Poller {
             fd,
             key,
             interest,
-            ends: Asked::by(interest).ends(),
+            ends: WatchSet::of(interest).ends(),
             mode,
             exclusive: false,
         })
@@ -176,16 +176,16 @@ impl Poller {
 }
 
 /// A poller and its script.
-struct Stage {
+struct Fixture {
     poller: Poller,
     script: Arc<Mutex<Script>>,
     events: Events,
 }
 
-impl Stage {
+impl Fixture {
     fn new(capabilities: Capabilities) -> Self {
         let script = Arc::<Mutex<Script>>::default();
-        let backend = Scripted {
+        let backend = FakeKernel {
             capabilities,
             script: Arc::clone(&script),
             wake: WakeChannel::new().expect("a channel"),
@@ -202,7 +202,7 @@ impl Stage {
     }
 
     fn add(&mut self, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        // Descriptors are mere numbers here: to each id its own.
+        // FdSet are mere numbers here: to each id its own.
         let fd = RawFd::try_from(key & 0xffff_ffff).expect("a small id");
         let added = self.poller.add_number(fd, key, interest, mode);
         self.poller.registry.verify();

@@ -21,7 +21,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::pieces::{LONGEST_IN_MS, in_ms, wait_in_pieces};
+use super::chunked_wait::{LONGEST_IN_MS, chunked_wait, in_ms};
 use crate::{
     Backend, BackendKind, Capabilities, Error, EventSink, Interest, MAX_ID, Mode, Registration,
     Result, WakeChannel, Waker, entry::Entry,
@@ -91,7 +91,7 @@ impl Epoll {
                 other => return other.map_err(why("epoll_pwait2")),
             }
         }
-        wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+        chunked_wait(timeout, LONGEST_IN_MS, |piece| {
             self.wait_in_ms(places, piece)
         })
         .map_err(why("epoll_wait"))
@@ -214,7 +214,7 @@ impl Backend for Epoll {
 
     /// A registration belongs to a file, and can be removed by the number of its descriptor alone:
     /// where that was closed and a duplicate is open, nothing else helps.
-    fn begin_anew(&mut self) -> Result<bool> {
+    fn reset(&mut self) -> Result<bool> {
         // The new set reports what the eventfd holds, read or not.
         self.wake.renew();
         self.fd = set_with(&self.wake)?;

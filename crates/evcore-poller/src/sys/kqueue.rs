@@ -1,5 +1,5 @@
 //! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. What is
-//! above the call itself was run on Linux, over a model of the call (`kqueue/scripted.rs`).
+//! above the call itself was run on Linux, over a model of the call (`kqueue/fake_kernel.rs`).
 //!
 //! A registration is one knote a filter: one for reading and one for writing, whose events are
 //! merged into one. What is relied upon, by the manual pages and the kernels' sources:
@@ -15,10 +15,10 @@
 //!   told where it happens, and one filter is taken back where the other is refused. Receipts fill
 //!   the list of events first, and this one is as long as the list of changes, so no event is taken
 //!   from a wait.
-//! - `EV_CLEAR` is `Edge`. Adding what is there looks at the descriptor afresh, as a change of
+//! - `EV_CLEAR` is `Edge`. Adding what is there needs_scan at the descriptor afresh, as a change of
 //!   interest is to do.
 //! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
-//!   reported, or arms them again, before it looks for events. `EV_ONESHOT` is not used: it ends one
+//!   reported, or arms them again, before it needs_scan for events. `EV_ONESHOT` is not used: it ends one
 //!   filter alone, and FreeBSD, NetBSD and OpenBSD report it without looking again, so that data
 //!   that was drained before the wait would be reported, and would spend the registration.
 //! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is no
@@ -53,7 +53,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
+use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
 use crate::{
     Backend, Capabilities, Error, EventSink, Interest, Mode, Registration, Result, WakeChannel,
     Waker,
@@ -71,7 +71,7 @@ mod table;
 mod system;
 
 #[cfg(test)]
-mod scripted;
+mod fake_kernel;
 #[cfg(test)]
 mod tests;
 
@@ -161,7 +161,7 @@ impl<K: Kernel> Kqueue<K> {
     /// One call (but for a timeout of more than 24 days): `changes` go in, and what comes out is
     /// in the table.
     fn call(&mut self, limit: usize, timeout: Option<Duration>) -> Result<Told> {
-        let count = wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+        let count = chunked_wait(timeout, LONGEST_IN_MS, |piece| {
             let result = self.kernel.kevent(&self.changes, limit, piece);
             self.changes.clear();
             if matches!(result, Ok(_) | Err(Errno::INTR)) {

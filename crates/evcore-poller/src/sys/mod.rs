@@ -4,8 +4,9 @@ use crate::{Backend, BackendKind, Error, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
-mod fork;
+mod fork_guard;
 // Its tests run everywhere, over a model of the kernel.
+mod chunked_wait;
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",
@@ -14,7 +15,6 @@ mod fork;
     test,
 ))]
 mod kqueue;
-mod pieces;
 mod poll;
 // Likewise, on Linux: the BSDs lack one of its errors.
 #[cfg(any(
@@ -27,7 +27,7 @@ mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
 
-pub(crate) use fork::Birthplace;
+pub(crate) use fork_guard::ForkGuard;
 
 /// Makes [`AVAILABLE`] and [`open`] of one list, so that each condition stands there once.
 macro_rules! backends {

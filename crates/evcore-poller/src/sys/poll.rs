@@ -18,7 +18,7 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    pieces::{LONGEST_IN_MS, wait_in_pieces},
+    chunked_wait::{LONGEST_IN_MS, chunked_wait},
     raw_fd::is_open,
 };
 use crate::{
@@ -167,7 +167,7 @@ impl Backend for Poll {
     }
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
-        let ready = wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+        let ready = chunked_wait(timeout, LONGEST_IN_MS, |piece| {
             call::poll(&mut self.fds, piece)
         });
         match ready {

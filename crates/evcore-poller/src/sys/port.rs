@@ -1,5 +1,5 @@
 //! Event ports: illumos and Solaris. Not run there: no such kernel was at hand. What is above the
-//! calls themselves was run on Linux, over a model of them (`port/scripted.rs`).
+//! calls themselves was run on Linux, over a model of them (`port/fake_kernel.rs`).
 //!
 //! An association is one-shot: it ends when its event is delivered. So a descriptor that has
 //! reported is associated again, just before the next wait. A kernel that finds it ready then
@@ -15,7 +15,7 @@
 //!   or not; its queued event goes with it. So the table is by number, and the cookie that an
 //!   association may carry is not needed.
 //! - Associating what is associated replaces what was asked, drops the event that was queued, and
-//!   looks afresh.
+//!   needs_scan afresh.
 //! - Events come in the order in which they were queued: a small buffer starves nobody.
 //! - An event is what was true when it was queued. What others have read since is reported all
 //!   the same, and a hang-up that came later is told by the next event.
@@ -35,7 +35,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::pieces::{LONGEST_IN_MS, wait_in_pieces};
+use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
 use crate::{
     Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
     Waker,
@@ -48,7 +48,7 @@ mod watches;
 mod system;
 
 #[cfg(test)]
-mod scripted;
+mod fake_kernel;
 #[cfg(test)]
 mod tests;
 
@@ -150,7 +150,7 @@ impl<K: Kernel> EventPorts<K> {
         if self.batch.len() < limit {
             self.batch.resize(limit, PortEvent::default());
         }
-        wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+        chunked_wait(timeout, LONGEST_IN_MS, |piece| {
             let batch = &mut self.batch[..limit];
             // A call that fails may leave the count as it is, at the one that it asks for. It is
             // true only if it also wrote an entry.

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use self::sets::{SIZE, Sets};
 use super::{
-    pieces::{LONGEST_IN_MS, wait_in_pieces},
+    chunked_wait::{LONGEST_IN_MS, chunked_wait},
     raw_fd::is_open,
 };
 use crate::{
@@ -97,7 +97,7 @@ impl Select {
     /// Asks the kernel, and notes what it has found. The waker is dealt with.
     fn ask(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<(), Errno> {
         let mut found = Sets::new();
-        wait_in_pieces(timeout, LONGEST_IN_MS, |piece| {
+        chunked_wait(timeout, LONGEST_IN_MS, |piece| {
             found.clone_from(&self.asked);
             found.select(piece)
         })?;

@@ -4,162 +4,162 @@ use super::*;
 
 #[test]
 fn what_the_backend_refuses_to_add_is_not_registered() {
-    let mut stage = Stage::new(ALL);
-    stage.script().refuses.push(3);
-    assert!(stage.add(3, Interest::READ, Mode::Level).is_err());
-    assert!(stage.poller.remove(3).is_err());
-    stage.script().refuses.clear();
-    stage.add(3, Interest::READ, Mode::Level).expect("add");
+    let mut fixture = Fixture::new(ALL);
+    fixture.script().refuses.push(3);
+    assert!(fixture.add(3, Interest::READ, Mode::Level).is_err());
+    assert!(fixture.poller.remove(3).is_err());
+    fixture.script().refuses.clear();
+    fixture.add(3, Interest::READ, Mode::Level).expect("add");
 }
 
 #[test]
 fn a_change_that_is_refused_comes_back_as_an_error_event_at_once() {
-    let mut stage = Stage::new(ALL);
-    stage.add(3, Interest::READ, Mode::Level).expect("add");
-    stage.script().refuses.push(3);
-    stage.calls();
-    stage.modify(3, Interest::BOTH);
+    let mut fixture = Fixture::new(ALL);
+    fixture.add(3, Interest::READ, Mode::Level).expect("add");
+    fixture.script().refuses.push(3);
+    fixture.calls();
+    fixture.modify(3, Interest::BOTH);
     let sides = Ready::READABLE | Ready::WRITABLE;
-    assert_eq!(stage.idle(), [(3, Ready::ERROR | sides)]);
+    assert_eq!(fixture.idle(), [(3, Ready::ERROR | sides)]);
     let expected = [Modify(3, Interest::BOTH), Wait(Some(Duration::ZERO))];
-    assert_eq!(stage.calls(), expected);
-    assert_eq!(stage.idle(), [], "said once");
+    assert_eq!(fixture.calls(), expected);
+    assert_eq!(fixture.idle(), [], "said once");
 }
 
 #[test]
 fn a_change_that_was_refused_is_tried_again_by_the_next_modify() {
-    let mut stage = Stage::new(ALL);
-    stage.add(3, Interest::READ, Mode::Level).expect("add");
-    stage.script().refuses.push(3);
-    stage.modify(3, Interest::BOTH);
-    stage.idle();
-    stage.script().refuses.clear();
-    stage.calls();
-    stage.modify(3, Interest::BOTH);
-    stage.idle();
-    assert_eq!(stage.calls(), [Add(3, Interest::BOTH), Wait(None)]);
+    let mut fixture = Fixture::new(ALL);
+    fixture.add(3, Interest::READ, Mode::Level).expect("add");
+    fixture.script().refuses.push(3);
+    fixture.modify(3, Interest::BOTH);
+    fixture.idle();
+    fixture.script().refuses.clear();
+    fixture.calls();
+    fixture.modify(3, Interest::BOTH);
+    fixture.idle();
+    assert_eq!(fixture.calls(), [Add(3, Interest::BOTH), Wait(None)]);
 }
 
 #[test]
 fn a_refused_silence_is_silence_all_the_same() {
-    let mut stage = Stage::new(ALL);
-    stage.add(3, Interest::READ, Mode::Level).expect("add");
-    stage.script().refuses.push(3);
-    stage.modify(3, Interest::NONE);
-    assert_eq!(stage.idle(), []);
+    let mut fixture = Fixture::new(ALL);
+    fixture.add(3, Interest::READ, Mode::Level).expect("add");
+    fixture.script().refuses.push(3);
+    fixture.modify(3, Interest::NONE);
+    assert_eq!(fixture.idle(), []);
 }
 
 #[test]
 fn refusals_that_do_not_fit_come_with_the_next_wait() {
-    let mut stage = Stage::new(ALL);
+    let mut fixture = Fixture::new(ALL);
     for key in 0..5 {
-        stage.add(key, Interest::READ, Mode::Level).expect("add");
-        stage.script().refuses.push(key);
-        stage.modify(key, Interest::WRITE);
+        fixture.add(key, Interest::READ, Mode::Level).expect("add");
+        fixture.script().refuses.push(key);
+        fixture.modify(key, Interest::WRITE);
     }
-    let mut keys: Vec<_> = stage.idle().iter().map(|event| event.0).collect();
+    let mut keys: Vec<_> = fixture.idle().iter().map(|event| event.0).collect();
     assert_eq!(keys.len(), 4, "as many as fit");
-    keys.extend(stage.idle().iter().map(|event| event.0));
+    keys.extend(fixture.idle().iter().map(|event| event.0));
     keys.sort_unstable();
     assert_eq!(keys, [0, 1, 2, 3, 4]);
 }
 
 #[test]
 fn a_refusal_of_what_was_removed_meanwhile_is_not_reported() {
-    let mut stage = Stage::new(ALL);
+    let mut fixture = Fixture::new(ALL);
     for key in 0..5 {
-        stage.add(key, Interest::READ, Mode::Level).expect("add");
-        stage.script().refuses.push(key);
-        stage.modify(key, Interest::WRITE);
+        fixture.add(key, Interest::READ, Mode::Level).expect("add");
+        fixture.script().refuses.push(key);
+        fixture.modify(key, Interest::WRITE);
     }
-    let told: Vec<_> = stage.idle().iter().map(|event| event.0).collect();
+    let told: Vec<_> = fixture.idle().iter().map(|event| event.0).collect();
     let rest = (0..5)
         .find(|key| !told.contains(key))
         .expect("one did not fit");
-    stage.poller.remove_before_close(rest).expect("forget");
-    stage.script().refuses.clear();
-    stage.add(rest, Interest::READ, Mode::Level).expect("add");
-    assert_eq!(stage.idle(), []);
+    fixture.poller.remove_before_close(rest).expect("forget");
+    fixture.script().refuses.clear();
+    fixture.add(rest, Interest::READ, Mode::Level).expect("add");
+    assert_eq!(fixture.idle(), []);
 }
 
 #[test]
 fn a_refusal_is_not_lost_when_the_wait_beside_it_fails() {
     for failure in [Answer::Interrupted, Answer::Broken] {
-        let mut stage = Stage::new(ALL);
-        stage.poller.return_on_signal(true);
-        stage.add(3, Interest::READ, Mode::Level).expect("add");
-        stage.script().refuses.push(3);
-        stage.modify(3, Interest::WRITE);
-        assert_eq!(stage.wait(failure), [(3, Ready::ERROR | Ready::WRITABLE)]);
+        let mut fixture = Fixture::new(ALL);
+        fixture.poller.return_on_signal(true);
+        fixture.add(3, Interest::READ, Mode::Level).expect("add");
+        fixture.script().refuses.push(3);
+        fixture.modify(3, Interest::WRITE);
+        assert_eq!(fixture.wait(failure), [(3, Ready::ERROR | Ready::WRITABLE)]);
     }
 }
 
-/// A stage in which the refusals of two keys are known and one was reported; and the other key.
-fn with_a_refusal_to_come() -> (Stage, u64) {
-    let mut stage = Stage::new(ALL);
-    stage.events = Events::with_capacity(1);
+/// A fixture in which the refusals of two keys are known and one was reported; and the other key.
+fn with_a_refusal_to_come() -> (Fixture, u64) {
+    let mut fixture = Fixture::new(ALL);
+    fixture.events = Events::with_capacity(1);
     for key in [1, 2] {
-        stage.add(key, Interest::READ, Mode::Level).expect("add");
-        stage.script().refuses.push(key);
-        stage.modify(key, Interest::BOTH);
+        fixture.add(key, Interest::READ, Mode::Level).expect("add");
+        fixture.script().refuses.push(key);
+        fixture.modify(key, Interest::BOTH);
     }
-    let told = stage.idle();
-    (stage, 3 - told[0].0)
+    let told = fixture.idle();
+    (fixture, 3 - told[0].0)
 }
 
 #[test]
 fn a_refusal_that_was_repaired_before_it_was_told_is_not_told() {
-    let (mut stage, key) = with_a_refusal_to_come();
-    stage.script().refuses.clear();
-    stage.modify(key, Interest::WRITE);
-    assert_eq!(stage.idle(), []);
+    let (mut fixture, key) = with_a_refusal_to_come();
+    fixture.script().refuses.clear();
+    fixture.modify(key, Interest::WRITE);
+    assert_eq!(fixture.idle(), []);
 }
 
 #[test]
 fn a_change_refused_twice_before_it_was_told_is_told_once() {
-    let (mut stage, key) = with_a_refusal_to_come();
-    stage.modify(key, Interest::WRITE);
-    assert_eq!(stage.idle(), [(key, Ready::ERROR | Ready::WRITABLE)]);
-    assert_eq!(stage.idle(), []);
+    let (mut fixture, key) = with_a_refusal_to_come();
+    fixture.modify(key, Interest::WRITE);
+    assert_eq!(fixture.idle(), [(key, Ready::ERROR | Ready::WRITABLE)]);
+    assert_eq!(fixture.idle(), []);
 }
 
 #[test]
 fn a_refusal_is_not_told_to_who_asks_for_nothing_any_more() {
-    let (mut stage, key) = with_a_refusal_to_come();
-    stage.modify(key, Interest::NONE);
-    assert_eq!(stage.idle(), []);
+    let (mut fixture, key) = with_a_refusal_to_come();
+    fixture.modify(key, Interest::NONE);
+    assert_eq!(fixture.idle(), []);
 }
 
 #[test]
 fn a_wake_comes_with_a_refusal() {
-    let mut stage = Stage::new(ALL);
-    stage.events = Events::with_capacity(1);
-    stage.add(3, Interest::READ, Mode::Level).expect("add");
-    stage.script().refuses.push(3);
-    stage.modify(3, Interest::WRITE);
-    stage.poller.waker().wake();
-    assert_eq!(stage.idle(), [(3, Ready::ERROR | Ready::WRITABLE)]);
-    assert!(stage.events.was_woken());
+    let mut fixture = Fixture::new(ALL);
+    fixture.events = Events::with_capacity(1);
+    fixture.add(3, Interest::READ, Mode::Level).expect("add");
+    fixture.script().refuses.push(3);
+    fixture.modify(3, Interest::WRITE);
+    fixture.poller.waker().wake();
+    assert_eq!(fixture.idle(), [(3, Ready::ERROR | Ready::WRITABLE)]);
+    assert!(fixture.events.was_woken());
 }
 
 /// Each turn as many changes are refused as there is room for.
 #[test]
 fn refusals_and_what_is_ready_take_turns() {
     for capacity in [1, 2] {
-        let mut stage = Stage::new(ALL);
-        stage.events = Events::with_capacity(capacity);
-        stage.add(9, Interest::READ, Mode::Level).expect("add");
+        let mut fixture = Fixture::new(ALL);
+        fixture.events = Events::with_capacity(capacity);
+        fixture.add(9, Interest::READ, Mode::Level).expect("add");
         let keys = 0..u64::try_from(capacity).expect("a few");
         for key in keys.clone() {
-            stage.add(key, Interest::READ, Mode::Level).expect("add");
-            stage.script().refuses.push(key);
+            fixture.add(key, Interest::READ, Mode::Level).expect("add");
+            fixture.script().refuses.push(key);
         }
         for turn in 0..10 {
             for key in keys.clone() {
-                stage.modify(key, Interest::BOTH);
+                fixture.modify(key, Interest::BOTH);
             }
-            stage.script().answers.clear();
-            let found = stage.wait(reports([(9, Ready::READABLE)]));
+            fixture.script().answers.clear();
+            let found = fixture.wait(reports([(9, Ready::READABLE)]));
             let good = found.contains(&(9, Ready::READABLE));
             assert_eq!(found.len(), capacity);
             assert_eq!(good, turn % 2 == 1, "turn {turn}: {found:?}");
@@ -170,10 +170,10 @@ fn refusals_and_what_is_ready_take_turns() {
 /// There is no news, although a refusal was not told.
 #[test]
 fn a_refusal_that_nobody_asks_for_any_more_does_not_end_the_wait() {
-    let (mut stage, key) = with_a_refusal_to_come();
-    stage.modify(key, Interest::NONE);
-    assert!(!stage.poller.flush().expect("not forked"));
-    stage.calls();
-    assert_eq!(stage.idle(), []);
-    assert_eq!(stage.calls(), [Wait(None)]);
+    let (mut fixture, key) = with_a_refusal_to_come();
+    fixture.modify(key, Interest::NONE);
+    assert!(!fixture.poller.flush().expect("not forked"));
+    fixture.calls();
+    assert_eq!(fixture.idle(), []);
+    assert_eq!(fixture.calls(), [Wait(None)]);
 }

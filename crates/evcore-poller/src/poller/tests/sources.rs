@@ -9,18 +9,20 @@ const SIMULATED: Capabilities = Capabilities {
 
 #[test]
 fn a_simulated_source_reaches_no_backend_over_a_kernel() {
-    let mut stage = Stage::new(ALL);
+    let mut fixture = Fixture::new(ALL);
     for interest in [Interest::NONE, Interest::READ] {
         let seven = Target::Simulated(7);
-        let added = stage.poller.add(&seven, 3, interest, Mode::Level);
-        let exclusive = stage.poller.add_exclusive(&seven, 3, interest, Mode::Level);
+        let added = fixture.poller.add(&seven, 3, interest, Mode::Level);
+        let exclusive = fixture
+            .poller
+            .add_exclusive(&seven, 3, interest, Mode::Level);
         for refused in [added, exclusive] {
             let error = refused.expect_err("there is no such descriptor");
             assert!(matches!(error, Error::SimulatedTarget { number: 7, .. }));
         }
     }
-    assert_eq!(stage.calls(), [], "the backend was not called");
-    assert!(stage.poller.remove(3).is_err(), "it is not registered");
+    assert_eq!(fixture.calls(), [], "the backend was not called");
+    assert!(fixture.poller.remove(3).is_err(), "it is not registered");
 }
 
 #[test]
@@ -41,27 +43,27 @@ fn a_simulated_source_is_refused_by_every_kernel_backend() {
 
 #[test]
 fn a_simulated_backend_watches_simulated_sources_alone() {
-    let mut stage = Stage::new(SIMULATED);
+    let mut fixture = Fixture::new(SIMULATED);
     let seven = Target::Simulated(7);
-    let added = stage.poller.add(&seven, 3, Interest::READ, Mode::Level);
+    let added = fixture.poller.add(&seven, 3, Interest::READ, Mode::Level);
     added.expect("add");
-    assert_eq!(stage.calls(), [Add(3, Interest::READ)]);
+    assert_eq!(fixture.calls(), [Add(3, Interest::READ)]);
 
     let stdin = std::io::stdin();
-    let refused = stage.poller.add(&stdin, 4, Interest::READ, Mode::Level);
+    let refused = fixture.poller.add(&stdin, 4, Interest::READ, Mode::Level);
     assert!(matches!(refused, Err(Error::RealTarget { fd: 0, .. })));
-    assert_eq!(stage.calls(), []);
+    assert_eq!(fixture.calls(), []);
 }
 
 #[test]
 fn simulated_sources_end_at_i32_max() {
-    let mut stage = Stage::new(SIMULATED);
+    let mut fixture = Fixture::new(SIMULATED);
     let highest = Target::Simulated(i32::MAX as u32);
-    let added = stage.poller.add(&highest, 1, Interest::READ, Mode::Level);
+    let added = fixture.poller.add(&highest, 1, Interest::READ, Mode::Level);
     added.expect("add");
     for number in [1 << 31, u32::MAX] {
         let source = Target::Simulated(number);
-        let refused = stage.poller.add(&source, 2, Interest::READ, Mode::Level);
+        let refused = fixture.poller.add(&source, 2, Interest::READ, Mode::Level);
         let error = refused.expect_err("it is too large");
         assert!(matches!(error, Error::SimulatedTarget { number: it, .. } if it == number));
     }

@@ -1,7 +1,7 @@
 //! What the backend asks of a kernel that has `kevent`, in types of our own.
 //!
 //! No header of a BSD is needed here, so that everything above the call is compiled and tested
-//! on any system: over the real call (`system.rs`) or over a model of it (`scripted.rs`).
+//! on any system: over the real call (`system.rs`) or over a model of it (`fake_kernel.rs`).
 
 use std::{fmt, os::fd::RawFd, time::Duration};
 
@@ -136,7 +136,7 @@ impl Event {
 /// The flags of changes and events. Every system that has `kevent` gives them these values, which
 /// `system.rs` checks.
 pub(in crate::sys) mod flag {
-    /// Makes a knote, or brings one that is there up to date; looks at the descriptor afresh.
+    /// Makes a knote, or brings one that is there up to date; needs_scan at the descriptor afresh.
     pub(in crate::sys) const ADD: u16 = 0x01;
     /// Drops a knote.
     pub(in crate::sys) const DELETE: u16 = 0x02;

@@ -299,7 +299,7 @@ impl Row {
             return;
         }
         let missing = match self.mode {
-            // A change of interest looks at everything afresh, as on epoll.
+            // A change of interest needs_scan at everything afresh, as on epoll.
             Mode::Edge => self.wanted,
             // So does arming again what has reported.
             Mode::Oneshot if self.spent => self.wanted,

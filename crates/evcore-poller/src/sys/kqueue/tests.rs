@@ -3,16 +3,16 @@
 use std::{os::fd::RawFd, sync::MutexGuard};
 
 use super::{
+    fake_kernel::{Call, FakeKernel, Model, Refusal},
     kernel::{Event as KernelEvent, Filter, Ident},
-    scripted::{Call, Model, Refusal, Scripted},
     *,
 };
 use crate::{Event, Events, Poller, Ready};
 
-mod against_a_model;
 mod changes;
-mod descriptors;
+mod closing;
 mod ends;
+mod model;
 mod modes;
 mod refusals;
 mod waits;
@@ -24,25 +24,25 @@ const C: RawFd = 5003;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct Stage {
+struct Fixture {
     poller: Poller,
-    kernel: Scripted,
+    kernel: FakeKernel,
 }
 
-impl Stage {
+impl Fixture {
     /// With the three files open, of which nothing can be read or written.
     fn new() -> Self {
-        let kernel = Scripted::default();
+        let kernel = FakeKernel::default();
         let backend = Kqueue::over(kernel.clone()).expect("a kqueue");
-        let mut stage = Self {
+        let mut fixture = Self {
             poller: Poller::from(backend),
             kernel,
         };
         for fd in [A, B, C] {
-            stage.kernel().open(fd);
+            fixture.kernel().open(fd);
         }
-        stage.calls();
-        stage
+        fixture.calls();
+        fixture
     }
 
     fn kernel(&mut self) -> MutexGuard<'_, Model> {

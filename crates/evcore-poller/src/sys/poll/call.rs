@@ -32,7 +32,7 @@ pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> Resul
 /// As above, in milliseconds: not every system has `ppoll`.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<usize, Errno> {
-    let timeout = crate::sys::pieces::in_ms(timeout);
+    let timeout = crate::sys::chunked_wait::in_ms(timeout);
     // SAFETY: as above.
     let ready = unsafe { libc::poll(fds.as_mut_ptr(), count(fds), timeout) };
     usize::try_from(ready).map_err(|_| last_errno())

@@ -1,7 +1,7 @@
 //! What the backend asks of a kernel that has event ports, in types of our own.
 //!
 //! No header of illumos is needed here, so that everything above the calls is compiled and tested
-//! on any system: over the real calls (`system.rs`) or over a model of them (`scripted.rs`).
+//! on any system: over the real calls (`system.rs`) or over a model of them (`fake_kernel.rs`).
 
 use std::{
     ffi::{c_int, c_ushort},

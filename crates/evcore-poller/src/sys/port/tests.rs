@@ -6,9 +6,9 @@ use rustix::io::Errno;
 
 use super::{
     EventPorts,
-    scripted::{
+    fake_kernel::{
         Call::{self, Associate, Dissociate, Getn},
-        End, FIRST, Scripted,
+        End, FIRST, FakeKernel,
     },
 };
 use crate::{Error, Events, Interest, Mode, Poller, Ready, Result, Waker};
@@ -32,20 +32,20 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 const A: RawFd = FIRST;
 const B: RawFd = FIRST + 1;
 
-struct Stage {
-    kernel: Scripted,
+struct Fixture {
+    kernel: FakeKernel,
     poller: Poller,
     events: Events,
 }
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         Self::with_room(8)
     }
 
     /// With the files [`A`] and [`B`] open.
     fn with_room(capacity: usize) -> Self {
-        let kernel = Scripted::default();
+        let kernel = FakeKernel::default();
         kernel.port().open(A);
         kernel.port().open(B);
         let ports = EventPorts::over(kernel.clone()).expect("a waker");

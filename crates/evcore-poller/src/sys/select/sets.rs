@@ -69,7 +69,7 @@ impl Sets {
         // No longer than the highest descriptor needs: the kernel copies them in and out.
         let words = fd_set_num_elements(SIZE, bound);
         let timeout = timeout.map(|timeout| {
-            Timespec::try_from(timeout).expect("a wait in pieces asks for days at most")
+            Timespec::try_from(timeout).expect("a wait in chunked_wait asks for days at most")
         });
         // SAFETY: each set holds `words` elements, which is what `bound` needs. The user keeps a
         // descriptor open while it is registered; where it does not, the kernel answers EBADF or

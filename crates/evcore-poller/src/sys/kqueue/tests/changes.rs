@@ -3,8 +3,8 @@
 use super::*;
 
 /// The backend alone.
-fn bare() -> (Kqueue<Scripted>, Scripted) {
-    let kernel = Scripted::default();
+fn bare() -> (Kqueue<FakeKernel>, FakeKernel) {
+    let kernel = FakeKernel::default();
     let kqueue = Kqueue::over(kernel.clone()).expect("a kqueue");
     kernel.model().open(A);
     kernel.model().calls();
@@ -22,7 +22,7 @@ fn registration(interest: Interest, mode: Mode) -> Registration {
     }
 }
 
-fn wait(kqueue: &mut Kqueue<Scripted>) -> Result<usize> {
+fn wait(kqueue: &mut Kqueue<FakeKernel>) -> Result<usize> {
     let mut events = Events::with_capacity(4);
     kqueue.wait((&mut events).into(), Some(Duration::ZERO))?;
     Ok(events.len())
@@ -30,96 +30,96 @@ fn wait(kqueue: &mut Kqueue<Scripted>) -> Result<usize> {
 
 #[test]
 fn add_and_remove_are_one_call_each() {
-    let mut stage = Stage::new();
-    stage.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
-    assert_eq!(stage.changes(), [2]);
-    stage.poller.remove(7).expect("remove");
-    assert_eq!(stage.changes(), [2]);
-    assert_eq!(stage.kernel().knotes(), []);
+    let mut fixture = Fixture::new();
+    fixture.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
+    assert_eq!(fixture.changes(), [2]);
+    fixture.poller.remove(7).expect("remove");
+    assert_eq!(fixture.changes(), [2]);
+    assert_eq!(fixture.kernel().knotes(), []);
 }
 
 #[test]
 fn forgetting_costs_no_call() {
-    let mut stage = Stage::new();
-    stage.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
-    stage.calls();
-    stage.poller.remove_before_close(7).expect("forget");
-    stage.kernel().close(A);
-    assert_eq!(stage.calls(), []);
+    let mut fixture = Fixture::new();
+    fixture.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
+    fixture.calls();
+    fixture.poller.remove_before_close(7).expect("forget");
+    fixture.kernel().close(A);
+    assert_eq!(fixture.calls(), []);
 }
 
 #[test]
 fn stopping_and_starting_go_with_the_wait_too() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
-        let mut stage = Stage::new();
-        stage.add(A, 7, Interest::NONE, mode).expect("add");
-        stage.kernel().arrive(A, 1);
-        assert_eq!(stage.changes(), [], "nothing is asked");
-        stage.modify(7, Interest::READ);
-        assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
-        assert_eq!(stage.changes(), [1], "{mode:?}: started");
-        stage.modify(7, Interest::NONE);
-        assert_eq!(stage.wait(), []);
-        assert_eq!(stage.changes(), [1], "{mode:?}: stopped");
-        stage.poller.remove(7).expect("remove");
-        assert_eq!(stage.changes(), [], "nothing was left of it");
-        assert_eq!(stage.kernel().knotes(), []);
+        let mut fixture = Fixture::new();
+        fixture.add(A, 7, Interest::NONE, mode).expect("add");
+        fixture.kernel().arrive(A, 1);
+        assert_eq!(fixture.changes(), [], "nothing is asked");
+        fixture.modify(7, Interest::READ);
+        assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
+        assert_eq!(fixture.changes(), [1], "{mode:?}: started");
+        fixture.modify(7, Interest::NONE);
+        assert_eq!(fixture.wait(), []);
+        assert_eq!(fixture.changes(), [1], "{mode:?}: stopped");
+        fixture.poller.remove(7).expect("remove");
+        assert_eq!(fixture.changes(), [], "nothing was left of it");
+        assert_eq!(fixture.kernel().knotes(), []);
         // The id and the descriptor begin anew.
-        stage.add(A, 7, Interest::READ, mode).expect("add");
-        assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
+        fixture.add(A, 7, Interest::READ, mode).expect("add");
+        assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
     }
 }
 
 #[test]
 fn one_that_ended_while_it_wanted_nothing_leaves_nothing_behind() {
-    let mut stage = Stage::new();
-    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-    stage.modify(7, Interest::NONE);
-    assert_eq!(stage.wait(), []);
-    stage.poller.remove_before_close(7).expect("forget");
+    let mut fixture = Fixture::new();
+    fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    fixture.modify(7, Interest::NONE);
+    assert_eq!(fixture.wait(), []);
+    fixture.poller.remove_before_close(7).expect("forget");
     // The same key and the same number, but it is another registration.
-    stage.add(A, 7, Interest::NONE, Mode::Edge).expect("add");
-    stage.kernel().arrive(A, 1);
-    stage.modify(7, Interest::READ);
-    assert_eq!(stage.wait(), [(7, Ready::READABLE)]);
-    assert_eq!(stage.wait(), [], "once");
+    fixture.add(A, 7, Interest::NONE, Mode::Edge).expect("add");
+    fixture.kernel().arrive(A, 1);
+    fixture.modify(7, Interest::READ);
+    assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
+    assert_eq!(fixture.wait(), [], "once");
 }
 
 #[test]
 fn changes_go_with_the_wait() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        stage
+        fixture
             .add(fd, key, Interest::READ, Mode::Level)
             .expect("add");
     }
-    stage.calls();
-    stage.modify(1, Interest::WRITE);
-    stage.modify(2, Interest::BOTH);
-    stage.kernel().make_room(B, 1);
-    assert_eq!(stage.wait(), [(2, Ready::WRITABLE)]);
-    assert_eq!(stage.changes(), [3], "a drop and two additions");
+    fixture.calls();
+    fixture.modify(1, Interest::WRITE);
+    fixture.modify(2, Interest::BOTH);
+    fixture.kernel().make_room(B, 1);
+    assert_eq!(fixture.wait(), [(2, Ready::WRITABLE)]);
+    assert_eq!(fixture.changes(), [3], "a drop and two additions");
     let expected = [
         (A, Filter::Write),
         (B, Filter::Read),
         (B, Filter::Write),
         (C, Filter::Read),
     ];
-    assert_eq!(stage.kernel().knotes(), expected);
-    stage.wait();
-    assert_eq!(stage.changes(), [0], "told once");
+    assert_eq!(fixture.kernel().knotes(), expected);
+    fixture.wait();
+    assert_eq!(fixture.changes(), [0], "told once");
 }
 
 #[test]
 fn what_is_taken_back_before_the_wait_never_was() {
-    let mut stage = Stage::new();
-    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-    stage.calls();
+    let mut fixture = Fixture::new();
+    fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    fixture.calls();
     for interest in [Interest::NONE, Interest::BOTH, Interest::READ] {
-        stage.modify(7, interest);
+        fixture.modify(7, interest);
     }
-    stage.wait();
-    assert_eq!(stage.changes(), [0]);
+    fixture.wait();
+    assert_eq!(fixture.changes(), [0]);
 }
 
 #[test]
@@ -181,35 +181,37 @@ fn what_a_failed_call_did_not_make_the_next_one_makes() {
 
 #[test]
 fn an_interrupted_wait_has_made_its_changes() {
-    let mut stage = Stage::new();
-    stage.poller.return_on_signal(true);
-    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-    stage.modify(7, Interest::WRITE);
-    stage.calls();
-    stage.kernel().signals = 1;
+    let mut fixture = Fixture::new();
+    fixture.poller.return_on_signal(true);
+    fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    fixture.modify(7, Interest::WRITE);
+    fixture.calls();
+    fixture.kernel().signals = 1;
     let mut events = Events::with_capacity(4);
-    let interrupted = stage.poller.wait(&mut events, Some(SECOND));
+    let interrupted = fixture.poller.wait(&mut events, Some(SECOND));
     assert!(matches!(interrupted, Err(Error::Interrupted)));
-    assert_eq!(stage.wait(), []);
-    assert_eq!(stage.changes(), [2, 0]);
-    assert_eq!(stage.kernel().knotes(), [(A, Filter::Write)]);
+    assert_eq!(fixture.wait(), []);
+    assert_eq!(fixture.changes(), [2, 0]);
+    assert_eq!(fixture.kernel().knotes(), [(A, Filter::Write)]);
 }
 
 #[test]
 fn more_changes_than_room_are_made_by_a_call_before() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        stage.add(fd, key, Interest::READ, Mode::Edge).expect("add");
-        stage.kernel().make_room(fd, 1);
+        fixture
+            .add(fd, key, Interest::READ, Mode::Edge)
+            .expect("add");
+        fixture.kernel().make_room(fd, 1);
     }
     for key in 1..=3 {
-        stage.modify(key, Interest::WRITE);
+        fixture.modify(key, Interest::WRITE);
     }
-    stage.calls();
-    let mut keys: Vec<_> = (0..3).map(|_| stage.wait_with(1)[0].key).collect();
+    fixture.calls();
+    let mut keys: Vec<_> = (0..3).map(|_| fixture.wait_with(1)[0].key).collect();
     keys.sort_unstable();
     assert_eq!(keys, [1, 2, 3], "no edge is lost");
-    assert_eq!(stage.changes(), [6, 0, 0, 0]);
+    assert_eq!(fixture.changes(), [6, 0, 0, 0]);
 }
 
 #[test]

@@ -5,11 +5,11 @@ use super::*;
 const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 
 /// With [`A`] the writing end of a pipe.
-fn with_a_pipe() -> Stage {
-    let mut stage = Stage::new();
-    stage.kernel().close(A);
-    stage.kernel().open_pipe(A);
-    stage
+fn with_a_pipe() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.kernel().close(A);
+    fixture.kernel().open_pipe(A);
+    fixture
 }
 
 /// Nobody reads the pipe any more.
@@ -18,12 +18,12 @@ fn broken() -> Ready {
 }
 
 /// How often each of three waits reports it under the key 7.
-fn expect_broken_pipe(stage: &mut Stage, mode: Mode) {
+fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
     let said = [(7, broken())];
     let later: &[_] = if mode == Mode::Level { &said } else { &[] };
-    assert_eq!(stage.wait(), said, "{mode:?}");
+    assert_eq!(fixture.wait(), said, "{mode:?}");
     for _ in 0..2 {
-        assert_eq!(stage.wait(), later, "{mode:?}");
+        assert_eq!(fixture.wait(), later, "{mode:?}");
     }
 }
 
@@ -31,11 +31,11 @@ fn expect_broken_pipe(stage: &mut Stage, mode: Mode) {
 fn ones_own_shutdown_is_writable_and_no_hang_up() {
     for mode in MODES {
         for interest in [Interest::WRITE, Interest::BOTH] {
-            let mut stage = Stage::new();
-            stage.add(A, 7, interest, mode).expect("add");
-            stage.kernel().shut(A);
+            let mut fixture = Fixture::new();
+            fixture.add(A, 7, interest, mode).expect("add");
+            fixture.kernel().shut(A);
             assert_eq!(
-                stage.wait(),
+                fixture.wait(),
                 [(7, Ready::WRITABLE)],
                 "{mode:?} {interest:?}"
             );
@@ -46,78 +46,80 @@ fn ones_own_shutdown_is_writable_and_no_hang_up() {
 #[test]
 fn a_hang_up_after_ones_own_shutdown_is_one() {
     for (error, bit) in [(0, Ready::NONE), (54, Ready::ERROR)] {
-        let mut stage = Stage::new();
-        stage.add(A, 7, Interest::WRITE, Mode::Edge).expect("add");
-        stage.kernel().shut(A);
-        assert_eq!(stage.wait(), [(7, Ready::WRITABLE)]);
-        stage.kernel().hang_up(A, error);
-        assert_eq!(stage.wait(), [(7, broken() | bit)]);
-        assert_eq!(stage.wait(), []);
+        let mut fixture = Fixture::new();
+        fixture.add(A, 7, Interest::WRITE, Mode::Edge).expect("add");
+        fixture.kernel().shut(A);
+        assert_eq!(fixture.wait(), [(7, Ready::WRITABLE)]);
+        fixture.kernel().hang_up(A, error);
+        assert_eq!(fixture.wait(), [(7, broken() | bit)]);
+        assert_eq!(fixture.wait(), []);
     }
 }
 
 #[test]
 fn a_pipe_without_a_reader_is_reported_and_not_refused() {
     for mode in MODES {
-        let mut stage = with_a_pipe();
-        stage.kernel().hang_up(A, 0);
-        stage.add(A, 7, Interest::WRITE, mode).expect("add");
-        expect_broken_pipe(&mut stage, mode);
-        stage.poller.remove(7).expect("remove");
-        assert_eq!(stage.wait(), []);
+        let mut fixture = with_a_pipe();
+        fixture.kernel().hang_up(A, 0);
+        fixture.add(A, 7, Interest::WRITE, mode).expect("add");
+        expect_broken_pipe(&mut fixture, mode);
+        fixture.poller.remove(7).expect("remove");
+        assert_eq!(fixture.wait(), []);
     }
 }
 
 #[test]
 fn a_pipe_whose_reader_goes_is_reported_as_often_as_the_mode_says() {
     for mode in MODES {
-        let mut stage = with_a_pipe();
-        stage.add(A, 7, Interest::WRITE, mode).expect("add");
-        assert_eq!(stage.wait(), []);
-        stage.kernel().hang_up(A, 0);
-        expect_broken_pipe(&mut stage, mode);
-        stage.poller.remove(7).expect("remove");
-        assert_eq!(stage.wait(), []);
+        let mut fixture = with_a_pipe();
+        fixture.add(A, 7, Interest::WRITE, mode).expect("add");
+        assert_eq!(fixture.wait(), []);
+        fixture.kernel().hang_up(A, 0);
+        expect_broken_pipe(&mut fixture, mode);
+        fixture.poller.remove(7).expect("remove");
+        assert_eq!(fixture.wait(), []);
     }
 }
 
 #[test]
 fn a_pipe_that_has_a_reader_again_is_written_to_again() {
     // As the end of a FIFO.
-    let mut stage = with_a_pipe();
-    stage.kernel().hang_up(A, 0);
-    stage.add(A, 7, Interest::WRITE, Mode::Level).expect("add");
-    assert_eq!(stage.wait(), [(7, broken())]);
-    stage.kernel().open_reader(A);
-    assert_eq!(stage.wait(), []);
-    stage.kernel().make_room(A, 1);
-    assert_eq!(stage.wait(), [(7, Ready::WRITABLE)]);
+    let mut fixture = with_a_pipe();
+    fixture.kernel().hang_up(A, 0);
+    fixture
+        .add(A, 7, Interest::WRITE, Mode::Level)
+        .expect("add");
+    assert_eq!(fixture.wait(), [(7, broken())]);
+    fixture.kernel().open_reader(A);
+    assert_eq!(fixture.wait(), []);
+    fixture.kernel().make_room(A, 1);
+    assert_eq!(fixture.wait(), [(7, Ready::WRITABLE)]);
 }
 
 #[test]
 fn a_broken_pipe_is_reported_again_when_it_is_asked_again() {
     for mode in [Mode::Edge, Mode::Oneshot] {
-        let mut stage = with_a_pipe();
-        stage.kernel().hang_up(A, 0);
-        stage.add(A, 7, Interest::WRITE, mode).expect("add");
-        assert_eq!(stage.wait(), [(7, broken())]);
-        stage.modify(7, Interest::NONE);
-        assert_eq!(stage.wait(), []);
-        stage.modify(7, Interest::WRITE);
-        expect_broken_pipe(&mut stage, mode);
+        let mut fixture = with_a_pipe();
+        fixture.kernel().hang_up(A, 0);
+        fixture.add(A, 7, Interest::WRITE, mode).expect("add");
+        assert_eq!(fixture.wait(), [(7, broken())]);
+        fixture.modify(7, Interest::NONE);
+        assert_eq!(fixture.wait(), []);
+        fixture.modify(7, Interest::WRITE);
+        expect_broken_pipe(&mut fixture, mode);
     }
 }
 
 #[test]
 fn a_broken_pipe_hides_no_other_and_is_not_waited_beside() {
     for mode in MODES {
-        let mut stage = with_a_pipe();
-        stage.add(B, 2, Interest::READ, Mode::Level).expect("add");
-        stage.kernel().arrive(B, 1);
-        stage.kernel().hang_up(A, 0);
-        stage.add(A, 1, Interest::WRITE, mode).expect("add");
+        let mut fixture = with_a_pipe();
+        fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
+        fixture.kernel().arrive(B, 1);
+        fixture.kernel().hang_up(A, 0);
+        fixture.add(A, 1, Interest::WRITE, mode).expect("add");
         let mut events = Events::with_capacity(4);
-        stage.poller.wait(&mut events, None).expect("a wait");
+        fixture.poller.wait(&mut events, None).expect("a wait");
         let mut found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
         found.sort_unstable_by_key(|event| event.0);
         assert_eq!(found, [(1, broken()), (2, Ready::READABLE)], "{mode:?}");
@@ -126,17 +128,17 @@ fn a_broken_pipe_hides_no_other_and_is_not_waited_beside() {
 
 #[test]
 fn several_broken_pipes_and_a_small_buffer() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        stage.kernel().close(fd);
-        stage.kernel().open_pipe(fd);
-        stage.kernel().hang_up(fd, 0);
-        stage
+        fixture.kernel().close(fd);
+        fixture.kernel().open_pipe(fd);
+        fixture.kernel().hang_up(fd, 0);
+        fixture
             .add(fd, key, Interest::WRITE, Mode::Level)
             .expect("add");
     }
     for _ in 0..3 {
-        let mut keys: Vec<_> = (0..3).map(|_| stage.wait_with(1)[0].key).collect();
+        let mut keys: Vec<_> = (0..3).map(|_| fixture.wait_with(1)[0].key).collect();
         keys.sort_unstable();
         assert_eq!(keys, [1, 2, 3]);
     }
@@ -144,14 +146,14 @@ fn several_broken_pipes_and_a_small_buffer() {
 
 #[test]
 fn what_else_is_refused_of_a_broken_pipe_is_a_refusal() {
-    let mut stage = with_a_pipe();
-    stage.kernel().hang_up(A, 0);
-    stage.kernel().refuses.push(refusal(A, Filter::Read));
-    let refused = stage.add(A, 7, Interest::BOTH, Mode::Level);
+    let mut fixture = with_a_pipe();
+    fixture.kernel().hang_up(A, 0);
+    fixture.kernel().refuses.push(refusal(A, Filter::Read));
+    let refused = fixture.add(A, 7, Interest::BOTH, Mode::Level);
     assert!(matches!(refused, Err(Error::Os { .. })), "{refused:?}");
-    stage.kernel().refuses.clear();
-    stage.add(A, 7, Interest::BOTH, Mode::Edge).expect("add");
+    fixture.kernel().refuses.clear();
+    fixture.add(A, 7, Interest::BOTH, Mode::Edge).expect("add");
     let said = Ready::READABLE | broken();
-    assert_eq!(stage.wait(), [(7, said)], "every side of interest");
-    assert_eq!(stage.wait(), []);
+    assert_eq!(fixture.wait(), [(7, said)], "every side of interest");
+    assert_eq!(fixture.wait(), []);
 }

@@ -5,14 +5,14 @@ use super::*;
 #[test]
 fn an_addition_that_is_refused_for_one_filter_is_taken_back_for_the_other() {
     for filter in Filter::ALL {
-        let mut stage = Stage::new();
-        stage.kernel().refuses.push(refusal(A, filter));
-        let refused = stage.add(A, 7, Interest::BOTH, Mode::Level);
+        let mut fixture = Fixture::new();
+        fixture.kernel().refuses.push(refusal(A, filter));
+        let refused = fixture.add(A, 7, Interest::BOTH, Mode::Level);
         let said = refused.expect_err("refused").to_string();
         assert!(said.starts_with("kevent(EV_ADD) failed"), "{said}");
-        assert_eq!(stage.kernel().knotes(), []);
-        stage.kernel().refuses.clear();
-        stage.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
+        assert_eq!(fixture.kernel().knotes(), []);
+        fixture.kernel().refuses.clear();
+        fixture.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
     }
 }
 
@@ -26,38 +26,38 @@ fn a_knote_that_is_refused_and_made_all_the_same_is_taken_over() {
     };
     let closed = Ready::WRITABLE | Ready::WRITE_CLOSED;
     for is_late in [false, true] {
-        let mut stage = Stage::new();
-        stage.kernel().refuses.push(broken_pipe);
-        stage.kernel().hang_up(A, 0);
+        let mut fixture = Fixture::new();
+        fixture.kernel().refuses.push(broken_pipe);
+        fixture.kernel().hang_up(A, 0);
         let first = if is_late {
             Interest::NONE
         } else {
             Interest::WRITE
         };
-        stage.add(A, 7, first, Mode::Level).expect("add");
-        stage.modify(7, Interest::WRITE);
+        fixture.add(A, 7, first, Mode::Level).expect("add");
+        fixture.modify(7, Interest::WRITE);
         for _ in 0..3 {
-            assert_eq!(stage.wait(), [(7, closed)]);
+            assert_eq!(fixture.wait(), [(7, closed)]);
         }
-        stage.poller.remove(7).expect("remove");
-        assert_eq!(stage.kernel().knotes(), []);
+        fixture.poller.remove(7).expect("remove");
+        assert_eq!(fixture.kernel().knotes(), []);
     }
 }
 
 #[test]
 fn a_bad_change_hides_neither_changes_nor_events() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        stage
+        fixture
             .add(fd, key, Interest::READ, Mode::Level)
             .expect("add");
-        stage.modify(key, Interest::BOTH);
-        stage.kernel().make_room(fd, 1);
+        fixture.modify(key, Interest::BOTH);
+        fixture.kernel().make_room(fd, 1);
     }
-    stage.kernel().refuses.push(refusal(B, Filter::Write));
-    stage.kernel().waited = Duration::ZERO;
+    fixture.kernel().refuses.push(refusal(B, Filter::Write));
+    fixture.kernel().waited = Duration::ZERO;
     let mut events = Events::with_capacity(16);
-    stage
+    fixture
         .poller
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
@@ -68,71 +68,71 @@ fn a_bad_change_hides_neither_changes_nor_events() {
         found,
         [(1, Ready::WRITABLE), (2, refused), (3, Ready::WRITABLE)]
     );
-    assert_eq!(stage.kernel().waited, Duration::ZERO, "there was news");
+    assert_eq!(fixture.kernel().waited, Duration::ZERO, "there was news");
 }
 
 #[test]
 fn a_registration_that_was_refused_is_silent_until_it_is_modified() {
     // To what it was before, to what was refused, and to something else.
     for next in [Interest::READ, Interest::BOTH, Interest::WRITE] {
-        let mut stage = Stage::new();
-        stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-        stage.modify(7, Interest::BOTH);
-        stage.kernel().refuses.push(refusal(A, Filter::Write));
-        assert_eq!(stage.wait().len(), 1);
-        stage.kernel().arrive(A, 1);
-        stage.kernel().make_room(A, 1);
-        assert_eq!(stage.wait(), []);
-        assert_eq!(stage.kernel().knotes(), []);
+        let mut fixture = Fixture::new();
+        fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
+        fixture.modify(7, Interest::BOTH);
+        fixture.kernel().refuses.push(refusal(A, Filter::Write));
+        assert_eq!(fixture.wait().len(), 1);
+        fixture.kernel().arrive(A, 1);
+        fixture.kernel().make_room(A, 1);
+        assert_eq!(fixture.wait(), []);
+        assert_eq!(fixture.kernel().knotes(), []);
 
-        stage.kernel().refuses.clear();
-        stage.modify(7, next);
-        assert_eq!(stage.wait(), [(7, Ready::answering(next))]);
-        stage.poller.remove(7).expect("remove");
+        fixture.kernel().refuses.clear();
+        fixture.modify(7, next);
+        assert_eq!(fixture.wait(), [(7, Ready::answering(next))]);
+        fixture.poller.remove(7).expect("remove");
     }
 }
 
 #[test]
 fn refusals_that_do_not_fit_are_told_by_later_waits() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        stage
+        fixture
             .add(fd, key, Interest::READ, Mode::Level)
             .expect("add");
-        stage.modify(key, Interest::WRITE);
-        stage.kernel().refuses.push(refusal(fd, Filter::Write));
+        fixture.modify(key, Interest::WRITE);
+        fixture.kernel().refuses.push(refusal(fd, Filter::Write));
     }
     let mut told = Vec::new();
     for _ in 0..3 {
-        let event = stage.wait_with(1)[0];
+        let event = fixture.wait_with(1)[0];
         assert!(event.ready.is_error());
         told.push(event.key);
     }
     told.sort_unstable();
     assert_eq!(told, [1, 2, 3]);
-    assert_eq!(stage.wait(), []);
+    assert_eq!(fixture.wait(), []);
 }
 
 /// Each turn as many changes are refused as there is room for.
 #[test]
 fn refused_changes_do_not_starve_what_is_ready() {
     for capacity in [1, 2] {
-        let mut stage = Stage::new();
+        let mut fixture = Fixture::new();
         let refused = &[(A, 1), (B, 2)][..capacity];
         for (fd, key) in refused {
-            stage
+            fixture
                 .add(*fd, *key, Interest::READ, Mode::Level)
                 .expect("add");
-            stage.kernel().refuses.push(refusal(*fd, Filter::Write));
+            fixture.kernel().refuses.push(refusal(*fd, Filter::Write));
         }
-        stage.add(C, 3, Interest::READ, Mode::Level).expect("add");
-        stage.kernel().arrive(C, 1);
+        fixture.add(C, 3, Interest::READ, Mode::Level).expect("add");
+        fixture.kernel().arrive(C, 1);
         for _ in 0..10 {
             let waits = [(); 2].map(|()| {
                 for (_, key) in refused {
-                    stage.modify(*key, Interest::WRITE);
+                    fixture.modify(*key, Interest::WRITE);
                 }
-                let events = stage.wait_with(capacity);
+                let events = fixture.wait_with(capacity);
                 assert_eq!(events.len(), capacity);
                 events.iter().filter(|event| event.key == 3).count()
             });
@@ -143,95 +143,95 @@ fn refused_changes_do_not_starve_what_is_ready() {
 
 #[test]
 fn a_refusal_that_was_not_told_yet_goes_with_its_registration() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
-        stage
+        fixture
             .add(fd, key, Interest::READ, Mode::Level)
             .expect("add");
-        stage.modify(key, Interest::WRITE);
-        stage.kernel().refuses.push(refusal(fd, Filter::Write));
+        fixture.modify(key, Interest::WRITE);
+        fixture.kernel().refuses.push(refusal(fd, Filter::Write));
     }
-    let told = stage.wait_with(1)[0].key;
+    let told = fixture.wait_with(1)[0].key;
     let untold = 3 - told;
-    stage.poller.remove(untold).expect("remove");
-    assert_eq!(stage.wait(), []);
+    fixture.poller.remove(untold).expect("remove");
+    assert_eq!(fixture.wait(), []);
 }
 
 #[test]
 fn dropping_what_is_gone_is_no_news() {
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::BOTH, Mode::Level).expect("add");
-    stage.add(B, 2, Interest::BOTH, Mode::Level).expect("add");
-    stage.modify(1, Interest::READ);
-    stage.modify(2, Interest::READ);
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::BOTH, Mode::Level).expect("add");
+    fixture.add(B, 2, Interest::BOTH, Mode::Level).expect("add");
+    fixture.modify(1, Interest::READ);
+    fixture.modify(2, Interest::READ);
     // One is closed, the other closed and its number given to another file.
-    stage.kernel().close(A);
-    stage.kernel().close(B);
-    stage.kernel().open(B);
+    fixture.kernel().close(A);
+    fixture.kernel().close(B);
+    fixture.kernel().open(B);
     let mut events = Events::with_capacity(16);
-    stage
+    fixture
         .poller
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
     assert!(events.is_empty());
-    assert_eq!(stage.kernel().waited, SECOND, "and the wait goes on");
+    assert_eq!(fixture.kernel().waited, SECOND, "and the wait goes on");
 }
 
 #[test]
 fn a_refusal_is_news_for_which_nothing_is_waited() {
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.modify(1, Interest::WRITE);
-    stage.kernel().refuses.push(refusal(A, Filter::Write));
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
+    fixture.modify(1, Interest::WRITE);
+    fixture.kernel().refuses.push(refusal(A, Filter::Write));
     let mut events = Events::with_capacity(16);
-    stage
+    fixture
         .poller
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
     assert_eq!(events.len(), 1);
-    assert_eq!(stage.kernel().waited, Duration::ZERO);
+    assert_eq!(fixture.kernel().waited, Duration::ZERO);
 }
 
 #[test]
 fn a_refusal_is_told_before_an_error_of_the_call_after_it() {
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.modify(1, Interest::WRITE);
-    stage.kernel().refuses.push(refusal(A, Filter::Write));
-    stage.kernel().failures = [None, Some(Errno::NOMEM)].into();
-    assert_eq!(stage.wait().len(), 1);
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
+    fixture.modify(1, Interest::WRITE);
+    fixture.kernel().refuses.push(refusal(A, Filter::Write));
+    fixture.kernel().failures = [None, Some(Errno::NOMEM)].into();
+    assert_eq!(fixture.wait().len(), 1);
 }
 
 #[test]
 fn what_does_not_fit_beside_a_refusal_stays_in_the_kernel() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        stage
+        fixture
             .add(fd, key, Interest::READ, Mode::Level)
             .expect("add");
     }
-    stage.modify(1, Interest::WRITE);
-    stage.kernel().refuses.push(refusal(A, Filter::Write));
+    fixture.modify(1, Interest::WRITE);
+    fixture.kernel().refuses.push(refusal(A, Filter::Write));
     for fd in [B, C] {
-        stage.kernel().arrive(fd, 1);
+        fixture.kernel().arrive(fd, 1);
     }
-    assert_eq!(stage.wait_with(2).len(), 2);
+    assert_eq!(fixture.wait_with(2).len(), 2);
     for fd in [B, C] {
-        stage.kernel().drain(fd);
+        fixture.kernel().drain(fd);
     }
-    assert_eq!(stage.wait(), [], "nothing that has ceased to hold");
+    assert_eq!(fixture.wait(), [], "nothing that has ceased to hold");
 }
 
 #[test]
 fn priority_data_is_refused() {
-    let mut stage = Stage::new();
-    let refused = stage.add(A, 7, Interest::PRIORITY, Mode::Level);
+    let mut fixture = Fixture::new();
+    let refused = fixture.add(A, 7, Interest::PRIORITY, Mode::Level);
     assert!(matches!(refused, Err(Error::NoPriority { .. })));
 
-    stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-    stage.modify(7, Interest::READ | Interest::PRIORITY);
-    let events = stage.wait();
+    fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
+    fixture.modify(7, Interest::READ | Interest::PRIORITY);
+    let events = fixture.wait();
     assert_eq!(events.len(), 1);
     assert!(events[0].1.is_error());
-    assert_eq!(stage.kernel().knotes(), [], "the registration is gone");
+    assert_eq!(fixture.kernel().knotes(), [], "the registration is gone");
 }

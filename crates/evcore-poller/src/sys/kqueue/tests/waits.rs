@@ -12,72 +12,75 @@ fn a_timeout_is_waited_for_to_the_nanosecond() {
         LONGEST_IN_MS * 3 + Duration::from_nanos(1),
         Duration::from_secs(1 << 32),
     ] {
-        let mut stage = Stage::new();
+        let mut fixture = Fixture::new();
         let mut events = Events::with_capacity(4);
-        stage
+        fixture
             .poller
             .wait(&mut events, Some(timeout))
             .expect("a wait");
-        assert_eq!(stage.kernel().waited, timeout);
+        assert_eq!(fixture.kernel().waited, timeout);
     }
 }
 
 #[test]
 fn a_wait_without_limit_and_the_longest_one_end_by_readiness() {
     for (timeout, told) in [(None, None), (Some(Duration::MAX), Some(LONGEST_IN_MS))] {
-        let mut stage = Stage::new();
-        stage.add(A, 7, Interest::READ, Mode::Level).expect("add");
-        stage.kernel().arrive(A, 1);
-        stage.calls();
+        let mut fixture = Fixture::new();
+        fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
+        fixture.kernel().arrive(A, 1);
+        fixture.calls();
         let mut events = Events::with_capacity(4);
-        assert_eq!(stage.poller.wait(&mut events, timeout).expect("a wait"), 1);
-        let timeouts: Vec<_> = stage.calls().iter().map(|call| call.timeout).collect();
+        assert_eq!(
+            fixture.poller.wait(&mut events, timeout).expect("a wait"),
+            1
+        );
+        let timeouts: Vec<_> = fixture.calls().iter().map(|call| call.timeout).collect();
         assert_eq!(timeouts, [told]);
     }
 }
 
 #[test]
 fn a_wait_goes_on_after_a_signal() {
-    let mut stage = Stage::new();
-    stage.kernel().signals = 3;
+    let mut fixture = Fixture::new();
+    fixture.kernel().signals = 3;
     let mut events = Events::with_capacity(4);
-    stage
+    fixture
         .poller
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
-    assert_eq!(stage.changes().len(), 4);
-    assert!(stage.kernel().waited > Duration::ZERO);
+    assert_eq!(fixture.changes().len(), 4);
+    assert!(fixture.kernel().waited > Duration::ZERO);
 }
 
 #[test]
 fn wakes_before_a_wait_end_it_once() {
-    let mut stage = Stage::new();
-    let waker = stage.poller.waker();
+    let mut fixture = Fixture::new();
+    let waker = fixture.poller.waker();
     let mut events = Events::with_capacity(4);
     for _ in 0..3 {
         waker.wake();
         waker.wake();
-        stage.poller.wait(&mut events, None).expect("a wait");
+        fixture.poller.wait(&mut events, None).expect("a wait");
         assert!(events.was_woken() && events.is_empty());
-        stage
+        fixture
             .poller
             .wait(&mut events, Some(SECOND))
             .expect("a wait");
         assert!(!events.was_woken());
     }
-    assert_eq!(stage.kernel().waited, SECOND * 3);
+    assert_eq!(fixture.kernel().waited, SECOND * 3);
 }
 
 #[test]
 fn a_wake_and_an_event_share_a_small_buffer() {
-    let mut stage = Stage::new();
-    stage.add(A, 7, Interest::READ, Mode::Edge).expect("add");
-    stage.kernel().arrive(A, 1);
-    stage.poller.waker().wake();
+    let mut fixture = Fixture::new();
+    fixture.add(A, 7, Interest::READ, Mode::Edge).expect("add");
+    fixture.kernel().arrive(A, 1);
+    fixture.poller.waker().wake();
     let mut events = Events::with_capacity(1);
     let (mut wakes, mut reports) = (0, 0);
     for _ in 0..2 {
-        stage.poller.wait(&mut events, None).expect("a wait");
+        fixture.poller.wait(&mut events, None).expect("a wait");
         wakes += usize::from(events.was_woken());
         reports += events.len();
     }
@@ -88,15 +91,15 @@ fn a_wake_and_an_event_share_a_small_buffer() {
 fn a_small_buffer_starves_nobody() {
     for capacity in [1, 2, 3] {
         for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
-            let mut stage = Stage::new();
+            let mut fixture = Fixture::new();
             for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-                stage.add(fd, key, Interest::BOTH, mode).expect("add");
-                stage.kernel().arrive(fd, 1);
-                stage.kernel().make_room(fd, 1);
+                fixture.add(fd, key, Interest::BOTH, mode).expect("add");
+                fixture.kernel().arrive(fd, 1);
+                fixture.kernel().make_room(fd, 1);
             }
             let mut keys = Vec::new();
             for _ in 0..6_usize.div_ceil(capacity) {
-                keys.extend(stage.wait_with(capacity).iter().map(|event| event.key));
+                keys.extend(fixture.wait_with(capacity).iter().map(|event| event.key));
             }
             keys.sort_unstable();
             keys.dedup();
@@ -107,13 +110,13 @@ fn a_small_buffer_starves_nobody() {
 
 #[test]
 fn a_wake_that_comes_with_a_stray_ends_the_wait() {
-    let mut stage = Stage::new();
-    stage.kernel().arrive(A, 1);
-    stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.poller.remove_before_close(1).expect("forget");
-    stage.poller.waker().wake();
+    let mut fixture = Fixture::new();
+    fixture.kernel().arrive(A, 1);
+    fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
+    fixture.poller.remove_before_close(1).expect("forget");
+    fixture.poller.waker().wake();
     let mut events = Events::with_capacity(4);
-    stage.poller.wait(&mut events, None).expect("a wait");
+    fixture.poller.wait(&mut events, None).expect("a wait");
     assert!(events.was_woken() && events.is_empty());
 }
 
@@ -122,22 +125,22 @@ const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 
 /// The knote of a descriptor that was forgotten and not closed will end the next call.
-fn with_a_stray() -> Stage {
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::READ, Mode::Level).expect("add");
-    stage.poller.remove_before_close(1).expect("forget");
-    stage.kernel().arrive_in_wait(BEFORE_REST, A);
-    stage.calls();
-    stage
+fn with_a_stray() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
+    fixture.poller.remove_before_close(1).expect("forget");
+    fixture.kernel().arrive_in_wait(BEFORE_REST, A);
+    fixture.calls();
+    fixture
 }
 
 #[test]
 fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
-    let mut stage = with_a_stray();
+    let mut fixture = with_a_stray();
     let mut events = Events::with_capacity(4);
-    let waited = stage.poller.wait(&mut events, Some(BEFORE_REST + REST));
+    let waited = fixture.poller.wait(&mut events, Some(BEFORE_REST + REST));
     assert_eq!(waited.expect("a wait"), 0);
-    let timeouts: Vec<_> = stage.calls().iter().map(|call| call.timeout).collect();
+    let timeouts: Vec<_> = fixture.calls().iter().map(|call| call.timeout).collect();
     assert_eq!(
         timeouts[..2],
         [Some(BEFORE_REST + REST), Some(Duration::ZERO)],
@@ -151,33 +154,33 @@ fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
 
 #[test]
 fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
-    let mut stage = with_a_stray();
-    stage.poller.return_on_signal(true);
+    let mut fixture = with_a_stray();
+    fixture.poller.return_on_signal(true);
     let mut events = Events::with_capacity(4);
-    let waited = stage.poller.wait(&mut events, Some(BEFORE_REST + REST));
+    let waited = fixture.poller.wait(&mut events, Some(BEFORE_REST + REST));
     assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
-    assert_eq!(stage.kernel().knotes(), [], "it comes once");
+    assert_eq!(fixture.kernel().knotes(), [], "it comes once");
 }
 
 #[test]
 fn what_is_ready_beside_a_stray_is_reported_at_once() {
-    let mut stage = with_a_stray();
-    stage.add(B, 2, Interest::READ, Mode::Level).expect("add");
-    stage.kernel().arrive(A, 1);
-    stage.kernel().arrive(B, 1);
+    let mut fixture = with_a_stray();
+    fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
+    fixture.kernel().arrive(A, 1);
+    fixture.kernel().arrive(B, 1);
     let mut events = Events::with_capacity(1);
-    let waited = stage.poller.wait(&mut events, Some(SECOND));
+    let waited = fixture.poller.wait(&mut events, Some(SECOND));
     assert_eq!(waited.expect("a wait"), 1);
-    assert_eq!(stage.kernel().waited, Duration::ZERO);
+    assert_eq!(fixture.kernel().waited, Duration::ZERO);
 }
 
 #[test]
 fn a_wait_without_a_timeout_goes_on_after_a_stray() {
-    let mut stage = with_a_stray();
-    stage.poller.return_on_signal(true);
-    stage.kernel().arrive(A, 1);
-    stage.add(B, 2, Interest::READ, Mode::Level).expect("add");
-    stage.kernel().arrive_in_wait(Duration::ZERO, B);
+    let mut fixture = with_a_stray();
+    fixture.poller.return_on_signal(true);
+    fixture.kernel().arrive(A, 1);
+    fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
+    fixture.kernel().arrive_in_wait(Duration::ZERO, B);
     let mut events = Events::with_capacity(4);
-    assert_eq!(stage.poller.wait(&mut events, None).expect("a wait"), 1);
+    assert_eq!(fixture.poller.wait(&mut events, None).expect("a wait"), 1);
 }

@@ -152,19 +152,19 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Run {
-    stage: Stage,
+    fixture: Fixture,
     oracle: Oracle,
 }
 
 impl Run {
     fn new() -> Self {
-        let stage = Stage::new();
-        (2..FILES).for_each(|file| stage.open(FIRST + file));
+        let fixture = Fixture::new();
+        (2..FILES).for_each(|file| fixture.open(FIRST + file));
         let oracle = Oracle {
             files: (0..FILES).map(|file| (FIRST + file, 0)).collect(),
             ..Oracle::default()
         };
-        Self { stage, oracle }
+        Self { fixture, oracle }
     }
 
     fn step(&mut self, step: &Step) {
@@ -175,7 +175,10 @@ impl Run {
                 let Some(key) = self.oracle.key_at(place) else {
                     return;
                 };
-                self.stage.poller.rearm(key, interest).expect("registered");
+                self.fixture
+                    .poller
+                    .rearm(key, interest)
+                    .expect("registered");
                 let row = self.oracle.rows.get_mut(&key).expect("it is there");
                 row.rearm(interest);
             }
@@ -184,7 +187,7 @@ impl Run {
                     return;
                 };
                 let row = self.oracle.rows.remove(&key).expect("it is there");
-                let removed = self.stage.poller.remove(key);
+                let removed = self.fixture.poller.remove(key);
                 assert!(removed.is_ok() || row.lost, "{removed:?}");
             }
             Step::Close(place) => {
@@ -192,7 +195,7 @@ impl Run {
                     return;
                 };
                 let row = self.oracle.rows.remove(&key).expect("it is there");
-                self.stage
+                self.fixture
                     .poller
                     .remove_before_close(key)
                     .expect("registered");
@@ -205,7 +208,7 @@ impl Run {
                 let mut rows = self.oracle.rows.values_mut();
                 if let Some(row) = rows.find(|row| row.fd == fd && !row.lost) {
                     row.lost = true;
-                    self.stage.close(fd);
+                    self.fixture.close(fd);
                     self.oracle.files.remove(&fd);
                 }
             }
@@ -221,12 +224,12 @@ impl Run {
             return;
         }
         if !self.oracle.files.contains_key(&fd) {
-            self.stage.open(fd);
+            self.fixture.open(fd);
             self.oracle.files.insert(fd, 0);
         }
         let key = self.oracle.next_key;
         self.oracle.next_key += 1;
-        self.stage.add(fd, key, interest, mode);
+        self.fixture.add(fd, key, interest, mode);
         let row = Row {
             fd,
             interest,
@@ -245,7 +248,7 @@ impl Run {
         let Some(key) = self.oracle.key_at(place) else {
             return;
         };
-        self.stage.modify(key, interest);
+        self.fixture.modify(key, interest);
         let row = self.oracle.rows.get_mut(&key).expect("it is there");
         row.interest = interest;
         row.armed = true;
@@ -256,7 +259,7 @@ impl Run {
             return;
         };
         *ready = flags;
-        self.stage.set(fd, flags);
+        self.fixture.set(fd, flags);
         if let Some(row) = self.oracle.rows.values_mut().find(|row| row.fd == fd) {
             row.seen |= flags;
         }
@@ -264,15 +267,15 @@ impl Run {
 
     /// Another file under the same number.
     fn renew(&mut self, fd: RawFd) {
-        self.stage.close(fd);
-        self.stage.open(fd);
+        self.fixture.close(fd);
+        self.fixture.open(fd);
         self.oracle.files.insert(fd, 0);
     }
 
     fn wait(&mut self, room: usize) -> Vec<u64> {
         let owed = self.oracle.owed();
-        self.stage.events = Events::with_capacity(room);
-        let told = self.stage.wait();
+        self.fixture.events = Events::with_capacity(room);
+        let told = self.fixture.wait();
         assert!(told.len() >= owed.len().min(room), "{owed:?}, {told:?}");
         for (place, (key, ready)) in told.iter().enumerate() {
             assert!(told[place + 1..].iter().all(|later| later.0 != *key));

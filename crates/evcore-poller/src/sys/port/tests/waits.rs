@@ -7,10 +7,10 @@ fn timeouts_are_told_to_the_nanosecond() {
     let nanoseconds = [0, 1, 999_999, 1_000_001];
     for timeout in nanoseconds.map(Duration::from_nanos) {
         for counts_none in [false, true] {
-            let mut stage = Stage::new();
-            stage.kernel.port().counts_none = counts_none;
-            assert_eq!(stage.try_wait(Some(timeout)).expect("a wait"), []);
-            assert_eq!(stage.calls(), [Getn(8, Some(timeout))]);
+            let mut fixture = Fixture::new();
+            fixture.kernel.port().counts_none = counts_none;
+            assert_eq!(fixture.try_wait(Some(timeout)).expect("a wait"), []);
+            assert_eq!(fixture.calls(), [Getn(8, Some(timeout))]);
         }
     }
 }
@@ -18,20 +18,20 @@ fn timeouts_are_told_to_the_nanosecond() {
 #[test]
 fn a_timeout_after_events_is_not_taken_for_another_event() {
     // The list still holds the entry of the wait before.
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.set(A, IN);
-    assert_eq!(stage.wait().len(), 1);
-    stage.set(A, 0);
-    assert_eq!(stage.wait(), []);
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.set(A, IN);
+    assert_eq!(fixture.wait().len(), 1);
+    fixture.set(A, 0);
+    assert_eq!(fixture.wait(), []);
 }
 
 #[test]
 fn a_long_wait_is_made_in_pieces() {
-    let mut stage = Stage::new();
+    let mut fixture = Fixture::new();
     let days = 24 * 3600 * 60 * SECOND;
-    stage.try_wait(Some(days)).expect("a wait");
-    let waited: Duration = stage
+    fixture.try_wait(Some(days)).expect("a wait");
+    let waited: Duration = fixture
         .calls()
         .iter()
         .map(|call| match call {
@@ -45,10 +45,10 @@ fn a_long_wait_is_made_in_pieces() {
 #[test]
 fn the_longest_timeout_is_ended_by_an_event() {
     for timeout in [None, Some(Duration::MAX)] {
-        let mut stage = Stage::new();
-        stage.set(A, IN);
-        stage.add(A, 1, Interest::READ, Mode::Level);
-        let told = stage.try_wait(timeout).expect("a wait");
+        let mut fixture = Fixture::new();
+        fixture.set(A, IN);
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        let told = fixture.try_wait(timeout).expect("a wait");
         assert_eq!(told, [(1, Ready::READABLE)]);
     }
 }
@@ -56,71 +56,71 @@ fn the_longest_timeout_is_ended_by_an_event() {
 #[test]
 fn what_is_taken_at_the_last_moment_is_told() {
     for errno in [Errno::TIME, Errno::INTR] {
-        let mut stage = Stage::new();
-        stage.poller.return_on_signal(true);
-        stage.add(A, 1, Interest::READ, Mode::Level);
-        stage.set(A, IN);
-        stage.kernel.port().ends.push_back(End::Late(errno));
-        assert_eq!(stage.wait(), [(1, Ready::READABLE)], "{errno}");
+        let mut fixture = Fixture::new();
+        fixture.poller.return_on_signal(true);
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.set(A, IN);
+        fixture.kernel.port().ends.push_back(End::Late(errno));
+        assert_eq!(fixture.wait(), [(1, Ready::READABLE)], "{errno}");
     }
 }
 
 #[test]
 fn a_signal_is_seen_by_who_asks() {
-    let mut stage = Stage::new();
-    stage.poller.return_on_signal(true);
-    stage.kernel.port().ends.push_back(End::Interrupted);
-    let seen = stage.try_wait(Some(SECOND));
+    let mut fixture = Fixture::new();
+    fixture.poller.return_on_signal(true);
+    fixture.kernel.port().ends.push_back(End::Interrupted);
+    let seen = fixture.try_wait(Some(SECOND));
     assert!(matches!(seen, Err(Error::Interrupted)));
-    assert_eq!(stage.calls(), [Getn(8, Some(SECOND))]);
+    assert_eq!(fixture.calls(), [Getn(8, Some(SECOND))]);
 }
 
 #[test]
 fn a_signal_ends_no_wait_of_others() {
-    let mut stage = Stage::new();
-    stage.kernel.port().ends.push_back(End::Interrupted);
-    stage.set(A, IN);
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    let told = stage.try_wait(None).expect("a wait");
+    let mut fixture = Fixture::new();
+    fixture.kernel.port().ends.push_back(End::Interrupted);
+    fixture.set(A, IN);
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    let told = fixture.try_wait(None).expect("a wait");
     assert_eq!(told, [(1, Ready::READABLE)]);
 }
 
 #[test]
 fn an_error_of_the_wait_is_returned_and_loses_nothing() {
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.set(A, IN);
-    stage.wait();
-    stage.kernel.port().ends.push_back(End::Broken);
-    assert!(matches!(stage.try_wait(NOW), Err(Error::Os { .. })));
-    assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.set(A, IN);
+    fixture.wait();
+    fixture.kernel.port().ends.push_back(End::Broken);
+    assert!(matches!(fixture.try_wait(NOW), Err(Error::Os { .. })));
+    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
 }
 
 #[test]
 fn a_lost_watch_is_told_though_the_wait_beside_it_fails() {
     for end in [End::Broken, End::Interrupted] {
-        let mut stage = Stage::new();
-        stage.poller.return_on_signal(true);
-        stage.add(A, 1, Interest::READ, Mode::Level);
-        stage.set(A, IN);
-        stage.wait();
-        stage.close(A);
-        stage.kernel.port().ends.push_back(end);
-        let told = stage.try_wait(None).expect("a wait");
+        let mut fixture = Fixture::new();
+        fixture.poller.return_on_signal(true);
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.set(A, IN);
+        fixture.wait();
+        fixture.close(A);
+        fixture.kernel.port().ends.push_back(end);
+        let told = fixture.try_wait(None).expect("a wait");
         assert_eq!(told, [(1, Ready::ERROR | Ready::READABLE)]);
     }
 }
 
 #[test]
 fn a_small_buffer_starves_nobody() {
-    let mut stage = Stage::with_room(1);
+    let mut fixture = Fixture::with_room(1);
     for (fd, key) in (B + 1..).zip(0..5) {
-        stage.open(fd);
-        stage.add(fd, key, Interest::READ, Mode::Level);
-        stage.set(fd, IN);
+        fixture.open(fd);
+        fixture.add(fd, key, Interest::READ, Mode::Level);
+        fixture.set(fd, IN);
     }
     for _ in 0..3 {
-        let mut keys: Vec<_> = (0..5).map(|_| stage.wait()[0].0).collect();
+        let mut keys: Vec<_> = (0..5).map(|_| fixture.wait()[0].0).collect();
         keys.sort_unstable();
         assert_eq!(keys, [0, 1, 2, 3, 4]);
     }
@@ -128,61 +128,61 @@ fn a_small_buffer_starves_nobody() {
 
 #[test]
 fn a_larger_buffer_later_is_used_whole() {
-    let mut stage = Stage::with_room(1);
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.add(B, 2, Interest::READ, Mode::Level);
-    stage.set(A, IN);
-    stage.set(B, IN);
-    assert_eq!(stage.wait().len(), 1);
-    stage.events = Events::with_capacity(8);
-    assert_eq!(stage.wait().len(), 2);
+    let mut fixture = Fixture::with_room(1);
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.add(B, 2, Interest::READ, Mode::Level);
+    fixture.set(A, IN);
+    fixture.set(B, IN);
+    assert_eq!(fixture.wait().len(), 1);
+    fixture.events = Events::with_capacity(8);
+    assert_eq!(fixture.wait().len(), 2);
 }
 
 #[test]
 fn a_wake_is_seen_once_and_the_next_one_again() {
-    let mut stage = Stage::new();
-    let waker: Waker = stage.poller.waker();
+    let mut fixture = Fixture::new();
+    let waker: Waker = fixture.poller.waker();
     for _ in 0..3 {
         waker.wake();
         waker.wake();
-        assert_eq!(stage.try_wait(None).expect("a wait"), []);
-        assert!(stage.events.was_woken());
-        stage.wait();
-        assert!(!stage.events.was_woken());
+        assert_eq!(fixture.try_wait(None).expect("a wait"), []);
+        assert!(fixture.events.was_woken());
+        fixture.wait();
+        assert!(!fixture.events.was_woken());
     }
 }
 
 #[test]
 fn a_wake_hides_no_event_and_no_event_a_wake() {
-    let mut stage = Stage::with_room(1);
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.set(A, IN);
-    stage.poller.waker().wake();
+    let mut fixture = Fixture::with_room(1);
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.set(A, IN);
+    fixture.poller.waker().wake();
     for woken in [true, false, false] {
-        assert_eq!(stage.wait(), [(1, Ready::READABLE)]);
-        assert_eq!(stage.events.was_woken(), woken);
+        assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
+        assert_eq!(fixture.events.was_woken(), woken);
     }
 }
 
 /// The event of the waker is behind another, and is delivered when its wake was reported.
 #[test]
 fn a_wake_is_reported_once_and_its_event_ends_no_other_wait() {
-    let mut stage = Stage::with_room(1);
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.set(A, IN);
-    stage.poller.waker().wake();
-    stage.wait();
-    assert!(stage.events.was_woken());
-    stage.set(A, 0);
-    stage.calls();
-    assert_eq!(stage.try_wait(Some(SECOND)).expect("a wait"), []);
-    assert!(!stage.events.was_woken(), "nobody woke it again");
-    let waits = stage.calls();
+    let mut fixture = Fixture::with_room(1);
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.set(A, IN);
+    fixture.poller.waker().wake();
+    fixture.wait();
+    assert!(fixture.events.was_woken());
+    fixture.set(A, 0);
+    fixture.calls();
+    assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
+    assert!(!fixture.events.was_woken(), "nobody woke it again");
+    let waits = fixture.calls();
     let goes_on = matches!(waits.last(), Some(Getn(1, Some(left))) if !left.is_zero());
     assert!(waits.len() > 1 && goes_on, "{waits:?}");
-    stage.poller.waker().wake();
-    stage.try_wait(None).expect("a wait");
-    assert!(stage.events.was_woken());
+    fixture.poller.waker().wake();
+    fixture.try_wait(None).expect("a wait");
+    assert!(fixture.events.was_woken());
 }
 
 /// How much of it is left when a stray ends a call.
@@ -190,21 +190,21 @@ const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 
 /// The association of a descriptor that was forgotten and not closed will end the next call.
-fn with_a_stray() -> Stage {
-    let mut stage = Stage::new();
-    stage.add(A, 1, Interest::READ, Mode::Level);
-    stage.poller.remove_before_close(1).expect("registered");
-    stage.kernel.port().set_in_wait(BEFORE_REST, A, IN);
-    stage.calls();
-    stage
+fn with_a_stray() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.poller.remove_before_close(1).expect("registered");
+    fixture.kernel.port().set_in_wait(BEFORE_REST, A, IN);
+    fixture.calls();
+    fixture
 }
 
 #[test]
 fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
-    let mut stage = with_a_stray();
+    let mut fixture = with_a_stray();
     let timeout = BEFORE_REST + REST;
-    assert_eq!(stage.try_wait(Some(timeout)).expect("a wait"), []);
-    let calls = stage.calls();
+    assert_eq!(fixture.try_wait(Some(timeout)).expect("a wait"), []);
+    let calls = fixture.calls();
     assert_eq!(calls[..2], [Getn(8, Some(timeout)), Getn(8, NOW)]);
     assert!(
         matches!(calls[2..], [Getn(8, Some(rest))] if rest <= REST),
@@ -214,30 +214,30 @@ fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
 
 #[test]
 fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
-    let mut stage = with_a_stray();
-    stage.poller.return_on_signal(true);
-    let waited = stage.try_wait(Some(BEFORE_REST + REST));
+    let mut fixture = with_a_stray();
+    fixture.poller.return_on_signal(true);
+    let waited = fixture.try_wait(Some(BEFORE_REST + REST));
     assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
 }
 
 #[test]
 fn what_is_ready_beside_a_stray_is_reported_at_once() {
-    let mut stage = with_a_stray();
-    stage.events = Events::with_capacity(1);
-    stage.set(A, IN);
-    stage.add(B, 2, Interest::READ, Mode::Level);
-    stage.set(B, IN);
-    let told = stage.try_wait(Some(SECOND)).expect("a wait");
+    let mut fixture = with_a_stray();
+    fixture.events = Events::with_capacity(1);
+    fixture.set(A, IN);
+    fixture.add(B, 2, Interest::READ, Mode::Level);
+    fixture.set(B, IN);
+    let told = fixture.try_wait(Some(SECOND)).expect("a wait");
     assert_eq!(told, [(2, Ready::READABLE)]);
 }
 
 #[test]
 fn a_wait_without_a_timeout_goes_on_after_a_stray() {
-    let mut stage = with_a_stray();
-    stage.poller.return_on_signal(true);
-    stage.set(A, IN);
-    stage.add(B, 2, Interest::READ, Mode::Level);
-    stage.kernel.port().set_in_wait(Duration::ZERO, B, IN);
-    let told = stage.try_wait(None).expect("a wait");
+    let mut fixture = with_a_stray();
+    fixture.poller.return_on_signal(true);
+    fixture.set(A, IN);
+    fixture.add(B, 2, Interest::READ, Mode::Level);
+    fixture.kernel.port().set_in_wait(Duration::ZERO, B, IN);
+    let told = fixture.try_wait(None).expect("a wait");
     assert_eq!(told, [(2, Ready::READABLE)]);
 }

@@ -9,7 +9,7 @@ pub(super) const LONGEST_IN_MS: Duration = Duration::from_millis(i32::MAX as u64
 /// timeout that the call cannot be told. `None` waits without limit.
 ///
 /// `wait` returns how many descriptors are ready; its first error, or number above 0, ends it.
-pub(super) fn wait_in_pieces<E>(
+pub(super) fn chunked_wait<E>(
     timeout: Option<Duration>,
     longest: Duration,
     mut wait: impl FnMut(Option<Duration>) -> Result<usize, E>,
@@ -58,7 +58,7 @@ mod tests {
     /// What each call was told, where nothing is ready before call number `ready_at`.
     fn calls(timeout: Option<Duration>, ready_at: usize) -> Vec<Option<Duration>> {
         let mut calls = Vec::new();
-        let ready = wait_in_pieces(timeout, SECOND, |piece| {
+        let ready = chunked_wait(timeout, SECOND, |piece| {
             calls.push(piece);
             Ok::<_, ()>(usize::from(calls.len() == ready_at))
         });
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_waited_for_to_its_end() {
         let timeout = SECOND * 2 + Duration::from_nanos(1);
-        let pieces = [SECOND, SECOND, Duration::from_nanos(1)];
-        assert_eq!(calls(Some(timeout), 0), pieces.map(Some));
+        let chunked_wait = [SECOND, SECOND, Duration::from_nanos(1)];
+        assert_eq!(calls(Some(timeout), 0), chunked_wait.map(Some));
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_error_ends_it() {
-        let result = wait_in_pieces(Some(Duration::MAX), SECOND, |_| Err("interrupted"));
+        let result = chunked_wait(Some(Duration::MAX), SECOND, |_| Err("interrupted"));
         assert_eq!(result, Err("interrupted"));
     }
 }

@@ -1,28 +1,28 @@
-//! What a backend is asked of one registration: readiness, and the ends behind it.
+//! What a backend watches of one registration: the sides of its interest, and the ends behind them.
 //!
-//! Where a kernel has no edges, what was reported is masked, each side and each end for itself: so a
-//! hang-up is still reported behind data that nobody has read.
+//! If the kernel has no `Edge`, each side and each end is masked by itself when it was reported. So a
+//! hang-up is still reported behind data that was not read.
 
 use std::ops::{BitOrAssign, Sub};
 
 use crate::{Interest, Ready};
 
-/// A set of what is to be reported, or what was: sides of interest in the low three bits, as
-/// [`Interest`] has them, and the ends.
+/// A set of conditions to report, or that were reported: the sides of interest in the low three
+/// bits, as in [`Interest`], and the ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked(u8);
+pub(crate) struct WatchSet(u8);
 
-impl Asked {
-    pub(crate) const NOTHING: Self = Self(0);
+impl WatchSet {
+    pub(crate) const EMPTY: Self = Self(0);
     /// The peer sends no more: [`Ready::READ_CLOSED`].
     const HALF_CLOSE: Self = Self(0b0_1000);
-    /// [`Ready::WRITE_CLOSED`] or [`Ready::ERROR`], which kernels report unasked: of one that is
-    /// watched, they cannot be masked.
+    /// [`Ready::WRITE_CLOSED`] or [`Ready::ERROR`], which a kernel reports of everything that it
+    /// watches: they cannot be masked.
     const HANG_UP: Self = Self(0b1_0000);
 
-    /// All that there is to report to `interest`.
+    /// Everything that there is to report to `interest`.
     #[inline]
-    pub(crate) const fn by(interest: Interest) -> Self {
+    pub(crate) const fn of(interest: Interest) -> Self {
         let ends = match (interest.is_empty(), interest.contains(Interest::READ)) {
             (true, _) => 0,
             (false, false) => Self::HANG_UP.0,
@@ -33,16 +33,16 @@ impl Asked {
 
     /// The sides of `interest` alone.
     #[inline]
-    pub(crate) const fn sides(interest: Interest) -> Self {
+    pub(crate) const fn sides_of(interest: Interest) -> Self {
         Self(interest.bits())
     }
 
-    /// What `ready` has reported to `interest`. A hang-up or an error is all that there is to
-    /// report: a kernel that keeps levels goes on to report it.
+    /// What `ready` has reported to `interest`. A hang-up or an error reports everything, because a
+    /// level-triggered kernel repeats it from then on.
     #[inline]
     pub(crate) const fn reported(ready: Ready, interest: Interest) -> Self {
         if ready.is_exceptional() {
-            return Self::by(interest);
+            return Self::of(interest);
         }
         let end = if ready.is_read_closed() {
             Self::HALF_CLOSE.0
@@ -82,15 +82,15 @@ impl Asked {
     }
 }
 
-impl BitOrAssign for Asked {
+impl BitOrAssign for WatchSet {
     #[inline]
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
     }
 }
 
-/// What is in the first and not in the second.
-impl Sub for Asked {
+/// What is in the first set and not in the second.
+impl Sub for WatchSet {
     type Output = Self;
 
     #[inline]
@@ -104,19 +104,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_come_with_a_side_and_are_asked_for_until_they_are_reported() {
+    fn ends_are_watched_until_they_are_reported() {
         let hang_up = Ready::WRITE_CLOSED | Ready::ERROR;
-        assert_eq!(Asked::by(Interest::NONE), Asked::NOTHING);
-        assert_eq!(Asked::by(Interest::WRITE).ends(), hang_up);
+        assert_eq!(WatchSet::of(Interest::NONE), WatchSet::EMPTY);
+        assert_eq!(WatchSet::of(Interest::WRITE).ends(), hang_up);
 
-        let all = Asked::by(Interest::READ);
+        let all = WatchSet::of(Interest::READ);
         assert_eq!(all.ends(), hang_up | Ready::READ_CLOSED);
-        let left = all - Asked::reported(Ready::READABLE, Interest::READ);
+        let left = all - WatchSet::reported(Ready::READABLE, Interest::READ);
         assert_eq!((left.interest(), left.ends()), (Interest::NONE, all.ends()));
-        let left = left - Asked::reported(Ready::READ_CLOSED, Interest::READ);
+        let left = left - WatchSet::reported(Ready::READ_CLOSED, Interest::READ);
         assert_eq!(left.ends(), hang_up);
         for end in [Ready::WRITE_CLOSED, Ready::ERROR] {
-            assert!((left - Asked::reported(end, Interest::READ)).is_empty());
+            assert!((left - WatchSet::reported(end, Interest::READ)).is_empty());
         }
     }
 }

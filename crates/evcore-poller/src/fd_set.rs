@@ -1,25 +1,25 @@
-//! The descriptors that are registered: each of them once, whatever the backend.
+//! The set of registered descriptors. Each can be registered once, on every backend.
 //!
 //! Kernels differ in what a second registration of one descriptor means: epoll refuses it (unless
-//! the first was closed meanwhile), kqueue and event ports replace the first, poll reports both.
-//! To refuse it everywhere, before the kernel is asked, also keeps a number that was closed and
-//! reused from being mistaken for what it was before.
+//! the first was closed meanwhile), kqueue and event ports replace the first, poll reports both. The
+//! poller refuses it before it calls the kernel. So a number that was closed and reused is never
+//! mistaken for its previous file.
 
 use std::os::fd::RawFd;
 
-/// Numbers below are bits in a table (of 2 MiB at most); systems give out the lowest that is free,
-/// so others are few.
+/// Numbers below this are bits in a table of at most 2 MiB. Systems assign the lowest free number,
+/// so others are rare.
 const DENSE: usize = 1 << 24;
 
 /// A set of descriptors.
 #[derive(Debug, Default)]
-pub(crate) struct Descriptors {
+pub(crate) struct FdSet {
     dense: Vec<u64>,
-    /// Those from [`DENSE`] on, and the negative, which are registered as long as nothing is asked.
+    /// The numbers from [`DENSE`] on.
     others: Vec<RawFd>,
 }
 
-impl Descriptors {
+impl FdSet {
     pub(crate) fn insert(&mut self, fd: RawFd) {
         let Some((word, bit)) = place(fd) else {
             self.others.push(fd);
@@ -69,10 +69,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_inserted_and_not_removed(
+        fn it_matches_a_btree_set(
             steps in prop::collection::vec((some_descriptor(), any::<bool>()), 0..60)
         ) {
-            let (mut set, mut oracle) = (Descriptors::default(), BTreeSet::new());
+            let (mut set, mut oracle) = (FdSet::default(), BTreeSet::new());
             for (fd, insert) in steps {
                 prop_assert_eq!(set.contains(fd), oracle.contains(&fd));
                 if insert && oracle.insert(fd) {

@@ -5,7 +5,7 @@
 //! - an association for each descriptor's number, which is one-shot: the delivery of its event ends
 //!   it; it ends too, with its queued event, by `port_dissociate` and when the number is closed;
 //! - associating what is ready queues the event at once; associating what is associated replaces
-//!   what was asked, drops the queued event and looks afresh;
+//!   what was asked, drops the queued event and needs_scan afresh;
 //! - an event says what was true when it was queued, though it may not be true any more;
 //! - errors and hang-ups come unasked;
 //! - `port_getn` takes what is queued, in order, up to the length of the list, and waits only while
@@ -250,17 +250,17 @@ fn pass(time: Duration) {
 
 /// The port as the backend sees it, and as its test does.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scripted {
+pub(super) struct FakeKernel {
     port: Arc<Mutex<Port>>,
 }
 
-impl Scripted {
+impl FakeKernel {
     pub(super) fn port(&self) -> MutexGuard<'_, Port> {
         self.port.lock().expect("no test panics with the port")
     }
 }
 
-impl Kernel for Scripted {
+impl Kernel for FakeKernel {
     fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno> {
         self.port().associate(fd, asked)
     }

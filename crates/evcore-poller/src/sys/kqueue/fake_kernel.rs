@@ -3,7 +3,7 @@
 //! It follows the kernels where the backend relies on them, and FreeBSD's where they differ:
 //!
 //! - A knote belongs to a descriptor and a filter. Adding one that is there changes what its events
-//!   carry, keeps its mode, and looks at the descriptor again. Dropping what is not there is
+//!   carry, keeps its mode, and needs_scan at the descriptor again. Dropping what is not there is
 //!   `ENOENT`, and an identifier that is no open descriptor `EBADF`. Closing drops. Events and
 //!   receipts have the identifier as the change had it.
 //! - What becomes true of a descriptor activates its knotes; whether it still is true is looked at
@@ -46,18 +46,18 @@ use super::{
 
 /// The kernel that a backend is given, and its test keeps a clone of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scripted {
+pub(super) struct FakeKernel {
     model: Arc<Mutex<Model>>,
     events: Vec<Event>,
 }
 
-impl Scripted {
+impl FakeKernel {
     pub(super) fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().expect("no test goes on after a panic")
     }
 }
 
-impl Kernel for Scripted {
+impl Kernel for FakeKernel {
     fn kevent(
         &mut self,
         changes: &[Change],

@@ -3,7 +3,7 @@
 //! A forked child shares its parent's epoll set (what it removes is removed for the parent), and
 //! has no kqueue at all. So a poller notes where it was made, and refuses to work elsewhere.
 //!
-//! The C library's `fork` calls what [`Birthplace::here`] registers. A child that was made past it,
+//! The C library's `fork` calls what [`ForkGuard::here`] registers. A child that was made past it,
 //! by a bare `clone` or by `vfork`, is not told apart.
 
 #![allow(unsafe_code, reason = "pthread_atfork is called")]
@@ -20,14 +20,14 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A process, as seen from inside.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Birthplace {
+pub(crate) struct ForkGuard {
     forks: u32,
     process: u32,
 }
 
-impl Birthplace {
+impl ForkGuard {
     /// This process.
-    pub(crate) fn here() -> Self {
+    pub(crate) fn new() -> Self {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
             // SAFETY: what is called in the child adds to an atomic number, and no more. (Where

@@ -6,7 +6,7 @@
 //!
 //! A poller reports a wake in one of two ways. Mostly its kernel reports that the bell was rung. But
 //! a kernel reports what is ready in turn, and the bell may be behind more than fits into a wait; then
-//! the poller looks at the flag, and silences the bell itself.
+//! the poller needs_scan at the flag, and silences the bell itself.
 //!
 //! Where the kernel reports each ring once (an edge), the bell need not be silenced: that saves a
 //! call. The rings that were reported and left are counted, so that they are taken for no other wake.
@@ -39,7 +39,7 @@ impl Word for AtomicBool {
 }
 
 /// What ends a wait: a descriptor, or loom's model of one.
-pub(crate) trait Bell {
+pub(crate) trait Doorbell {
     /// Ends the present wait, or the next one.
     fn ring(&self);
 
@@ -50,7 +50,7 @@ pub(crate) trait Bell {
 
 /// A bell that is rung at most once between two acknowledgements.
 #[derive(Debug)]
-pub(crate) struct Alarm<W, B> {
+pub(crate) struct WakeFlag<W, B> {
     /// Set from a wake until the acknowledgement of the wait that it ended.
     raised: W,
     bell: B,
@@ -60,7 +60,7 @@ pub(crate) struct Alarm<W, B> {
     is_lent: AtomicBool,
 }
 
-impl<W: Word, B: Bell> Alarm<W, B> {
+impl<W: Word, B: Doorbell> WakeFlag<W, B> {
     pub(crate) fn new(raised: W, bell: B) -> Self {
         Self {
             raised,

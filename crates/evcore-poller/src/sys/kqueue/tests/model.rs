@@ -158,7 +158,7 @@ fn common(one: Interest, other: Interest) -> Interest {
 }
 
 struct Run {
-    stage: Stage,
+    fixture: Fixture,
     files: [Known; FILES.len()],
     /// A stale registration's changes may be refused, and so may those of a pipe: that takes another
     /// call.
@@ -171,12 +171,12 @@ impl Run {
             Step::Add(i, interest, mode) => self.add(i, interest, mode),
             Step::Modify(i, interest) => self.modify(i, interest),
             Step::Rearm(i, interest) => {
-                let done = self.stage.poller.rearm(key(i), interest);
+                let done = self.fixture.poller.rearm(key(i), interest);
                 assert_eq!(done.is_ok(), self.files[i].watch.is_some());
             }
             Step::Remove(i) => {
                 let watch = self.files[i].watch.take();
-                let removed = self.stage.poller.remove(key(i));
+                let removed = self.fixture.poller.remove(key(i));
                 let may_fail = watch.is_none_or(|watch| watch.stale);
                 assert!(removed.is_ok() || may_fail, "{removed:?}");
             }
@@ -187,7 +187,7 @@ impl Run {
     }
 
     fn add(&mut self, i: usize, interest: Interest, mode: Mode) {
-        let added = self.stage.add(FILES[i], key(i), interest, mode);
+        let added = self.fixture.add(FILES[i], key(i), interest, mode);
         let file = &mut self.files[i];
         assert_eq!(added.is_ok(), file.watch.is_none(), "{added:?}");
         file.watch.get_or_insert(Watch {
@@ -209,7 +209,7 @@ impl Run {
         if watch.mode == Mode::Oneshot {
             watch.fresh = Interest::BOTH;
         }
-        self.stage.modify(key(i), interest);
+        self.fixture.modify(key(i), interest);
     }
 
     fn reopen(&mut self, i: usize, forget: bool, is_pipe: bool) {
@@ -219,7 +219,7 @@ impl Run {
             return; // Likewise.
         }
         if forget && file.watch.take().is_some() {
-            self.stage
+            self.fixture
                 .poller
                 .remove_before_close(key(i))
                 .expect("registered");
@@ -234,7 +234,7 @@ impl Run {
             watch,
             ..Known::default()
         };
-        let mut kernel = self.stage.kernel.model();
+        let mut kernel = self.fixture.kernel.model();
         kernel.close(FILES[i]);
         if is_pipe {
             kernel.open_pipe(FILES[i]);
@@ -244,7 +244,7 @@ impl Run {
     }
 
     fn stir(&mut self, step: Step) {
-        let mut kernel = self.stage.kernel.model();
+        let mut kernel = self.fixture.kernel.model();
         match step {
             // A pipe has no sides to shut, and once it is broken nothing comes of it any more.
             Step::Shut(i) if self.files[i].is_pipe => {}
@@ -292,9 +292,9 @@ impl Run {
             watch.settle();
         }
         let due = self.files.map(|file| file.due());
-        self.stage.calls();
-        let found = self.stage.wait_with(capacity);
-        let calls = self.stage.calls().len();
+        self.fixture.calls();
+        let found = self.fixture.wait_with(capacity);
+        let calls = self.fixture.calls().len();
 
         let mut told = [Interest::NONE; FILES.len()];
         for event in &found {
@@ -352,11 +352,11 @@ proptest! {
         collects_behind_receipts in any::<bool>(),
     ) {
         let mut run = Run {
-            stage: Stage::new(),
+            fixture: Fixture::new(),
             files: [Known::default(); FILES.len()],
             was_refused: false,
         };
-        run.stage.kernel().collects_behind_receipts = collects_behind_receipts;
+        run.fixture.kernel().collects_behind_receipts = collects_behind_receipts;
         for step in steps {
             run.step(step);
         }
