@@ -57,7 +57,7 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     ),
     (
         "threads that run while another waits: a wait passes simulated time, which is over at once. \
-         (`crates/evcore-sim/tests/world/workers.rs` asks who of several sleepers is woken.)",
+         (`crates/evcore-sim/tests/sim/workers.rs` tests which of several sleepers wakes.)",
         &[
             "a_million_wakes_from_four_threads",
             "one_of_two_is_woken_or_it_is_refused",

@@ -3,7 +3,7 @@
 use std::{io::Write, time::Duration};
 
 use evcore_poller::{Capabilities, Events, Interest, Mode, Poller, Ready, Source, Target, Waker};
-use evcore_sim::{Client, Conditions, News, Process, Visit, World};
+use evcore_sim::{Client, ClientCx, ClientEvent, Process, Sim, SimConfig};
 
 use crate::{
     backends::Backend,
@@ -63,7 +63,7 @@ pub(crate) struct Simulated {
 
 impl Simulated {
     pub(crate) fn new(shape: Shape) -> Self {
-        let process = World::new(0).process();
+        let process = Sim::new(0).process();
         let ground = Self { process, shape };
         ground.set_buffer(BUFFER);
         ground
@@ -71,10 +71,10 @@ impl Simulated {
 
     /// How much fits into a socket that is made from here on.
     fn set_buffer(&self, buffer: usize) {
-        self.process.world().set_conditions(Conditions {
-            buffer,
+        self.process.sim().set_config(SimConfig {
+            socket_buffer: buffer,
             latency: MEANWHILE..=MEANWHILE,
-            ..Conditions::default()
+            ..SimConfig::default()
         });
     }
 }
@@ -98,11 +98,11 @@ impl Ground for Simulated {
     }
 
     fn time(&self) -> Duration {
-        self.process.world().now()
+        self.process.sim().now()
     }
 
     fn pair(&self) -> (Socket, Socket) {
-        let (near, far) = self.process.pair();
+        let (near, far) = self.process.unix_pair();
         (Socket::Simulated(near), Socket::Simulated(far))
     }
 
@@ -145,7 +145,7 @@ impl Ground for Simulated {
     }
 
     fn wake_during(&self, waker: &Waker, wait: &mut dyn FnMut()) {
-        self.process.world().add_client(Waking {
+        self.process.sim().add_client(Waking {
             waker: waker.clone(),
             has_waited: false,
         });
@@ -174,13 +174,13 @@ struct Waking {
 }
 
 impl Client for Waking {
-    fn call(&mut self, _: News, me: &mut Visit<'_>) {
+    fn on_event(&mut self, _: ClientEvent, cx: &mut ClientCx<'_>) {
         if self.has_waited {
             self.waker.wake();
-            me.leave();
+            cx.exit();
         } else {
             self.has_waited = true;
-            me.after(MEANWHILE);
+            cx.arm(MEANWHILE);
         }
     }
 }

@@ -1,145 +1,144 @@
-//! Servers in simulated worlds: a thousand seeds, every fault, and what must hold all the same.
+//! Simulated servers under every fault, with invariants that must hold in a thousand seeds.
 //!
-//! `subject` is a small server that uses every part of the loop and keeps an account of it
-//! (`audit`); `visitors` are its clients, `setting` is its shape, and a seed decides about all
-//! three. `deafness` watches that somebody accepts whoever waits. `httpd` is the example server
-//! itself. The bugs under `tests/mutants` show that these tests can fail.
+//! `server` is a small server that uses every part of the loop, and `invariants` checks each of its
+//! steps. `clients` are its clients and `config` is its shape; the seed chooses both. `liveness`
+//! checks that some worker accepts while clients wait. `httpd` runs the reference server. The
+//! mutants in `tests/mutants` show that these tests can fail.
 //!
-//! A seed that fails is printed with the command that runs it again.
+//! If a seed fails, the command that repeats it is printed.
 
-mod audit;
-mod deafness;
-mod setting;
-mod subject;
-mod visitors;
+mod clients;
+mod config;
+mod invariants;
+mod liveness;
+mod server;
 
 use std::time::Duration;
 
-use evcore_sim::{Fault, Workers, World, check};
+use evcore_sim::{Fault, Sim, Workers, check};
 
-use deafness::Deafness;
-use setting::Setting;
-use subject::Subject;
-use visitors::{Manners, Visitor};
+use clients::{Behaviour, TestClient};
+use config::Config;
+use liveness::LivenessChecker;
+use server::LineServer;
 
-/// By then everybody has gone: the server's own timeouts see to that.
-const LONG: Duration = Duration::from_secs(900);
+/// By then every client has ended, because of the server's own timeouts.
+const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// A server, its clients, and its end.
-fn live(world: &World, setting: Setting, manners: Manners) -> Vec<Visitor> {
-    world.note(&format!("{setting:?}"));
-    setting.prepare(world);
-    let mut rng = world.rng();
-    let (workers, group) = (setting.workers, setting.group(world));
-    let mut deafness = Deafness::new(world, setting.patience());
-    let mut server = Workers::new(world, workers, move |process, index| {
-        Subject::new(process, index, &setting, &group)
+/// Runs a server with clients to its shutdown. Returns the clients.
+fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Vec<TestClient> {
+    sim.note(&format!("{config:?}"));
+    config.prepare(sim);
+    let mut rng = sim.rng();
+    let (workers, group) = (config.workers, config.group(sim));
+    let mut liveness = LivenessChecker::new(sim, config.guarantee());
+    let mut server = Workers::new(sim, workers, move |process, index| {
+        LineServer::new(process, index, &config, &group)
     });
-    let mut visitors = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..10 + rng.below(30) {
-        visitors.push(Visitor::comes(world, &mut rng, manners));
-        // Some come together, so that a batch has several events and a listener several clients.
+        clients.push(TestClient::start(sim, &mut rng, behaviour));
+        // Some start together, so that batches have several events and backlogs several clients.
         if rng.below(3) == 0 {
-            let pause = rng.time(&(Duration::ZERO..=Duration::from_secs(6)));
-            run_for(&mut server, pause, &mut deafness);
+            let pause = rng.duration(&(Duration::ZERO..=Duration::from_secs(6)));
+            run_for(&mut server, pause, &mut liveness);
         }
-        if manners == Manners::Any && workers > 1 && rng.below(64) == 0 {
-            // One leaves, with those who are idle there, and the others go on.
-            server.app_mut(0).into_iter().for_each(Subject::send_away);
+        if behaviour == Behaviour::Any && workers > 1 && rng.below(64) == 0 {
+            // One worker shuts down while the others go on.
+            let worker = server.app_mut(0).into_iter();
+            worker.for_each(LineServer::shut_down_with_clients);
         }
     }
-    let gone = |visitors: &[Visitor]| visitors.iter().all(Visitor::is_gone);
-    while !gone(&visitors) {
+    while !clients.iter().all(TestClient::is_done) {
         assert!(
-            world.now() < LONG,
-            "somebody was neither answered nor sent away"
+            sim.now() < TIME_LIMIT,
+            "a client was neither answered nor closed"
         );
-        run_for(&mut server, Duration::from_secs(5), &mut deafness);
+        run_for(&mut server, Duration::from_secs(5), &mut liveness);
     }
-    end(&mut server, workers);
-    visitors.iter().for_each(Visitor::check);
-    visitors
+    shut_down(&mut server, workers);
+    clients.iter().for_each(TestClient::check);
+    clients
 }
 
-fn run_for(server: &mut Workers<Subject>, time: Duration, deafness: &mut Deafness) {
+fn run_for(server: &mut Workers<LineServer>, time: Duration, liveness: &mut LivenessChecker) {
     server.run_until(time, |server| {
-        deafness.look(server);
+        liveness.check(server);
         false
     });
 }
 
-/// Everybody has gone, so the server can go too; whatever begins again meanwhile is told as well.
-fn end(server: &mut Workers<Subject>, workers: usize) {
+/// Shuts all workers down, also the successors of those that are killed meanwhile.
+fn shut_down(server: &mut Workers<LineServer>, workers: usize) {
     for _ in 0..100 {
         for index in 0..workers {
-            server
-                .app_mut(index)
-                .into_iter()
-                .for_each(Subject::shut_down);
+            let worker = server.app_mut(index).into_iter();
+            worker.for_each(LineServer::shut_down);
         }
-        if server.run_until(Duration::from_secs(10), Workers::are_done) {
+        if server.run_until(Duration::from_secs(10), Workers::all_done) {
             break;
         }
     }
-    assert!(server.are_done(), "it does not come to its end");
-    server.apps().for_each(|(_, subject)| subject.check_end());
+    assert!(server.all_done(), "the shutdown does not end");
+    server.apps().for_each(|(_, worker)| worker.check_end());
 }
 
 #[test]
-fn whatever_goes_wrong_every_promise_is_kept() {
-    let (mut content, mut all) = (0, 0);
+fn all_invariants_hold_under_every_fault() {
+    let (mut answered, mut all) = (0, 0);
     let mut counts = [0; Fault::ALL.len()];
-    check(
-        "whatever_goes_wrong_every_promise_is_kept",
-        0..1000,
-        |world| {
-            let setting = Setting::faulty(&mut world.rng());
-            let visitors = live(world, setting, Manners::Any);
-            content += visitors.iter().filter(|it| it.is_content()).count();
-            all += visitors.len();
-            for (count, fault) in counts.iter_mut().zip(Fault::ALL) {
-                *count += world.count(fault);
-            }
-        },
-    );
-    if std::env::var_os(evcore_sim::SEED_VARIABLE).is_none() {
-        // Else it would have shown nothing.
-        assert!(content * 4 > all, "only {content} of {all} were served");
+    let name = "all_invariants_hold_under_every_fault";
+    let seeds = check(name, 0..1000, |sim| {
+        let config = Config::faulty(&mut sim.rng());
+        let clients = run(sim, config, Behaviour::Any);
+        answered += clients.iter().filter(|it| it.is_answered()).count();
+        all += clients.len();
+        for (count, fault) in counts.iter_mut().zip(Fault::ALL) {
+            *count += sim.fault_count(fault);
+        }
+    });
+    if seeds >= 100 {
+        // Otherwise the run shows nothing.
+        assert!(answered * 4 > all, "only {answered} of {all} were answered");
         assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     }
 }
 
-/// Workers that look at the listeners only when another worker notifies them.
+/// Workers that probe the listeners only when another worker notifies them.
 #[test]
 fn every_notification_is_followed() {
-    check("every_notification_is_followed", 0..100, |world| {
-        let setting = Setting::notifying(&mut world.rng());
-        live(world, setting, Manners::Any);
+    check("every_notification_is_followed", 0..100, |sim| {
+        let config = Config::notifying(&mut sim.rng());
+        run(sim, config, Behaviour::Any);
     });
 }
 
 #[test]
-fn where_nothing_goes_wrong_everybody_is_told_all_that_he_asked_for() {
-    let name = "where_nothing_goes_wrong_everybody_is_told_all_that_he_asked_for";
-    check(name, 0..200, |world| {
-        everybody_is_content(world, Setting::faultless(&mut world.rng()));
+fn without_faults_every_client_is_answered() {
+    let name = "without_faults_every_client_is_answered";
+    check(name, 0..200, |sim| {
+        check_all_answered(sim, Config::faultless(&mut sim.rng()));
     });
 }
 
 #[test]
-fn what_was_left_of_a_turn_comes_in_the_next() {
-    check(
-        "what_was_left_of_a_turn_comes_in_the_next",
-        0..100,
-        |world| {
-            everybody_is_content(world, Setting::leaving(&mut world.rng()));
-            assert!(world.count(Fault::TurnLeft) > 0);
-        },
-    );
+fn under_lossless_faults_no_client_is_lost() {
+    let name = "under_lossless_faults_no_client_is_lost";
+    check(name, 0..200, |sim| {
+        check_all_answered(sim, Config::lossless(&mut sim.rng()));
+    });
 }
 
-fn everybody_is_content(world: &World, setting: Setting) {
-    for visitor in live(world, setting, Manners::Good) {
-        assert!(visitor.is_content(), "{visitor:?}");
+#[test]
+fn an_abandoned_turn_loses_nothing() {
+    check("an_abandoned_turn_loses_nothing", 0..100, |sim| {
+        check_all_answered(sim, Config::abandoning(&mut sim.rng()));
+        assert!(sim.fault_count(Fault::AbandonedTurn) > 0);
+    });
+}
+
+fn check_all_answered(sim: &Sim, config: Config) {
+    for client in run(sim, config, Behaviour::Polite) {
+        assert!(client.is_answered(), "{client:?}");
     }
 }

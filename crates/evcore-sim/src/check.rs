@@ -1,4 +1,4 @@
-//! Running a test with many seeds, and saying how to run it again with the one that failed.
+//! Runs a test with many seeds, and prints how to repeat the seed that failed.
 
 use std::{
     env,
@@ -6,27 +6,27 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
 
-use crate::World;
+use crate::Sim;
 
-/// The environment variable that names the only seed to run with.
-pub const SEED_VARIABLE: &str = "EVCORE_SIM_SEED";
+/// The environment variable with the only seed to run.
+const SEED_VARIABLE: &str = "EVCORE_SIM_SEED";
 
-/// The environment variable that says how many seeds each test runs, in place of its own number.
-pub const SEEDS_VARIABLE: &str = "EVCORE_SIM_SEEDS";
+/// The environment variable with the number of seeds that each test runs.
+const SEEDS_VARIABLE: &str = "EVCORE_SIM_SEEDS";
 
-/// How many of the last lines of the record are shown with a failure.
+/// How many of the last lines of the trace a failure report shows.
 const LINES: usize = 200;
 
-/// Runs a test in a fresh [`World`] for each seed.
+/// Runs a test in a new [`Sim`] for each seed, and returns how many seeds ran.
 ///
-/// Where it panics, the seed and the command that runs it again go to standard error, and the panic
-/// goes on. With that command, which sets `EVCORE_SIM_SEED`, only that seed is run, and what
-/// happened in the world is shown too, the last 200 lines of it.
+/// `test` is the test's name, for the command in the failure report.
 ///
-/// `EVCORE_SIM_SEEDS=100000` runs that many seeds, from the first of the range, in place of as many
-/// as the range has: more for a long run, fewer for a quick one.
+/// If the test panics, the seed and the command that repeats it are printed to standard error, and
+/// the panic is resumed. The command sets `EVCORE_SIM_SEED`: then only that seed runs, and a
+/// failure report includes the last 200 lines of the trace.
 ///
-/// `test` is the name of the test, for the command.
+/// `EVCORE_SIM_SEEDS=100000` replaces the length of the range, for a longer or a shorter run. So a
+/// test that counts over all seeds should compare its counts with the returned number.
 ///
 /// ```
 /// use evcore_sim::{Faults, check};
@@ -34,10 +34,10 @@ const LINES: usize = 200;
 /// # fn test() { // #[test]
 /// # /*
 /// #[test]
-/// fn whatever_goes_wrong_nobody_is_left_waiting() {
+/// fn every_client_is_answered() {
 /// # */
-/// check("whatever_goes_wrong_nobody_is_left_waiting", 0..100, |world| {
-///     world.set_faults(Faults::all());
+/// check("every_client_is_answered", 0..100, |sim| {
+///     sim.set_faults(Faults::lossless());
 ///     // ... a server, its clients, and what must hold
 /// });
 /// # }
@@ -46,22 +46,23 @@ const LINES: usize = 200;
 ///
 /// # Panics
 ///
-/// Where the test does, or where one of the variables is not a number.
-pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&World)) {
-    let chosen = number(SEED_VARIABLE);
+/// If the test does, or if one of the variables is not a number.
+pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
+    let only = number(SEED_VARIABLE);
     let end = number(SEEDS_VARIABLE).map_or(seeds.end, |count| seeds.start.saturating_add(count));
-    let seeds = chosen.map_or(seeds.start..end, |seed| seed..seed + 1);
-    for seed in seeds {
-        let world = World::new(seed);
-        if chosen.is_some() {
-            world.record();
+    let seeds = only.map_or(seeds.start..end, |seed| seed..seed + 1);
+    for seed in seeds.clone() {
+        let sim = Sim::new(seed);
+        if only.is_some() {
+            sim.record_trace();
         }
-        let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&world))) else {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&sim))) else {
             continue;
         };
-        eprint!("{}", report(test, &world));
+        eprint!("{}", report(test, &sim));
         resume_unwind(panic);
     }
+    seeds.end.saturating_sub(seeds.start)
 }
 
 /// The value of an environment variable, if it is set.
@@ -71,17 +72,17 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
 }
 
-/// What is told of a failure.
-fn report(test: &str, world: &World) -> String {
-    let (seed, hash, now) = (world.seed(), world.trace_hash(), world.now());
-    let lines = world.lines();
+fn report(test: &str, sim: &Sim) -> String {
+    let (seed, hash, now) = (sim.seed(), sim.trace_hash(), sim.now());
+    let lines = sim.trace_lines();
     let shown = &lines[lines.len().saturating_sub(LINES)..];
     let shown: String = shown.iter().map(|line| format!("{line}\n")).collect();
-    // Cargo says in which package a test runs.
+    // Cargo sets the variable to the package that is tested.
     let package = env::var("CARGO_PKG_NAME").map_or(String::new(), |name| format!(" -p {name}"));
     format!(
-        "{shown}{test} failed with seed {seed}, {now:?} into the world (trace {hash:016x}); \
-         run it again:\n    {SEED_VARIABLE}={seed} cargo test{package} {test}\n"
+        "{shown}{test} failed with seed {seed} after {now:?} of simulated time \
+         (trace {hash:016x}); repeat it with:\n    \
+         {SEED_VARIABLE}={seed} cargo test{package} {test}\n"
     )
 }
 
@@ -91,21 +92,20 @@ mod tests {
     use std::{panic, time::Duration};
 
     #[test]
-    fn every_seed_is_run_once() {
+    fn every_seed_runs_once() {
         let mut seeds = Vec::new();
-        check("every_seed_is_run_once", 3..6, |world| {
-            seeds.push(world.seed());
-        });
+        let ran = check("every_seed_runs_once", 3..6, |sim| seeds.push(sim.seed()));
         assert_eq!(seeds, [3, 4, 5]);
+        assert_eq!(ran, 3);
     }
 
     #[test]
-    fn the_first_that_fails_is_the_last_and_its_panic_goes_on() {
+    fn the_first_failing_seed_ends_the_run_and_its_panic_resumes() {
         let mut seeds = Vec::new();
         let failed = panic::catch_unwind(AssertUnwindSafe(|| {
-            check("meant_to_fail", 0..10, |world| {
-                seeds.push(world.seed());
-                assert_ne!(world.seed(), 2, "planted");
+            check("meant_to_fail", 0..10, |sim| {
+                seeds.push(sim.seed());
+                assert_ne!(sim.seed(), 2, "planted");
             });
         }));
         let panic = failed.expect_err("it panics");
@@ -118,15 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_with_the_command_that_repeats_it() {
-        let world = World::new(77);
-        world.record();
-        world.note("half-time");
-        world.run_for(Duration::from_secs(2));
-        let report = report("some_test", &world);
+    fn a_failure_report_has_the_command_that_repeats_it() {
+        let sim = Sim::new(77);
+        sim.record_trace();
+        sim.note("half-time");
+        sim.run_for(Duration::from_secs(2));
+        let report = report("some_test", &sim);
         assert!(report.contains("half-time\n"), "{report}");
         assert!(
-            report.contains("with seed 77, 2s into the world"),
+            report.contains("with seed 77 after 2s of simulated time"),
             "{report}"
         );
         let command = "\n    EVCORE_SIM_SEED=77 cargo test -p evcore-sim some_test\n";

@@ -1,132 +1,135 @@
-//! Clients: who comes to the server, speaks, keeps silent and goes.
+//! Simulated clients as event handlers.
 //!
-//! A client is called when something has happened to it, and says what it does next. It lives in
-//! simulated time: to wait is to set the alarm. For a fixed course of events there is
-//! [`Script`](crate::Script); this is what it is made of.
+//! A client is called when something happens to it, and decides what it does next. It lives in
+//! simulated time: it waits by arming its timer. [`Script`](crate::Script) is a client with a fixed
+//! list of operations.
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use evcore::Ready;
 
-use crate::{Rng, rng::whole_ns, state::State, trace::What};
+use crate::{Rng, rng::whole_ns, state::State, trace::TraceKind};
 
-/// Somebody outside, with at most one connection at a time.
+/// A client of the simulated network, with at most one connection and one timer.
 ///
-/// Its first call is [`News::Time`], as soon as the world goes on.
+/// Its first event is [`ClientEvent::Started`], when simulated time passes for the first time.
 ///
 /// ```
-/// use evcore_sim::{Client, News, Visit};
+/// use evcore_sim::{Client, ClientCx, ClientEvent};
 /// use std::{net::SocketAddr, time::Duration};
 ///
-/// /// Asks once a minute, on one connection, for ever.
+/// /// Sends a request once a minute, on one connection, for ever.
 /// #[derive(Debug)]
-/// struct Regular { server: SocketAddr, is_connected: bool }
+/// struct Regular { server: SocketAddr }
 ///
 /// impl Client for Regular {
-///     fn call(&mut self, news: News, me: &mut Visit<'_>) {
-///         match news {
-///             News::Time if !self.is_connected => me.connect(self.server),
-///             News::Connected | News::Time => {
-///                 self.is_connected = true;
-///                 let _ = me.send(b"anything new?\n");
-///                 me.after(Duration::from_secs(60));
+///     fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>) {
+///         match event {
+///             ClientEvent::Started => cx.connect(self.server),
+///             ClientEvent::Connected | ClientEvent::Expired => {
+///                 let _ = cx.send(b"anything new?\n");
+///                 cx.arm(Duration::from_secs(60));
 ///             }
-///             News::Ready(_) => while me.recv(&mut [0; 512]).is_ok_and(|n| n > 0) {},
-///             _ => me.leave(),
+///             ClientEvent::Ready(_) => while cx.recv(&mut [0; 512]).is_ok_and(|n| n > 0) {},
+///             _ => cx.exit(),
 ///         }
 ///     }
 /// }
 /// ```
 pub trait Client: fmt::Debug + Send {
-    /// Something has happened.
-    fn call(&mut self, news: News, me: &mut Visit<'_>);
+    /// Handles an event.
+    fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>);
 }
 
-/// What has happened to a client. For an example, see [`Client`].
+/// What has happened to a client. [`Client`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum News {
-    /// The alarm that was set [`after`](Visit::after) some time; or the beginning.
-    Time,
-    /// The connection stands.
+pub enum ClientEvent {
+    /// The client begins. Always the first event.
+    Started,
+    /// The timer has expired that was [armed](ClientCx::arm).
+    Expired,
+    /// The connection is established.
     Connected,
-    /// It does not: nobody listens there, or too many wait there for too long.
+    /// The connection is refused: no process listens at the address, or the backlog was full for 31
+    /// s.
     Refused,
-    /// Something about the connection has changed, and this holds now. It comes with every change,
-    /// so a client need not read all that there is.
+    /// Something about the connection has changed, and this readiness holds now. It is reported
+    /// after every change, so a client need not read all there is.
     Ready(Ready),
 }
 
-/// The world, as a client has it in hand while it is called. For an example, see [`Client`].
+/// What a [`Client`] can do while it handles an event.
 ///
-/// Whatever would fail on a socket fails here, with the same kind of error.
-pub struct Visit<'a> {
+/// Each call fails as it would on a socket, with the same kind of error. [`Client`] has an example.
+pub struct ClientCx<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) id: u32,
 }
 
-impl Visit<'_> {
-    /// How long the world has existed.
+impl ClientCx<'_> {
+    /// The simulated time since the start.
     #[must_use]
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.state.now_ns())
     }
 
-    /// The world's chance.
+    /// The random numbers of the simulation.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.state.rng
     }
 
-    /// Sets the alarm, in place of one that is set already.
-    pub fn after(&mut self, time: Duration) {
-        self.state.set_alarm(self.id, whole_ns(time));
+    /// Arms the client's timer, which replaces its deadline if it is armed already.
+    pub fn arm(&mut self, after: Duration) {
+        self.state.arm_client_timer(self.id, whole_ns(after));
     }
 
-    /// Sets out to a server: [`News::Connected`] or [`News::Refused`] follows. What the client was
-    /// connected to before is closed.
+    /// Starts to connect to a server, after closing the connection that the client has.
+    /// [`ClientEvent::Connected`] or [`ClientEvent::Refused`] follows.
     pub fn connect(&mut self, server: SocketAddr) {
         self.state.connect_client(self.id, server);
     }
 
-    /// Whether there is a connection; it may have ended on the other side.
+    /// Whether the client has a connection, which the other side may have ended.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.state.client_end(self.id).is_ok()
+        self.state.client_endpoint(self.id).is_ok()
     }
 
-    /// Sends as much as there is room for, and says how much that was.
+    /// Sends as much of `bytes` as fits, and returns how much that was.
     ///
     /// # Errors
     ///
     /// [`NotConnected`](io::ErrorKind::NotConnected), [`WouldBlock`](io::ErrorKind::WouldBlock),
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) and
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) or
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe).
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let end = self.state.client_end(self.id)?;
-        self.state.send(end, bytes)
+        let id = self.state.client_endpoint(self.id)?;
+        self.state.send(id, bytes)
     }
 
-    /// Receives what has arrived; 0 bytes are the end of it.
+    /// Receives what has arrived, up to the length of `buffer`. 0 is the end of the stream.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), but for the broken pipe.
+    /// [`NotConnected`](io::ErrorKind::NotConnected), [`WouldBlock`](io::ErrorKind::WouldBlock) or
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let end = self.state.client_end(self.id)?;
-        self.state.receive(end, buffer)
+        let id = self.state.client_endpoint(self.id)?;
+        self.state.receive(id, buffer)
     }
 
-    /// Says that no more will come from here.
+    /// Shuts down the sending half: the server reads the end of the stream.
     ///
     /// # Errors
     ///
     /// [`NotConnected`](io::ErrorKind::NotConnected).
     pub fn shutdown_write(&mut self) -> io::Result<()> {
-        let end = self.state.client_end(self.id)?;
-        self.state.finish(end)
+        let id = self.state.client_endpoint(self.id)?;
+        self.state.shutdown_write(id)
     }
 
-    /// Closes the connection. Where bytes were not read, this is a reset for the other side.
+    /// Closes the connection. If received bytes are unread, the server sees a reset.
     pub fn close(&mut self) {
         self.state.close_client(self.id);
     }
@@ -136,23 +139,22 @@ impl Visit<'_> {
         self.state.reset_client(self.id);
     }
 
-    /// Closes the connection and goes for good: this is the last call.
-    pub fn leave(&mut self) {
-        self.state.leave_world(self.id);
+    /// Closes the connection and removes the client. It gets no further event.
+    pub fn exit(&mut self) {
+        self.state.remove_client(self.id);
     }
 
-    /// Puts a word on the record: it counts for the [hash](crate::World::trace_hash) too.
+    /// Adds a line to the trace, which also changes its [hash](crate::Sim::trace_hash).
     pub fn note(&mut self, text: &str) {
         let now_ns = self.state.now_ns();
-        self.state.note(What::Client, u64::from(self.id), 1);
-        self.state.trace.say(now_ns, text);
+        self.state.note(TraceKind::Client, u64::from(self.id), 1);
+        self.state.trace.text(now_ns, text);
     }
 }
 
-/// Who, and when.
-impl fmt::Debug for Visit<'_> {
+impl fmt::Debug for ClientCx<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visit")
+        f.debug_struct("ClientCx")
             .field("client", &self.id)
             .field("now", &self.now())
             .finish_non_exhaustive()

@@ -1,23 +1,23 @@
-//! What can go wrong, and how often it is to.
+//! Which faults are injected, and how often.
 //!
-//! Each fault is something that a real machine, network or kernel does and that a server has to
-//! bear. None of them breaks a promise that the real thing keeps: after a short read the socket
-//! really was empty, and an edge follows when the rest arrives.
+//! Every injected fault is one that a real kernel, network or machine can produce. A fault breaks
+//! no promise of the real thing: after a short read the socket is empty, and an edge follows when
+//! the rest arrives.
 
 use std::fmt;
 
-use crate::Chance;
+use crate::Probability;
 
-/// Something that goes wrong now and then.
+/// A kind of fault.
 ///
 /// ```
-/// use evcore_sim::{Fault, Faults, World};
+/// use evcore_sim::{Fault, Faults, Sim};
 ///
-/// let world = World::new(7);
-/// world.set_faults(Faults::all());
+/// let sim = Sim::new(7);
+/// sim.set_faults(Faults::all());
 /// // ... and after a run:
 /// for fault in Fault::ALL {
-///     println!("{fault:?}: {}", world.count(fault));
+///     println!("{fault:?}: {}", sim.fault_count(fault));
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,53 +25,52 @@ use crate::Chance;
 pub enum Fault {
     /// A wait reports readiness that does not hold.
     SpuriousReadiness,
-    /// A wait reports again what was reported before and still holds, though nothing has changed
-    /// since (`Edge`).
+    /// A wait repeats a report that still holds although nothing has changed (`Edge`).
     RepeatedReadiness,
-    /// The events of a wait come in another order than that in which they arose.
+    /// A wait reports its events in another order than that in which they arose.
     ReorderedEvents,
-    /// A signal ends a wait (EINTR), if it is one that may sleep.
+    /// A signal ends a wait that may sleep (EINTR).
     InterruptedWait,
-    /// The monotonic clock jumps ahead, by up to ten seconds: the machine was suspended.
+    /// The monotonic clock jumps ahead by up to 10 s, as after a suspend of the machine.
     ClockJump,
     /// The wall clock is set, by up to a day in either direction.
-    WallStep,
-    /// A read brings a part of what came, and the rest comes a little later.
+    WallClockStep,
+    /// A read returns a part of what was sent. The rest arrives within 5 ms.
     ShortRead,
-    /// A write takes a part of what there is room for, and takes more a little later.
+    /// A write takes a part of what would fit. It takes more within 5 ms.
     ShortWrite,
-    /// What was sent at once arrives in two pieces.
+    /// The bytes of one write arrive in two pieces.
     Fragment,
-    /// A piece of data comes up to three seconds late, and what is behind it waits for it.
+    /// A piece of data arrives up to 3 s late, and what follows on the connection waits for it.
     Delay,
-    /// The network resets a connection, for both ends, behind what was sent so far.
+    /// The network resets a connection at both ends, after the data that was sent before.
     Reset,
-    /// A client has gone before it was accepted, and accepting says so.
+    /// A client resets its connection before it is accepted, and `accept` returns ECONNABORTED.
     Abort,
-    /// The system has no descriptor left for whom it would accept (ENFILE), though the process has.
+    /// The system has no free descriptor, and `accept` returns ENFILE.
     Exhausted,
-    /// A step takes up to 200 ms longer than it should. (Under [`Workers`](crate::Workers).)
+    /// A step takes up to 200 ms longer. (Under [`Workers`](crate::Workers).)
     SlowStep,
-    /// A worker is stopped between two steps, for up to two seconds, with all that it holds. (Under
+    /// A worker pauses between two steps for up to 2 s (SIGSTOP) and keeps what it holds. (Under
     /// [`Workers`](crate::Workers).)
-    Stop,
-    /// A worker is killed between two steps; its successor comes once the parent has noticed.
+    Pause,
+    /// A worker is killed between two steps. Its successor starts when the parent has noticed.
     /// (Under [`Workers`](crate::Workers).)
     Kill,
-    /// A worker leaves its turn with steps still to come, or with none, and waits again. (Under
+    /// A worker leaves its turn before it has taken all steps, and waits again. (Under
     /// [`Workers`](crate::Workers).)
-    TurnLeft,
+    AbandonedTurn,
 }
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 17] = [
         Self::SpuriousReadiness,
         Self::RepeatedReadiness,
         Self::ReorderedEvents,
         Self::InterruptedWait,
         Self::ClockJump,
-        Self::WallStep,
+        Self::WallClockStep,
         Self::ShortRead,
         Self::ShortWrite,
         Self::Fragment,
@@ -80,73 +79,96 @@ impl Fault {
         Self::Abort,
         Self::Exhausted,
         Self::SlowStep,
-        Self::Stop,
+        Self::Pause,
         Self::Kill,
-        Self::TurnLeft,
+        Self::AbandonedTurn,
     ];
 
-    /// Often enough to be met in a short run, and rarely enough to get some work done.
-    const fn usual(self) -> Chance {
+    /// The faults that take a connection from a client, or make a timeout of the server do so.
+    const LOSSY: [Self; 4] = [Self::Reset, Self::Abort, Self::Kill, Self::ClockJump];
+
+    /// Often enough to occur in a short run, and rarely enough that most work gets done.
+    const fn default_probability(self) -> Probability {
         match self {
-            Self::ReorderedEvents => Chance::one_in(2),
-            Self::ShortRead | Self::ShortWrite | Self::Fragment => Chance::one_in(8),
-            Self::RepeatedReadiness | Self::SpuriousReadiness => Chance::one_in(16),
-            Self::InterruptedWait | Self::Delay => Chance::one_in(32),
-            Self::Abort | Self::Exhausted | Self::SlowStep | Self::TurnLeft => Chance::one_in(64),
-            Self::WallStep | Self::ClockJump => Chance::one_in(128),
-            Self::Reset | Self::Stop => Chance::one_in(512),
-            Self::Kill => Chance::one_in(2048),
+            Self::ReorderedEvents => Probability::one_in(2),
+            Self::ShortRead | Self::ShortWrite | Self::Fragment => Probability::one_in(8),
+            Self::RepeatedReadiness | Self::SpuriousReadiness => Probability::one_in(16),
+            Self::InterruptedWait | Self::Delay => Probability::one_in(32),
+            Self::Abort | Self::Exhausted | Self::SlowStep | Self::AbandonedTurn => {
+                Probability::one_in(64)
+            }
+            Self::WallClockStep | Self::ClockJump => Probability::one_in(128),
+            Self::Reset | Self::Pause => Probability::one_in(512),
+            Self::Kill => Probability::one_in(2048),
         }
     }
 }
 
-/// How likely each [`Fault`] is, each time that it could happen.
+/// The probability of each [`Fault`], each time that it can occur.
 ///
 /// ```
-/// use evcore_sim::{Chance, Fault, Faults};
+/// use evcore_sim::{Fault, Faults, Probability};
 ///
 /// // A slow and lossy network, and workers that are never harmed.
 /// let faults = Faults::none()
-///     .with(Fault::Delay, Chance::one_in(4))
-///     .with(Fault::Reset, Chance::one_in(100));
-/// assert!(faults.chance(Fault::Kill).is_never());
+///     .with(Fault::Delay, Probability::one_in(4))
+///     .with(Fault::Reset, Probability::one_in(100));
+/// assert!(faults.probability(Fault::Kill).is_never());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Faults {
-    /// By the fault's place in its enum.
-    chances: [Chance; Fault::ALL.len()],
+    /// Indexed by `Fault as usize`.
+    probabilities: [Probability; Fault::ALL.len()],
 }
 
 impl Faults {
-    /// All goes well. The default.
+    /// No faults. The default.
     pub const fn none() -> Self {
         Self {
-            chances: [Chance::NEVER; Fault::ALL.len()],
+            probabilities: [Probability::NEVER; Fault::ALL.len()],
         }
     }
 
-    /// All goes wrong, each fault now and then.
+    /// All faults, each with a probability that suits short runs.
     pub fn all() -> Self {
-        let usual = |faults: Self, fault: Fault| faults.with(fault, fault.usual());
-        Fault::ALL.into_iter().fold(Self::none(), usual)
+        let add = |faults: Self, fault: Fault| faults.with(fault, fault.default_probability());
+        Fault::ALL.into_iter().fold(Self::none(), add)
     }
 
-    /// The same, but for one fault.
-    pub const fn with(mut self, fault: Fault, chance: Chance) -> Self {
-        self.chances[fault as usize] = chance;
+    /// All faults that a correct server hides from its clients: those of [`all`](Self::all)
+    /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill) and
+    /// [`ClockJump`](Fault::ClockJump).
+    ///
+    /// So every client must complete. A server that forgets a connection cannot hide behind a
+    /// fault that ended it. The server's own timeouts must be longer than the delays, which add up:
+    /// a minute is long enough for most tests.
+    ///
+    /// ```
+    /// use evcore_sim::{Fault, Faults};
+    ///
+    /// assert!(Faults::lossless().probability(Fault::Reset).is_never());
+    /// assert!(!Faults::lossless().probability(Fault::ShortRead).is_never());
+    /// ```
+    pub fn lossless() -> Self {
+        Fault::LOSSY.into_iter().fold(Self::all(), Self::without)
+    }
+
+    /// The same faults, with another probability of one of them.
+    pub const fn with(mut self, fault: Fault, probability: Probability) -> Self {
+        self.probabilities[fault as usize] = probability;
         self
     }
 
-    /// The same, without one fault.
+    /// The same faults without one of them.
     pub const fn without(self, fault: Fault) -> Self {
-        self.with(fault, Chance::NEVER)
+        self.with(fault, Probability::NEVER)
     }
 
-    /// How likely a fault is.
+    /// The probability of a fault.
     #[must_use]
-    pub const fn chance(&self, fault: Fault) -> Chance {
-        self.chances[fault as usize]
+    pub const fn probability(&self, fault: Fault) -> Probability {
+        self.probabilities[fault as usize]
     }
 }
 
@@ -156,13 +178,13 @@ impl Default for Faults {
     }
 }
 
-/// Those that can happen.
+/// Only the faults that can occur.
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let possible = |fault: &Fault| !self.chance(*fault).is_never();
-        let entries = Fault::ALL.into_iter().filter(possible);
+        let is_possible = |fault: &Fault| !self.probability(*fault).is_never();
+        let entries = Fault::ALL.into_iter().filter(is_possible);
         f.debug_map()
-            .entries(entries.map(|fault| (fault, self.chance(fault))))
+            .entries(entries.map(|fault| (fault, self.probability(fault))))
             .finish()
     }
 }
@@ -172,12 +194,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_stands_at_its_place() {
-        for (place, fault) in Fault::ALL.into_iter().enumerate() {
-            assert_eq!(fault as usize, place, "{fault:?}");
-            assert!(!Faults::all().chance(fault).is_never());
-            assert!(Faults::none().chance(fault).is_never());
-            assert_eq!(Faults::all().without(fault).chance(fault), Chance::NEVER);
+    fn all_lists_every_fault_at_its_index() {
+        for (index, fault) in Fault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, index, "{fault:?}");
+            assert!(!Faults::all().probability(fault).is_never());
+            assert!(Faults::none().probability(fault).is_never());
+            let without = Faults::all().without(fault);
+            assert_eq!(without.probability(fault), Probability::NEVER);
+        }
+    }
+
+    #[test]
+    fn lossless_lacks_the_lossy_faults_and_no_other() {
+        for fault in Fault::ALL {
+            let is_lossy = Fault::LOSSY.contains(&fault);
+            assert_eq!(Faults::lossless().probability(fault).is_never(), is_lossy);
         }
     }
 }

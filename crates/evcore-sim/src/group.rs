@@ -1,4 +1,4 @@
-//! What simulated workers share, as their loops see it.
+//! The handles to what simulated workers share.
 
 use std::{fmt, mem, os::fd::RawFd};
 
@@ -8,22 +8,21 @@ use evcore::{
     poller::Target,
 };
 
-use crate::{Process, World, descriptors, notifier::Notifier, state::State, trace::What};
+use crate::{Process, Sim, fd_table, notifier::Notifier, state::State, trace::TraceKind};
 
-/// What the workers of one simulated server share: the accept lock, and the group that
-/// [`Policy::LeastLoaded`](evcore::balancer::Policy::LeastLoaded) needs.
+/// The accept lock and the worker group of one simulated server.
 ///
-/// It is the [`WorkerGroup`](evcore::balancer::WorkerGroup) that ships, with simulated descriptors.
-/// A clone is another handle to the same group. What a killed worker held stays held until the
-/// parent [notices](crate::Conditions::reap) the death and releases it.
+/// This is the real [`WorkerGroup`](evcore::balancer::WorkerGroup) with simulated descriptors. A
+/// clone is another handle to the same group. What a killed worker holds stays held until the
+/// parent [notices](crate::SimConfig::reap_delay) the death and releases it.
 ///
 /// ```
 /// use evcore::{GroupMember, balancer::{Leader, Load, WorkerId}};
-/// use evcore_sim::World;
+/// use evcore_sim::Sim;
 ///
-/// let world = World::new(7);
-/// let group = world.group(2);
-/// let member = |slot| group.join(&world.process(), WorkerId::from_slot(slot));
+/// let sim = Sim::new(7);
+/// let group = sim.group(2);
+/// let member = |slot| group.join(&sim.process(), WorkerId::from_slot(slot));
 /// let [one, two] = [0, 1].map(member);
 /// assert!(one.try_lock() && !two.try_lock());
 /// assert_eq!(group.lock_owner(), Some(WorkerId::from_slot(0)));
@@ -33,115 +32,117 @@ use crate::{Process, World, descriptors, notifier::Notifier, state::State, trace
 /// ```
 #[derive(Clone, Debug)]
 pub struct SimGroup {
-    world: World,
+    sim: Sim,
     index: u32,
 }
 
 impl SimGroup {
-    pub(crate) fn new(world: World, workers: usize) -> Self {
-        let index = world.state().new_group(workers);
-        Self { world, index }
+    pub(crate) fn new(sim: Sim, workers: usize) -> Self {
+        let index = sim.state().new_group(workers);
+        Self { sim, index }
     }
 
-    /// The membership of a process, for [`Builder::group`](evcore::Builder::group). A process that
-    /// takes the place of a dead one has the same id.
+    /// Makes a process a member, for [`Builder::group`](evcore::Builder::group). The successor of a
+    /// dead worker joins with the same id.
     ///
     /// # Panics
     ///
     /// If the group has no such slot.
     #[must_use]
     pub fn join(&self, process: &Process, id: WorkerId) -> SimMember {
-        let (member, fd) = self.world.state().join(self.index, process.id(), id);
-        self.member(process, id, Part::Member(member), Some(fd))
+        let (member, fd) = self.sim.state().join(self.index, process.id(), id);
+        self.member(process, id, Role::Member(member), Some(fd))
     }
 
-    /// The accept lock of the group in the hands of a process that is no member, for
-    /// [`Builder::group`](evcore::Builder::group): such workers share it as those of nginx do.
+    /// A handle to the accept lock for a process that is no member, for
+    /// [`Builder::group`](evcore::Builder::group). Such workers share only the lock, as in nginx.
     #[must_use]
     pub fn lock_handle(&self, process: &Process, id: WorkerId) -> SimMember {
-        let handle = self.world.state().lock_handle(self.index, process.id(), id);
-        self.member(process, id, Part::Lock(handle), None)
+        let handle = self.sim.state().lock_handle(self.index, process.id(), id);
+        self.member(process, id, Role::Lock(handle), None)
     }
 
-    /// The worker that owns the accept lock.
+    /// The worker that holds the accept lock.
     #[must_use]
     pub fn lock_owner(&self) -> Option<WorkerId> {
-        self.world.state().lock_owner(self.index)
+        self.sim.state().lock_owner(self.index)
     }
 
-    fn member(&self, process: &Process, id: WorkerId, part: Part, fd: Option<RawFd>) -> SimMember {
+    fn member(&self, process: &Process, id: WorkerId, role: Role, fd: Option<RawFd>) -> SimMember {
         SimMember {
             group: self.clone(),
             process: process.id(),
             id,
-            part: Some(part),
+            role: Some(role),
             fd,
         }
     }
 }
 
-/// What one simulated process has of a [`SimGroup`]. Dropping it releases the lock and leaves the
-/// group, unless the process was killed. For an example, see there.
+/// The membership of one process in a [`SimGroup`], or its handle to the accept lock.
+///
+/// Dropping it releases the lock and leaves the group, unless the process was killed. [`SimGroup`]
+/// has an example.
 pub struct SimMember {
     group: SimGroup,
     process: u32,
     id: WorkerId,
-    // `None` only while it is dropped.
-    part: Option<Part>,
+    // Invariant: `None` only while it is dropped.
+    role: Option<Role>,
     /// The descriptor of its notifier.
     fd: Option<RawFd>,
 }
 
-/// A part in what the workers share.
+/// The role of a process in the group.
 #[derive(Debug)]
-pub(crate) enum Part {
+pub(crate) enum Role {
     Member(Member<Notifier>),
     Lock(MutexHandle),
 }
 
 impl SimMember {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.group.world.state()
+        self.group.sim.state()
     }
 
-    fn note(&self, what: What, amount: u64) {
+    fn note(&self, kind: TraceKind, amount: u64) {
         let process = u64::from(self.process);
-        self.state().note(what, process, amount);
+        self.state().note(kind, process, amount);
     }
 
     fn slot(&self) -> u64 {
         self.id.slot() as u64
     }
 
-    fn part(&self) -> &Part {
-        self.part.as_ref().expect("it is not dropped")
+    fn role(&self) -> &Role {
+        self.role.as_ref().expect("it is not dropped")
     }
 
     fn member(&self) -> Option<&Member<Notifier>> {
-        match self.part() {
-            Part::Member(member) => Some(member),
-            Part::Lock(_) => None,
+        match self.role() {
+            Role::Member(member) => Some(member),
+            Role::Lock(_) => None,
         }
     }
 }
 
 impl GroupMember for SimMember {
     fn try_lock(&self) -> bool {
-        let is_mine = match self.part() {
-            Part::Member(member) => member.try_lock(),
-            Part::Lock(handle) => handle.try_lock(),
+        let is_mine = match self.role() {
+            Role::Member(member) => member.try_lock(),
+            Role::Lock(handle) => handle.try_lock(),
         };
-        self.note(What::Lock, u64::from(is_mine));
+        self.note(TraceKind::Lock, u64::from(is_mine));
         is_mine
     }
 
     fn unlock(&self) {
         if self.group.lock_owner() == Some(self.id) {
-            self.note(What::Unlock, 0);
+            self.note(TraceKind::Unlock, 0);
         }
-        match self.part() {
-            Part::Member(member) => member.unlock(),
-            Part::Lock(handle) => handle.unlock(),
+        match self.role() {
+            Role::Member(member) => member.unlock(),
+            Role::Lock(handle) => handle.unlock(),
         }
     }
 
@@ -159,12 +160,12 @@ impl GroupMember for SimMember {
     }
 
     fn lead(&self) {
-        self.note(What::Lead, self.slot());
+        self.note(TraceKind::Lead, self.slot());
         self.member().into_iter().for_each(Member::lead);
     }
 
     fn step_down(&self) {
-        self.note(What::StepDown, self.slot());
+        self.note(TraceKind::StepDown, self.slot());
         self.member().into_iter().for_each(Member::step_down);
     }
 
@@ -176,7 +177,7 @@ impl GroupMember for SimMember {
     }
 
     fn notifier(&self) -> Option<Target<'_>> {
-        self.fd.map(descriptors::target)
+        self.fd.map(fd_table::target)
     }
 
     fn clear_notifier(&self) {
@@ -186,26 +187,25 @@ impl GroupMember for SimMember {
 
 impl Drop for SimMember {
     fn drop(&mut self) {
-        let Some(part) = self.part.take() else {
+        let Some(role) = self.role.take() else {
             return;
         };
-        let Some(mut state) = self.group.world.try_state() else {
-            // A client has panicked, and the test with it.
-            return mem::forget(part);
+        let Some(mut state) = self.group.sim.try_state() else {
+            // A client has panicked, and the test ends.
+            return mem::forget(role);
         };
         if !state.is_alive(self.process) {
-            // A dead process drops nothing. Its parent releases what it held.
-            return state.keep_of_dead(part);
+            // A dead process runs no destructor. Its parent releases what it held.
+            return state.keep_role_of_dead(role);
         }
         if let Some(fd) = self.fd {
             state.close_descriptor(self.process, fd);
         }
-        drop(part);
+        drop(role);
         state.wake_notified(self.group.index);
     }
 }
 
-/// Which member it is.
 impl fmt::Debug for SimMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SimMember")

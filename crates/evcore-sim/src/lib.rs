@@ -2,37 +2,58 @@
 //!
 //! # How to test your own server
 //!
-//! 1. **Let it not know what it runs on.** Be generic over [`Acceptor`](evcore::Acceptor), which brings
-//!    the stream with it, and call the stream by [`Transport`](evcore::Transport). Take the time from
-//!    [`EventLoop::clock`](evcore::EventLoop::clock), and chance from the caller.
-//! 2. **Keep the run repeatable.** No [`Instant`](std::time::Instant), no thread, no order of a
-//!    `HashMap`, nothing that depends on an address: all of these differ from run to run, and a
-//!    seed then means nothing. Run one seed twice and compare [`World::trace_hash`].
-//! 3. **Give it a world.** [`Process::builder`] is a [`Builder`](evcore::Builder) with the
-//!    simulated clock and poller in place; [`Process::listen`] is its listener. A server whose own
-//!    loop calls [`EventLoop::wait`](evcore::EventLoop::wait) runs as it is: its waits let
-//!    simulated time pass, and [`World::set_end`] ends it. One that has several workers, or that is
-//!    to be stopped and killed, implements [`App`] and runs under [`Workers`], with a [`SimGroup`]
-//!    for what the workers share.
-//! 4. **Send clients.** By hand, between two waits ([`World::connect`]); by a [`Script`]; or, for
-//!    those that never end or that decide as they go, a [`Client`] of your own.
-//! 5. **Say what must hold**, while it runs and in the end: every client has its answer or has lost
-//!    its connection; nothing is served twice; all that was opened is closed. To see that a server
-//!    recovers, end the run with [`Faults::none`] and some time to settle.
-//! 6. **Let things go wrong** ([`Faults::all`], or those of your choice) under [`check`], with as
-//!    many seeds as you have patience for. What fails is printed with the command that repeats it,
-//!    which shows the record of what happened too.
-//! 7. **See that it finds something.** Plant a bug, such as a buffer that is not cleared, and count
-//!    the seeds until it is found. [`World::count`] says which faults your runs have met.
+//! 1. **Make it generic.** Take any [`Acceptor`](evcore::Acceptor), which brings its stream type
+//!    with it, and use the stream through [`Transport`](evcore::Transport). Read the time from
+//!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers from the caller.
+//! 2. **Make it repeatable.** Use no [`Instant`](std::time::Instant), no thread, no order of a
+//!    `HashMap`, and nothing that depends on an address. They differ from run to run, so that a
+//!    seed cannot repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
+//! 3. **Run it in a [`Sim`].** [`Process::builder`] is a [`Builder`](evcore::Builder) with the
+//!    simulated clock and backend, and [`Process::listen`] is its listener. A server whose own loop
+//!    calls [`EventLoop::wait`](evcore::EventLoop::wait) runs unchanged: its waits let simulated
+//!    time pass, and [`Sim::set_time_limit`] ends it. A server with several workers, or one that a
+//!    test stops and kills, implements [`App`] and runs under [`Workers`], with a [`SimGroup`] for
+//!    what the workers share.
+//! 4. **Add clients.** A [`Script`] is a fixed list of operations. A [`Client`] of your own decides
+//!    as it goes. With [`Sim::connect`] the test is the client, between two waits.
+//! 5. **Check invariants**, during the run and at its end. No client may be lost: see below.
+//!    Nothing is served twice, and everything that was opened is closed.
+//! 6. **Inject faults** under [`check`]: [`Faults::lossless`] in one test, [`Faults::all`] in
+//!    another. If a seed fails, `check` prints the command that repeats it with its trace.
+//! 7. **Check that it finds bugs.** Plant one, such as a buffer that is not cleared, and count the
+//!    seeds until it is found. [`Sim::fault_count`] shows which faults a run has met.
 //!
-//! `tests/on_both.rs` is a server that was written so, and runs on sockets and here.
+//! # No client may be lost
+//!
+//! This is the most important invariant. Under [`Faults::lossless`] each client completes: it gets
+//! its whole answer, and a client that ends its stream sees the server close. Check the outcome of
+//! every client, not only the bytes that arrived:
+//!
+//! ```
+//! # use evcore_sim::{ClientOutcome, ScriptHandle};
+//! fn check_clients(clients: &[ScriptHandle]) {
+//!     for client in clients {
+//!         assert_eq!(client.outcome(), Some(ClientOutcome::Completed), "{client:?}");
+//!     }
+//! }
+//! ```
+//!
+//! Two frequent bugs of edge-triggered servers change no byte, and are found only by this check. A
+//! forgotten `rearm` stalls a connection on kernels without edges. A short read that is taken for
+//! the end of the data stalls it if the peer has shut down already, on kernels with edges. So run
+//! consecutive seeds, which use both kinds of kernel, and let some clients end their stream with
+//! [`Script::shutdown_write`] and [`Script::recv_eof`]. The server's idle timeout must not end such
+//! a connection before the check.
+//!
+//! `tests/planted_bugs.rs` shows both bugs and how soon they are found. `tests/portable_server.rs`
+//! is a server that runs on sockets and here.
 #![forbid(unsafe_code)]
 
-mod world;
+mod sim;
 
-mod chance;
-mod conditions;
+mod config;
 mod faults;
+mod probability;
 
 mod process;
 
@@ -49,26 +70,25 @@ mod workers;
 
 mod check;
 
-mod agenda;
-mod descriptors;
+mod event_queue;
+mod fd_table;
+mod kernel_poller;
 mod net;
 mod notifier;
-mod poll;
 mod rng;
 mod state;
 mod trace;
 
-pub use backend::SimBackend;
-pub use chance::Chance;
-pub use check::{SEED_VARIABLE, SEEDS_VARIABLE, check};
-pub use client::{Client, News, Visit};
-pub use conditions::Conditions;
+pub use check::check;
+pub use client::{Client, ClientCx, ClientEvent};
+pub use config::SimConfig;
 pub use faults::{Fault, Faults};
 pub use group::{SimGroup, SimMember};
 pub use listener::SimListener;
-pub use process::{Process, SimClock};
+pub use probability::Probability;
+pub use process::Process;
 pub use rng::Rng;
-pub use script::{Ending, Script, Scripted};
+pub use script::{ClientOutcome, Script, ScriptHandle};
+pub use sim::Sim;
 pub use stream::SimStream;
 pub use workers::{App, Workers};
-pub use world::World;

@@ -1,4 +1,4 @@
-//! A simulated listener, as a process that has a descriptor of it sees it.
+//! A simulated listener.
 
 use std::os::fd::RawFd;
 
@@ -8,34 +8,34 @@ use evcore::{
     poller::{Source, Target},
 };
 
-use crate::{SimStream, World, descriptors, poll::Object};
+use crate::{Sim, SimStream, fd_table, kernel_poller::Object};
 
-/// A listener of the simulated network: what an [`EventLoop`](evcore::EventLoop) accepts from here.
+/// A listener of the simulated network, for [`Builder::listener`](evcore::Builder::listener).
 ///
-/// From [`Process::listen`](crate::Process::listen). Its descriptor is closed when it is dropped;
-/// the socket stays, as the parent's.
+/// [`Process::listen`](crate::Process::listen) returns it. Dropping it closes the descriptor. The
+/// socket stays open, because the parent has a descriptor too.
 ///
 /// ```
 /// use evcore::{Acceptor, accept::Accept};
-/// use evcore_sim::World;
+/// use evcore_sim::Sim;
 ///
-/// let world = World::new(7);
-/// let listener = world.process().listen("10.0.0.1:80".parse()?);
+/// let sim = Sim::new(7);
+/// let listener = sim.process().listen("10.0.0.1:80".parse()?);
 /// assert!(matches!(listener.accept()?, Accept::WouldBlock));
-/// let client = world.connect("10.0.0.1:80".parse()?)?;
+/// let client = sim.connect("10.0.0.1:80".parse()?)?;
 /// assert!(matches!(listener.accept()?, Accept::Connection(..)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct SimListener {
-    world: World,
+    sim: Sim,
     process: u32,
     fd: RawFd,
 }
 
 impl SimListener {
-    pub(crate) fn new(world: World, process: u32, fd: RawFd) -> Self {
-        Self { world, process, fd }
+    pub(crate) fn new(sim: Sim, process: u32, fd: RawFd) -> Self {
+        Self { sim, process, fd }
     }
 }
 
@@ -43,16 +43,16 @@ impl Acceptor for SimListener {
     type Stream = SimStream;
 
     fn accept(&self) -> Result<Accept<SimStream>, Error> {
-        let mut state = self.world.state();
+        let mut state = self.sim.state();
         let descriptors = &state.processes[self.process as usize].descriptors;
         let Some(Object::Listener(listener)) = descriptors.object(self.fd) else {
-            // Its process is dead: nobody comes to it any more.
+            // The process is dead.
             return Ok(Accept::WouldBlock);
         };
         Ok(match state.accept(self.process, listener) {
             Accept::Connection((end, fd), peer) => {
                 drop(state);
-                let stream = SimStream::new(self.world.clone(), self.process, fd, end);
+                let stream = SimStream::new(self.sim.clone(), self.process, fd, end);
                 Accept::Connection(stream, peer)
             }
             Accept::WouldBlock => Accept::WouldBlock,
@@ -64,13 +64,13 @@ impl Acceptor for SimListener {
 
 impl Source for SimListener {
     fn target(&self) -> Target<'_> {
-        descriptors::target(self.fd)
+        fd_table::target(self.fd)
     }
 }
 
 impl Drop for SimListener {
     fn drop(&mut self) {
-        if let Some(mut state) = self.world.try_state() {
+        if let Some(mut state) = self.sim.try_state() {
             if state.is_alive(self.process) {
                 state.close_descriptor(self.process, self.fd);
             }

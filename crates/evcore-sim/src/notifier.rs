@@ -1,4 +1,4 @@
-//! What wakes a simulated member of a group, and what the kernel keeps of it.
+//! The notifiers of simulated group members, and the pollers that watch them.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use evcore::balancer::{Notify, WorkerGroup};
 
-use crate::poll::WatchId;
+use crate::kernel_poller::WatchId;
 
 /// A notifier, by its group and the slot of its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub(crate) struct NotifierId {
     pub(crate) slot: usize,
 }
 
-/// The group of one server's workers, with what is watched of it.
+/// The group of one server's workers, and its notifiers.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) shared: WorkerGroup<Notifier>,
     notifiers: Vec<Watched>,
 }
 
-/// A notifier, and the pollers that watch it. It outlives the workers, because the parent has it.
+/// A notifier and the pollers that watch it. It outlives the workers, because the parent owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     notifier: Notifier,
     pub(crate) watches: Vec<WatchId>,
 }
 
-/// It only notes that a worker was notified. The world wakes that worker after the call that did so.
+/// Records that a worker was notified. The state wakes that worker after the call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notifier(Arc<Signal>);
 
@@ -38,7 +38,7 @@ pub(crate) struct Notifier(Arc<Signal>);
 struct Signal {
     /// It is readable.
     is_set: AtomicBool,
-    /// It was set, and the world has not woken the pollers yet.
+    /// It was set, and the pollers are not woken yet.
     is_new: AtomicBool,
 }
 
@@ -71,7 +71,7 @@ impl Group {
         &mut self.notifiers[slot].watches
     }
 
-    /// The slots that were notified since this was called last, with the pollers that watch them.
+    /// The slots that were notified since the last call, with the pollers that watch them.
     pub(crate) fn take_new(&self) -> Vec<(usize, Vec<WatchId>)> {
         let notifiers = self.notifiers.iter().enumerate();
         let new = notifiers.filter(|(_, it)| it.notifier.0.is_new.swap(false, Relaxed));

@@ -1,24 +1,24 @@
-//! A simulated process: what a loop is built on.
+//! A simulated process, which owns a loop and its sockets.
 
 use std::{io, net::SocketAddr};
 
 use evcore::{
     Builder,
     clock::{Clock, Reading, TimeSource},
-    poller::Capabilities,
+    poller::{Backend, Capabilities},
 };
 
-use crate::{SimBackend, SimListener, SimStream, World, net::Family};
+use crate::{Sim, SimListener, SimStream, backend::SimBackend, net::Family};
 
-/// A process of a [`World`]: it has descriptors of its own, and dies as one.
+/// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
 ///
 /// A clone is another handle to the same process.
 ///
 /// ```
-/// use evcore_sim::World;
+/// use evcore_sim::Sim;
 ///
-/// let world = World::new(7);
-/// let process = world.process();
+/// let sim = Sim::new(7);
+/// let process = sim.process();
 /// let listener = process.listen("10.0.0.1:80".parse()?);
 /// let mut ev = process.builder().listener(listener).build()?;
 /// assert_eq!(ev.status().backend, "simulated");
@@ -26,137 +26,167 @@ use crate::{SimBackend, SimListener, SimStream, World, net::Family};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Process {
-    world: World,
+    sim: Sim,
     id: u32,
 }
 
 impl Process {
-    pub(crate) fn new(world: World, id: u32) -> Self {
-        Self { world, id }
+    pub(crate) fn new(sim: Sim, id: u32) -> Self {
+        Self { sim, id }
     }
 
-    /// A builder of a loop of this process: with the simulated clock, and a simulated poller that
-    /// can what epoll can. All else is as [`Builder::new`] has it, and yours to change.
+    /// A builder of a loop with the simulated [clock](Self::clock) and [backend](Self::backend).
+    /// Everything else is as in [`Builder::new`].
     pub fn builder(&self) -> Builder<SimListener> {
         Builder::new().clock(self.clock()).backend(self.backend())
     }
 
-    /// A clock that shows simulated time.
+    /// A clock that shows simulated time. Its monotonic time may jump ahead, its wall time may be
+    /// set, and its local time is UTC.
+    ///
+    /// ```
+    /// use evcore_sim::Sim;
+    /// use std::time::Duration;
+    ///
+    /// let sim = Sim::new(7);
+    /// let mut clock = sim.process().clock();
+    /// sim.run_for(Duration::from_secs(90));
+    /// sim.step_wall_clock(3_600);
+    /// clock.update();
+    /// assert_eq!(clock.monotonic_ms(), 90_000);
+    /// assert_eq!(clock.error_log_time().as_str(), "1970/01/01 01:01:30");
+    /// ```
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock::with_source(SimClock {
-            world: self.world.clone(),
+            sim: self.sim.clone(),
         })
     }
 
-    /// A poller's backend that can what epoll can: edges, one-shots and exclusive registrations.
+    /// A poller backend that watches the sockets of this process. The seed chooses what it can do:
+    /// if it is even, all that epoll can (edges, one-shots, exclusive registrations); if it is odd,
+    /// only levels, as `poll`.
+    ///
+    /// A wait lets simulated time pass until something is ready, a waker is used or the timeout is
+    /// over. It takes at least the [time of a turn](crate::SimConfig::turn_time). It fails with an
+    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut)
+    /// if it would never end, because nothing is left to happen, and at
+    /// [the time limit](Sim::set_time_limit). Under [`Workers`](crate::Workers) it returns at once,
+    /// because they let the time pass.
+    ///
+    /// A bare [`Poller`](evcore::poller::Poller) measures the rest of an interrupted wait by the
+    /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) set
+    /// [`return_on_signal`](evcore::poller::Poller::return_on_signal), as the loop does.
+    ///
+    /// ```
+    /// use evcore::{Interest, Mode, Ready, poller::{Events, Poller}};
+    /// use evcore_sim::Sim;
+    ///
+    /// let process = Sim::new(7).process();
+    /// let mut poller = Poller::from(process.backend());
+    /// let (near, far) = process.unix_pair();
+    /// poller.add(&far, 1, Interest::READ, Mode::Edge)?;
+    /// near.send(b"hello")?;
+    ///
+    /// let mut events = Events::with_capacity(4);
+    /// poller.wait(&mut events, None)?;
+    /// assert_eq!(events.get(0).unwrap().ready, Ready::READABLE);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub fn backend(&self) -> SimBackend {
-        let mut as_epoll = Capabilities::default();
-        (as_epoll.edge, as_epoll.oneshot, as_epoll.exclusive) = (true, true, true);
-        self.backend_with(as_epoll)
+    pub fn backend(&self) -> impl Backend + use<> {
+        let is_native = self.sim.seed() % 2 == 0;
+        let mut capabilities = Capabilities::default();
+        capabilities.edge = is_native;
+        capabilities.oneshot = is_native;
+        capabilities.exclusive = is_native;
+        self.backend_with(capabilities)
     }
 
-    /// A poller's backend that can this by itself: what it cannot, the poller keeps by masking, as
-    /// over `poll` and `select`.
+    /// A [backend](Self::backend) with these capabilities, whatever the seed. The poller keeps the
+    /// modes that it lacks by masking.
     #[must_use]
-    pub fn backend_with(&self, capabilities: Capabilities) -> SimBackend {
-        SimBackend::new(self.world.clone(), self.id, capabilities)
+    pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
+        SimBackend::new(self.sim.clone(), self.id, capabilities)
     }
 
     /// A descriptor of the listener at an address.
     ///
-    /// All processes that listen at one address share one socket, as workers do that inherited it
-    /// from their parent; and as the parent keeps it, it outlives them.
+    /// All processes that listen at one address share one socket, as workers do that inherited it.
+    /// Their parent keeps it open, so it outlives them.
     #[must_use]
     pub fn listen(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, false)
     }
 
-    /// A listener of this process alone, at an address where others may have theirs
-    /// (`SO_REUSEPORT`): each client comes to one of them by chance. Who waits there when it is
-    /// closed is reset.
+    /// A listener of this process alone, beside others at the same address (`SO_REUSEPORT`).
+    ///
+    /// Each connection goes to one of them at random. Connections that wait when it is closed are
+    /// reset.
     #[must_use]
-    pub fn listen_alone(&self, address: SocketAddr) -> SimListener {
+    pub fn listen_reuseport(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, true)
     }
 
-    /// Connects to a server, at once.
+    /// Connects to a server at once.
     ///
     /// # Errors
     ///
-    /// As [`World::connect`].
+    /// Those of [`Sim::connect`].
     pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
-        let (end, fd) = self.world.state().connect_now(self.id, server)?;
-        Ok(SimStream::new(self.world.clone(), self.id, fd, end))
+        let (id, fd) = self.sim.state().connect_now(self.id, server)?;
+        Ok(SimStream::new(self.sim.clone(), self.id, fd, id))
     }
 
-    /// Two streams that are connected to each other, with the ways of Unix sockets: what one does,
-    /// the other sees at once.
+    /// Two connected streams that behave as Unix sockets: what is sent arrives at once.
     #[must_use]
-    pub fn pair(&self) -> (SimStream, SimStream) {
-        self.pair_of(Family::Unix)
+    pub fn unix_pair(&self) -> (SimStream, SimStream) {
+        self.pair(Family::Unix)
     }
 
-    /// Two streams that are connected to each other, with the ways of TCP: what one does, the other
-    /// sees when the [latency](crate::Conditions::latency) has passed.
+    /// Two connected streams that behave as TCP sockets: what is sent arrives after the
+    /// [latency](crate::SimConfig::latency).
     #[must_use]
     pub fn tcp_pair(&self) -> (SimStream, SimStream) {
-        self.pair_of(Family::Tcp)
+        self.pair(Family::Tcp)
     }
 
-    /// The world that it is in.
+    /// The simulation that it belongs to.
     #[must_use]
-    pub fn world(&self) -> &World {
-        &self.world
+    pub fn sim(&self) -> &Sim {
+        &self.sim
     }
 
-    /// Its number: of all processes of its world, from 0.
+    /// Its number among the processes of the simulation, from 0.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    fn pair_of(&self, family: Family) -> (SimStream, SimStream) {
-        let [one, two] = self.world.state().pair(self.id, family);
-        let stream = |(end, fd)| SimStream::new(self.world.clone(), self.id, fd, end);
+    fn pair(&self, family: Family) -> (SimStream, SimStream) {
+        let [one, two] = self.sim.state().pair(self.id, family);
+        let stream = |(id, fd)| SimStream::new(self.sim.clone(), self.id, fd, id);
         (stream(one), stream(two))
     }
 
-    fn open_listener(&self, address: SocketAddr, alone: bool) -> SimListener {
-        let fd = self.world.state().listen(self.id, address, alone);
-        SimListener::new(self.world.clone(), self.id, fd)
+    fn open_listener(&self, address: SocketAddr, reuseport: bool) -> SimListener {
+        let fd = self.sim.state().listen(self.id, address, reuseport);
+        SimListener::new(self.sim.clone(), self.id, fd)
     }
 }
 
-/// The simulated clocks, as a [`TimeSource`]: monotonic time, and a wall clock that may be set. Local
-/// time is UTC.
-///
-/// From [`Process::clock`].
-///
-/// ```
-/// use evcore_sim::World;
-/// use std::time::Duration;
-///
-/// let world = World::new(7);
-/// let mut clock = world.process().clock();
-/// world.run_for(Duration::from_secs(90));
-/// world.step_wall(3_600);
-/// clock.update();
-/// assert_eq!(clock.monotonic_ms(), 90_000);
-/// assert_eq!(clock.error_log_time().as_str(), "1970/01/01 01:01:30");
-/// ```
+/// Simulated time as the source of a clock.
 #[derive(Clone, Debug)]
-pub struct SimClock {
-    world: World,
+struct SimClock {
+    sim: Sim,
 }
 
 impl TimeSource for SimClock {
     fn read(&self) -> Reading {
-        self.world.state().reading()
+        self.sim.state().reading()
     }
 
     fn monotonic_ns(&self) -> u64 {
-        self.world.state().monotonic_ns()
+        self.sim.state().monotonic_ns()
     }
 }

@@ -1,16 +1,16 @@
-//! The source of all that is left to chance.
+//! Random numbers from a seed.
 //!
-//! The sequence of a seed is part of the interface: it does not change with the version, the
-//! machine or the profile, so a seed that failed once fails again. Not for secrets.
+//! The sequence of a seed is part of the interface. It is the same in every version, on every
+//! machine and in every profile, so a seed that failed once fails again. Not for secrets.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::Chance;
+use crate::Probability;
 
-/// A seeded generator: the same seed, the same numbers, everywhere and always.
+/// A random number generator whose numbers depend on its seed alone.
 ///
-/// `SplitMix64`, which has 64 bits of state and passes the usual tests (Steele, Lea and Flood:
-/// *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014).
+/// It is `SplitMix64`, which has 64 bits of state and passes the usual statistical tests (Steele,
+/// Lea and Flood: *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014).
 ///
 /// ```
 /// use evcore_sim::Rng;
@@ -25,13 +25,13 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The generator of a seed. All seeds are good ones, 0 too.
+    /// A generator from a seed. Every seed is suitable, also 0.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// Another generator, whose numbers have nothing to do with those that come from this one.
+    /// A new generator, independent of this one, which it advances by one number.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())
@@ -46,20 +46,19 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, and without, `bound`.
+    /// A number in `0..bound`.
     ///
     /// # Panics
     ///
-    /// If `bound` is 0: there is no such number.
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
-        // The high half of the product; how far it is from even is below 2^-32 for any bound
-        // below 2^32, which no simulation can tell.
+        // The high half of the product. The bias is below 2^-32 for bounds below 2^32.
         let product = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("the high half of 128 bits")
     }
 
-    /// As [`below`](Self::below), for lengths and indices.
+    /// [`below`](Self::below) for lengths and indices.
     ///
     /// # Panics
     ///
@@ -69,15 +68,15 @@ impl Rng {
         usize::try_from(number).expect("it is below a usize")
     }
 
-    /// Whether it happens this time. What never happens takes nothing from the sequence.
-    pub fn happens(&mut self, chance: Chance) -> bool {
-        !chance.is_never() && chance.covers(self.next_u64())
+    /// Whether something of this probability happens now. [`Probability::NEVER`] draws no number.
+    pub fn happens(&mut self, probability: Probability) -> bool {
+        !probability.is_never() && probability.covers(self.next_u64())
     }
 
-    /// A time within a range, to the nanosecond, both ends among them.
+    /// A duration from a range, both ends included, to the nanosecond.
     ///
-    /// A range of one time takes nothing from the sequence; an empty one is taken for its start.
-    pub fn time(&mut self, range: &RangeInclusive<Duration>) -> Duration {
+    /// A range of one value draws no number. An empty range gives its start.
+    pub fn duration(&mut self, range: &RangeInclusive<Duration>) -> Duration {
         let (least_ns, most_ns) = (whole_ns(*range.start()), whole_ns(*range.end()));
         if most_ns <= least_ns {
             return *range.start();
@@ -86,15 +85,15 @@ impl Rng {
         Duration::from_nanos(least_ns + self.below(width_ns))
     }
 
-    /// One of a list; `None` if it is empty.
-    pub fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+    /// A random element of `list`, or `None` if it is empty.
+    pub fn choose<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         if list.is_empty() {
             return None;
         }
         list.get(self.index(list.len()))
     }
 
-    /// Puts a list into any order, each as likely as the others.
+    /// Shuffles `list`. Every order is equally likely.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             list.swap(last, self.index(last + 1));
@@ -102,7 +101,7 @@ impl Rng {
     }
 }
 
-/// In whole nanoseconds; 584 years at most.
+/// In whole nanoseconds, at most 584 years.
 pub(crate) fn whole_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_that_of_the_published_generator() {
+    fn the_numbers_are_those_of_the_published_splitmix64() {
         let mut rng = Rng::new(1_234_567);
         let published = [
             6_457_827_717_110_365_317,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn all_numbers_below_a_bound_come() {
+    fn every_number_below_the_bound_is_drawn() {
         let mut rng = Rng::new(1);
         let mut seen = [0_u32; 6];
         for _ in 0..6_000 {
@@ -140,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn a_time_lies_within_its_range_and_both_ends_come() {
+    fn a_duration_is_in_its_range_and_both_ends_are_drawn() {
         let mut rng = Rng::new(1);
         let ns = Duration::from_nanos;
-        let times: Vec<_> = (0..100).map(|_| rng.time(&(ns(3)..=ns(5)))).collect();
+        let times: Vec<_> = (0..100).map(|_| rng.duration(&(ns(3)..=ns(5)))).collect();
         assert_eq!(times.iter().min(), Some(&ns(3)));
         assert_eq!(times.iter().max(), Some(&ns(5)));
-        assert_eq!(rng.time(&(ns(7)..=ns(7))), ns(7));
-        let _ = rng.time(&(Duration::ZERO..=Duration::MAX));
+        assert_eq!(rng.duration(&(ns(7)..=ns(7))), ns(7));
+        let _ = rng.duration(&(Duration::ZERO..=Duration::MAX));
     }
 
     #[test]
-    fn a_shuffle_loses_nothing_and_changes_the_order() {
+    fn a_shuffle_changes_the_order_and_keeps_every_element() {
         let mut list: Vec<u32> = (0..50).collect();
         Rng::new(1).shuffle(&mut list);
         assert_ne!(list, (0..50).collect::<Vec<_>>());

@@ -1,18 +1,19 @@
-//! Clients whose course is written down beforehand.
+//! Clients that run a fixed list of operations.
 
 use std::{
-    io,
+    fmt, io,
     net::SocketAddr,
     ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use crate::{Client, News, Visit};
+use crate::{Client, ClientCx, ClientEvent};
 
-/// What a client does, one thing after the other: it connects, does it all, and closes.
+/// The operations of a client, in their order. The client connects first, and closes at the end.
 ///
-/// It reads whatever comes, whatever it is doing, unless it [stops](Self::stop_reading).
+/// It always reads what arrives, whatever operation it is in, unless it
+/// [stops](Self::stop_reading).
 ///
 /// ```
 /// use evcore_sim::Script;
@@ -27,347 +28,363 @@ use crate::{Client, News, Visit};
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Script {
-    acts: Vec<Act>,
+    ops: Vec<Op>,
 }
 
-/// One thing that a client does.
+/// One operation of a client.
 #[derive(Clone, Debug)]
-enum Act {
+enum Op {
     Pause(RangeInclusive<Duration>),
     Send {
         bytes: Vec<u8>,
         piece: usize,
         every: Duration,
     },
-    Hear(usize),
-    HearUntil(Vec<u8>),
-    HearEnd,
-    Read(bool),
+    Recv(usize),
+    RecvUntil(Vec<u8>),
+    RecvEof,
+    SetReading(bool),
     ShutdownWrite,
     Reset,
 }
 
 impl Script {
-    /// Connects, and closes.
+    /// A client that connects and closes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Does nothing for a while, but read.
+    /// Waits for a time.
     pub fn pause(self, time: Duration) -> Self {
         self.pause_between(time..=time)
     }
 
-    /// Does nothing for a while that is left to chance.
+    /// Waits for a random time from a range.
     pub fn pause_between(self, times: RangeInclusive<Duration>) -> Self {
-        self.and(Act::Pause(times))
+        self.and(Op::Pause(times))
     }
 
-    /// Sends all of it, as the server takes it.
+    /// Sends all the bytes, as fast as the server takes them.
     pub fn send(self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.and(Act::Send {
+        self.and(Op::Send {
             bytes: bytes.into(),
             piece: usize::MAX,
             every: Duration::ZERO,
         })
     }
 
-    /// Sends so many bytes at a time, and pauses after each piece.
+    /// Sends `piece` bytes at a time, and waits for `every` after each piece.
     ///
     /// # Panics
     ///
-    /// If a piece is to be of no bytes.
+    /// If `piece` is 0.
     pub fn send_slowly(self, bytes: impl Into<Vec<u8>>, piece: usize, every: Duration) -> Self {
-        assert!(piece > 0, "by pieces of nothing it would never be sent");
-        self.and(Act::Send {
+        assert!(piece > 0, "a piece must have at least one byte");
+        self.and(Op::Send {
             bytes: bytes.into(),
             piece,
             every,
         })
     }
 
-    /// Waits for so many bytes more.
-    pub fn hear(self, count: usize) -> Self {
-        self.and(Act::Hear(count))
+    /// Waits until `count` more bytes have arrived.
+    pub fn recv(self, count: usize) -> Self {
+        self.and(Op::Recv(count))
     }
 
-    /// Waits for these bytes, after those that it waited for before.
-    pub fn hear_until(self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.and(Act::HearUntil(bytes.into()))
+    /// Waits until these bytes have arrived, behind those that an earlier operation waited for.
+    pub fn recv_until(self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.and(Op::RecvUntil(bytes.into()))
     }
 
-    /// Waits until the server closes, sends no more, or resets.
-    pub fn hear_end(self) -> Self {
-        self.and(Act::HearEnd)
+    /// Waits for the end of the stream, or for a reset.
+    pub fn recv_eof(self) -> Self {
+        self.and(Op::RecvEof)
     }
 
-    /// Stalls: reads no more, so that the server's buffer fills. The end is not noticed either.
+    /// Stops reading, so that the server's sends fill the buffer. The client does not notice the
+    /// end of the stream either.
     pub fn stop_reading(self) -> Self {
-        self.and(Act::Read(false))
+        self.and(Op::SetReading(false))
     }
 
     /// Reads again.
-    pub fn read_on(self) -> Self {
-        self.and(Act::Read(true))
+    pub fn resume_reading(self) -> Self {
+        self.and(Op::SetReading(true))
     }
 
-    /// Says that it will send no more.
+    /// Shuts down the sending half.
     pub fn shutdown_write(self) -> Self {
-        self.and(Act::ShutdownWrite)
+        self.and(Op::ShutdownWrite)
     }
 
-    /// Resets the connection. What is written after it is not done.
+    /// Resets the connection, which ends the script.
     pub fn reset(self) -> Self {
-        self.and(Act::Reset)
+        self.and(Op::Reset)
     }
 
-    fn and(mut self, act: Act) -> Self {
-        self.acts.push(act);
+    fn and(mut self, op: Op) -> Self {
+        self.ops.push(op);
         self
     }
 
-    pub(crate) fn into_client(self, server: SocketAddr) -> (impl Client, Scripted) {
-        let record = Arc::<Mutex<Record>>::default();
-        let client = Actor {
+    pub(crate) fn into_client(self, server: SocketAddr) -> (impl Client, ScriptHandle) {
+        let progress = Arc::<Mutex<Progress>>::default();
+        let client = ScriptedClient {
             server,
-            acts: self.acts,
-            at: 0,
+            ops: self.ops,
+            position: 0,
             sent: 0,
-            waited_for: 0,
+            consumed: 0,
             reads: true,
-            rests: false,
-            record: Arc::clone(&record),
+            is_pausing: false,
+            progress: Arc::clone(&progress),
         };
-        (client, Scripted { record })
+        (client, ScriptHandle { progress })
     }
 }
 
-/// How a client with a [`Script`] ended. For an example, see [`Scripted`].
+/// How a client with a [`Script`] ended. [`ScriptHandle`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Ending {
-    /// It did all that was written.
-    Done,
-    /// It could not connect.
+pub enum ClientOutcome {
+    /// All operations are done.
+    Completed,
+    /// The client could not connect.
     Refused,
-    /// The server, or the network, reset its connection.
+    /// The server or the network reset the connection.
     Reset,
-    /// The server closed before it had said what the client waited for, or had taken all that it
-    /// sent.
-    CutShort,
+    /// The server closed before it had sent what the client waits for, or had taken all that the
+    /// client sends.
+    ClosedEarly,
 }
 
-/// A client with a [`Script`], as the test sees it: from [`World::client`](crate::World::client).
+/// A handle to a client with a [`Script`], from [`Sim::client`](crate::Sim::client).
 ///
 /// ```
-/// use evcore_sim::{Ending, Script, World};
+/// use evcore_sim::{ClientOutcome, Script, Sim};
 /// use std::time::Duration;
 ///
-/// let world = World::new(7);
-/// let client = world.client("10.0.0.1:80".parse()?, Script::new().send("anybody there?"));
-/// world.run_for(Duration::from_secs(1));
-/// assert_eq!(client.ending(), Some(Ending::Refused), "nobody listens");
+/// let sim = Sim::new(7);
+/// let client = sim.client("10.0.0.1:80".parse()?, Script::new().send("hello"));
+/// sim.run_for(Duration::from_secs(1));
+/// assert_eq!(client.outcome(), Some(ClientOutcome::Refused), "no process listens");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct Scripted {
-    record: Arc<Mutex<Record>>,
+#[derive(Clone)]
+pub struct ScriptHandle {
+    progress: Arc<Mutex<Progress>>,
 }
 
-impl Scripted {
-    /// What it has received so far.
+impl ScriptHandle {
+    /// The bytes that the client has received so far.
     #[must_use]
-    pub fn heard(&self) -> Vec<u8> {
-        lock(&self.record).heard.clone()
+    pub fn received(&self) -> Vec<u8> {
+        lock(&self.progress).received.clone()
     }
 
-    /// How it ended; `None`: it has not.
+    /// How the client ended. `None` while it runs.
     #[must_use]
-    pub fn ending(&self) -> Option<Ending> {
-        lock(&self.record).ending
+    pub fn outcome(&self) -> Option<ClientOutcome> {
+        lock(&self.progress).outcome
     }
 
-    /// Whether it has ended, in whatever way.
+    /// Whether the client has ended, with any outcome.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.ending().is_some()
+        self.outcome().is_some()
     }
 }
 
-/// What a client leaves for the test.
+/// The outcome, and the received bytes as text.
+impl fmt::Debug for ScriptHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let progress = lock(&self.progress);
+        f.debug_struct("ScriptHandle")
+            .field("outcome", &progress.outcome)
+            .field("received", &String::from_utf8_lossy(&progress.received))
+            .finish()
+    }
+}
+
+/// What the client shares with its handle.
 #[derive(Debug, Default)]
-struct Record {
-    heard: Vec<u8>,
-    ended: bool,
-    ending: Option<Ending>,
+struct Progress {
+    received: Vec<u8>,
+    is_at_eof: bool,
+    outcome: Option<ClientOutcome>,
 }
 
-/// A client that follows its script.
+/// A client that runs a script.
 #[derive(Debug)]
-struct Actor {
+struct ScriptedClient {
     server: SocketAddr,
-    acts: Vec<Act>,
-    /// The act that it is in.
-    at: usize,
-    /// Of the act's bytes.
+    ops: Vec<Op>,
+    /// The index of the current operation.
+    position: usize,
+    /// How many bytes of the current `Send` are sent.
     sent: usize,
-    /// How much of what it heard it has waited for.
-    waited_for: usize,
+    /// How many of the received bytes earlier operations have waited for.
+    consumed: usize,
     reads: bool,
-    /// The alarm is set, and the next thing is done when it rings.
-    rests: bool,
-    record: Arc<Mutex<Record>>,
+    /// The timer is armed, and the next operation starts when it expires.
+    is_pausing: bool,
+    progress: Arc<Mutex<Progress>>,
 }
 
-/// Whether there is something to do now.
-enum Next {
-    Goes,
-    Waits,
-    Ends(Ending),
+/// What follows an operation.
+enum Flow {
+    Continue,
+    /// The current operation goes on at the next event.
+    Wait,
+    Finish(ClientOutcome),
 }
 
-impl Client for Actor {
-    fn call(&mut self, news: News, me: &mut Visit<'_>) {
-        match news {
-            News::Time if !me.is_connected() => return me.connect(self.server),
-            News::Refused => return self.end(Ending::Refused, me),
-            News::Time => self.rests = false,
-            News::Connected | News::Ready(_) => {}
+impl Client for ScriptedClient {
+    fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>) {
+        match event {
+            ClientEvent::Started => return cx.connect(self.server),
+            ClientEvent::Refused => return self.finish(ClientOutcome::Refused, cx),
+            ClientEvent::Expired => self.is_pausing = false,
+            ClientEvent::Connected | ClientEvent::Ready(_) => {}
         }
-        if let Err(ending) = self.read(me) {
-            return self.end(ending, me);
+        if let Err(outcome) = self.read(cx) {
+            return self.finish(outcome, cx);
         }
-        while !self.rests {
-            match self.act(me) {
-                Next::Goes => {}
-                Next::Waits => return,
-                Next::Ends(ending) => return self.end(ending, me),
+        while !self.is_pausing {
+            match self.run_op(cx) {
+                Flow::Continue => {}
+                Flow::Wait => return,
+                Flow::Finish(outcome) => return self.finish(outcome, cx),
             }
         }
     }
 }
 
-impl Actor {
-    /// Reads what there is, if it reads.
-    fn read(&mut self, me: &mut Visit<'_>) -> Result<(), Ending> {
-        let mut record = lock(&self.record);
+impl ScriptedClient {
+    /// Reads all that has arrived, unless reading is stopped.
+    fn read(&mut self, cx: &mut ClientCx<'_>) -> Result<(), ClientOutcome> {
+        let mut progress = lock(&self.progress);
         let mut buffer = [0; 4096];
-        while self.reads && !record.ended {
-            match me.recv(&mut buffer) {
-                Ok(0) => record.ended = true,
-                Ok(n) => record.heard.extend_from_slice(&buffer[..n]),
+        while self.reads && !progress.is_at_eof {
+            match cx.recv(&mut buffer) {
+                Ok(0) => progress.is_at_eof = true,
+                Ok(n) => progress.received.extend_from_slice(&buffer[..n]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Whoever waits for the end has got it.
-                Err(_) if matches!(self.acts.get(self.at), Some(Act::HearEnd)) => {
-                    record.ended = true;
+                // A reset is an end too.
+                Err(_) if matches!(self.ops.get(self.position), Some(Op::RecvEof)) => {
+                    progress.is_at_eof = true;
                 }
-                Err(_) => return Err(Ending::Reset),
+                Err(_) => return Err(ClientOutcome::Reset),
             }
         }
         Ok(())
     }
 
-    fn act(&mut self, me: &mut Visit<'_>) -> Next {
-        let Some(act) = self.acts.get(self.at).cloned() else {
-            return Next::Ends(Ending::Done);
+    fn run_op(&mut self, cx: &mut ClientCx<'_>) -> Flow {
+        let Some(op) = self.ops.get(self.position).cloned() else {
+            return Flow::Finish(ClientOutcome::Completed);
         };
-        match act {
-            Act::Pause(times) => {
-                let time = me.rng().time(&times);
-                self.rest(time, me);
+        match op {
+            Op::Pause(times) => {
+                let time = cx.rng().duration(&times);
+                self.pause(time, cx);
             }
-            Act::Send {
+            Op::Send {
                 bytes,
                 piece,
                 every,
-            } => return self.send(&bytes, piece, every, me),
-            Act::Hear(count) => {
-                return self.hear(|unheard| (unheard.len() >= count).then_some(count));
+            } => return self.send(&bytes, piece, every, cx),
+            Op::Recv(count) => {
+                return self.consume(|unread| (unread.len() >= count).then_some(count));
             }
-            Act::HearUntil(bytes) => return self.hear(|unheard| place_behind(unheard, &bytes)),
-            Act::HearEnd => {
-                if !lock(&self.record).ended {
-                    return Next::Waits;
+            Op::RecvUntil(bytes) => return self.consume(|unread| end_of(unread, &bytes)),
+            Op::RecvEof => {
+                if !lock(&self.progress).is_at_eof {
+                    return Flow::Wait;
                 }
             }
-            Act::Read(reads) => {
+            Op::SetReading(reads) => {
                 self.reads = reads;
-                if let Err(ending) = self.read(me) {
-                    return Next::Ends(ending);
+                if let Err(outcome) = self.read(cx) {
+                    return Flow::Finish(outcome);
                 }
             }
-            Act::ShutdownWrite => {
-                if me.shutdown_write().is_err() {
-                    return Next::Ends(Ending::Reset);
+            Op::ShutdownWrite => {
+                if cx.shutdown_write().is_err() {
+                    return Flow::Finish(ClientOutcome::Reset);
                 }
             }
-            Act::Reset => {
-                me.reset();
-                return Next::Ends(Ending::Done);
+            Op::Reset => {
+                cx.reset();
+                return Flow::Finish(ClientOutcome::Completed);
             }
         }
-        self.at += 1;
-        Next::Goes
+        self.position += 1;
+        Flow::Continue
     }
 
-    fn send(&mut self, bytes: &[u8], piece: usize, every: Duration, me: &mut Visit<'_>) -> Next {
+    fn send(&mut self, bytes: &[u8], piece: usize, every: Duration, cx: &mut ClientCx<'_>) -> Flow {
         let rest = &bytes[self.sent..];
         if rest.is_empty() {
             self.sent = 0;
-            self.at += 1;
-            return Next::Goes;
+            self.position += 1;
+            return Flow::Continue;
         }
-        match me.send(&rest[..piece.min(rest.len())]) {
+        match cx.send(&rest[..piece.min(rest.len())]) {
             Ok(n) => self.sent += n,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Waits,
-            Err(_) if lock(&self.record).ended => return Next::Ends(Ending::CutShort),
-            Err(_) => return Next::Ends(Ending::Reset),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flow::Wait,
+            Err(_) if lock(&self.progress).is_at_eof => {
+                return Flow::Finish(ClientOutcome::ClosedEarly);
+            }
+            Err(_) => return Flow::Finish(ClientOutcome::Reset),
         }
         if !every.is_zero() {
-            self.rest(every, me);
+            self.pause(every, cx);
         }
-        Next::Goes
+        Flow::Continue
     }
 
-    /// Goes on if what was not waited for before is enough; how much of it that is, it says.
-    fn hear(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Next {
-        let record = lock(&self.record);
-        match enough(&record.heard[self.waited_for..]) {
+    /// Continues if the received bytes that are not consumed yet are enough. `enough` returns how
+    /// many of them that takes.
+    fn consume(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Flow {
+        let progress = lock(&self.progress);
+        match enough(&progress.received[self.consumed..]) {
             Some(count) => {
-                self.waited_for += count;
-                self.at += 1;
-                Next::Goes
+                self.consumed += count;
+                self.position += 1;
+                Flow::Continue
             }
-            None if record.ended => Next::Ends(Ending::CutShort),
-            None => Next::Waits,
+            None if progress.is_at_eof => Flow::Finish(ClientOutcome::ClosedEarly),
+            None => Flow::Wait,
         }
     }
 
-    fn rest(&mut self, time: Duration, me: &mut Visit<'_>) {
-        self.rests = true;
-        me.after(time);
+    fn pause(&mut self, time: Duration, cx: &mut ClientCx<'_>) {
+        self.is_pausing = true;
+        cx.arm(time);
     }
 
-    fn end(&mut self, ending: Ending, me: &mut Visit<'_>) {
-        lock(&self.record).ending = Some(ending);
-        me.leave();
+    fn finish(&mut self, outcome: ClientOutcome, cx: &mut ClientCx<'_>) {
+        lock(&self.progress).outcome = Some(outcome);
+        cx.exit();
     }
 }
 
-/// Where the first occurrence of `wanted` ends.
-fn place_behind(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+/// The offset behind the first occurrence of `wanted`.
+fn end_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     if wanted.is_empty() {
         return Some(0);
     }
     let mut windows = bytes.windows(wanted.len());
     windows
         .position(|window| window == wanted)
-        .map(|place| place + wanted.len())
+        .map(|start| start + wanted.len())
 }
 
-/// A panic elsewhere leaves a record as it was.
-fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
-    record.lock().unwrap_or_else(PoisonError::into_inner)
+/// A panic while the lock is held leaves the progress consistent.
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -375,10 +392,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_behind_is_that_of_the_first() {
-        assert_eq!(place_behind(b"a-b-c", b"-"), Some(2));
-        assert_eq!(place_behind(b"a-b-c", b"-c"), Some(5));
-        assert_eq!(place_behind(b"a-b-c", b"x"), None);
-        assert_eq!(place_behind(b"a", b""), Some(0));
+    fn end_of_finds_the_first_occurrence() {
+        assert_eq!(end_of(b"a-b-c", b"-"), Some(2));
+        assert_eq!(end_of(b"a-b-c", b"-c"), Some(5));
+        assert_eq!(end_of(b"a-b-c", b"x"), None);
+        assert_eq!(end_of(b"a", b""), Some(0));
     }
 }

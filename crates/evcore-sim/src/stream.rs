@@ -1,4 +1,4 @@
-//! A simulated connection, as who holds an end of it sees it.
+//! One end of a simulated connection.
 
 use std::{
     io::{self, Read, Write},
@@ -12,20 +12,19 @@ use evcore::{
     poller::{Source, Target},
 };
 
-use crate::{World, descriptors, net::EndId, state::State};
+use crate::{Sim, fd_table, net::EndpointId, state::State};
 
-/// A connection of the simulated network: the counterpart of [`evcore::Stream`], with its methods
-/// and its errors.
+/// A connection of the simulated network, with the methods and errors of [`evcore::Stream`].
 ///
-/// Non-blocking, closed when dropped. Where bytes were not read, closing is a reset for the other
-/// side.
+/// It is non-blocking, and closed when dropped. If received bytes are unread then, the peer sees a
+/// reset.
 ///
 /// ```
-/// use evcore_sim::World;
+/// use evcore_sim::Sim;
 /// use std::io::ErrorKind;
 ///
-/// let world = World::new(7);
-/// let (near, far) = world.process().pair();
+/// let sim = Sim::new(7);
+/// let (near, far) = sim.process().unix_pair();
 /// assert_eq!(far.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
 /// assert_eq!(near.send(b"bye")?, 3);
 /// drop(near);
@@ -35,52 +34,51 @@ use crate::{World, descriptors, net::EndId, state::State};
 /// ```
 #[derive(Debug)]
 pub struct SimStream {
-    world: World,
+    sim: Sim,
     process: u32,
     fd: RawFd,
-    end: EndId,
+    id: EndpointId,
 }
 
 impl SimStream {
-    pub(crate) fn new(world: World, process: u32, fd: RawFd, end: EndId) -> Self {
+    pub(crate) fn new(sim: Sim, process: u32, fd: RawFd, id: EndpointId) -> Self {
         Self {
-            world,
+            sim,
             process,
             fd,
-            end,
+            id,
         }
     }
 
-    /// Receives what has arrived, up to the length of `buffer`, and returns how much it was.
-    ///
-    /// 0 means that the peer will send no more.
+    /// Receives what has arrived, up to the length of `buffer`, and returns how much it was. 0 is
+    /// the end of the stream.
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived,
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the connection was reset, once.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived. Once after a reset,
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.alive()?.receive(self.end, buffer)
+        self.alive()?.receive(self.id, buffer)
     }
 
-    /// Sends as much of `bytes` as there is room for, and returns how much that was.
+    /// Sends as much of `bytes` as fits, and returns how much that was.
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the peer has not read what came before,
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the peer's buffer is full,
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) or
-    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the connection is no more.
+    /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the connection has ended.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.alive()?.send(self.end, bytes)
+        self.alive()?.send(self.id, bytes)
     }
 
-    /// Tells the peer that no more will come; it can still be heard.
+    /// Shuts down the sending half: the peer reads the end of the stream, and can still send.
     ///
     /// # Errors
     ///
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
     pub fn shutdown_write(&self) -> io::Result<()> {
-        self.alive()?.finish(self.end)
+        self.alive()?.shutdown_write(self.id)
     }
 
     /// The address of the peer.
@@ -90,11 +88,11 @@ impl SimStream {
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
     pub fn peer_addr(&self) -> io::Result<Address> {
         let state = self.alive()?;
-        if !state.net.end(self.end).lasts() {
+        if !state.net.endpoint(self.id).is_connected() {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let route = state.net.route(self.end);
-        let peer = if self.end.is_client() {
+        let route = state.net.route(self.id);
+        let peer = if self.id.is_client() {
             route.to
         } else {
             route.from
@@ -102,27 +100,28 @@ impl SimStream {
         Ok(peer.into())
     }
 
-    /// Takes the error that is pending on the connection (`SO_ERROR`), which clears it.
+    /// Returns the pending error of the connection (`SO_ERROR`) and clears it.
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if its process is dead.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let mut state = self.alive()?;
-        let error = state.net.end_mut(self.end).take_error();
+        let error = state.net.endpoint_mut(self.id).take_error();
         Ok(error.map(io::Error::from))
     }
 
-    /// Destroys the connection: the peer sees a reset, and what is unread there is lost to nobody.
+    /// Resets the connection. The peer can still read what has arrived there, and then sees the
+    /// reset.
     pub fn reset(self) {
         if let Ok(mut state) = self.alive() {
-            state.reset_descriptor(self.process, self.fd, self.end);
+            state.reset_descriptor(self.process, self.fd, self.id);
         }
     }
 
-    /// The world, if the process that holds this has not been killed in it.
+    /// The state, unless the process is dead.
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
-        let state = self.world.state();
+        let state = self.sim.state();
         if state.is_alive(self.process) {
             Ok(state)
         } else {
@@ -170,7 +169,7 @@ impl Write for SimStream {
         self.send(bytes)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -181,7 +180,7 @@ impl Write for &SimStream {
         self.send(bytes)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -189,14 +188,14 @@ impl Write for &SimStream {
 
 impl Source for SimStream {
     fn target(&self) -> Target<'_> {
-        descriptors::target(self.fd)
+        fd_table::target(self.fd)
     }
 }
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        // What a dead process held was closed when it died; a reset one is closed already.
-        if let Some(mut state) = self.world.try_state() {
+        // The descriptors of a dead process are closed already, and so is that of a reset stream.
+        if let Some(mut state) = self.sim.try_state() {
             if state.is_alive(self.process) {
                 state.close_descriptor(self.process, self.fd);
             }

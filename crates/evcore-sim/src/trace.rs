@@ -1,28 +1,28 @@
-//! What has happened, as a number; and, if asked, as lines to read.
+//! The trace of a run: a hash, and on request lines of text.
 
 use std::fmt;
 
-/// The record of a run.
+/// The trace of a run.
 ///
-/// The hash is FNV-1a's recipe over words of 64 bits in place of bytes, with a rotation so that the
-/// high bits reach the low ones. No addresses go into it, no order of a hash table, and no number
-/// that is as wide as a pointer: so it is the same on every machine.
+/// The hash is FNV-1a over words of 64 bits in place of bytes, with a rotation so that the high
+/// bits reach the low ones. It contains no address, no order of a hash table and no number as wide
+/// as a pointer, so it is the same on every machine.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
     lines: Option<Vec<String>>,
 }
 
-/// What a line is about. The order is part of the hash: new ones come at the end.
+/// The kind of an entry. Its number is part of the hash, so new kinds come at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    Acceptor,
-    Knock,
+pub(crate) enum TraceKind {
+    Listen,
+    Connect,
     Accept,
     Refuse,
     Send,
     Receive,
-    Finish,
+    ShutdownWrite,
     Close,
     Reset,
     Arrive,
@@ -51,7 +51,7 @@ impl Trace {
         }
     }
 
-    /// Keeps lines from here on.
+    /// Keeps the lines from now on.
     pub(crate) fn record(&mut self) {
         self.lines.get_or_insert_default();
     }
@@ -60,26 +60,26 @@ impl Trace {
         self.lines.as_deref().unwrap_or_default()
     }
 
-    /// Of all that was noted, in its order.
+    /// The hash of all entries so far.
     pub(crate) fn hash(&self) -> u64 {
-        // So that even the last word reaches every bit.
+        // Mixes the last word into every bit.
         let hash = (self.hash ^ (self.hash >> 32)).wrapping_mul(PRIME);
         hash ^ (hash >> 29)
     }
 
-    /// Something happened, to whom, and how much of it.
+    /// Adds an entry: its kind, what it is about, and an amount.
     #[inline]
-    pub(crate) fn note(&mut self, now_ns: u64, what: What, who: u64, amount: u64) {
+    pub(crate) fn note(&mut self, now_ns: u64, kind: TraceKind, subject: u64, amount: u64) {
         self.fold(now_ns);
-        self.fold((what as u64) << 56 ^ who);
+        self.fold((kind as u64) << 56 ^ subject);
         self.fold(amount);
         if self.lines.is_some() {
-            self.line(now_ns, format_args!("{what:?} {who} {amount}"));
+            self.line(now_ns, format_args!("{kind:?} {subject} {amount}"));
         }
     }
 
-    /// Something happened that has words.
-    pub(crate) fn say(&mut self, now_ns: u64, text: &str) {
+    /// Adds an entry with text.
+    pub(crate) fn text(&mut self, now_ns: u64, text: &str) {
         self.fold(now_ns);
         self.bytes(text.as_bytes());
         if self.lines.is_some() {
@@ -87,7 +87,7 @@ impl Trace {
         }
     }
 
-    /// What was sent, so that its content counts too.
+    /// Adds the content of what is sent to the hash.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(8);
@@ -114,31 +114,31 @@ impl Trace {
     }
 }
 
-/// FNV's, of 64 bits.
+/// The 64-bit prime of FNV.
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hash(notes: &[(u64, What, u64, u64)]) -> u64 {
+    fn hash(notes: &[(u64, TraceKind, u64, u64)]) -> u64 {
         let mut trace = Trace::new();
-        for (now_ns, what, who, amount) in notes {
-            trace.note(*now_ns, *what, *who, *amount);
+        for (now_ns, kind, subject, amount) in notes {
+            trace.note(*now_ns, *kind, *subject, *amount);
         }
         trace.hash()
     }
 
     #[test]
-    fn whatever_differs_shows() {
-        let base = [(1, What::Send, 2, 3), (4, What::Receive, 5, 6)];
+    fn every_difference_changes_the_hash() {
+        let base = [(1, TraceKind::Send, 2, 3), (4, TraceKind::Receive, 5, 6)];
         let others = [
             vec![base[1], base[0]],
             vec![base[0]],
-            vec![(2, What::Send, 2, 3), base[1]],
-            vec![(1, What::Receive, 2, 3), base[1]],
-            vec![(1, What::Send, 3, 3), base[1]],
-            vec![(1, What::Send, 2, 1 << 63), base[1]],
+            vec![(2, TraceKind::Send, 2, 3), base[1]],
+            vec![(1, TraceKind::Receive, 2, 3), base[1]],
+            vec![(1, TraceKind::Send, 3, 3), base[1]],
+            vec![(1, TraceKind::Send, 2, 1 << 63), base[1]],
             vec![base[0], base[1], base[1]],
         ];
         for other in others {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn content_counts_to_the_last_byte() {
+    fn the_hash_covers_the_content_to_the_last_byte() {
         let of = |bytes: &[u8]| {
             let mut trace = Trace::new();
             trace.bytes(bytes);
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_only_where_asked_and_change_no_hash() {
+    fn recording_lines_does_not_change_the_hash() {
         let (mut silent, mut read) = (Trace::new(), Trace::new());
         read.record();
         for trace in [&mut silent, &mut read] {
-            trace.note(1_500_000_000, What::Send, 7, 42);
-            trace.say(2_000_000_000, "half-time");
+            trace.note(1_500_000_000, TraceKind::Send, 7, 42);
+            trace.text(2_000_000_000, "half-time");
         }
         assert_eq!(silent.hash(), read.hash());
         assert!(silent.lines().is_empty());

@@ -1,66 +1,66 @@
-//! One worker: a process and its application, and where it is in its turn.
+//! One worker: a process, its application, and its place in its turn.
 
 use std::{fmt, time::Duration};
 
-use crate::{App, Fault, Process, rng::whole_ns, state::State, trace::What};
+use crate::{App, Fault, Process, rng::whole_ns, state::State, trace::TraceKind};
 
-/// How much longer a slow step takes, at most.
-const SLOW: Duration = Duration::from_millis(200);
+/// How much longer a slow step takes at most.
+const SLOW_STEP_MAX: Duration = Duration::from_millis(200);
 
-/// How long a worker is stopped, at most.
-const STOPPED: Duration = Duration::from_secs(2);
+/// How long a worker is paused at most.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A worker, until it is replaced.
+/// A worker, until its successor takes its place.
 pub(crate) struct Worker<A> {
     pub(crate) process: Process,
-    // `None` while it is being moved on, and for ever once it was killed.
+    // Invariant: `None` exactly if it was killed.
     app: Option<A>,
-    stage: Stage,
-    /// When there is something to do for it.
+    phase: Phase,
+    /// When the worker runs next.
     due_ns: u64,
-    /// Before this nothing is done for it, whatever is due.
-    stopped_until_ns: u64,
+    /// The worker does not run before this, even if it is due.
+    paused_until_ns: u64,
 }
 
-/// Where it is.
+/// Where a worker is in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// About to begin a turn.
-    Awake,
-    /// In a wait of so long at most.
-    Asleep {
+enum Phase {
+    /// It is about to wait.
+    Ready,
+    /// It is in a wait, at most until `until_ns`.
+    Waiting {
         timeout: Option<Duration>,
         until_ns: u64,
-        /// The kernel has woken it; it runs when it is due.
-        is_roused: bool,
+        /// The kernel has woken it. It runs when it is due.
+        is_woken: bool,
     },
-    /// Between two steps.
-    AtWork,
-    /// It was killed; its parent does not know it yet, until it is due.
+    /// It is between two steps.
+    Running,
+    /// It was killed. It is due when its parent has noticed.
     Dead,
-    /// It has come to its end by itself, and its process has exited.
+    /// Its process has exited by itself.
     Done,
 }
 
-/// What becomes of a worker between two steps.
-enum Fate {
-    GoesOn,
-    /// It is at work until then.
-    Works(u64),
-    Stops(u64),
-    LeavesTurn,
-    Dies,
+/// What happens to a worker between two steps.
+enum Interference {
+    None,
+    /// The step takes until then.
+    Work(u64),
+    Pause(u64),
+    AbandonTurn,
+    Kill,
 }
 
 impl<A: App> Worker<A> {
     pub(crate) fn new(process: Process, app: A) -> Self {
-        let due_ns = process.world().state().now_ns();
+        let due_ns = process.sim().state().now_ns();
         Self {
             process,
             app: Some(app),
-            stage: Stage::Awake,
+            phase: Phase::Ready,
             due_ns,
-            stopped_until_ns: 0,
+            paused_until_ns: 0,
         }
     }
 
@@ -69,28 +69,28 @@ impl<A: App> Worker<A> {
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        self.stage == Stage::Dead
+        self.phase == Phase::Dead
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.stage == Stage::Done
+        self.phase == Phase::Done
     }
 
     pub(crate) fn due_ns(&self) -> u64 {
-        self.due_ns.max(self.stopped_until_ns)
+        self.due_ns.max(self.paused_until_ns)
     }
 
-    pub(crate) fn is_stopped(&self, now_ns: u64) -> bool {
-        now_ns < self.stopped_until_ns
+    pub(crate) fn is_paused(&self, now_ns: u64) -> bool {
+        now_ns < self.paused_until_ns
     }
 
-    pub(crate) fn stop_until(&mut self, until_ns: u64) {
-        self.stopped_until_ns = self.stopped_until_ns.max(until_ns);
+    pub(crate) fn pause_until(&mut self, until_ns: u64) {
+        self.paused_until_ns = self.paused_until_ns.max(until_ns);
     }
 
     /// Ends its wait, if it is in one.
     pub(crate) fn interrupt(&mut self, now_ns: u64) -> Option<&mut A> {
-        if let Stage::Asleep { until_ns, .. } = &mut self.stage {
+        if let Phase::Waiting { until_ns, .. } = &mut self.phase {
             *until_ns = now_ns;
             self.due_ns = self.due_ns.min(now_ns);
         }
@@ -101,164 +101,164 @@ impl<A: App> Worker<A> {
         if self.is_dead() || self.is_done() {
             return;
         }
-        self.process.world().state().kill(self.process.id());
-        (self.stage, self.due_ns, self.stopped_until_ns) = (Stage::Dead, u64::MAX, 0);
-        // Its destructors run, as nothing is lost by that; but nobody hears what they say.
+        self.process.sim().state().kill(self.process.id());
+        (self.phase, self.due_ns, self.paused_until_ns) = (Phase::Dead, u64::MAX, 0);
+        // The destructors run, but the calls of a dead process have no effect.
         self.app = None;
     }
 
-    /// Sees whether anything that has happened is its affair.
-    pub(crate) fn look(&mut self, state: &mut State) {
+    /// Updates when it is due, after an event.
+    pub(crate) fn observe(&mut self, state: &mut State) {
         let id = self.process.id();
-        match &mut self.stage {
-            Stage::Asleep { is_roused, .. } if !*is_roused => {
-                *is_roused = state.is_roused(id);
-                if *is_roused {
+        match &mut self.phase {
+            Phase::Waiting { is_woken, .. } if !*is_woken => {
+                *is_woken = state.is_process_woken(id);
+                if *is_woken {
                     self.due_ns = self.due_ns.min(state.now_ns() + state.wake_ns());
                 }
             }
-            Stage::Dead if state.processes[id as usize].is_reaped => {
+            Phase::Dead if state.processes[id as usize].is_reaped => {
                 self.due_ns = state.now_ns();
             }
             _ => {}
         }
     }
 
-    /// Does what is due.
-    pub(crate) fn work(&mut self) {
-        match self.stage {
-            Stage::Awake => self.fall_asleep(),
-            Stage::Asleep {
+    /// Runs what is due.
+    pub(crate) fn run(&mut self) {
+        match self.phase {
+            Phase::Ready => self.begin_wait(),
+            Phase::Waiting {
                 timeout, until_ns, ..
-            } => self.wake(timeout, until_ns),
-            Stage::AtWork => self.go_on(),
-            Stage::Dead | Stage::Done => self.due_ns = u64::MAX,
+            } => self.finish_wait(timeout, until_ns),
+            Phase::Running => self.run_steps(),
+            Phase::Dead | Phase::Done => self.due_ns = u64::MAX,
         }
     }
 
-    /// The first half of a wait. What the turn before has cost in time passes in the wait.
-    fn fall_asleep(&mut self) {
-        let app = self.app.as_mut().expect("it lives");
+    /// The first half of a wait. The time of the turn before passes during the wait.
+    fn begin_wait(&mut self) {
+        let app = self.app.as_mut().expect("it is not killed");
         let prepared = app.event_loop().prepare();
-        let mut state = self.process.world().state();
-        let free_ns = state.now_ns() + state.turn_ns();
+        let mut state = self.process.sim().state();
+        let turn_end_ns = state.now_ns() + state.turn_ns();
         match prepared {
             Ok(timeout) => {
                 let timeout_ns = timeout.map_or(u64::MAX, whole_ns);
-                let until_ns = state.now_ns().saturating_add(timeout_ns).max(free_ns);
-                let has_news = state.has_news(self.process.id());
-                state.set_sleeping(self.process.id(), !has_news);
-                self.due_ns = if has_news { free_ns } else { until_ns };
-                self.stage = Stage::Asleep {
+                let until_ns = state.now_ns().saturating_add(timeout_ns).max(turn_end_ns);
+                let has_events = state.has_events(self.process.id());
+                state.set_sleeping(self.process.id(), !has_events);
+                self.due_ns = if has_events { turn_end_ns } else { until_ns };
+                self.phase = Phase::Waiting {
                     timeout,
                     until_ns,
-                    is_roused: has_news,
+                    is_woken: has_events,
                 };
             }
             Err(error) => {
                 drop(state);
-                app.failed(error);
-                // As in life it tries again; but not without time passing.
-                (self.stage, self.due_ns) = (Stage::Awake, free_ns);
+                app.on_wait_error(error);
+                // It tries again, as a real one would, but time passes before.
+                (self.phase, self.due_ns) = (Phase::Ready, turn_end_ns);
             }
         }
     }
 
-    /// The second half, if there is a reason to wake.
-    fn wake(&mut self, timeout: Option<Duration>, until_ns: u64) {
-        let mut state = self.process.world().state();
-        if state.now_ns() < until_ns && !state.has_news(self.process.id()) {
-            // Somebody else was quicker; the kernel lets it sleep on.
+    /// The second half of a wait, if there is a reason to return.
+    fn finish_wait(&mut self, timeout: Option<Duration>, until_ns: u64) {
+        let mut state = self.process.sim().state();
+        if state.now_ns() < until_ns && !state.has_events(self.process.id()) {
+            // Another worker has taken the event. The kernel lets this one sleep on.
             state.set_sleeping(self.process.id(), true);
             self.due_ns = until_ns;
-            self.stage = Stage::Asleep {
+            self.phase = Phase::Waiting {
                 timeout,
                 until_ns,
-                is_roused: false,
+                is_woken: false,
             };
             return;
         }
         state.set_sleeping(self.process.id(), false);
         drop(state);
-        let app = self.app.as_mut().expect("it lives");
+        let app = self.app.as_mut().expect("it is not killed");
         match app.event_loop().poll(timeout) {
-            Ok(()) => self.go_on(),
+            Ok(()) => self.run_steps(),
             Err(error) => {
-                app.failed(error);
+                app.on_wait_error(error);
                 self.end_turn();
             }
         }
     }
 
-    /// Takes steps, until one takes time, somebody interferes, or the turn is over.
-    fn go_on(&mut self) {
-        self.stage = Stage::AtWork;
-        let mut fate = self.interfere(0);
-        while let Fate::GoesOn = fate {
-            let app = self.app.as_mut().expect("it lives");
+    /// Handles steps until one takes time, something interferes, or the turn is over.
+    fn run_steps(&mut self) {
+        self.phase = Phase::Running;
+        let mut interference = self.interfere(0);
+        while let Interference::None = interference {
+            let app = self.app.as_mut().expect("it is not killed");
             let Some(step) = app.event_loop().next_step() else {
-                app.turn_over();
+                app.on_turn_end();
                 return self.end_turn();
             };
-            app.take(step);
-            fate = self.interfere(1);
+            app.on_step(step);
+            interference = self.interfere(1);
         }
-        match fate {
-            Fate::GoesOn => unreachable!("it ends where it does not go on"),
-            Fate::Works(until_ns) => self.due_ns = until_ns,
-            Fate::Stops(until_ns) => self.stop_until(until_ns),
-            Fate::LeavesTurn => {
-                self.app.as_mut().expect("it lives").turn_left();
+        match interference {
+            Interference::None => unreachable!("the loop goes on"),
+            Interference::Work(until_ns) => self.due_ns = until_ns,
+            Interference::Pause(until_ns) => self.pause_until(until_ns),
+            Interference::AbandonTurn => {
+                let app = self.app.as_mut().expect("it is not killed");
+                app.on_turn_abandoned();
                 self.end_turn();
             }
-            Fate::Dies => self.kill(),
+            Interference::Kill => self.kill(),
         }
     }
 
-    /// What becomes of it now, after so many steps: after one, that took its time; then, whether
-    /// somebody interferes.
-    fn interfere(&self, steps: u64) -> Fate {
-        let mut state = self.process.world().state();
+    /// Draws what happens after `steps` steps, 0 or 1. A step takes its time first. The faults
+    /// follow when that time is over.
+    fn interfere(&self, steps: u64) -> Interference {
+        let mut state = self.process.sim().state();
         if steps > 0 {
-            state.note(What::Step, u64::from(self.process.id()), 0);
-            let mut worked_ns = state.step_ns();
-            if state.fails(Fault::SlowStep) {
-                worked_ns += state.up_to(SLOW);
+            state.note(TraceKind::Step, u64::from(self.process.id()), 0);
+            let mut step_ns = state.step_ns();
+            if state.draw_fault(Fault::SlowStep) {
+                step_ns += state.random_up_to(SLOW_STEP_MAX);
             }
-            if worked_ns > 0 {
-                return Fate::Works(state.now_ns() + worked_ns);
+            if step_ns > 0 {
+                return Interference::Work(state.now_ns() + step_ns);
             }
         }
-        if state.fails(Fault::Kill) {
-            return Fate::Dies;
+        if state.draw_fault(Fault::Kill) {
+            return Interference::Kill;
         }
-        if state.fails(Fault::Stop) {
-            return Fate::Stops(state.now_ns() + state.up_to(STOPPED));
+        if state.draw_fault(Fault::Pause) {
+            return Interference::Pause(state.now_ns() + state.random_up_to(PAUSE_MAX));
         }
-        if state.fails(Fault::TurnLeft) {
-            return Fate::LeavesTurn;
+        if state.draw_fault(Fault::AbandonedTurn) {
+            return Interference::AbandonTurn;
         }
-        Fate::GoesOn
+        Interference::None
     }
 
     fn end_turn(&mut self) {
         if self.app.as_ref().is_some_and(App::is_done) {
-            // Whoever it leaves behind hears of it from the kernel. The application stays, to be
-            // asked how it went.
-            self.process.world().state().exit(self.process.id());
-            (self.stage, self.due_ns) = (Stage::Done, u64::MAX);
+            // The kernel closes the connections that are left. The application stays for the test.
+            self.process.sim().state().exit(self.process.id());
+            (self.phase, self.due_ns) = (Phase::Done, u64::MAX);
         } else {
-            self.fall_asleep();
+            self.begin_wait();
         }
     }
 }
 
-/// Where it is, and not its application, which need not be able to say.
+/// Without the application, which may not implement `Debug`.
 impl<A> fmt::Debug for Worker<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
             .field("process", &self.process.id())
-            .field("stage", &self.stage)
+            .field("phase", &self.phase)
             .field("due_ns", &self.due_ns)
             .finish_non_exhaustive()
     }

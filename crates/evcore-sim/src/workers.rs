@@ -1,60 +1,59 @@
-//! Many workers on one thread: who runs when, who is stopped, who dies and who comes after him.
+//! Runs many workers on one thread, in simulated time.
 //!
-//! A worker is a [`Process`] with an application on it. Its turns are made of the two halves of
-//! [`EventLoop::wait`]: between them it sleeps, as it would in the kernel, with its listeners
-//! registered and with the accept lock, if it has it. And between any two steps it may be stopped
-//! or killed.
+//! A worker is a [`Process`] with an application. Each of its turns uses the two halves of
+//! [`EventLoop::wait`]. Between them it sleeps, as it would in the kernel, with its listeners
+//! registered, and with the accept lock if it holds it. Between any two steps a fault may pause or
+//! kill it.
 
 use std::{fmt, time::Duration};
 
 use evcore::{EventLoop, Step};
 
-use crate::{Process, SimListener, SimStream, World, rng::whole_ns, worker::Worker};
+use crate::{Process, Sim, SimListener, SimStream, rng::whole_ns, worker::Worker};
 
-/// An application that [`Workers`] can drive: a loop, and what is done for each step.
+/// An application that [`Workers`] can run: a loop, and a handler for its steps.
 ///
-/// A server whose own `run` pulls the steps has both already, so this is mostly a split of its
-/// body.
-/// For an example, see [`Workers`].
+/// A server whose own `run` pulls the steps has both already; its body is split into these methods.
+/// [`Workers`] has an example.
 pub trait App {
-    /// The loop, whose turns are now somebody else's affair.
+    /// The loop, which the workers drive.
     fn event_loop(&mut self) -> &mut EventLoop<SimListener>;
 
-    /// Takes one step.
-    fn take(&mut self, step: Step<SimStream>);
+    /// Handles one step.
+    fn on_step(&mut self, step: Step<SimStream>);
 
-    /// The turn is over: nginx would log, publish its counts and look for signals here.
-    fn turn_over(&mut self) {}
+    /// Called when all steps of a turn are handled. A server writes its logs and counters here, and
+    /// looks for signals.
+    fn on_turn_end(&mut self) {}
 
-    /// The turn was [left](crate::Fault::TurnLeft) before it was over, as by a `break` or a `?`:
-    /// the loop waits next, and what was not taken comes in the turn after. In place of
-    /// [`turn_over`](Self::turn_over).
-    fn turn_left(&mut self) {}
+    /// Called in place of [`on_turn_end`](Self::on_turn_end) if the turn was
+    /// [abandoned](crate::Fault::AbandonedTurn), as by a `break` or a `?`. The steps that are left
+    /// come in the next turn.
+    fn on_turn_abandoned(&mut self) {}
 
-    /// Whether it has come to its end, and the process may exit. Asked after every turn, over or
-    /// left.
+    /// Whether the process may exit. Checked after every turn, also an abandoned one.
     ///
-    /// Where it has, the process does exit: what it had is closed, and nobody comes after it. The
-    /// application stays where [`Workers::app`] finds it.
+    /// If it returns `true`, the process exits and everything it holds is closed. It has no
+    /// successor. [`Workers::app`] still returns the application.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// The wait has failed.
+    /// Called when a wait fails.
     ///
     /// # Panics
     ///
-    /// Unless overridden: the simulator fails no wait.
-    fn failed(&mut self, error: evcore::Error) {
+    /// Unless overridden, because the simulator fails no wait.
+    fn on_wait_error(&mut self, error: evcore::Error) {
         panic!("the wait failed: {error}");
     }
 }
 
-/// Workers of one server, in simulated time.
+/// The workers of one server, in simulated time.
 ///
 /// ```
 /// use evcore::{EventLoop, Step};
-/// use evcore_sim::{App, Process, Script, SimListener, SimStream, Workers, World};
+/// use evcore_sim::{App, Process, Script, Sim, SimListener, SimStream, Workers};
 /// use std::time::Duration;
 ///
 /// struct Greeter { ev: EventLoop<SimListener> }
@@ -62,192 +61,192 @@ pub trait App {
 /// impl App for Greeter {
 ///     fn event_loop(&mut self) -> &mut EventLoop<SimListener> { &mut self.ev }
 ///
-///     fn take(&mut self, step: Step<SimStream>) {
+///     fn on_step(&mut self, step: Step<SimStream>) {
 ///         if let Step::Accepted(new) = step {
 ///             let _ = new.stream.send(b"hello, and good-bye");
 ///         }
 ///     }
 /// }
 ///
-/// let world = World::new(7);
+/// let sim = Sim::new(7);
 /// let address = "10.0.0.1:80".parse()?;
-/// let mut workers = Workers::new(&world, 4, move |process: &Process, _| {
+/// let mut workers = Workers::new(&sim, 4, move |process: &Process, _| {
 ///     let builder = process.builder().listener(process.listen(address));
 ///     Greeter { ev: builder.build().expect("a loop") }
 /// });
-/// let client = world.client(address, Script::new().hear_end());
+/// let client = sim.client(address, Script::new().recv_eof());
 /// assert!(workers.run_until(Duration::from_secs(1), |_| client.is_done()));
-/// assert_eq!(client.heard(), b"hello, and good-bye");
+/// assert_eq!(client.received(), b"hello, and good-bye");
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 pub struct Workers<A> {
-    world: World,
+    sim: Sim,
     workers: Vec<Worker<A>>,
-    begin: Box<Begin<A>>,
+    start: Box<Start<A>>,
     on_death: Box<dyn FnMut(usize)>,
 }
 
-/// How a worker begins: from its process and its index.
-type Begin<A> = dyn FnMut(&Process, usize) -> A;
+/// Makes the application of a worker from its process and its index.
+type Start<A> = dyn FnMut(&Process, usize) -> A;
 
 impl<A: App> Workers<A> {
-    /// So many workers, each of them made by `begin` from its process and its index. A worker that
-    /// was killed has a successor made so too, on a new process and with the same index.
-    pub fn new(
-        world: &World,
-        count: usize,
-        begin: impl FnMut(&Process, usize) -> A + 'static,
-    ) -> Self {
+    /// Starts `count` workers. `start` makes the application of each from its process and its
+    /// index.
+    ///
+    /// If a worker is killed, its successor is made by `start` too, with a new process and the same
+    /// index.
+    pub fn new(sim: &Sim, count: usize, start: impl FnMut(&Process, usize) -> A + 'static) -> Self {
         let mut workers = Self {
-            world: world.clone(),
+            sim: sim.clone(),
             workers: Vec::with_capacity(count),
-            begin: Box::new(begin),
+            start: Box::new(start),
             on_death: Box::new(|_| {}),
         };
         for index in 0..count {
-            let worker = workers.born(index);
+            let worker = workers.spawn(index);
             workers.workers.push(worker);
         }
         workers
     }
 
-    /// Calls this when the parent has noticed that a worker is dead, with its index: after the
-    /// what it held of a [`SimGroup`](crate::SimGroup) is released, and before its successor begins.
-    /// The place to release its line of a [`Scoreboard`](evcore::balancer::Scoreboard).
+    /// Sets what the parent does when it notices a death. It gets the index of the dead worker.
+    ///
+    /// At that time the worker's part of its [`SimGroup`](crate::SimGroup) is released, and its
+    /// successor does not exist yet. Release its line of a
+    /// [`Scoreboard`](evcore::balancer::Scoreboard) here.
     pub fn on_death(&mut self, call: impl FnMut(usize) + 'static) {
         self.on_death = Box::new(call);
     }
 
-    /// Runs for so long, of simulated time.
+    /// Runs the workers for a simulated time.
     pub fn run_for(&mut self, time: Duration) {
-        let until_ns = whole_ns(self.world.now().saturating_add(time));
+        let until_ns = whole_ns(self.sim.now().saturating_add(time));
         self.run(until_ns, None);
     }
 
-    /// Runs until it is so, and says whether it came to be; after `at_most` of simulated time it
-    /// gives up. Asked whenever a worker or a client has done something.
-    pub fn run_until(&mut self, at_most: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
-        let until_ns = whole_ns(self.world.now().saturating_add(at_most));
-        self.run(until_ns, Some(&mut is_so))
+    /// Runs the workers until `condition` holds, for at most `limit` of simulated time. Returns
+    /// whether it holds.
+    ///
+    /// It is checked after each time that a worker or a client has run.
+    pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
+        let until_ns = whole_ns(self.sim.now().saturating_add(limit));
+        self.run(until_ns, Some(&mut condition))
     }
 
-    fn run(&mut self, until_ns: u64, mut is_so: Option<&mut dyn FnMut(&Self) -> bool>) -> bool {
-        while !is_so.as_mut().is_some_and(|is_so| is_so(self)) {
-            match self.next(until_ns, is_so.is_some()) {
-                Next::Due(index) => self.work(index),
-                Next::Happened => {}
-                Next::Nothing => return false,
+    fn run(&mut self, until_ns: u64, mut condition: Option<&mut dyn FnMut(&Self) -> bool>) -> bool {
+        while !condition.as_mut().is_some_and(|holds| holds(self)) {
+            match self.next(until_ns, condition.is_some()) {
+                Next::Worker(index) => self.run_worker(index),
+                Next::Client => {}
+                Next::TimeUp => return false,
             }
         }
         true
     }
 
-    /// The application of a worker; `None`: it is dead.
+    /// The application of a worker, or `None` if it is dead.
     #[must_use]
     pub fn app(&self, index: usize) -> Option<&A> {
         self.workers[index].app()
     }
 
-    /// The application of a worker, to be changed from outside, as a signal would; its wait ends
-    /// for that. `None`: it is dead.
+    /// The application of a worker, or `None` if it is dead. Its wait ends, as by a signal.
     pub fn app_mut(&mut self, index: usize) -> Option<&mut A> {
-        let now_ns = whole_ns(self.world.now());
+        let now_ns = whole_ns(self.sim.now());
         self.workers[index].interrupt(now_ns)
     }
 
-    /// The applications that live, with their indices.
+    /// The applications of the workers that are not dead, with their indices.
     pub fn apps(&self) -> impl Iterator<Item = (usize, &A)> {
         let workers = self.workers.iter().enumerate();
         workers.filter_map(|(index, worker)| Some((index, worker.app()?)))
     }
 
-    /// The process of a worker: another one after each death.
+    /// The process of a worker. Its successor has another one.
     #[must_use]
     pub fn process(&self, index: usize) -> &Process {
         &self.workers[index].process
     }
 
-    /// Whether a worker is stopped at this moment; the dead are not.
+    /// Whether a worker is paused now. A dead worker is not.
     #[must_use]
-    pub fn is_stopped(&self, index: usize) -> bool {
-        self.workers[index].is_stopped(whole_ns(self.world.now()))
+    pub fn is_paused(&self, index: usize) -> bool {
+        self.workers[index].is_paused(whole_ns(self.sim.now()))
     }
 
-    /// Whether all have come to their end.
+    /// Whether every worker has exited by itself.
     #[must_use]
-    pub fn are_done(&self) -> bool {
+    pub fn all_done(&self) -> bool {
         self.workers.iter().all(Worker::is_done)
     }
 
-    /// Kills a worker, wherever it is: the kernel closes what it had, and a lock that it held stays
-    /// taken until the parent notices. Then a successor begins. (One that has come to its end is
-    /// there no more to be killed.)
+    /// Kills a worker. The kernel closes what it had, and a lock that it held stays locked until
+    /// the parent notices. Then its successor starts. A worker that has exited is left alone.
     pub fn kill(&mut self, index: usize) {
         self.workers[index].kill();
     }
 
-    /// Stops a worker for so long (SIGSTOP): it does nothing, and keeps all that it has.
-    pub fn stop(&mut self, index: usize, time: Duration) {
-        let until_ns = whole_ns(self.world.now().saturating_add(time));
-        self.workers[index].stop_until(until_ns);
+    /// Pauses a worker (SIGSTOP) for `time`. It does nothing, and keeps what it holds.
+    pub fn pause(&mut self, index: usize, time: Duration) {
+        let until_ns = whole_ns(self.sim.now().saturating_add(time));
+        self.workers[index].pause_until(until_ns);
     }
 
-    /// Lets time pass until there is something to do for a worker, or something has happened that
-    /// may lead to that (or, where that is of interest, a client was called).
+    /// Lets time pass until a worker is due, or until an event that may make one due. If
+    /// `to_clients` is set, also until a client has run.
     fn next(&mut self, until_ns: u64, to_clients: bool) -> Next {
-        let mut state = self.world.state();
+        let mut state = self.sim.state();
         loop {
             for worker in &mut self.workers {
-                worker.look(&mut state);
+                worker.observe(&mut state);
             }
             let dues = self.workers.iter().map(Worker::due_ns).zip(0..);
-            // Of equals, the one of the least index.
+            // Of workers that are due at the same time, the lowest index comes first.
             let (due_ns, index) = dues.min().unwrap_or((u64::MAX, 0));
             if due_ns <= state.now_ns() {
-                return Next::Due(index);
+                return Next::Worker(index);
             }
             if state.now_ns() >= until_ns {
-                return Next::Nothing;
+                return Next::TimeUp;
             }
             state.run(due_ns.min(until_ns), to_clients);
             if to_clients {
-                return Next::Happened;
+                return Next::Client;
             }
         }
     }
 
-    fn work(&mut self, index: usize) {
+    fn run_worker(&mut self, index: usize) {
         if self.workers[index].is_dead() {
             (self.on_death)(index);
-            self.workers[index] = self.born(index);
+            self.workers[index] = self.spawn(index);
         } else {
-            self.workers[index].work();
+            self.workers[index].run();
         }
     }
 
-    fn born(&mut self, index: usize) -> Worker<A> {
-        let id = self.world.state().begin_process(true);
-        let process = Process::new(self.world.clone(), id);
-        let app = (self.begin)(&process, index);
+    fn spawn(&mut self, index: usize) -> Worker<A> {
+        let id = self.sim.state().spawn_process(true);
+        let process = Process::new(self.sim.clone(), id);
+        let app = (self.start)(&process, index);
         Worker::new(process, app)
     }
 }
 
 /// What comes next.
 enum Next {
-    /// Something is to be done for this worker, now.
-    Due(usize),
-    /// Something has happened that may be of interest.
-    Happened,
-    /// Nothing, for as long as was asked.
-    Nothing,
+    /// This worker is due.
+    Worker(usize),
+    /// A client may have run.
+    Client,
+    /// The time is over.
+    TimeUp,
 }
 
-/// Where each worker is.
 impl<A: App> fmt::Debug for Workers<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workers")
-            .field("world", &self.world)
+            .field("sim", &self.sim)
             .field("workers", &self.workers)
             .finish_non_exhaustive()
     }

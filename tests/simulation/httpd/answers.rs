@@ -1,6 +1,6 @@
-//! What a client makes of the bytes that it heard.
+//! Parses the responses that a client has received.
 
-/// An answer to one request.
+/// The response to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub status: u16,
@@ -16,11 +16,11 @@ impl Answer {
     }
 }
 
-/// The answers that are complete, in their order.
+/// The complete responses, in their order.
 ///
 /// # Panics
 ///
-/// Where it is not HTTP.
+/// If the bytes are not HTTP.
 pub(crate) fn complete(mut bytes: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while let Some((answer, rest)) = first(bytes) {
@@ -30,17 +30,17 @@ pub(crate) fn complete(mut bytes: &[u8]) -> Vec<Answer> {
     answers
 }
 
-/// The first answer, and what is behind it; `None`: it is not complete.
+/// The first response and the bytes behind it, or `None` if it is incomplete.
 fn first(bytes: &[u8]) -> Option<(Answer, &[u8])> {
     let mut headers = [httparse::EMPTY_HEADER; 16];
     let mut response = httparse::Response::new(&mut headers);
-    let head = match response.parse(bytes).expect("this is no HTTP") {
+    let head = match response.parse(bytes).expect("valid HTTP") {
         httparse::Status::Complete(length) => length,
         httparse::Status::Partial => return None,
     };
     let header = |name| {
         let header = response.headers.iter().find(|header| header.name == name);
-        let value = header.unwrap_or_else(|| panic!("without {name}")).value;
+        let value = header.unwrap_or_else(|| panic!("no header {name}")).value;
         std::str::from_utf8(value).expect("text")
     };
     assert!(header("Date").ends_with(" GMT") && !header("Server").is_empty());

@@ -1,30 +1,30 @@
-//! A client that asks for this and that on one connection, the last time with `Connection: close`.
+//! A client that sends random requests on one connection, the last with `Connection: close`.
 
 use std::time::Duration;
 
 use evcore_httpd::shared::PAYLOAD_BYTE;
-use evcore_sim::{Ending, Rng, Script, Scripted, World};
+use evcore_sim::{ClientOutcome, Rng, Script, ScriptHandle, Sim};
 
 use crate::{
     ADDRESS,
     answers::{self, Answer},
 };
 
-/// A client, and what it is to hear if all goes well.
+/// A client and the responses that it should receive.
 #[derive(Debug)]
 pub(crate) struct Browser {
-    client: Scripted,
+    client: ScriptHandle,
     expected: Vec<Answer>,
 }
 
 impl Browser {
-    /// One who comes now, and speaks as chance has it.
-    pub(crate) fn comes(world: &World, rng: &mut Rng) -> Self {
+    /// Starts a client with random requests.
+    pub(crate) fn start(sim: &Sim, rng: &mut Rng) -> Self {
         let (mut script, mut expected) = (Script::new(), Vec::new());
         for _ in 0..rng.below(6) {
-            script = say(script, &request(rng, "", &mut expected), rng);
+            script = send(script, &request(rng, "", &mut expected), rng);
         }
-        script = say(
+        script = send(
             script,
             &request(rng, "Connection: close\r\n", &mut expected),
             rng,
@@ -33,20 +33,20 @@ impl Browser {
             script = script.shutdown_write();
         }
         Self {
-            client: world.client(ADDRESS.into(), script.hear_end()),
+            client: sim.client(ADDRESS.into(), script.recv_eof()),
             expected,
         }
     }
 
     /// Whether its connection has ended.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
 
-    /// What it was answered is what it asked for, as far as it goes. (A client that spoke too
-    /// slowly, or whose body had no room, is told so, which ends the connection.)
+    /// Checks that its responses are a prefix of the expected ones. The last one may be an error:
+    /// 408 if the client sent too slowly, or 503 if there was no room for its body.
     pub(crate) fn check(&self) {
-        let mut answers = answers::complete(&self.client.heard());
+        let mut answers = answers::complete(&self.client.received());
         if answers
             .last()
             .is_some_and(|answer| matches!(answer.status, 408 | 503))
@@ -56,18 +56,19 @@ impl Browser {
         assert!(self.expected.starts_with(&answers), "{self:?}: {answers:?}");
     }
 
-    /// Whether it was answered all that it asked for.
-    pub(crate) fn is_content(&self) -> bool {
-        let answers = answers::complete(&self.client.heard());
-        self.client.ending() == Some(Ending::Done) && answers == self.expected
+    /// Whether it received a response to each request.
+    pub(crate) fn is_answered(&self) -> bool {
+        let answers = answers::complete(&self.client.received());
+        self.client.outcome() == Some(ClientOutcome::Completed) && answers == self.expected
     }
 }
 
-/// At once or in pieces, and then a rest or none: so that requests are pipelined, too.
-fn say(script: Script, text: &str, rng: &mut Rng) -> Script {
+/// Sends a request at once or in pieces, with or without a pause behind it. Without, requests are
+/// pipelined.
+fn send(script: Script, text: &str, rng: &mut Rng) -> Script {
     let script = match rng.below(3) {
         0 => {
-            let every = rng.time(&(Duration::ZERO..=Duration::from_millis(300)));
+            let every = rng.duration(&(Duration::ZERO..=Duration::from_millis(300)));
             script.send_slowly(text, 1 + rng.index(40), every)
         }
         _ => script.send(text),
@@ -78,7 +79,7 @@ fn say(script: Script, text: &str, rng: &mut Rng) -> Script {
     }
 }
 
-/// A request, whose answer is added to what is expected.
+/// A random request. Its response is added to `expected`.
 fn request(rng: &mut Rng, headers: &str, expected: &mut Vec<Answer>) -> String {
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: sim\r\n{headers}\r\n");
     let (text, answer) = match rng.below(6) {

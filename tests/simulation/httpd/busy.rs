@@ -1,22 +1,22 @@
-//! A client that keeps one connection busy: a request after each answer, until the server
-//! announces the end; then the same on a new one.
+//! A client that sends a request after each response, on one connection until the server announces
+//! its close, and then on a new one.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use evcore_sim::{Client, News, Visit, World};
+use evcore_sim::{Client, ClientCx, ClientEvent, Sim};
 
 use crate::{ADDRESS, answers};
 
-/// The longest time between an answer and the next request: with the way of both, it is less than
-/// the second in which the server still expects a request.
+/// The longest pause between a response and the next request. With the latency it is below the
+/// second in which the server still expects a request.
 const PAUSE: Duration = Duration::from_millis(800);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
 
-/// What became of a client's requests.
+/// The counts of a client's requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account(Arc<Mutex<Counts>>);
 
@@ -24,7 +24,7 @@ pub(crate) struct Account(Arc<Mutex<Counts>>);
 struct Counts {
     answered: u32,
     connections: u32,
-    /// The connection ended, and no answer had announced it.
+    /// Connections that ended without an announcement.
     lost: u32,
 }
 
@@ -36,10 +36,10 @@ struct Busy {
 }
 
 impl Account {
-    /// A client comes, for so many requests.
-    pub(crate) fn of_a_client(world: &World, requests: u32) -> Self {
+    /// Starts a client that sends this many requests.
+    pub(crate) fn of_new_client(sim: &Sim, requests: u32) -> Self {
         let account = Self::default();
-        world.add_client(Busy {
+        sim.add_client(Busy {
             requests_left: requests,
             received: Vec::new(),
             account: account.clone(),
@@ -60,58 +60,59 @@ impl Account {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().expect("nobody panicked")
+        self.0.lock().expect("no panic")
     }
 }
 
 impl Client for Busy {
-    fn call(&mut self, news: News, me: &mut Visit<'_>) {
-        match news {
-            News::Time if !me.is_connected() => me.connect(ADDRESS.into()),
-            News::Connected => {
+    fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>) {
+        match event {
+            ClientEvent::Started => cx.connect(ADDRESS.into()),
+            ClientEvent::Expired if !cx.is_connected() => cx.connect(ADDRESS.into()),
+            ClientEvent::Connected => {
                 self.account.counts().connections += 1;
-                let _ = me.send(REQUEST);
+                let _ = cx.send(REQUEST);
             }
-            // A request that cannot be sent is seen as lost when the end is read.
-            News::Time => drop(me.send(REQUEST)),
-            News::Ready(_) => self.read(me),
-            _ => self.lose(me),
+            // If it cannot be sent, the read that follows counts it as lost.
+            ClientEvent::Expired => drop(cx.send(REQUEST)),
+            ClientEvent::Ready(_) => self.read(cx),
+            _ => self.on_lost(cx),
         }
     }
 }
 
 impl Busy {
-    fn read(&mut self, me: &mut Visit<'_>) {
+    fn read(&mut self, cx: &mut ClientCx<'_>) {
         let mut buffer = [0; 4096];
         loop {
-            match me.recv(&mut buffer) {
-                Ok(0) => return self.lose(me),
+            match cx.recv(&mut buffer) {
+                Ok(0) => return self.on_lost(cx),
                 Ok(n) => self.received.extend_from_slice(&buffer[..n]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                Err(_) => return self.lose(me),
+                Err(_) => return self.on_lost(cx),
             }
             if !answers::complete(&self.received).is_empty() {
-                return self.answered(me);
+                return self.on_answer(cx);
             }
         }
     }
 
-    fn answered(&mut self, me: &mut Visit<'_>) {
+    fn on_answer(&mut self, cx: &mut ClientCx<'_>) {
         let answer = String::from_utf8(std::mem::take(&mut self.received)).expect("a text");
         self.account.counts().answered += 1;
         self.requests_left -= 1;
         if self.requests_left == 0 {
-            return me.leave();
+            return cx.exit();
         }
         if answer.contains("Connection: close") {
-            me.close();
+            cx.close();
         }
-        let pause = me.rng().time(&(Duration::ZERO..=PAUSE));
-        me.after(pause);
+        let pause = cx.rng().duration(&(Duration::ZERO..=PAUSE));
+        cx.arm(pause);
     }
 
-    fn lose(&mut self, me: &mut Visit<'_>) {
+    fn on_lost(&mut self, cx: &mut ClientCx<'_>) {
         self.account.counts().lost += 1;
-        me.leave();
+        cx.exit();
     }
 }

@@ -1,31 +1,31 @@
-//! A client that sends a large body: at once, or when it has been told to continue.
+//! A client that sends a large body, at once or after `100 Continue`.
 
 use std::time::Duration;
 
-use evcore_sim::{Ending, Rng, Script, Scripted, World};
+use evcore_sim::{ClientOutcome, Rng, Script, ScriptHandle, Sim};
 
 use crate::{
     ADDRESS,
     answers::{self, Answer},
 };
 
-/// Room for one of these bodies, and not for two, chunked ones among them.
+/// Room for one of these bodies, chunked or not, but not for two.
 pub(crate) const ROOM_FOR_ONE: usize = 8_000;
 
-/// What is sent at a time, and the pause after it.
+/// The size of a piece, and the pause after it.
 const PIECE: usize = 500;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A client, and what it sends.
+/// A client and its body.
 #[derive(Debug)]
 pub(crate) struct Upload {
-    client: Scripted,
+    client: ScriptHandle,
     body: Vec<u8>,
     waits_for_continue: bool,
 }
 
 impl Upload {
-    pub(crate) fn begins(world: &World, rng: &mut Rng) -> Self {
+    pub(crate) fn start(sim: &Sim, rng: &mut Rng) -> Self {
         let is_chunked = rng.below(4) == 0;
         let waits_for_continue = rng.below(2) == 0;
         let length = if is_chunked { 0 } else { 4_100 } + rng.index(3_900);
@@ -39,14 +39,14 @@ impl Upload {
         let mut script = Script::new();
         if waits_for_continue {
             head += "Expect: 100-continue\r\n\r\n";
-            script = script.send(head).hear_until(CONTINUE);
+            script = script.send(head).recv_until(CONTINUE);
         } else {
             script = script.send(head + "\r\n");
         }
         let script = script.send_slowly(sent, PIECE, EVERY);
-        let client = world.client(
+        let client = sim.client(
             ADDRESS.into(),
-            script.hear_until(body.clone()).shutdown_write().hear_end(),
+            script.recv_until(body.clone()).shutdown_write().recv_eof(),
         );
         Self {
             client,
@@ -59,7 +59,8 @@ impl Upload {
         self.client.is_done()
     }
 
-    /// How long nobody else has room. (What was sent unasked may all be there by then.)
+    /// How long it keeps other bodies out at least. (0 if the body was sent without waiting,
+    /// because it may have arrived before.)
     pub(crate) fn takes_at_least(&self) -> Duration {
         let pieces = self.body.len() / PIECE;
         if self.waits_for_continue {
@@ -69,10 +70,14 @@ impl Upload {
         }
     }
 
-    /// It has its body back.
+    /// Checks that it received its body.
     pub(crate) fn check(&self) {
-        assert_eq!(self.client.ending(), Some(Ending::Done), "{self:?}");
-        let heard = self.client.heard();
+        assert_eq!(
+            self.client.outcome(),
+            Some(ClientOutcome::Completed),
+            "{self:?}"
+        );
+        let heard = self.client.received();
         let heard = heard.strip_prefix(CONTINUE).unwrap_or(&heard);
         let expected = Answer::new(200, self.body.clone());
         assert_eq!(answers::complete(heard), [expected]);

@@ -1,26 +1,26 @@
-//! The network: connections, listeners, and what travels between two ends.
+//! The network: connections and listeners.
 //!
-//! This is data and its rules alone. What takes time, or chance, is in `traffic.rs`.
+//! This is only data and its rules. `state/delivery.rs` has what takes time or is random.
 
-mod end;
-mod listener;
+mod endpoint;
+mod listeners;
 
 use std::net::SocketAddr;
 
-pub(crate) use end::{End, Family, Farewell};
-pub(crate) use listener::{ListenerId, Listening};
+pub(crate) use endpoint::{CloseNotice, Endpoint, Family};
+pub(crate) use listeners::{ListenerId, Listeners};
 
-/// An end of a connection, by its place in the network's table.
+/// An endpoint of a connection, by its index in the network's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct EndId(u32);
+pub(crate) struct EndpointId(u32);
 
-impl EndId {
-    /// The end that connects: of a connection's two, the one with the even place.
+impl EndpointId {
+    /// The endpoint that connects. Its index is even.
     pub(crate) const fn client(connection: u32) -> Self {
         Self(2 * connection)
     }
 
-    /// The end that is accepted.
+    /// The endpoint that is accepted. Its index is odd.
     pub(crate) const fn server(connection: u32) -> Self {
         Self(2 * connection + 1)
     }
@@ -37,113 +37,118 @@ impl EndId {
         self.0 / 2
     }
 
-    /// For the record.
+    /// For the trace.
     pub(crate) const fn number(self) -> u64 {
         self.0 as u64
     }
 
-    const fn place(self) -> usize {
+    const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Who holds an end.
+/// What holds an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    Nobody,
-    /// A listener's queue, or a knock on its way there.
+    None,
+    /// A listener's backlog, or a connection request in flight.
     Backlog,
-    /// A process, under a descriptor.
+    /// A process, by a descriptor.
     Process(u32, i32),
-    /// A client of the world.
+    /// A simulated client.
     Client(u32),
 }
 
-/// What is known of a connection as a whole.
+/// The addresses of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// Who connected.
+    /// The client.
     pub(crate) from: SocketAddr,
-    /// Where to.
+    /// The server.
     pub(crate) to: SocketAddr,
-    /// It is on the list of vacant places.
-    vacant: bool,
+    /// The connection is on the free list.
+    is_free: bool,
 }
 
 /// All connections and listeners.
 #[derive(Debug)]
 pub(crate) struct Net {
-    // Invariant: two for each connection.
-    ends: Vec<End>,
+    // Invariant: two for each route.
+    endpoints: Vec<Endpoint>,
     routes: Vec<Route>,
-    /// Places of connections that are over.
-    vacant: Vec<u32>,
-    pub(crate) listening: Listening,
-    /// How many connections there have been: makes the addresses of clients.
+    /// Connections that are closed, whose indices are used again.
+    free: Vec<u32>,
+    pub(crate) listeners: Listeners,
+    /// How many connections were ever made. The addresses of clients are derived from it.
     made: u32,
 }
 
 impl Net {
     pub(crate) fn new() -> Self {
         Self {
-            ends: Vec::new(),
+            endpoints: Vec::new(),
             routes: Vec::new(),
-            vacant: Vec::new(),
-            listening: Listening::default(),
+            free: Vec::new(),
+            listeners: Listeners::default(),
             made: 0,
         }
     }
 
     #[inline]
-    pub(crate) fn end(&self, id: EndId) -> &End {
-        &self.ends[id.place()]
+    pub(crate) fn endpoint(&self, id: EndpointId) -> &Endpoint {
+        &self.endpoints[id.index()]
     }
 
     #[inline]
-    pub(crate) fn end_mut(&mut self, id: EndId) -> &mut End {
-        &mut self.ends[id.place()]
+    pub(crate) fn endpoint_mut(&mut self, id: EndpointId) -> &mut Endpoint {
+        &mut self.endpoints[id.index()]
     }
 
-    pub(crate) fn route(&self, id: EndId) -> &Route {
+    pub(crate) fn route(&self, id: EndpointId) -> &Route {
         &self.routes[id.connection() as usize]
     }
 
-    /// A connection whose ends nobody holds yet.
+    /// A new connection. Nothing holds its endpoints yet.
     pub(crate) fn connect(&mut self, family: Family, capacity: usize, to: SocketAddr) -> u32 {
         let route = Route {
             from: client_address(self.made),
             to,
-            vacant: false,
+            is_free: false,
         };
         self.made = self.made.wrapping_add(1);
-        if let Some(connection) = self.vacant.pop() {
+        if let Some(connection) = self.free.pop() {
             self.routes[connection as usize] = route;
-            for id in [EndId::client(connection), EndId::server(connection)] {
-                self.end_mut(id).renew(family, capacity);
+            for id in [
+                EndpointId::client(connection),
+                EndpointId::server(connection),
+            ] {
+                self.endpoint_mut(id).reuse(family, capacity);
             }
             return connection;
         }
         self.routes.push(route);
-        self.ends
-            .extend([End::new(family, capacity), End::new(family, capacity)]);
+        self.endpoints.extend([
+            Endpoint::new(family, capacity),
+            Endpoint::new(family, capacity),
+        ]);
         u32::try_from(self.routes.len() - 1).expect("there are fewer connections than that")
     }
 
-    /// Gives the place of a connection free, if nobody holds it and nothing travels.
-    pub(crate) fn tidy(&mut self, id: EndId) {
-        let over = |end: &End| !end.is_open() && end.under_way == 0;
+    /// Frees the index of a connection if nothing holds it and nothing is in flight.
+    pub(crate) fn release_if_closed(&mut self, id: EndpointId) {
+        let is_closed = |end: &Endpoint| !end.is_open() && end.segments_in_flight == 0;
         let connection = id.connection();
-        let is_over = over(self.end(id)) && over(self.end(id.other()));
+        let is_closed = is_closed(self.endpoint(id)) && is_closed(self.endpoint(id.other()));
         let route = &mut self.routes[connection as usize];
-        if is_over && !route.vacant {
-            route.vacant = true;
-            self.vacant.push(connection);
+        if is_closed && !route.is_free {
+            route.is_free = true;
+            self.free.push(connection);
         }
     }
 }
 
-/// The address of the n-th who connects: from the network that is set aside for measurements
-/// (RFC 2544), with ports of the ephemeral range.
+/// The address of the n-th client, from the network reserved for benchmarks (RFC 2544) and the
+/// ephemeral ports.
 fn client_address(made: u32) -> SocketAddr {
     const PORTS: u32 = 16_384;
     let (host, port) = (made / PORTS, 49_152 + made % PORTS);
@@ -161,26 +166,26 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_used_again_only_when_both_ends_are_over_and_nothing_travels() {
+    fn an_index_is_reused_when_nothing_holds_or_reaches_it() {
         let mut net = Net::new();
         let first = net.connect(Family::Tcp, 100, anywhere());
-        let (client, server) = (EndId::client(first), EndId::server(first));
-        net.end_mut(client).owner = Owner::Client(0);
-        net.end_mut(server).under_way = 1;
-        net.tidy(client);
+        let (client, server) = (EndpointId::client(first), EndpointId::server(first));
+        net.endpoint_mut(client).owner = Owner::Client(0);
+        net.endpoint_mut(server).segments_in_flight = 1;
+        net.release_if_closed(client);
         assert_ne!(net.connect(Family::Tcp, 100, anywhere()), first);
-        net.end_mut(client).close();
-        net.tidy(client);
+        net.endpoint_mut(client).close();
+        net.release_if_closed(client);
         assert_ne!(net.connect(Family::Tcp, 100, anywhere()), first);
-        net.end_mut(server).under_way = 0;
-        net.tidy(server);
-        net.tidy(client);
+        net.endpoint_mut(server).segments_in_flight = 0;
+        net.release_if_closed(server);
+        net.release_if_closed(client);
         assert_eq!(net.connect(Family::Tcp, 100, anywhere()), first);
         assert_ne!(net.connect(Family::Tcp, 100, anywhere()), first);
     }
 
     #[test]
-    fn every_client_has_an_address_of_its_own() {
+    fn every_client_has_its_own_address() {
         let addresses: std::collections::BTreeSet<_> = (0..40_000).map(client_address).collect();
         assert_eq!(addresses.len(), 40_000);
         assert_eq!(client_address(0).to_string(), "198.18.0.0:49152");

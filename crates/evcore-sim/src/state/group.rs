@@ -1,26 +1,25 @@
-//! What workers share, and what wakes them.
+//! Worker groups: which process is which member, and how a notification wakes its poller.
 //!
-//! `WorkerGroup` decides. Here is which process is which member, and what a notification does to
-//! the pollers that watch for it.
+//! The protocol itself is the real `WorkerGroup`.
 
 use evcore::balancer::{Member, MutexHandle, WorkerId};
 
 use super::State;
 use crate::{
-    group::Part,
+    group::Role,
+    kernel_poller::Object,
     notifier::{Group, Notifier, NotifierId},
-    poll::Object,
-    trace::What,
+    trace::TraceKind,
 };
 
 impl State {
-    /// A group for the workers of one server.
+    /// Creates the group of one server.
     pub(crate) fn new_group(&mut self, workers: usize) -> u32 {
         self.groups.push(Group::new(workers));
         u32::try_from(self.groups.len() - 1).expect("there are fewer servers")
     }
 
-    /// A process joins a group: its membership, and its descriptor of the notifier.
+    /// Adds a process to a group. Returns its membership and the descriptor of its notifier.
     pub(crate) fn join(
         &mut self,
         group: u32,
@@ -28,7 +27,7 @@ impl State {
         id: WorkerId,
     ) -> (Member<Notifier>, i32) {
         let slot = id.slot();
-        self.note(What::Join, u64::from(process), slot as u64);
+        self.note(TraceKind::Join, u64::from(process), slot as u64);
         let member = self.group(group).shared.join(id);
         let process = &mut self.processes[process as usize];
         process.memberships.push((group, id));
@@ -36,7 +35,7 @@ impl State {
         (member, process.descriptors.insert(object))
     }
 
-    /// The lock of a group in the hands of a process.
+    /// A handle to the accept lock of a group.
     pub(crate) fn lock_handle(&mut self, group: u32, process: u32, id: WorkerId) -> MutexHandle {
         let process = &mut self.processes[process as usize];
         process.memberships.push((group, id));
@@ -55,18 +54,18 @@ impl State {
         }
     }
 
-    /// Keeps what a dead process would have dropped until the end of the world.
-    pub(crate) fn keep_of_dead(&mut self, part: Part) {
-        self.dead_parts.push(part);
+    /// Keeps the role of a killed process, so that its destructor does not run.
+    pub(crate) fn keep_role_of_dead(&mut self, role: Role) {
+        self.dead_roles.push(role);
     }
 
-    /// Wakes the members that were notified by the call before.
+    /// Wakes the members that the call before has notified.
     pub(crate) fn wake_notified(&mut self, group: u32) {
         for (slot, watches) in self.group(group).take_new() {
-            self.note(What::Notify, u64::from(group), slot as u64);
+            self.note(TraceKind::Notify, u64::from(group), slot as u64);
             for watch in watches {
-                self.queue(watch);
-                self.rouse(watch.poller);
+                self.mark_ready(watch);
+                self.wake_sleeper(watch.poller);
             }
         }
     }

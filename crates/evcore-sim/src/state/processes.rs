@@ -1,38 +1,38 @@
-//! Processes: what they hold, and what becomes of it when they are gone.
+//! Processes: what they hold, and how it is released.
 
 use evcore::balancer::WorkerId;
 
 use super::State;
 use crate::{
-    agenda::Happening, descriptors::Descriptors, net::EndId, poll::Object, rng::whole_ns,
-    trace::What,
+    event_queue::SimEvent, fd_table::FdTable, kernel_poller::Object, net::EndpointId,
+    rng::whole_ns, trace::TraceKind,
 };
 
 /// A process.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    pub(crate) descriptors: Descriptors,
-    /// The groups that it has a part in, and which worker it is there.
+    pub(crate) descriptors: FdTable,
+    /// The groups that it has a role in, and its id there.
     pub(crate) memberships: Vec<(u32, WorkerId)>,
-    /// Its pollers, by their places.
+    /// The indices of its pollers.
     pub(crate) pollers: Vec<u32>,
-    /// It was killed or has exited: nothing that its remains say is heard any more.
+    /// It was killed or has exited. The calls of its handles have no effect.
     pub(crate) is_dead: bool,
-    /// Its death was noticed.
+    /// Its parent has noticed its death.
     pub(crate) is_reaped: bool,
-    /// Its waits do not wait: somebody else lets time pass.
-    pub(crate) is_driven: bool,
+    /// `Workers` drive it: its waits return at once.
+    pub(crate) driven_by_workers: bool,
 }
 
 impl State {
-    /// Begins a process.
-    pub(crate) fn begin_process(&mut self, is_driven: bool) -> u32 {
+    /// Starts a process.
+    pub(crate) fn spawn_process(&mut self, driven_by_workers: bool) -> u32 {
         let id = u32::try_from(self.processes.len()).expect("there are fewer processes");
         self.processes.push(Process {
-            is_driven,
+            driven_by_workers,
             ..Process::default()
         });
-        self.note(What::Begin, u64::from(id), 0);
+        self.note(TraceKind::Begin, u64::from(id), 0);
         id
     }
 
@@ -40,76 +40,75 @@ impl State {
         !self.processes[process as usize].is_dead
     }
 
-    /// Closes a descriptor of a process that lives.
+    /// Closes a descriptor of a process.
     pub(crate) fn close_descriptor(&mut self, process: u32, fd: i32) {
         let descriptors = &mut self.processes[process as usize].descriptors;
         let Some(object) = descriptors.remove(fd) else {
             return;
         };
         match object {
-            Object::End(id) => self.close(id),
+            Object::Endpoint(id) => self.close(id),
             Object::Listener(id) => {
-                // A listener's watches are each of one of its descriptors.
-                self.forget_watches_of(process, fd);
-                self.leave_listener(id);
+                // A registration of a shared listener belongs to one of its descriptors.
+                self.remove_watches_of(process, fd);
+                self.close_listener(id);
             }
-            Object::Notifier(_) => self.forget_watches_of(process, fd),
+            Object::Notifier(_) => self.remove_watches_of(process, fd),
         }
     }
 
-    /// Destroys the connection that a descriptor is of.
-    pub(crate) fn reset_descriptor(&mut self, process: u32, fd: i32, id: EndId) {
+    /// Resets the connection of a descriptor.
+    pub(crate) fn reset_descriptor(&mut self, process: u32, fd: i32, id: EndpointId) {
         let descriptors = &mut self.processes[process as usize].descriptors;
         if descriptors.remove(fd).is_some() {
             self.reset(id);
         }
     }
 
-    /// A process begins to sleep in its pollers' waits, or sleeps no more.
-    pub(crate) fn set_sleeping(&mut self, process: u32, sleeps: bool) {
+    /// Sets whether a process sleeps in a wait of its pollers.
+    pub(crate) fn set_sleeping(&mut self, process: u32, is_sleeping: bool) {
         for poller in &self.processes[process as usize].pollers {
-            self.pollers[*poller as usize].sleeps = sleeps;
+            self.pollers[*poller as usize].is_sleeping = is_sleeping;
         }
     }
 
-    /// Whether a wait of this process would end at once.
-    pub(crate) fn has_news(&mut self, process: u32) -> bool {
+    /// Whether a wait of this process would return at once.
+    pub(crate) fn has_events(&mut self, process: u32) -> bool {
         let pollers = self.processes[process as usize].pollers.len();
-        (0..pollers).any(|place| {
-            let poller = self.processes[process as usize].pollers[place];
+        (0..pollers).any(|index| {
+            let poller = self.processes[process as usize].pollers[index];
             self.would_report(poller)
         })
     }
 
-    /// Whether a process that sleeps was woken: by what has happened, or by a waker.
-    pub(crate) fn is_roused(&self, process: u32) -> bool {
+    /// Whether a sleeping process was woken, by an event or by a waker.
+    pub(crate) fn is_process_woken(&self, process: u32) -> bool {
         let pollers = &self.processes[process as usize].pollers;
-        let mut pollers = pollers.iter().map(|place| &self.pollers[*place as usize]);
-        pollers.any(|poller| !poller.sleeps || poller.is_woken())
+        let mut pollers = pollers.iter().map(|index| &self.pollers[*index as usize]);
+        pollers.any(|poller| !poller.is_sleeping || poller.is_woken())
     }
 
-    fn forget_watches_of(&mut self, process: u32, fd: i32) {
+    fn remove_watches_of(&mut self, process: u32, fd: i32) {
         for poller in self.processes[process as usize].pollers.clone() {
-            let ids: Vec<_> = self.pollers[poller as usize].of_descriptor(fd).collect();
+            let ids: Vec<_> = self.pollers[poller as usize].watches_of_fd(fd).collect();
             for id in ids {
                 let _ = self.unwatch(poller, id);
             }
         }
     }
 
-    /// Kills a process: the kernel closes what it had. It keeps the lock and its place in the group
+    /// Kills a process. The kernel closes its descriptors. It keeps the lock and its membership
     /// until the parent notices.
     pub(crate) fn kill(&mut self, process: u32) {
-        self.note(What::Die, u64::from(process), 0);
+        self.note(TraceKind::Die, u64::from(process), 0);
         self.close_all(process);
-        let after_ns = whole_ns(self.rng.time(&self.conditions.reap));
-        self.enter_after(after_ns, Happening::Reap(process));
+        let after_ns = whole_ns(self.rng.duration(&self.config.reap_delay));
+        self.schedule_after(after_ns, SimEvent::Reap(process));
     }
 
-    /// A process exits by itself: what its destructors give back and what the kernel closes is free
-    /// at once.
+    /// A process exits by itself, and releases at once all that it holds.
     pub(crate) fn exit(&mut self, process: u32) {
-        self.note(What::Exit, u64::from(process), 0);
+        self.note(TraceKind::Exit, u64::from(process), 0);
         self.close_all(process);
         self.release_dead(process);
     }
@@ -122,9 +121,9 @@ impl State {
         self.set_sleeping(process, false);
     }
 
-    /// The parent notices a death, and releases what the process held.
+    /// The parent notices a death and releases what the process held.
     pub(crate) fn reap(&mut self, process: u32) {
-        self.note(What::Reap, u64::from(process), 0);
+        self.note(TraceKind::Reap, u64::from(process), 0);
         self.release_dead(process);
         self.processes[process as usize].is_reaped = true;
     }

@@ -1,118 +1,118 @@
-//! The simulated sockets beside the real ones: one course of events on both, with equal outcomes.
+//! Simulated sockets beside real ones: each scenario runs on both, with equal outcomes.
 //!
-//! Every call's result, by its count or its kind of error, and after every call what a poller says
-//! of both ends. On Linux alone: the simulated sockets have its ways, and others differ in places.
+//! Compared are the result of each call (a count or a kind of error), and the readiness of both
+//! endpoints after it. Only on Linux, because simulated sockets behave as Linux's.
 #![cfg(target_os = "linux")]
 
-mod course;
-mod ends;
-mod stage;
+mod endpoints;
+mod fixture;
+mod scenario;
 
 use evcore::Mode;
 use evcore_sim::Rng;
 
 use crate::{
-    course::{Act, Side::*, any_course},
-    ends::Family::{Tcp, Unix},
-    stage::compare,
+    endpoints::Family::{Tcp, Unix},
+    fixture::compare,
+    scenario::{Op, Side::*, random_scenario},
 };
 
 #[test]
-fn data_comes_and_then_the_end() {
-    let course = [
-        Act::Send(Near, 5),
-        Act::Receive(Far, 3),
-        Act::FinishWriting(Near),
-        Act::Receive(Far, 8),
-        Act::Receive(Far, 8),
-        Act::Send(Far, 4),
-        Act::Receive(Near, 8),
-        Act::Close(Far),
-        Act::Receive(Near, 8),
+fn data_arrives_before_the_end_of_the_stream() {
+    let scenario = [
+        Op::Send(Near, 5),
+        Op::Recv(Far, 3),
+        Op::ShutdownWrite(Near),
+        Op::Recv(Far, 8),
+        Op::Recv(Far, 8),
+        Op::Send(Far, 4),
+        Op::Recv(Near, 8),
+        Op::Close(Far),
+        Op::Recv(Near, 8),
     ];
     for family in [Tcp, Unix] {
-        compare(family, Mode::Level, &course);
-        compare(family, Mode::Edge, &course);
+        compare(family, Mode::Level, &scenario);
+        compare(family, Mode::Edge, &scenario);
     }
 }
 
 #[test]
-fn a_reset_comes_behind_the_data_and_once() {
-    let course = [
-        Act::Send(Near, 5),
-        Act::Reset(Near),
-        Act::Receive(Far, 8),
-        Act::Receive(Far, 8),
-        Act::Receive(Far, 8),
-        Act::Send(Far, 1),
-        Act::FinishWriting(Far),
+fn a_reset_comes_after_the_data_and_once() {
+    let scenario = [
+        Op::Send(Near, 5),
+        Op::Reset(Near),
+        Op::Recv(Far, 8),
+        Op::Recv(Far, 8),
+        Op::Recv(Far, 8),
+        Op::Send(Far, 1),
+        Op::ShutdownWrite(Far),
     ];
-    compare(Tcp, Mode::Level, &course);
-    compare(Tcp, Mode::Edge, &course);
+    compare(Tcp, Mode::Level, &scenario);
+    compare(Tcp, Mode::Edge, &scenario);
 }
 
 #[test]
-fn a_reset_is_an_error_that_can_be_asked_for() {
-    let course = [
-        Act::Reset(Near),
-        Act::TakeError(Far),
-        Act::TakeError(Far),
-        Act::Receive(Far, 8),
+fn take_error_returns_a_reset_once() {
+    let scenario = [
+        Op::Reset(Near),
+        Op::TakeError(Far),
+        Op::TakeError(Far),
+        Op::Recv(Far, 8),
     ];
-    compare(Tcp, Mode::Level, &course);
+    compare(Tcp, Mode::Level, &scenario);
 }
 
 #[test]
 fn a_close_with_unread_bytes_is_a_reset() {
-    let course = [
-        Act::Send(Near, 5),
-        Act::Close(Far),
-        Act::Receive(Near, 8),
-        Act::Send(Near, 1),
+    let scenario = [
+        Op::Send(Near, 5),
+        Op::Close(Far),
+        Op::Recv(Near, 8),
+        Op::Send(Near, 1),
     ];
     for family in [Tcp, Unix] {
-        compare(family, Mode::Level, &course);
+        compare(family, Mode::Level, &scenario);
     }
 }
 
 #[test]
-fn sending_to_who_has_closed_works_once() {
-    let course = [
-        Act::Close(Far),
-        Act::Send(Near, 1),
-        Act::Send(Near, 1),
-        Act::Send(Near, 1),
-        Act::Receive(Near, 8),
+fn sending_to_a_closed_peer_works_once() {
+    let scenario = [
+        Op::Close(Far),
+        Op::Send(Near, 1),
+        Op::Send(Near, 1),
+        Op::Send(Near, 1),
+        Op::Recv(Near, 8),
     ];
     for family in [Tcp, Unix] {
-        compare(family, Mode::Level, &course);
-        compare(family, Mode::Edge, &course);
+        compare(family, Mode::Level, &scenario);
+        compare(family, Mode::Edge, &scenario);
     }
 }
 
 #[test]
-fn a_full_buffer_would_block_until_it_is_read() {
-    let course = [
-        Act::Fill(Near),
-        Act::Send(Near, 1),
-        Act::Empty(Far),
-        Act::Send(Near, 1),
-        Act::Empty(Far),
-        Act::Close(Near),
-        Act::Receive(Far, 1),
+fn a_full_buffer_blocks_until_it_is_read() {
+    let scenario = [
+        Op::Fill(Near),
+        Op::Send(Near, 1),
+        Op::Drain(Far),
+        Op::Send(Near, 1),
+        Op::Drain(Far),
+        Op::Close(Near),
+        Op::Recv(Far, 1),
     ];
     for family in [Tcp, Unix] {
-        compare(family, Mode::Level, &course);
+        compare(family, Mode::Level, &scenario);
     }
 }
 
 #[test]
-fn any_course_of_events_has_the_same_outcomes() {
+fn random_scenarios_have_equal_outcomes() {
     for family in [Tcp, Unix] {
         for mode in [Mode::Level, Mode::Edge] {
             for seed in 0..250 {
-                let course = any_course(&mut Rng::new(seed), family);
-                compare(family, mode, &course);
+                let scenario = random_scenario(&mut Rng::new(seed), family);
+                compare(family, mode, &scenario);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! What a kernel keeps of one poller: what is watched, and a list of what may be ready.
+//! The kernel's side of one poller: its registrations, and a list of those that may be ready.
 //!
-//! The algorithm is epoll's. Whatever changes puts its watch on the list; a wait goes through the
-//! list, asks each socket what holds, and leaves on it what is watched by level. So a wait costs
-//! with what is ready and not with what is watched, and an edge is a change, not a difference.
+//! The algorithm is epoll's. Each change of an object puts its registrations on the ready list. A
+//! wait goes through the list, reads the readiness of each object, and keeps level-triggered ones
+//! on it. So the cost of a wait depends on what is ready, not on what is registered.
 
 use std::{
     collections::VecDeque,
@@ -18,21 +18,21 @@ use evcore::{
 };
 
 use crate::{
-    net::{EndId, ListenerId},
+    net::{EndpointId, ListenerId},
     notifier::NotifierId,
 };
 
-/// A watch, by its poller and its id there.
+/// A registration, by its poller and its id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WatchId {
     pub(crate) poller: u32,
     pub(crate) id: u32,
 }
 
-/// What a descriptor stands for.
+/// What a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
-    End(EndId),
+    Endpoint(EndpointId),
     Listener(ListenerId),
     Notifier(NotifierId),
 }
@@ -44,44 +44,45 @@ struct Watch {
     fd: i32,
     object: Object,
     interest: Interest,
+    /// The hang-ups and errors that are always reported.
     ends: Ready,
     mode: Mode,
     exclusive: bool,
-    /// A one-shot that has not fired.
+    /// `false` for a one-shot that has fired.
     armed: bool,
-    // Invariant: it is on the list exactly if this is set.
-    queued: bool,
-    /// What it is to report although it does not hold.
-    untrue: Ready,
+    // Invariant: whether it is on the ready list.
+    is_queued: bool,
+    /// Readiness that it reports next although it does not hold.
+    spurious: Ready,
 }
 
-/// One poller's side in the kernel.
+/// The kernel's side of one poller.
 #[derive(Debug)]
-pub(crate) struct Instance {
+pub(crate) struct KernelPoller {
     pub(crate) process: u32,
     capabilities: Capabilities,
     watches: Vec<Option<Watch>>,
-    list: VecDeque<u32>,
-    /// Somebody sleeps in a wait of this, and nothing has woken him yet.
-    pub(crate) sleeps: bool,
-    /// Raised by wakers, from anywhere.
+    ready_list: VecDeque<u32>,
+    /// Its process sleeps in a wait and was not woken yet.
+    pub(crate) is_sleeping: bool,
+    /// Set by wakers.
     woken: Arc<AtomicBool>,
 }
 
-impl Instance {
+impl KernelPoller {
     pub(crate) fn new(process: u32, capabilities: Capabilities) -> Self {
         Self {
             process,
             capabilities,
             watches: Vec::new(),
-            list: VecDeque::new(),
-            sleeps: false,
+            ready_list: VecDeque::new(),
+            is_sleeping: false,
             woken: Arc::default(),
         }
     }
 
-    /// What a waker raises.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+    /// The flag that a waker sets.
+    pub(crate) fn wake_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.woken)
     }
 
@@ -89,13 +90,13 @@ impl Instance {
         self.woken.load(Ordering::Acquire)
     }
 
-    /// Begins to watch.
+    /// Adds a registration.
     pub(crate) fn add(&mut self, new: &Registration, object: Object) {
         let id = new.id();
         if self.watches.len() <= id {
             self.watches.resize_with(id + 1, || None);
         }
-        // Where this "kernel" has not the mode, the front keeps it, over levels.
+        // The front keeps modes that this kernel lacks, by masking levels.
         let mode = match new.mode {
             Mode::Edge if self.capabilities.edge => Mode::Edge,
             Mode::Oneshot if self.capabilities.oneshot => Mode::Oneshot,
@@ -110,12 +111,12 @@ impl Instance {
             mode,
             exclusive: new.exclusive,
             armed: true,
-            queued: false,
-            untrue: Ready::NONE,
+            is_queued: false,
+            spurious: Ready::NONE,
         });
     }
 
-    /// Watches for something else, and arms a one-shot again. `false`: there is no such watch.
+    /// Changes a registration, and arms a one-shot again. `false` if there is none.
     pub(crate) fn modify(&mut self, new: &Registration) -> bool {
         let Some(watch) = self.watch_mut(new.id()) else {
             return false;
@@ -125,17 +126,17 @@ impl Instance {
         true
     }
 
-    /// Ends a watch, and says what it was of.
+    /// Removes a registration, and returns its object.
     pub(crate) fn remove(&mut self, id: usize) -> Option<Object> {
         let watch = self.watches.get_mut(id)?.take()?;
-        if watch.queued {
-            self.list.retain(|queued| *queued as usize != id);
+        if watch.is_queued {
+            self.ready_list.retain(|ready| *ready as usize != id);
         }
         Some(watch.object)
     }
 
-    /// The ids of all watches of a descriptor.
-    pub(crate) fn of_descriptor(&self, fd: i32) -> impl Iterator<Item = usize> {
+    /// The ids of all registrations of a descriptor.
+    pub(crate) fn watches_of_fd(&self, fd: i32) -> impl Iterator<Item = usize> {
         let watches = self.watches.iter().enumerate();
         watches.filter_map(move |(id, watch)| watch.as_ref().filter(|it| it.fd == fd).map(|_| id))
     }
@@ -145,100 +146,101 @@ impl Instance {
         watch.is_some_and(|watch| watch.exclusive)
     }
 
-    /// Whether what may be ready is something that others were not told of.
-    pub(crate) fn is_chosen(&self) -> bool {
-        self.list.iter().any(|id| self.is_exclusive(*id))
+    /// Whether an exclusive registration is on the ready list. The kernel may have woken no other
+    /// poller for it.
+    pub(crate) fn has_exclusive_ready(&self) -> bool {
+        self.ready_list.iter().any(|id| self.is_exclusive(*id))
     }
 
-    /// Puts a watch on the list of what may be ready.
-    pub(crate) fn queue(&mut self, id: u32) {
+    /// Puts a registration on the ready list.
+    pub(crate) fn mark_ready(&mut self, id: u32) {
         let Some(watch) = self.watch_mut(id as usize) else {
             return;
         };
-        if !watch.queued && watch.armed {
-            watch.queued = true;
-            self.list.push_back(id);
+        if !watch.is_queued && watch.armed {
+            watch.is_queued = true;
+            self.ready_list.push_back(id);
         }
     }
 
-    /// Has a watch report something although nothing has changed: what holds, or something untrue.
-    pub(crate) fn trouble(&mut self, id: usize, untrue: bool) -> bool {
+    /// Makes a registration report although nothing has changed: its readiness, or a spurious one.
+    pub(crate) fn inject(&mut self, id: usize, spurious: bool) -> bool {
         let Some(watch) = self.watch_mut(id) else {
             return false;
         };
-        if watch.queued || !watch.armed {
+        if watch.is_queued || !watch.armed {
             return false;
         }
-        if untrue {
-            watch.untrue = answering(watch.interest);
+        if spurious {
+            watch.spurious = ready_for(watch.interest);
         }
-        self.queue(u32::try_from(id).expect("ids are below 2^24"));
+        self.mark_ready(u32::try_from(id).expect("ids are below 2^24"));
         true
     }
 
-    /// How many ids there are, in use or not.
-    pub(crate) fn ids(&self) -> usize {
+    /// The number of ids, in use or not.
+    pub(crate) fn id_count(&self) -> usize {
         self.watches.len()
     }
 
-    /// What may be ready, to be put into another order.
-    pub(crate) fn list_mut(&mut self) -> &mut [u32] {
-        self.list.make_contiguous()
+    /// The ready list, to change its order.
+    pub(crate) fn ready_list_mut(&mut self) -> &mut [u32] {
+        self.ready_list.make_contiguous()
     }
 
-    /// Whether a wait would end at once. What is on the list for nothing leaves it.
-    pub(crate) fn would_report(&mut self, holds: impl Fn(Object) -> Ready) -> bool {
-        while let Some(id) = self.list.front() {
+    /// Whether there is something to report. Removes what is not ready from the front of the list.
+    pub(crate) fn would_report(&mut self, readiness: impl Fn(Object) -> Ready) -> bool {
+        while let Some(id) = self.ready_list.front() {
             let id = *id as usize;
             let Some(watch) = self.watch_mut(id) else {
-                self.list.pop_front();
+                self.ready_list.pop_front();
                 continue;
             };
-            if !watch.ready(&holds).is_empty() {
+            if !watch.ready(&readiness).is_empty() {
                 return true;
             }
-            watch.queued = false;
-            self.list.pop_front();
+            watch.is_queued = false;
+            self.ready_list.pop_front();
         }
         false
     }
 
-    /// Whether a waker was used since this was called last.
+    /// Whether a waker was used since the last call.
     pub(crate) fn take_woken(&mut self) -> bool {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
-    /// What is ready, at most `room` of it, as keys and readiness.
+    /// Takes what is ready, at most `limit` events, as keys and readiness.
     pub(crate) fn collect(
         &mut self,
-        room: usize,
-        holds: impl Fn(Object) -> Ready,
+        limit: usize,
+        readiness: impl Fn(Object) -> Ready,
     ) -> Vec<(u64, Ready)> {
-        let mut reported = Vec::new();
-        for _ in 0..self.list.len() {
-            if reported.len() == room {
+        let mut events = Vec::new();
+        for _ in 0..self.ready_list.len() {
+            if events.len() == limit {
                 break;
             }
-            let Some(id) = self.list.pop_front() else {
+            let Some(id) = self.ready_list.pop_front() else {
                 break;
             };
             let Some(watch) = self.watch_mut(id as usize) else {
                 continue;
             };
-            watch.queued = false;
-            let ready = watch.ready(&holds);
+            watch.is_queued = false;
+            let ready = watch.ready(&readiness);
             if ready.is_empty() {
                 continue;
             }
-            watch.untrue = Ready::NONE;
-            reported.push((watch.key, ready));
+            watch.spurious = Ready::NONE;
+            events.push((watch.key, ready));
             match watch.mode {
-                Mode::Level => self.queue(id),
+                Mode::Level => self.mark_ready(id),
                 Mode::Oneshot => watch.armed = false,
                 Mode::Edge => {}
             }
         }
-        reported
+        events
     }
 
     fn watch_mut(&mut self, id: usize) -> Option<&mut Watch> {
@@ -247,8 +249,8 @@ impl Instance {
 }
 
 impl Watch {
-    /// What is to be reported now.
-    fn ready(&self, holds: impl Fn(Object) -> Ready) -> Ready {
+    /// What it reports now.
+    fn ready(&self, readiness: impl Fn(Object) -> Ready) -> Ready {
         if !self.armed {
             return Ready::NONE;
         }
@@ -257,19 +259,19 @@ impl Watch {
         } else {
             self.ends
         };
-        (holds(self.object) & (answering(self.interest) | ends)) | self.untrue
+        (readiness(self.object) & (ready_for(self.interest) | ends)) | self.spurious
     }
 }
 
-/// The readiness that answers an interest.
-fn answering(interest: Interest) -> Ready {
+/// The readiness that an interest asks for.
+fn ready_for(interest: Interest) -> Ready {
     let mut ready = Ready::NONE;
-    for (asked, bit) in [
+    for (part, bit) in [
         (Interest::READ, Ready::READABLE),
         (Interest::WRITE, Ready::WRITABLE),
         (Interest::PRIORITY, Ready::PRIORITY),
     ] {
-        if interest.contains(asked) {
+        if interest.contains(part) {
             ready |= bit;
         }
     }

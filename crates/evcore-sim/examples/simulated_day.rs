@@ -1,12 +1,12 @@
-//! How long a simulated day takes, of a server with 1,000 clients who are mostly idle.
+//! Measures a simulated day of a server with 1,000 clients that are mostly idle.
 //!
-//!     cargo run --release -p evcore-sim --example day
-//!     cargo run --release -p evcore-sim --example day -- 60 120
+//!     cargo run --release -p evcore-sim --example simulated_day
+//!     cargo run --release -p evcore-sim --example simulated_day -- 60 120
 //!
-//! Each client keeps one connection and asks a question of some 60 bytes every 30 to 75 seconds (or
-//! what the two numbers say); the server answers as many, with the `Date` of its clock, and re-arms
-//! the connection's idle timer: 1.6 million requests a day. Prints the days a second, and the hash,
-//! which is the same in every run.
+//! Each client keeps one connection and sends a request of some 60 bytes every 30 to 75 seconds (or
+//! as the two arguments give). The server answers with as many bytes and the `Date` of its clock,
+//! and re-arms the connection's idle timer: 1.6 million requests a day. The program prints the
+//! simulated days per second, and the trace hash, which is the same in every run.
 
 use std::{
     env,
@@ -16,12 +16,14 @@ use std::{
 };
 
 use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer};
-use evcore_sim::{App, Client, News, Process, SimListener, SimStream, Visit, Workers, World};
+use evcore_sim::{
+    App, Client, ClientCx, ClientEvent, Process, Sim, SimListener, SimStream, Workers,
+};
 
 const CLIENTS: u32 = 1_000;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Asks, and asks again after a while.
+/// Sends a request, and another one after a pause.
 #[derive(Debug)]
 struct Regular {
     server: SocketAddr,
@@ -29,21 +31,21 @@ struct Regular {
 }
 
 impl Client for Regular {
-    fn call(&mut self, news: News, me: &mut Visit<'_>) {
-        match news {
-            News::Time if !me.is_connected() => me.connect(self.server),
-            News::Time | News::Connected => {
+    fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>) {
+        match event {
+            ClientEvent::Started => cx.connect(self.server),
+            ClientEvent::Expired | ClientEvent::Connected => {
                 let sent =
-                    me.send(b"GET / HTTP/1.1\r\nHost: server\r\nUser-Agent: a regular one\r\n\r\n");
-                sent.expect("nothing goes wrong in this world");
-                let pause = me.rng().time(&self.pauses);
-                me.after(pause);
+                    cx.send(b"GET / HTTP/1.1\r\nHost: server\r\nUser-Agent: a regular one\r\n\r\n");
+                sent.expect("there are no faults");
+                let pause = cx.rng().duration(&self.pauses);
+                cx.arm(pause);
             }
-            News::Ready(ready) if ready.is_readable() => {
-                let received = me.recv(&mut [0; 256]).expect("it is readable");
+            ClientEvent::Ready(ready) if ready.is_readable() => {
+                let received = cx.recv(&mut [0; 256]).expect("it is readable");
                 assert!(
                     received > 0,
-                    "the server left, though nobody was silent for so long"
+                    "the server closed a connection before its idle timeout"
                 );
             }
             _ => {}
@@ -54,7 +56,7 @@ impl Client for Regular {
 struct Server {
     ev: EventLoop<SimListener>,
     conns: Connections<SimStream>,
-    /// Longer than any client is silent.
+    /// Longer than the pause of any client.
     idle: Duration,
     served: u64,
 }
@@ -76,7 +78,7 @@ impl App for Server {
         &mut self.ev
     }
 
-    fn take(&mut self, step: Step<SimStream>) {
+    fn on_step(&mut self, step: Step<SimStream>) {
         match step {
             Step::Accepted(new) => {
                 let (ev, mode) = (&mut self.ev, Mode::Edge);
@@ -85,9 +87,9 @@ impl App for Server {
                 self.ev.arm(token, Timer::READ, self.idle);
             }
             Step::Ready(token, _) => {
-                let stream = self.conns.get(token).expect("it lives");
+                let stream = self.conns.get(token).expect("its token is live");
                 let received = stream.recv(&mut [0; 256]).expect("it is readable");
-                assert!(received > 0, "nobody leaves");
+                assert!(received > 0, "no client closes");
                 self.ev.rearm(token, Interest::READ);
                 let mut answer =
                     *b"HTTP/1.1 204 No Content\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
@@ -102,34 +104,34 @@ impl App for Server {
 }
 
 fn main() {
-    let world = World::new(1);
+    let sim = Sim::new(1);
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
     let pauses = pauses();
     let idle = *pauses.end() + Duration::from_secs(15);
     let begin = move |process: &Process, _| Server::new(process, address, idle);
-    let mut workers = Workers::new(&world, 1, begin);
+    let mut workers = Workers::new(&sim, 1, begin);
     for _ in 0..CLIENTS {
-        world.add_client(Regular {
+        sim.add_client(Regular {
             server: address,
             pauses: pauses.clone(),
         });
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     workers.run_for(DAY);
-    let took = begun.elapsed();
+    let took = start.elapsed();
 
-    let server = workers.app(0).expect("nobody kills it");
+    let server = workers.app(0).expect("it is not killed");
     println!(
-        "{CLIENTS} clients, {} requests, {} turns, {:.2} s: {:.2} days a second",
+        "{CLIENTS} clients, {} requests, {} turns, {:.2} s: {:.2} days per second",
         server.served,
         server.ev.stats().turns,
         took.as_secs_f64(),
         1.0 / took.as_secs_f64(),
     );
-    println!("trace {:016x}", world.trace_hash());
+    println!("trace {:016x}", sim.trace_hash());
 }
 
-/// The least and the most seconds between two questions: the arguments, or 30 and 75.
+/// The shortest and the longest pause between two requests: the arguments, or 30 and 75 seconds.
 fn pauses() -> RangeInclusive<Duration> {
     let mut arguments = env::args().skip(1).map(|argument| {
         let seconds = argument.parse().expect("the arguments are seconds");

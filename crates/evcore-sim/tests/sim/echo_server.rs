@@ -1,5 +1,4 @@
-//! A server to try the world on: it sends back what it receives, edge-triggered, and leaves those
-//! who are silent for a minute.
+//! An edge-triggered echo server with an idle timeout, for the tests of the simulator.
 
 use std::{cell::RefCell, io::ErrorKind, net::SocketAddr, rc::Rc, time::Duration};
 
@@ -11,10 +10,10 @@ use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
-/// What all workers of a test have counted, those who are dead too.
+/// The counters of all workers of a test, dead ones included.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) begun: u32,
+    pub(crate) started: u32,
     pub(crate) accepted: u32,
     pub(crate) expired: u32,
     pub(crate) turns: u32,
@@ -23,10 +22,10 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 struct Conn {
     stream: SimStream,
-    /// Received, and not yet sent back.
-    owed: Vec<u8>,
+    /// Received and not yet sent back.
+    unsent: Vec<u8>,
     readable: bool,
-    is_at_end: bool,
+    is_at_eof: bool,
 }
 
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl Echo {
         Self::on(builder, counts)
     }
 
-    /// One of several workers that share an accept lock.
+    /// A worker that shares an accept lock with others.
     pub(crate) fn with_lock(
         process: &Process,
         index: usize,
@@ -59,7 +58,7 @@ impl Echo {
     }
 
     pub(crate) fn on(builder: evcore::Builder<SimListener>, counts: &Rc<RefCell<Counts>>) -> Self {
-        counts.borrow_mut().begun += 1;
+        counts.borrow_mut().started += 1;
         Self {
             ev: builder.connections(64).build().expect("a loop"),
             conns: Connections::new(),
@@ -67,13 +66,13 @@ impl Echo {
         }
     }
 
-    fn begin(&mut self, stream: SimStream) {
+    fn accept(&mut self, stream: SimStream) {
         self.counts.borrow_mut().accepted += 1;
         let conn = Conn {
             stream,
-            owed: Vec::new(),
+            unsent: Vec::new(),
             readable: false,
-            is_at_end: false,
+            is_at_eof: false,
         };
         let added = self.ev.add(&conn.stream, Interest::BOTH, Mode::Edge);
         let token = added.expect("the loop stops accepting before");
@@ -86,7 +85,7 @@ impl Echo {
             return;
         };
         self.ev.arm(token, Timer::READ, IDLE);
-        match conn.go_on() {
+        match conn.progress() {
             Some(drained) => {
                 self.ev.rearm(token, drained);
             }
@@ -100,27 +99,28 @@ impl Echo {
 }
 
 impl Conn {
-    /// Does what can be done. Returns the sides that would block now; `None`: it is over.
-    fn go_on(&mut self) -> Option<Interest> {
+    /// Reads and sends as much as possible. Returns the sides that would block, or `None` if the
+    /// connection is over.
+    fn progress(&mut self) -> Option<Interest> {
         let mut drained = Interest::NONE;
         let mut buffer = [0; 256];
         loop {
-            if !self.owed.is_empty() {
-                match self.stream.send(&self.owed) {
-                    Ok(n) => drop(self.owed.drain(..n)),
+            if !self.unsent.is_empty() {
+                match self.stream.send(&self.unsent) {
+                    Ok(n) => drop(self.unsent.drain(..n)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         return Some(drained | Interest::WRITE);
                     }
                     Err(_) => return None,
                 }
-            } else if self.is_at_end {
+            } else if self.is_at_eof {
                 return None;
             } else if !self.readable {
                 return Some(drained);
             } else {
                 match self.stream.recv(&mut buffer) {
-                    Ok(0) => self.is_at_end = true,
-                    Ok(n) => self.owed.extend_from_slice(&buffer[..n]),
+                    Ok(0) => self.is_at_eof = true,
+                    Ok(n) => self.unsent.extend_from_slice(&buffer[..n]),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         self.readable = false;
                         drained |= Interest::READ;
@@ -137,9 +137,9 @@ impl App for Echo {
         &mut self.ev
     }
 
-    fn take(&mut self, step: Step<SimStream>) {
+    fn on_step(&mut self, step: Step<SimStream>) {
         match step {
-            Step::Accepted(new) => self.begin(new.stream),
+            Step::Accepted(new) => self.accept(new.stream),
             Step::Ready(token, ready) => {
                 if let Some(conn) = self.conns.get_mut(token) {
                     conn.readable |= ready.is_readable();
@@ -154,7 +154,7 @@ impl App for Echo {
         }
     }
 
-    fn turn_over(&mut self) {
+    fn on_turn_end(&mut self) {
         self.counts.borrow_mut().turns += 1;
     }
 

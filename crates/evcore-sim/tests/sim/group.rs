@@ -1,4 +1,4 @@
-//! Workers in a group: one of them always listens, and all of them get the same load.
+//! Workers in a group: one of them always listens, and the load is spread evenly.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use evcore::{
     balancer::{Leader, Load, Policy, WorkerId},
 };
 use evcore_sim::{
-    App, Conditions, Ending, Process, Script, SimGroup, SimListener, SimStream, Workers, World,
+    App, ClientOutcome, Process, Script, Sim, SimConfig, SimGroup, SimListener, SimStream, Workers,
 };
 
-use crate::echo::address;
+use crate::{echo_server::address, native};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Accepts each client, sends a word and keeps the connection.
+/// Accepts each client, sends a greeting and keeps the connection.
 struct Host {
     ev: EventLoop<SimListener>,
     guests: Connections<SimStream>,
@@ -28,6 +28,7 @@ impl Host {
         };
         let builder = process
             .builder()
+            .backend(process.backend_with(native()))
             .listener(process.listen(address()))
             .connections(2_000)
             .policy(policy)
@@ -44,7 +45,7 @@ impl App for Host {
         &mut self.ev
     }
 
-    fn take(&mut self, step: Step<SimStream>) {
+    fn on_step(&mut self, step: Step<SimStream>) {
         if let Step::Accepted(new) = step {
             new.stream.send(b"welcome").expect("there is room");
             let (ev, mode) = (&mut self.ev, Mode::Edge);
@@ -54,45 +55,45 @@ impl App for Host {
     }
 }
 
-/// Workers in a group that has one slot more.
-fn hosts(world: &World, count: usize) -> (Workers<Host>, SimGroup) {
-    let group = world.group(count + 1);
+/// Starts workers in a group that has one more slot.
+fn hosts(sim: &Sim, count: usize) -> (Workers<Host>, SimGroup) {
+    let group = sim.group(count + 1);
     let shared = group.clone();
     let begin = move |process: &Process, index| Host::new(process, index, &shared);
-    (Workers::new(world, count, begin), group)
+    (Workers::new(sim, count, begin), group)
 }
 
 #[test]
-fn a_dead_member_leads_until_the_parent_has_noticed_its_death() {
-    let world = World::new(7);
-    world.set_conditions(Conditions {
-        reap: MS * 50..=MS * 50,
-        ..Conditions::default()
+fn a_dead_member_leads_until_its_parent_notices() {
+    let sim = Sim::new(7);
+    sim.set_config(SimConfig {
+        reap_delay: MS * 50..=MS * 50,
+        ..SimConfig::default()
     });
-    let (mut workers, group) = hosts(&world, 1);
-    let observer = group.join(&world.process(), WorkerId::from_slot(1));
+    let (mut workers, group) = hosts(&sim, 1);
+    let observer = group.join(&sim.process(), WorkerId::from_slot(1));
     let leader = || observer.sync(Load::default()).leader;
     workers.run_for(MS);
     assert_eq!(leader(), Leader::Other);
     workers.kill(0);
     workers.run_for(MS * 49);
-    assert_eq!(leader(), Leader::Other, "no worker has noticed");
-    world.record();
+    assert_eq!(leader(), Leader::Other, "the parent has not noticed");
+    sim.record_trace();
     workers.run_for(MS * 2);
     assert!(workers.app(0).is_some_and(|app| app.ev.status().listening));
     // The death is noticed first. Then the replacement joins in the same slot, and leads.
-    let lines = world.lines();
+    let lines = sim.trace_lines();
     let at = |word: &str| lines.iter().position(|line| line.contains(word));
     assert!(at("Reap").is_some() && at("Reap") < at("Join") && at("Join") < at("Lead"));
     assert_eq!(leader(), Leader::Other);
 }
 
 #[test]
-fn when_all_that_listened_have_died_another_is_notified() {
-    let world = World::new(7);
-    let (mut workers, _) = hosts(&world, 4);
+fn when_every_listening_worker_dies_another_is_notified() {
+    let sim = Sim::new(7);
+    let (mut workers, _) = hosts(&sim, 4);
     for _ in 0..100 {
-        world.client(address(), Script::new().hear_end());
+        sim.client(address(), Script::new().recv_eof());
         workers.run_for(MS);
     }
     let listening: Vec<_> = workers
@@ -102,13 +103,13 @@ fn when_all_that_listened_have_died_another_is_notified() {
     for (index, _) in listening.iter().enumerate().filter(|(_, it)| **it) {
         workers.kill(index);
     }
-    let client = world.client(address(), Script::new().hear("welcome".len()));
+    let client = sim.client(address(), Script::new().recv("welcome".len()));
     // Far less than the delay: no worker has to probe.
     assert!(workers.run_until(MS * 50, |_| client.is_done()));
-    assert_eq!(client.ending(), Some(Ending::Done));
+    assert_eq!(client.outcome(), Some(ClientOutcome::Completed));
 }
 
-/// Jain's index of the connections that each has: 1, if all have the same.
+/// Jain's fairness index of the connections of each worker. 1 means that all have the same.
 fn jain(workers: &Workers<Host>) -> f64 {
     let loads = workers.apps().map(|(_, app)| app.guests.len() as f64);
     let loads: Vec<f64> = loads.collect();
@@ -118,13 +119,13 @@ fn jain(workers: &Workers<Host>) -> f64 {
     sum * sum / (f64::from(count) * squares)
 }
 
-/// The index after 1,000 clients have come, so many at a time, and stayed.
-fn share(count: usize, burst: usize) -> f64 {
-    let world = World::new(7);
-    let (mut workers, _) = hosts(&world, count);
+/// The index with 1,000 connections, made `burst` at a time.
+fn fairness(count: usize, burst: usize) -> f64 {
+    let sim = Sim::new(7);
+    let (mut workers, _) = hosts(&sim, count);
     workers.run_for(MS);
     for client in 1..=1_000 {
-        world.client(address(), Script::new().hear_end());
+        sim.client(address(), Script::new().recv_eof());
         if client % burst == 0 {
             workers.run_for(MS);
         }
@@ -138,7 +139,7 @@ fn share(count: usize, burst: usize) -> f64 {
 #[test]
 fn long_lived_connections_are_spread_evenly() {
     for (count, burst) in [(4, 1), (4, 64), (8, 1), (8, 64)] {
-        let jain = share(count, burst);
+        let jain = fairness(count, burst);
         println!("{count} workers, {burst} at a time: {jain:.3}");
         assert!(
             jain >= 0.97,

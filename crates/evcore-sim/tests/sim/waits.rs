@@ -1,4 +1,4 @@
-//! Time, and the waits of a loop that waits alone.
+//! Simulated time, and waits outside of `Workers`.
 
 use std::{io, time::Duration};
 
@@ -6,10 +6,12 @@ use evcore::{
     Builder, EventLoop, Handle, Interest, Mode, Ready, Step, Timer,
     poller::{Capabilities, Error, Events, Poller},
 };
-use evcore_sim::{Chance, Client, Conditions, Fault, Faults, News, SimListener, Visit, World};
+use evcore_sim::{
+    Client, ClientCx, ClientEvent, Fault, Faults, Probability, Sim, SimConfig, SimListener,
+};
 
-fn event_loop(world: &World) -> EventLoop<SimListener> {
-    world.process().builder().build().expect("a loop")
+fn event_loop(sim: &Sim) -> EventLoop<SimListener> {
+    sim.process().builder().build().expect("a loop")
 }
 
 fn kind(error: evcore::Error) -> io::ErrorKind {
@@ -17,9 +19,9 @@ fn kind(error: evcore::Error) -> io::ErrorKind {
 }
 
 #[test]
-fn a_wait_lets_time_pass_up_to_its_timer_and_not_much_further() {
-    let world = World::new(7);
-    let mut ev = event_loop(&world);
+fn a_wait_lets_time_pass_up_to_its_timer() {
+    let sim = Sim::new(7);
+    let mut ev = event_loop(&sim);
     let token = ev.add_unwatched().unwrap();
     ev.arm(token, Timer::READ, Duration::from_secs(86_400));
     let mut steps = Vec::new();
@@ -31,7 +33,7 @@ fn a_wait_lets_time_pass_up_to_its_timer_and_not_much_further() {
         matches!(steps[..], [Step::Expired(_, Timer::READ)]),
         "{steps:?}"
     );
-    let passed = world.now();
+    let passed = sim.now();
     assert!(
         (86_400_000..=86_400_002).contains(&passed.as_millis()),
         "{passed:?}"
@@ -39,9 +41,9 @@ fn a_wait_lets_time_pass_up_to_its_timer_and_not_much_further() {
 }
 
 #[test]
-fn a_wait_that_would_never_end_says_so() {
-    let world = World::new(7);
-    let error = event_loop(&world).wait().unwrap_err();
+fn a_wait_that_would_never_end_fails() {
+    let sim = Sim::new(7);
+    let error = event_loop(&sim).wait().unwrap_err();
     assert!(
         error.to_string().contains("nothing is left to happen"),
         "{error}"
@@ -50,10 +52,10 @@ fn a_wait_that_would_never_end_says_so() {
 }
 
 #[test]
-fn no_wait_goes_beyond_the_end() {
-    let world = World::new(7);
-    world.set_end(Duration::from_secs(5));
-    let mut ev = event_loop(&world);
+fn no_wait_goes_beyond_the_time_limit() {
+    let sim = Sim::new(7);
+    sim.set_time_limit(Duration::from_secs(5));
+    let mut ev = event_loop(&sim);
     let token = ev.add_unwatched().unwrap();
     ev.arm(token, Timer::READ, Duration::from_secs(86_400));
     let error = loop {
@@ -62,13 +64,13 @@ fn no_wait_goes_beyond_the_end() {
         }
     };
     assert_eq!(kind(error), io::ErrorKind::TimedOut);
-    assert_eq!(world.now(), Duration::from_secs(5));
+    assert_eq!(sim.now(), Duration::from_secs(5));
 }
 
 #[test]
-fn a_handle_wakes_a_loop_that_nothing_else_would_wake() {
-    let world = World::new(7);
-    let mut ev = event_loop(&world);
+fn a_handle_wakes_a_loop() {
+    let sim = Sim::new(7);
+    let mut ev = event_loop(&sim);
     ev.handle().wake();
     ev.wait().unwrap();
     assert!(matches!(ev.next_step(), Some(Step::Woken)));
@@ -78,14 +80,14 @@ fn a_handle_wakes_a_loop_that_nothing_else_would_wake() {
     assert!(matches!(ev.next_step(), Some(Step::Ready(..))));
 }
 
-/// Somebody in the world with a handle to a loop, which he wakes after a second.
+/// A client that wakes a loop after a second.
 #[derive(Debug)]
 struct Waking(Option<Handle>);
 
 impl Client for Waking {
-    fn call(&mut self, _: News, me: &mut Visit<'_>) {
-        if me.now().is_zero() {
-            me.after(Duration::from_secs(1));
+    fn on_event(&mut self, _: ClientEvent, cx: &mut ClientCx<'_>) {
+        if cx.now().is_zero() {
+            cx.arm(Duration::from_secs(1));
         } else if let Some(handle) = self.0.take() {
             handle.wake();
         }
@@ -93,28 +95,28 @@ impl Client for Waking {
 }
 
 #[test]
-fn a_wake_in_the_middle_of_a_wait_ends_it_then() {
-    let world = World::new(7);
-    let mut ev = event_loop(&world);
+fn a_wake_during_a_wait_ends_it_at_that_time() {
+    let sim = Sim::new(7);
+    let mut ev = event_loop(&sim);
     let token = ev.add_unwatched().unwrap();
     ev.arm(token, Timer::READ, Duration::from_secs(86_400));
-    world.add_client(Waking(Some(ev.handle())));
+    sim.add_client(Waking(Some(ev.handle())));
     ev.wait().unwrap();
     assert!(matches!(ev.next_step(), Some(Step::Woken)));
-    assert_eq!(world.now(), Duration::from_secs(1));
+    assert_eq!(sim.now(), Duration::from_secs(1));
 }
 
 #[test]
 fn an_interrupted_wait_is_a_turn_without_steps() {
-    let world = World::new(7);
-    world.set_faults(Faults::none().with(Fault::InterruptedWait, Chance::ALWAYS));
-    let mut ev = event_loop(&world);
+    let sim = Sim::new(7);
+    sim.set_faults(Faults::none().with(Fault::InterruptedWait, Probability::ALWAYS));
+    let mut ev = event_loop(&sim);
     ev.handle().wake();
-    ev.wait().expect("a signal is no error");
+    ev.wait().expect("a signal is not an error");
     assert!(ev.next_step().is_none());
-    assert_eq!(world.count(Fault::InterruptedWait), 1);
+    assert_eq!(sim.fault_count(Fault::InterruptedWait), 1);
 
-    world.set_faults(Faults::none());
+    sim.set_faults(Faults::none());
     ev.wait().unwrap();
     assert!(
         matches!(ev.next_step(), Some(Step::Woken)),
@@ -123,38 +125,38 @@ fn an_interrupted_wait_is_a_turn_without_steps() {
 }
 
 #[test]
-fn the_clocks_go_their_own_ways() {
-    let world = World::new(7);
-    let mut clock = world.process().clock();
-    world.step_wall(86_400);
-    world.run_for(Duration::from_millis(1_500));
+fn monotonic_and_wall_clock_move_separately() {
+    let sim = Sim::new(7);
+    let mut clock = sim.process().clock();
+    sim.step_wall_clock(86_400);
+    sim.run_for(Duration::from_millis(1_500));
     clock.update();
     assert_eq!((clock.monotonic_ms(), clock.unix_ms()), (1_500, 86_401_500));
 
-    world.set_faults(Faults::none().with(Fault::ClockJump, Chance::ALWAYS));
-    let mut ev = event_loop(&world);
+    sim.set_faults(Faults::none().with(Fault::ClockJump, Probability::ALWAYS));
+    let mut ev = event_loop(&sim);
     ev.handle().wake();
     ev.wait().unwrap();
     assert!(
         ev.clock().monotonic_ms() > 1_500,
         "ahead of {:?}",
-        world.now()
+        sim.now()
     );
     let before = ev.clock().unix_seconds();
-    world.set_faults(Faults::none().with(Fault::WallStep, Chance::ALWAYS));
+    sim.set_faults(Faults::none().with(Fault::WallClockStep, Probability::ALWAYS));
     ev.handle().wake();
     ev.wait().unwrap();
     let step = ev.clock().unix_seconds() - before;
     assert!(step != 0 && step.abs() <= 86_401, "{step}");
 }
 
-/// Where the backend has no modes of its own, the poller keeps them: with equal reports.
+/// The poller keeps modes that the backend lacks, with equal reports.
 #[test]
-fn modes_are_kept_with_and_without_the_kernels_help() {
-    let mut as_epoll = Capabilities::default();
-    (as_epoll.edge, as_epoll.oneshot) = (true, true);
-    for capabilities in [as_epoll, Capabilities::default()] {
-        let process = World::new(7).process();
+fn native_and_masked_modes_report_alike() {
+    let mut epoll = Capabilities::default();
+    (epoll.edge, epoll.oneshot) = (true, true);
+    for capabilities in [epoll, Capabilities::default()] {
+        let process = Sim::new(7).process();
         let mut poller = Poller::from(process.backend_with(capabilities));
         let mut events = Events::with_capacity(4);
         let mut ready = |poller: &mut Poller| {
@@ -164,7 +166,11 @@ fn modes_are_kept_with_and_without_the_kernels_help() {
                 .map(|event| (event.key, event.ready))
                 .collect::<Vec<_>>()
         };
-        let pairs = [process.pair(), process.pair(), process.pair()];
+        let pairs = [
+            process.unix_pair(),
+            process.unix_pair(),
+            process.unix_pair(),
+        ];
         let modes = [Mode::Level, Mode::Edge, Mode::Oneshot];
         for (key, ((_, far), mode)) in (0..).zip(pairs.iter().zip(modes)) {
             poller.add(far, key, Interest::READ, mode).unwrap();
@@ -192,10 +198,10 @@ fn modes_are_kept_with_and_without_the_kernels_help() {
 }
 
 #[test]
-fn what_does_not_fit_comes_with_the_next_wait() {
-    let process = World::new(7).process();
+fn events_beyond_the_buffer_come_with_the_next_wait() {
+    let process = Sim::new(7).process();
     let mut poller = Poller::from(process.backend());
-    let pairs: Vec<_> = (0..5).map(|_| process.pair()).collect();
+    let pairs: Vec<_> = (0..5).map(|_| process.unix_pair()).collect();
     for (key, (near, far)) in (0..).zip(&pairs) {
         poller.add(far, key, Interest::READ, Mode::Edge).unwrap();
         near.send(b"x").unwrap();
@@ -214,23 +220,23 @@ fn what_does_not_fit_comes_with_the_next_wait() {
 }
 
 #[test]
-fn a_descriptor_that_is_not_open_is_refused() {
-    let world = World::new(7);
-    let (process, other) = (world.process(), world.process());
+fn a_descriptor_of_another_process_is_refused() {
+    let sim = Sim::new(7);
+    let (process, other) = (sim.process(), sim.process());
     let mut poller = Poller::from(process.backend());
-    let (near, _far) = other.pair();
+    let (near, _far) = other.unix_pair();
     let refused = poller.add(&near, 0, Interest::READ, Mode::Level);
     assert!(matches!(refused, Err(Error::NotOpen { .. })), "{refused:?}");
 }
 
 #[test]
-fn a_loop_that_spins_does_not_stop_time() {
-    let world = World::new(7);
-    world.set_conditions(Conditions {
-        turn: Duration::ZERO..=Duration::ZERO,
-        ..Conditions::default()
+fn time_passes_for_a_loop_that_spins() {
+    let sim = Sim::new(7);
+    sim.set_config(SimConfig {
+        turn_time: Duration::ZERO..=Duration::ZERO,
+        ..SimConfig::default()
     });
-    let builder: Builder<SimListener> = world.process().builder();
+    let builder: Builder<SimListener> = sim.process().builder();
     let mut ev = builder.build().unwrap();
     let token = ev.add_unwatched().unwrap();
     for _ in 0..100 {
@@ -238,5 +244,5 @@ fn a_loop_that_spins_does_not_stop_time() {
         ev.wait().unwrap();
         while ev.next_step().is_some() {}
     }
-    assert_eq!(world.now(), Duration::from_nanos(100));
+    assert_eq!(sim.now(), Duration::from_nanos(100));
 }

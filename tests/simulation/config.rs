@@ -1,4 +1,4 @@
-//! What a seed decides beside what goes wrong: the shape of the server.
+//! The shape of the server, which the seed chooses.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use evcore::{
     poller::Capabilities,
     timer::{Lazy, TimerHeap, TimerTree},
 };
-use evcore_sim::{Chance, Conditions, Fault, Faults, Process, Rng, SimGroup, SimListener, World};
+use evcore_sim::{Fault, Faults, Probability, Process, Rng, Sim, SimConfig, SimGroup, SimListener};
 
-use crate::{audit::Punctuality, deafness::Patience};
+use crate::{invariants::Precision, liveness::Guarantee};
 
-/// Where the server listens.
+/// The address of the server.
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
-/// What keeps a worker from its work.
-pub(crate) const DISTURBING: [Fault; 4] =
-    [Fault::Stop, Fault::Kill, Fault::SlowStep, Fault::Exhausted];
+/// The faults that keep a worker from accepting.
+pub(crate) const WORKER_FAULTS: [Fault; 4] =
+    [Fault::Pause, Fault::Kill, Fault::SlowStep, Fault::Exhausted];
 
-/// The server of one seed, and its world.
+/// The configuration of one seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) connections: u32,
     pub(crate) budgets: Budgets,
     pub(crate) mode: Mode,
     faults: Faults,
     policy: Policy,
-    /// Each worker has a listener of its own, among which the kernel spreads the clients.
+    /// Each worker has its own listener (`SO_REUSEPORT`).
     own_listeners: bool,
-    /// The workers see each other. If not, they share at most the accept lock.
+    /// The workers are members of the group. Otherwise they share only the accept lock.
     in_group: bool,
     timers: Timers,
     resolution: Option<Duration>,
-    /// What the poller can by itself.
+    /// The modes that the backend keeps by itself.
     capabilities: Capabilities,
 }
 
@@ -45,60 +45,66 @@ enum Timers {
     Heap,
 }
 
-impl Setting {
-    /// Under all faults, or without the clock's, so that it can be told whether anybody is late; or
-    /// without those of workers.
+impl Config {
+    /// All faults. In some seeds without clock jumps, so that lateness can be checked, or without
+    /// the faults of workers, so that liveness can be checked without exceptions.
     pub(crate) fn faulty(rng: &mut Rng) -> Self {
         let mut faults = Faults::all();
         if rng.below(2) == 0 {
             faults = faults.without(Fault::ClockJump);
         }
         if rng.below(3) == 0 {
-            // So that it can be told whether anybody is deaf without an excuse.
-            faults = DISTURBING.into_iter().fold(faults, Faults::without);
+            faults = WORKER_FAULTS.into_iter().fold(faults, Faults::without);
         }
         Self::with(faults, rng)
     }
 
-    /// Workers that notify each other, under no fault that holds a worker up.
+    /// Workers that notify each other, without the faults of workers.
     pub(crate) fn notifying(rng: &mut Rng) -> Self {
-        let faults = DISTURBING.into_iter().fold(Faults::all(), Faults::without);
-        let mut setting = Self::with(faults, rng);
-        setting.workers = 2 + rng.index(3);
-        setting.connections = 4;
-        setting.policy = Policy::LeastLoaded {
+        let faults = WORKER_FAULTS
+            .into_iter()
+            .fold(Faults::all(), Faults::without);
+        let mut config = Self::with(faults, rng);
+        config.workers = 2 + rng.index(3);
+        config.connections = 4;
+        config.policy = Policy::LeastLoaded {
             slack: 1,
-            // So long that no worker looks unasked: only notifications make it.
+            // So long that workers probe the listeners only when they are notified.
             delay: Duration::from_secs(600),
         };
-        setting.own_listeners = false;
-        setting.in_group = true;
-        setting.capabilities.exclusive = true;
-        setting
+        config.own_listeners = false;
+        config.in_group = true;
+        config.capabilities.exclusive = true;
+        config
     }
 
-    /// Nothing goes wrong, and there is a place for everybody.
+    /// No faults, and room for every client.
     pub(crate) fn faultless(rng: &mut Rng) -> Self {
         Self::roomy(Faults::none(), rng)
     }
 
-    /// The server leaves its turns early, every now and then, and there is a place for everybody.
-    pub(crate) fn leaving(rng: &mut Rng) -> Self {
-        let faults = Faults::none().with(Fault::TurnLeft, Chance::one_in(4));
+    /// All lossless faults, and room for every client.
+    pub(crate) fn lossless(rng: &mut Rng) -> Self {
+        Self::roomy(Faults::lossless(), rng)
+    }
+
+    /// A quarter of the steps is followed by an abandoned turn. There is room for every client.
+    pub(crate) fn abandoning(rng: &mut Rng) -> Self {
+        let faults = Faults::none().with(Fault::AbandonedTurn, Probability::one_in(4));
         Self::roomy(faults, rng)
     }
 
     fn roomy(faults: Faults, rng: &mut Rng) -> Self {
-        let mut setting = Self::with(faults, rng);
-        setting.connections = 1000;
-        setting
+        let mut config = Self::with(faults, rng);
+        config.connections = 1000;
+        config
     }
 
     fn with(faults: Faults, rng: &mut Rng) -> Self {
         let (budgets, timers) = if rng.below(2) == 0 {
             (Budgets::default(), Timers::Wheel)
         } else {
-            // Of a tree or a heap, since a wheel's pauses count against the budget too.
+            // Not a wheel, because its pauses count against the budget too.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);
@@ -120,40 +126,40 @@ impl Setting {
         }
     }
 
-    pub(crate) fn punctuality(&self) -> Punctuality {
+    pub(crate) fn precision(&self) -> Precision {
         if self.resolution.is_some() {
-            Punctuality::Unknown
-        } else if self.faults.chance(Fault::ClockJump).is_never() {
-            Punctuality::Full
+            Precision::None
+        } else if self.faults.probability(Fault::ClockJump).is_never() {
+            Precision::Full
         } else {
-            Punctuality::OfTurns
+            Precision::Turns
         }
     }
 
-    /// How long clients may have to wait for somebody to accept.
-    pub(crate) fn patience(&self) -> Patience {
+    /// How long clients may wait for a worker to accept.
+    pub(crate) fn guarantee(&self) -> Guarantee {
         let by_lock = match self.policy {
             Policy::Mutex { .. } => true,
             Policy::LeastLoaded { .. } => !self.capabilities.exclusive,
             _ => false,
         };
-        Patience {
+        Guarantee {
             has_pauses: by_lock && !self.in_group,
-            each_has_its_own: self.own_listeners,
-            clock: self.resolution.unwrap_or_default(),
+            own_listeners: self.own_listeners,
+            clock_lag: self.resolution.unwrap_or_default(),
         }
     }
 
     /// What the workers share.
-    pub(crate) fn group(&self, world: &World) -> SimGroup {
-        world.group(self.workers)
+    pub(crate) fn group(&self, sim: &Sim) -> SimGroup {
+        sim.group(self.workers)
     }
 
-    pub(crate) fn prepare(&self, world: &World) {
-        world.set_faults(self.faults);
-        world.set_conditions(Conditions {
-            step: Duration::ZERO..=Duration::from_micros(200),
-            ..Conditions::default()
+    pub(crate) fn prepare(&self, sim: &Sim) {
+        sim.set_faults(self.faults);
+        sim.set_config(SimConfig {
+            step_time: Duration::ZERO..=Duration::from_micros(200),
+            ..SimConfig::default()
         });
     }
 
@@ -164,7 +170,7 @@ impl Setting {
         group: &SimGroup,
     ) -> EventLoop<SimListener> {
         let listener = if self.own_listeners {
-            process.listen_alone(ADDRESS.into())
+            process.listen_reuseport(ADDRESS.into())
         } else {
             process.listen(ADDRESS.into())
         };
@@ -189,11 +195,11 @@ impl Setting {
         if let Some(resolution) = self.resolution {
             builder = builder.timer_resolution(resolution);
         }
-        builder.build().expect("nothing is missing")
+        builder.build().expect("a valid configuration")
     }
 }
 
-/// A policy, and whether each worker has a listener of its own.
+/// A random policy, and whether each worker has its own listener.
 fn policy(rng: &mut Rng) -> (Policy, bool) {
     let policy = match rng.index(6) {
         0 => Policy::Off,
@@ -201,7 +207,7 @@ fn policy(rng: &mut Rng) -> (Policy, bool) {
         2 => Policy::exclusive(),
         3 => return (Policy::Off, true),
         _ => Policy::LeastLoaded {
-            // The greater is never left where so few connections fit.
+            // With few connections the default is never exceeded.
             slack: [1, Policy::DEFAULT_SLACK][rng.index(2)],
             delay: Policy::DEFAULT_DELAY,
         },
@@ -217,7 +223,7 @@ fn capabilities(rng: &mut Rng) -> Capabilities {
     capabilities
 }
 
-/// So that each of them is used up now and then.
+/// Budgets so small that each is used up now and then.
 fn small() -> Budgets {
     Budgets {
         batch: 3,

@@ -1,4 +1,4 @@
-//! The ends themselves: real ones, and simulated ones.
+//! Real and simulated endpoints.
 
 use std::{
     io::{self, Read, Write},
@@ -11,7 +11,7 @@ use evcore::{
     Transport,
     poller::{Poller, Source},
 };
-use evcore_sim::{Conditions, SimStream, World};
+use evcore_sim::{Sim, SimConfig, SimStream};
 use rustix::net::sockopt::set_socket_linger;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,49 +20,50 @@ pub(crate) enum Family {
     Unix,
 }
 
-/// One end of a connection that does not block.
-pub(crate) trait End: Source {
+/// A non-blocking endpoint.
+pub(crate) trait Endpoint: Source {
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
-    fn finish_writing(&self) -> io::Result<()>;
+    fn shutdown_write(&self) -> io::Result<()>;
     fn take_error(&self) -> io::Result<Option<io::Error>>;
     fn reset(self: Box<Self>);
 }
 
-/// A poller and two ends of a kind that it can watch.
+/// Two connected endpoints and a poller that can watch them.
 pub(crate) struct Pair {
     pub(crate) poller: Poller,
-    pub(crate) ends: [Option<Box<dyn End>>; 2],
+    pub(crate) endpoints: [Option<Box<dyn Endpoint>>; 2],
 }
 
 impl Pair {
     pub(crate) fn real(family: Family) -> Self {
         let poller = Poller::new().expect("a poller");
-        let ends = match family {
+        let endpoints = match family {
             Family::Tcp => tcp_pair().map(boxed),
             Family::Unix => unix_pair().map(boxed),
         };
-        Self { poller, ends }
+        Self { poller, endpoints }
     }
 
     pub(crate) fn simulated(family: Family) -> Self {
-        let world = World::new(0);
-        world.set_conditions(Conditions {
+        // With an even seed, edges are native, as over epoll.
+        let sim = Sim::new(0);
+        sim.set_config(SimConfig {
             latency: Duration::ZERO..=Duration::ZERO,
-            ..Conditions::default()
+            ..SimConfig::default()
         });
-        let process = world.process();
+        let process = sim.process();
         let poller = Poller::from(process.backend());
         let (near, far) = match family {
             Family::Tcp => process.tcp_pair(),
-            Family::Unix => process.pair(),
+            Family::Unix => process.unix_pair(),
         };
-        let ends = [near, far].map(boxed);
-        Self { poller, ends }
+        let endpoints = [near, far].map(boxed);
+        Self { poller, endpoints }
     }
 }
 
-fn boxed<E: End + 'static>(end: E) -> Option<Box<dyn End>> {
+fn boxed<E: Endpoint + 'static>(end: E) -> Option<Box<dyn Endpoint>> {
     Some(Box::new(end))
 }
 
@@ -72,7 +73,7 @@ fn tcp_pair() -> [TcpStream; 2] {
     let (far, _) = listener.accept().expect("accept");
     for end in [&near, &far] {
         end.set_nonblocking(true).expect("non-blocking");
-        // Else the second of two small pieces would wait for the first to be acknowledged.
+        // Otherwise Nagle's algorithm delays the second of two small pieces.
         end.set_nodelay(true).expect("no delay");
     }
     [near, far]
@@ -86,7 +87,7 @@ fn unix_pair() -> [UnixStream; 2] {
     [near, far]
 }
 
-impl End for SimStream {
+impl Endpoint for SimStream {
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Transport::send(self, bytes)
     }
@@ -95,7 +96,7 @@ impl End for SimStream {
         Transport::recv(self, buffer)
     }
 
-    fn finish_writing(&self) -> io::Result<()> {
+    fn shutdown_write(&self) -> io::Result<()> {
         self.shutdown_write()
     }
 
@@ -110,7 +111,7 @@ impl End for SimStream {
 
 macro_rules! real_end {
     ($stream:ty) => {
-        impl End for $stream {
+        impl Endpoint for $stream {
             fn send(&self, bytes: &[u8]) -> io::Result<usize> {
                 let mut stream = self;
                 stream.write(bytes)
@@ -121,7 +122,7 @@ macro_rules! real_end {
                 stream.read(buffer)
             }
 
-            fn finish_writing(&self) -> io::Result<()> {
+            fn shutdown_write(&self) -> io::Result<()> {
                 self.shutdown(Shutdown::Write)
             }
 

@@ -1,4 +1,4 @@
-//! One seed, one trace.
+//! One seed gives one trace.
 
 use std::{collections::BTreeMap, io::ErrorKind::WouldBlock, rc::Rc, time::Duration};
 
@@ -7,37 +7,37 @@ use evcore::{
     accept::Accept,
     poller::{Error, Events, Poller},
 };
-use evcore_sim::{Faults, Script, Workers, World};
+use evcore_sim::{Faults, Script, Sim, Workers};
 
-use crate::echo::{Counts, Echo, address};
+use crate::echo_server::{Counts, Echo, address};
 
-/// A busy minute of three workers, under every fault. Returns the hash and the record.
-fn run(seed: u64, records: bool) -> (u64, Vec<String>) {
-    let world = World::new(seed);
-    if records {
-        world.record();
+/// A busy minute of three workers under every fault. Returns the hash and the lines of the trace.
+fn run(seed: u64, is_recorded: bool) -> (u64, Vec<String>) {
+    let sim = Sim::new(seed);
+    if is_recorded {
+        sim.record_trace();
     }
-    world.set_faults(Faults::all());
-    let (counts, group) = (Rc::<std::cell::RefCell<Counts>>::default(), world.group(3));
-    let mut workers = Workers::new(&world, 3, move |process, index| {
+    sim.set_faults(Faults::all());
+    let (counts, group) = (Rc::<std::cell::RefCell<Counts>>::default(), sim.group(3));
+    let mut workers = Workers::new(&sim, 3, move |process, index| {
         Echo::with_lock(process, index, &group, &counts)
     });
-    let mut rng = world.rng();
+    let mut rng = sim.rng();
     for number in 0..40 {
         let ms = Duration::from_millis;
         let bytes = vec![b'a' + number; 1 + rng.index(20_000)];
         let script = Script::new()
             .pause_between(ms(0)..=ms(40_000))
             .send_slowly(bytes.clone(), 1 + rng.index(5_000), ms(200))
-            .hear(bytes.len());
-        world.client(address(), script);
+            .recv(bytes.len());
+        sim.client(address(), script);
     }
     workers.run_for(Duration::from_secs(60));
-    (world.trace_hash(), world.lines())
+    (sim.trace_hash(), sim.trace_lines())
 }
 
 #[test]
-fn the_same_seed_is_the_same_trace_to_the_last_line() {
+fn the_same_seed_gives_the_same_trace_lines() {
     for seed in 0..5 {
         let (one, two) = (run(seed, true), run(seed, true));
         assert!(one.1.len() > 1_000, "{} lines", one.1.len());
@@ -47,24 +47,24 @@ fn the_same_seed_is_the_same_trace_to_the_last_line() {
 }
 
 #[test]
-fn to_record_is_not_to_change() {
+fn recording_the_trace_does_not_change_its_hash() {
     assert_eq!(run(7, true).0, run(7, false).0);
 }
 
 #[test]
-fn another_seed_is_another_trace() {
+fn another_seed_gives_another_trace() {
     let hashes: std::collections::BTreeSet<_> = (0..20).map(|seed| run(seed, false).0).collect();
     assert_eq!(hashes.len(), 20);
 }
 
-/// In debug, in release, and on every machine. Of a bare poller, so that it changes only where the
-/// simulator does something else than before; then it is to be written down anew.
+/// The hash is the same in debug, in release and on every machine. The test uses a bare poller, so
+/// that only a change of the simulator changes the hash. Then the new one is written here.
 #[test]
-fn the_trace_of_a_seed_is_known() {
-    let world = World::new(1);
-    world.set_faults(Faults::all());
-    world.set_end(Duration::from_secs(60));
-    let process = world.process();
+fn the_trace_hash_of_seed_1_is_pinned() {
+    let sim = Sim::new(1);
+    sim.set_faults(Faults::all());
+    sim.set_time_limit(Duration::from_secs(60));
+    let process = sim.process();
     let mut poller = Poller::from(process.backend());
     poller.return_on_signal(true);
     let listener = process.listen(address());
@@ -75,13 +75,13 @@ fn the_trace_of_a_seed_is_known() {
         let script = Script::new()
             .pause_between(Duration::ZERO..=Duration::from_secs(40))
             .send_slowly(vec![number; 5_000], 700, Duration::from_millis(50))
-            .hear_end();
-        world.client(address(), script);
+            .recv_eof();
+        sim.client(address(), script);
     }
 
     let (mut events, mut streams) = (Events::with_capacity(64), BTreeMap::new());
     let mut keys = 1..;
-    // Until the end of the world, which is another error.
+    // Until the time limit, which is another error.
     while let Ok(_) | Err(Error::Interrupted) = poller.wait(&mut events, None) {
         for event in &events {
             if event.key == 0 {
@@ -101,6 +101,6 @@ fn the_trace_of_a_seed_is_known() {
             }
         }
     }
-    assert_eq!(world.now(), Duration::from_secs(60));
-    assert_eq!(world.trace_hash(), 0x6566_05d9_f3f2_6f86);
+    assert_eq!(sim.now(), Duration::from_secs(60));
+    assert_eq!(sim.trace_hash(), 0x6566_05d9_f3f2_6f86);
 }

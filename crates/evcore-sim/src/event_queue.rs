@@ -1,0 +1,167 @@
+//! The simulated clock, and the events that are scheduled on it.
+//!
+//! Events of the same time come in the order in which they were scheduled. So the order is total,
+//! and the same in every run.
+
+use std::{cmp::Ordering, collections::BinaryHeap};
+
+use crate::net::EndpointId;
+
+/// An event that happens by itself at its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SimEvent {
+    /// A segment arrives at an endpoint.
+    Arrival(EndpointId, Segment),
+    /// A connection request arrives for this server endpoint, with the number of the attempt.
+    Connect(EndpointId, u8),
+    /// A client's connection is established.
+    Connected(EndpointId),
+    /// A client gets its pending events.
+    NotifyClient(u32),
+    /// A client's timer expires. The number tells whether the timer was armed again since.
+    ClientTimer(u32, u32),
+    /// The parent notices that this process is dead.
+    Reap(u32),
+}
+
+/// What travels to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// So many of the bytes in flight.
+    Data(u32),
+    /// The peer has shut down its sending half.
+    Fin,
+    Reset,
+    /// The peer of a Unix socket has closed, so sends fail at once. `true` if it left bytes unread.
+    HangUp(bool),
+    /// The peer has read, so there is space to send.
+    WindowUpdate,
+}
+
+/// The events to come, and the time.
+///
+/// Segments arrive within microseconds, while clients arm their timers for minutes. With a heap for
+/// each, the segments, which are most of the events, need not be sorted among the timers.
+#[derive(Debug, Default)]
+pub(crate) struct EventQueue {
+    now_ns: u64,
+    /// How many events were ever scheduled.
+    scheduled: u64,
+    /// Events that were less than `NEAR_NS` ahead when they were scheduled.
+    near: BinaryHeap<Entry>,
+    /// All others.
+    far: BinaryHeap<Entry>,
+}
+
+const NEAR_NS: u64 = 10_000_000;
+
+impl EventQueue {
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Schedules an event. If its time is past, it happens now.
+    pub(crate) fn schedule(&mut self, at_ns: u64, event: SimEvent) {
+        let entry = Entry {
+            at_ns: at_ns.max(self.now_ns),
+            sequence: self.scheduled,
+            event,
+        };
+        self.scheduled += 1;
+        if entry.at_ns - self.now_ns < NEAR_NS {
+            self.near.push(entry);
+        } else {
+            self.far.push(entry);
+        }
+    }
+
+    /// The time of the next event.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.peek().map(|entry| entry.at_ns)
+    }
+
+    /// Takes the next event if it is due by `by_ns`, and advances the time to it.
+    pub(crate) fn pop(&mut self, by_ns: u64) -> Option<SimEvent> {
+        if self.next_ns()? > by_ns {
+            return None;
+        }
+        let entry = if self.near.peek() >= self.far.peek() {
+            self.near.pop()?
+        } else {
+            self.far.pop()?
+        };
+        // The event may be overdue, if time has passed during a turn.
+        self.now_ns = self.now_ns.max(entry.at_ns);
+        Some(entry.event)
+    }
+
+    /// The next event. It is the greatest entry.
+    fn peek(&self) -> Option<&Entry> {
+        self.near.peek().max(self.far.peek())
+    }
+
+    /// Advances the time. It never goes back.
+    pub(crate) fn advance_to(&mut self, at_ns: u64) {
+        self.now_ns = self.now_ns.max(at_ns);
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    at_ns: u64,
+    /// The order among entries of the same time.
+    sequence: u64,
+    event: SimEvent,
+}
+
+/// The earliest entry is the greatest, because a `BinaryHeap` pops its greatest first.
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at_ns, other.sequence).cmp(&(self.at_ns, self.sequence))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_event_is_first_and_equal_ones_keep_their_order() {
+        let mut queue = EventQueue::default();
+        for (at_ns, client) in [(5, 0), (3, 1), (5, 2), (3, 3), (9, 4)] {
+            queue.schedule(at_ns, SimEvent::NotifyClient(client));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(5)).collect();
+        assert_eq!(order, [1, 3, 0, 2].map(SimEvent::NotifyClient));
+        assert_eq!((queue.now_ns(), queue.next_ns()), (5, Some(9)));
+    }
+
+    #[test]
+    fn events_of_both_heaps_come_in_one_order() {
+        let mut queue = EventQueue::default();
+        let far_ns = 2 * NEAR_NS;
+        queue.schedule(far_ns, SimEvent::NotifyClient(0));
+        queue.schedule(far_ns + 1, SimEvent::NotifyClient(1));
+        queue.advance_to(far_ns - 1);
+        queue.schedule(far_ns + 1, SimEvent::NotifyClient(2));
+        queue.schedule(far_ns, SimEvent::NotifyClient(3));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).collect();
+        assert_eq!(order, [0, 3, 1, 2].map(SimEvent::NotifyClient));
+    }
+
+    #[test]
+    fn an_overdue_event_happens_now_and_time_never_goes_back() {
+        let mut queue = EventQueue::default();
+        queue.advance_to(7);
+        queue.schedule(3, SimEvent::NotifyClient(0));
+        assert_eq!(queue.next_ns(), Some(7));
+        queue.advance_to(6);
+        assert_eq!(queue.now_ns(), 7);
+    }
+}

@@ -1,0 +1,338 @@
+//! One endpoint of a connection: what it has received, and how it answers calls.
+//!
+//! It behaves as a socket of Linux, TCP or Unix. `tests/like_sockets` compares both. It sends
+//! nothing itself: `state/delivery.rs` carries what one endpoint does to the other.
+
+use std::{collections::VecDeque, io};
+
+use evcore::Ready;
+
+use super::Owner;
+use crate::kernel_poller::WatchId;
+
+/// Which kind of socket a connection behaves as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Tcp,
+    Unix,
+}
+
+/// One endpoint.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) family: Family,
+    /// What holds it.
+    pub(crate) owner: Owner,
+    /// The pollers that watch it.
+    pub(crate) watches: Vec<WatchId>,
+    /// How many bytes may be in flight to here, or be received and unread.
+    pub(crate) capacity: usize,
+    /// Bytes that have arrived and are unread.
+    recv_buffer: VecDeque<u8>,
+    /// Bytes that are sent and have not arrived.
+    pub(crate) in_flight: VecDeque<u8>,
+    // Invariant: how many arrivals at this endpoint are scheduled.
+    pub(crate) segments_in_flight: u32,
+    /// When the last of them arrives. No segment overtakes another.
+    pub(crate) last_arrival_ns: u64,
+    /// The peer has shut down its sending half.
+    read_closed: bool,
+    /// This side has shut down its sending half.
+    write_closed: bool,
+    /// The connection has ended in both directions.
+    disconnected: bool,
+    /// The pending error (`SO_ERROR`), reported once.
+    error: Option<io::ErrorKind>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(family: Family, capacity: usize) -> Self {
+        Self {
+            family,
+            owner: Owner::None,
+            watches: Vec::new(),
+            capacity,
+            recv_buffer: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            segments_in_flight: 0,
+            last_arrival_ns: 0,
+            read_closed: false,
+            write_closed: false,
+            disconnected: false,
+            error: None,
+        }
+    }
+
+    /// Turns it into an endpoint of a new connection. The buffers keep their memory.
+    pub(crate) fn reuse(&mut self, family: Family, capacity: usize) {
+        let mut fresh = Self::new(family, capacity);
+        for (kept, fresh) in [
+            (&mut self.recv_buffer, &mut fresh.recv_buffer),
+            (&mut self.in_flight, &mut fresh.in_flight),
+        ] {
+            kept.clear();
+            std::mem::swap(kept, fresh);
+        }
+        *self = fresh;
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.owner != Owner::None
+    }
+
+    pub(crate) fn is_disconnected(&self) -> bool {
+        self.disconnected
+    }
+
+    /// Whether nothing more will arrive.
+    pub(crate) fn is_read_side_done(&self) -> bool {
+        self.read_closed || self.disconnected
+    }
+
+    /// Whether the connection still exists: it was not reset, and not shut down from both sides.
+    pub(crate) fn is_connected(&self) -> bool {
+        let is_shut_down = self.read_closed && self.write_closed;
+        !self.disconnected && !is_shut_down
+    }
+
+    /// How many bytes can be read.
+    pub(crate) fn unread(&self) -> usize {
+        self.recv_buffer.len()
+    }
+
+    /// How many bytes the peer may send.
+    pub(crate) fn free_space(&self) -> usize {
+        self.capacity
+            .saturating_sub(self.recv_buffer.len() + self.in_flight.len())
+    }
+
+    /// Whether there is enough free space that the peer's poller reports it as writable.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.free_space() >= self.capacity.div_ceil(3)
+    }
+
+    /// Reads at most `limit` bytes of what has arrived.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], limit: usize) -> io::Result<usize> {
+        let count = limit.min(buffer.len()).min(self.recv_buffer.len());
+        if count > 0 {
+            self.move_out(&mut buffer[..count]);
+            return Ok(count);
+        }
+        if buffer.is_empty() && !self.recv_buffer.is_empty() {
+            return Ok(0);
+        }
+        if self.family == Family::Tcp && self.read_closed {
+            return Ok(0);
+        }
+        match self.take_error() {
+            Some(error) => Err(error.into()),
+            None if self.read_closed || self.disconnected => Ok(0),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn move_out(&mut self, buffer: &mut [u8]) {
+        let (front, back) = self.recv_buffer.as_slices();
+        let split = front.len().min(buffer.len());
+        buffer[..split].copy_from_slice(&front[..split]);
+        let rest = buffer.len() - split;
+        buffer[split..].copy_from_slice(&back[..rest]);
+        self.recv_buffer.drain(..buffer.len());
+    }
+
+    /// Fails if this side cannot send, apart from a full buffer.
+    pub(crate) fn check_send(&mut self) -> io::Result<()> {
+        if !self.write_closed && !self.disconnected {
+            return Ok(());
+        }
+        let error = match self.family {
+            Family::Tcp => self.take_error(),
+            Family::Unix => None,
+        };
+        Err(error.unwrap_or(io::ErrorKind::BrokenPipe).into())
+    }
+
+    /// Shuts down the sending half. Returns whether the peer gets a [`Segment::Fin`].
+    ///
+    /// [`Segment::Fin`]: crate::event_queue::Segment::Fin
+    pub(crate) fn shutdown_write(&mut self) -> io::Result<bool> {
+        if !self.is_connected() && self.family == Family::Tcp {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let is_first = !self.write_closed && !self.disconnected;
+        self.write_closed = true;
+        Ok(is_first)
+    }
+
+    pub(crate) fn take_error(&mut self) -> Option<io::ErrorKind> {
+        self.error.take()
+    }
+
+    /// The readiness that a poller reports, as Linux's `tcp_poll`.
+    pub(crate) fn ready(&self, other: &Self) -> Ready {
+        let mut ready = Ready::NONE;
+        let reads_end = self.read_closed || self.disconnected;
+        let writes_end = self.write_closed || self.disconnected;
+        if reads_end && writes_end {
+            ready |= Ready::WRITE_CLOSED;
+        }
+        if reads_end {
+            ready |= Ready::READABLE | Ready::READ_CLOSED;
+        }
+        if !self.recv_buffer.is_empty() {
+            ready |= Ready::READABLE;
+        }
+        if writes_end || other.is_writable() {
+            ready |= Ready::WRITABLE;
+        }
+        if self.error.is_some() {
+            ready |= Ready::ERROR;
+        }
+        ready
+    }
+
+    /// Bytes have arrived.
+    pub(crate) fn on_data(&mut self, count: usize) {
+        if self.in_flight.len() == count && self.recv_buffer.is_empty() {
+            std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);
+        } else {
+            let count = count.min(self.in_flight.len());
+            self.recv_buffer.extend(self.in_flight.drain(..count));
+        }
+    }
+
+    /// Puts the unread bytes back in flight, for a short read: they arrive a little later.
+    pub(crate) fn unreceive(&mut self) -> usize {
+        debug_assert!(self.in_flight.is_empty(), "no segment may overtake another");
+        std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);
+        self.in_flight.len()
+    }
+
+    /// The peer has shut down its sending half.
+    pub(crate) fn on_fin(&mut self) {
+        self.read_closed = true;
+    }
+
+    /// The connection was reset.
+    pub(crate) fn on_reset(&mut self) {
+        if self.disconnected {
+            return;
+        }
+        self.disconnected = true;
+        self.error = Some(if self.read_closed {
+            io::ErrorKind::BrokenPipe
+        } else {
+            io::ErrorKind::ConnectionReset
+        });
+    }
+
+    /// The peer of a Unix socket has closed.
+    pub(crate) fn on_hang_up(&mut self, had_unread: bool) {
+        (self.read_closed, self.disconnected) = (true, true);
+        if had_unread {
+            self.error = Some(io::ErrorKind::ConnectionReset);
+        }
+    }
+
+    /// Closes it. Returns what the peer gets.
+    pub(crate) fn close(&mut self) -> CloseNotice {
+        let had_unread = !self.recv_buffer.is_empty();
+        let notice = match self.family {
+            Family::Unix => CloseNotice::HangUp(had_unread),
+            Family::Tcp if !self.is_connected() => CloseNotice::None,
+            Family::Tcp if had_unread => CloseNotice::Reset,
+            Family::Tcp if self.write_closed => CloseNotice::None,
+            Family::Tcp => CloseNotice::Fin,
+        };
+        self.owner = Owner::None;
+        self.recv_buffer.clear();
+        self.write_closed = true;
+        notice
+    }
+}
+
+/// What the peer gets when an endpoint is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CloseNotice {
+    None,
+    Fin,
+    Reset,
+    HangUp(bool),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::ErrorKind;
+
+    fn endpoint_with(bytes: &[u8]) -> Endpoint {
+        let mut end = Endpoint::new(Family::Tcp, 100);
+        end.in_flight.extend(bytes);
+        end.on_data(bytes.len());
+        end
+    }
+
+    fn read(end: &mut Endpoint) -> Result<usize, ErrorKind> {
+        end.read(&mut [0; 8], usize::MAX)
+            .map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn received_data_comes_before_a_reset_which_comes_once() {
+        let mut end = endpoint_with(b"abc");
+        end.on_reset();
+        assert_eq!(read(&mut end), Ok(3));
+        assert_eq!(read(&mut end), Err(ErrorKind::ConnectionReset));
+        assert_eq!(read(&mut end), Ok(0));
+        assert_eq!(end.check_send().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_reset_after_the_end_of_the_stream_breaks_the_pipe() {
+        let mut end = endpoint_with(b"");
+        end.on_fin();
+        end.on_reset();
+        assert_eq!(read(&mut end), Ok(0));
+        assert_eq!(end.check_send().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_close_with_unread_bytes_is_a_reset() {
+        assert_eq!(endpoint_with(b"abc").close(), CloseNotice::Reset);
+        assert_eq!(endpoint_with(b"").close(), CloseNotice::Fin);
+        let mut finished = endpoint_with(b"");
+        assert!(finished.shutdown_write().unwrap());
+        assert_eq!(finished.close(), CloseNotice::None);
+    }
+
+    #[test]
+    fn bytes_keep_their_order_across_pieces() {
+        let mut end = Endpoint::new(Family::Tcp, 100);
+        let mut seen = Vec::new();
+        for piece in ["ab", "cde", "f"] {
+            end.in_flight.extend(piece.as_bytes());
+        }
+        for count in [1, 4, 1] {
+            end.on_data(count);
+            let mut buffer = [0; 2];
+            let n = end.read(&mut buffer, 2).unwrap();
+            seen.extend_from_slice(&buffer[..n]);
+        }
+        while let Ok(n @ 1..) = end.read(&mut [0], 1) {
+            seen.push(b'f');
+            assert_eq!(n, 1);
+        }
+        assert_eq!(seen.len(), 6);
+        assert_eq!(&seen[..5], b"abcde");
+    }
+
+    #[test]
+    fn free_space_excludes_unread_bytes_and_bytes_in_flight() {
+        let mut end = endpoint_with(&[0; 60]);
+        end.in_flight.extend([0; 10]);
+        assert_eq!(end.free_space(), 30);
+        assert!(!end.is_writable());
+        read(&mut end).unwrap();
+        assert!(end.is_writable());
+    }
+}

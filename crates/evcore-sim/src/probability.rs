@@ -1,0 +1,75 @@
+//! Probabilities without floating point, so that they are equal on every machine.
+
+use std::fmt;
+
+/// How likely something is, each time that it can happen.
+///
+/// ```
+/// use evcore_sim::{Probability, Rng};
+///
+/// let mut rng = Rng::new(7);
+/// let wins = (0..6_000).filter(|_| rng.happens(Probability::one_in(6))).count();
+/// assert!((900..1_100).contains(&wins));
+/// assert!(rng.happens(Probability::ALWAYS) && !rng.happens(Probability::NEVER));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Probability {
+    /// How many of the 2^32 equally likely draws count as a hit.
+    hits: u64,
+}
+
+/// How many draws there are.
+const DRAWS: u64 = 1 << 32;
+
+impl Probability {
+    /// It never happens.
+    pub const NEVER: Self = Self { hits: 0 };
+    /// It happens every time.
+    pub const ALWAYS: Self = Self { hits: DRAWS };
+
+    /// Once in `n` times on average. 0 means never.
+    #[must_use]
+    pub const fn one_in(n: u32) -> Self {
+        if n == 0 {
+            return Self::NEVER;
+        }
+        // `n` is below 2^32, so the quotient is never rounded down to 0.
+        Self {
+            hits: DRAWS / n as u64,
+        }
+    }
+
+    /// Whether it never happens.
+    #[must_use]
+    pub const fn is_never(self) -> bool {
+        self.hits == 0
+    }
+
+    /// Whether a draw of 64 bits is a hit.
+    pub(crate) const fn covers(self, draw: u64) -> bool {
+        draw >> 32 < self.hits
+    }
+}
+
+impl fmt::Debug for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hits {
+            0 => f.write_str("never"),
+            DRAWS => f.write_str("always"),
+            hits => write!(f, "one in {}", DRAWS / hits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_probability_is_not_zero() {
+        assert!(Probability::one_in(u32::MAX).covers(0));
+        assert!(!Probability::one_in(u32::MAX).covers(1 << 33));
+        assert!(!Probability::one_in(0).covers(0));
+        assert!(Probability::one_in(1).covers(u64::MAX));
+    }
+}

@@ -1,0 +1,240 @@
+//! The handle to a simulation.
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, TryLockError},
+    time::Duration,
+};
+
+use crate::{
+    Client, Fault, Faults, Process, Rng, Script, ScriptHandle, SimConfig, SimGroup, SimStream,
+    rng::whole_ns, state::State, trace::TraceKind,
+};
+
+/// A simulated machine and its network. A seed decides everything in it that is random.
+///
+/// A clone is another handle to the same simulation. It starts without faults, at time 0, which the
+/// wall clock shows as 1970-01-01. Time passes only in the waits of a loop, while
+/// [`Workers`](crate::Workers) run, and in [`run_for`](Self::run_for).
+///
+/// The same seed and the same program give the same trace, on every machine and in every profile.
+/// The program must not use an `Instant`, a thread, or the order of a hash table.
+///
+/// The seed also chooses the kind of kernel: if it is even, pollers work as over epoll. If it is
+/// odd, they work as over `poll`, so `Edge` and `Oneshot` are kept by masking. So any two
+/// consecutive seeds cover both.
+///
+/// ```
+/// use evcore::{Connections, Interest, Mode, Step};
+/// use evcore_sim::{Script, Sim};
+///
+/// let sim = Sim::new(7);
+/// let address = "10.0.0.1:80".parse()?;
+/// let process = sim.process();
+/// let mut ev = process.builder().listener(process.listen(address)).build()?;
+/// let client = sim.client(address, Script::new().send("ping").recv(4));
+///
+/// let mut conns = Connections::new();
+/// while !client.is_done() {
+///     ev.wait()?; // lets simulated time pass
+///     while let Some(step) = ev.next_step() {
+///         match step {
+///             Step::Accepted(new) => {
+///                 conns.add(&mut ev, new.stream, Interest::READ, Mode::Level)?;
+///             }
+///             Step::Ready(token, _) => {
+///                 let stream = conns.get(token).expect("its token is live");
+///                 let mut buffer = [0; 64];
+///                 let n = stream.recv(&mut buffer)?;
+///                 stream.send(&buffer[..n])?;
+///             }
+///             _ => {}
+///         }
+///     }
+/// }
+/// assert_eq!(client.received(), b"ping");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Sim {
+    state: Arc<Mutex<State>>,
+    seed: u64,
+}
+
+impl Sim {
+    /// A new simulation from a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::new(seed))),
+            seed,
+        }
+    }
+
+    /// The seed.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Sets which faults occur from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// Sets the delays and limits from now on.
+    pub fn set_config(&self, config: SimConfig) {
+        self.state().config = config;
+    }
+
+    /// Sets the simulated time at which every wait fails with an
+    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+    /// This ends a server whose own loop never returns.
+    pub fn set_time_limit(&self, limit: Duration) {
+        self.state().time_limit_ns = whole_ns(limit);
+    }
+
+    /// Sets the wall clock forward by `seconds`, or back if the number is negative.
+    pub fn step_wall_clock(&self, seconds: i64) {
+        self.state().step_wall_clock(seconds);
+    }
+
+    /// The simulated time since the start. (The monotonic clock of a process is ahead of it after a
+    /// [`ClockJump`](Fault::ClockJump).)
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.state().now_ns())
+    }
+
+    /// A new generator for the random choices of the test itself. It is part of what the seed
+    /// decides.
+    #[must_use]
+    pub fn rng(&self) -> Rng {
+        self.state().rng.fork()
+    }
+
+    /// Starts a process, which owns a loop, its clock and its sockets.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        let id = self.state().spawn_process(false);
+        Process::new(self.clone(), id)
+    }
+
+    /// Creates what the workers of one server share, with a slot for each of them.
+    ///
+    /// # Panics
+    ///
+    /// If `workers` is 0.
+    #[must_use]
+    pub fn group(&self, workers: usize) -> SimGroup {
+        SimGroup::new(self.clone(), workers)
+    }
+
+    /// Starts a client that runs a script.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "a client that only causes load needs no handle"
+    )]
+    pub fn client(&self, server: SocketAddr, script: Script) -> ScriptHandle {
+        let (client, handle) = script.into_client(server);
+        self.add_client(client);
+        handle
+    }
+
+    /// Starts a client of your own.
+    pub fn add_client(&self, client: impl Client + 'static) {
+        self.state().add_client(Box::new(client));
+    }
+
+    /// Connects at once, and returns the client's end, which the test uses itself between two
+    /// waits. What it sends arrives after the [latency](SimConfig::latency).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if no process listens at the
+    /// address, [`TimedOut`](io::ErrorKind::TimedOut) if the backlog is full.
+    pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
+        self.process().connect(server)
+    }
+
+    /// How many connections wait to be accepted at an address.
+    #[must_use]
+    pub fn backlog_len(&self, address: SocketAddr) -> usize {
+        self.state().backlog_len(address)
+    }
+
+    /// Lets time pass while no loop runs. The next wait of each loop reports what has happened.
+    pub fn run_for(&self, time: Duration) {
+        let mut state = self.state();
+        let until_ns = state.now_ns().saturating_add(whole_ns(time));
+        while state.now_ns() < until_ns {
+            state.run(until_ns, false);
+        }
+    }
+
+    /// How often a fault has occurred.
+    #[must_use]
+    pub fn fault_count(&self, fault: Fault) -> u64 {
+        self.state().fault_count(fault)
+    }
+
+    /// The hash of everything that has happened so far, with its order, times and bytes.
+    ///
+    /// The same seed and the same program give the same hash on every machine.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        self.state().trace.hash()
+    }
+
+    /// Keeps the trace as text from now on. The hash does not depend on it.
+    pub fn record_trace(&self) {
+        self.state().trace.record();
+    }
+
+    /// The lines of the trace since [`record_trace`](Self::record_trace).
+    #[must_use]
+    pub fn trace_lines(&self) -> Vec<String> {
+        self.state().trace.lines().to_vec()
+    }
+
+    /// Adds a line to the trace, which also changes its hash.
+    pub fn note(&self, text: &str) {
+        let mut state = self.state();
+        let now_ns = state.now_ns();
+        state.note(TraceKind::Client, u64::MAX, 0);
+        state.trace.text(now_ns, text);
+    }
+
+    /// Locks the state. It is never locked while application code runs.
+    #[track_caller]
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.try_state().expect(
+            "a `Sim` is in use already: use it from one thread, and inside `Client::on_event` use \
+             only the `ClientCx`",
+        )
+    }
+
+    /// For destructors, which may run while the state is locked, if a client panics.
+    pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            // A client has panicked. The destructors of the test still need the state.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The seed, the time and the hash.
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sim = f.debug_struct("Sim");
+        sim.field("seed", &self.seed);
+        if let Some(state) = self.try_state() {
+            sim.field("now", &Duration::from_nanos(state.now_ns()))
+                .field("trace_hash", &state.trace.hash());
+        }
+        sim.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! Calls clients with their events, and what they call in turn.
+
+use std::{io, mem, net::SocketAddr};
+
+use super::State;
+use crate::{
+    Client, ClientCx, ClientEvent,
+    event_queue::SimEvent,
+    net::{EndpointId, Owner},
+    trace::TraceKind,
+};
+
+/// A client and what is known of it.
+#[derive(Debug)]
+pub(crate) struct ClientSlot {
+    /// `None` while it is called, and after its exit.
+    client: Option<Box<dyn Client>>,
+    /// The endpoint of its connection, established or not.
+    endpoint: Option<EndpointId>,
+    is_connected: bool,
+    has_started: bool,
+    /// The number of the current timer. Events of earlier timers are ignored.
+    timer: u32,
+    /// A `NotifyClient` is scheduled.
+    is_scheduled: bool,
+    /// The event that comes before the next `Ready`.
+    pending: Option<ClientEvent>,
+    has_exited: bool,
+}
+
+impl State {
+    /// Adds a client. It starts when time passes.
+    pub(crate) fn add_client(&mut self, client: Box<dyn Client>) -> u32 {
+        let id = match self.free_clients.pop() {
+            Some(id) => {
+                self.clients[id as usize].reuse(client);
+                id
+            }
+            None => {
+                self.clients.push(ClientSlot::new(client));
+                u32::try_from(self.clients.len() - 1).expect("there are fewer clients")
+            }
+        };
+        self.note(TraceKind::Client, u64::from(id), 0);
+        let timer = self.clients[id as usize].timer;
+        self.schedule_after(0, SimEvent::ClientTimer(id, timer));
+        id
+    }
+
+    /// Schedules a call of a client whose connection has changed.
+    pub(crate) fn schedule_client(&mut self, client: u32) {
+        let slot = &mut self.clients[client as usize];
+        if !mem::replace(&mut slot.is_scheduled, true) {
+            self.schedule_after(0, SimEvent::NotifyClient(client));
+        }
+    }
+
+    /// A client's connection is in the backlog of the server, and established.
+    pub(crate) fn connected(&mut self, id: EndpointId) {
+        self.net.endpoint_mut(id).segments_in_flight -= 1;
+        let Owner::Client(client) = self.net.endpoint(id).owner else {
+            // It was closed meanwhile.
+            return self.net.release_if_closed(id);
+        };
+        let slot = &mut self.clients[client as usize];
+        if slot.endpoint == Some(id) {
+            slot.is_connected = true;
+            slot.pending = Some(ClientEvent::Connected);
+            self.schedule_client(client);
+        }
+    }
+
+    pub(crate) fn connect_failed(&mut self, client: u32) {
+        let slot = &mut self.clients[client as usize];
+        slot.endpoint = None;
+        slot.is_connected = false;
+        slot.pending = Some(ClientEvent::Refused);
+        self.schedule_client(client);
+    }
+
+    pub(crate) fn deliver_client_event(&mut self, client: u32) {
+        let slot = &mut self.clients[client as usize];
+        slot.is_scheduled = false;
+        let endpoint = slot.endpoint;
+        if let Some(event) = slot.pending.take() {
+            self.call(client, event);
+        }
+        let Some(id) = endpoint else {
+            return;
+        };
+        // The call may have closed the connection or made another.
+        let slot = &self.clients[client as usize];
+        if slot.endpoint == Some(id) && slot.is_connected {
+            let ready = self.net.endpoint(id).ready(self.net.endpoint(id.other()));
+            self.call(client, ClientEvent::Ready(ready));
+        }
+    }
+
+    pub(crate) fn client_timer_expired(&mut self, client: u32, timer: u32) {
+        let slot = &mut self.clients[client as usize];
+        if slot.timer != timer {
+            return;
+        }
+        let has_started = mem::replace(&mut slot.has_started, true);
+        let event = if has_started {
+            ClientEvent::Expired
+        } else {
+            ClientEvent::Started
+        };
+        self.call(client, event);
+    }
+
+    fn call(&mut self, id: u32, event: ClientEvent) {
+        let Some(mut client) = self.clients[id as usize].client.take() else {
+            return;
+        };
+        client.on_event(event, &mut ClientCx { state: self, id });
+        if self.clients[id as usize].has_exited {
+            self.free_clients.push(id);
+        } else {
+            self.clients[id as usize].client = Some(client);
+        }
+    }
+
+    /// Arms a client's timer, which replaces the one before.
+    pub(crate) fn arm_client_timer(&mut self, client: u32, after_ns: u64) {
+        let slot = &mut self.clients[client as usize];
+        slot.timer = slot.timer.wrapping_add(1);
+        let timer = slot.timer;
+        self.schedule_after(after_ns, SimEvent::ClientTimer(client, timer));
+    }
+
+    /// Closes the connection that a client has, and starts to connect.
+    pub(crate) fn connect_client(&mut self, client: u32, to: SocketAddr) {
+        self.close_client(client);
+        let id = self.connect(client, to);
+        let slot = &mut self.clients[client as usize];
+        slot.endpoint = Some(id);
+    }
+
+    /// The endpoint of a client's established connection.
+    pub(crate) fn client_endpoint(&self, client: u32) -> io::Result<EndpointId> {
+        let slot = &self.clients[client as usize];
+        let endpoint = slot.endpoint.filter(|_| slot.is_connected);
+        endpoint.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn take_client_endpoint(&mut self, client: u32) -> Option<EndpointId> {
+        let slot = &mut self.clients[client as usize];
+        slot.is_connected = false;
+        slot.pending = None;
+        slot.endpoint.take()
+    }
+
+    pub(crate) fn close_client(&mut self, client: u32) {
+        if let Some(id) = self.take_client_endpoint(client) {
+            self.close(id);
+        }
+    }
+
+    pub(crate) fn reset_client(&mut self, client: u32) {
+        if let Some(id) = self.take_client_endpoint(client) {
+            self.reset(id);
+        }
+    }
+
+    /// Closes a client's connection. The client is not called again.
+    pub(crate) fn remove_client(&mut self, client: u32) {
+        self.close_client(client);
+        let slot = &mut self.clients[client as usize];
+        slot.timer = slot.timer.wrapping_add(1);
+        slot.has_exited = true;
+    }
+}
+
+impl ClientSlot {
+    fn new(client: Box<dyn Client>) -> Self {
+        Self {
+            client: Some(client),
+            endpoint: None,
+            is_connected: false,
+            has_started: false,
+            timer: 0,
+            is_scheduled: false,
+            pending: None,
+            has_exited: false,
+        }
+    }
+
+    /// Another client in the same slot. Timers of the one before are ignored.
+    fn reuse(&mut self, client: Box<dyn Client>) {
+        let (timer, is_scheduled) = (self.timer.wrapping_add(1), self.is_scheduled);
+        *self = Self {
+            timer,
+            is_scheduled,
+            ..Self::new(client)
+        };
+    }
+}

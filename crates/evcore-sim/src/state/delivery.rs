@@ -1,0 +1,215 @@
+//! Data and its delivery between the two endpoints of a connection.
+
+use std::{io, time::Duration};
+
+use super::State;
+use crate::{
+    Fault,
+    event_queue::Segment,
+    kernel_poller::Object,
+    net::{CloseNotice, EndpointId, Owner},
+    trace::TraceKind,
+};
+
+/// How late a delayed piece is at most.
+const DELAY_MAX: Duration = Duration::from_secs(3);
+
+/// How long after a short read or write the rest follows at most.
+const REST_MAX: Duration = Duration::from_millis(5);
+
+impl State {
+    /// Sends as much as fits from one endpoint to the other.
+    pub(crate) fn send(&mut self, from: EndpointId, bytes: &[u8]) -> io::Result<usize> {
+        self.net.endpoint_mut(from).check_send()?;
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let to = from.other();
+        let space = self.net.endpoint(to).free_space().min(u32::MAX as usize);
+        let mut count = bytes.len().min(space);
+        if count == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if count > 1 && self.draw_fault(Fault::ShortWrite) {
+            count = 1 + self.rng.index(count - 1);
+            // The sender takes that for a full buffer, so an edge must follow.
+            let after_ns = self.random_up_to(REST_MAX);
+            self.transmit(from, Segment::WindowUpdate, after_ns);
+        }
+        let sent = &bytes[..count];
+        self.note(TraceKind::Send, from.number(), count as u64);
+        self.trace.bytes(sent);
+        self.net.endpoint_mut(to).in_flight.extend(sent);
+        self.transmit_data(to, count);
+        if self.draw_fault(Fault::Reset) {
+            self.transmit(from, Segment::Reset, 0);
+            self.transmit(to, Segment::Reset, 0);
+        }
+        Ok(count)
+    }
+
+    fn transmit_data(&mut self, to: EndpointId, count: usize) {
+        let mut left = count;
+        if count > 1 && self.draw_fault(Fault::Fragment) {
+            let first = 1 + self.rng.index(count - 1);
+            self.transmit_segment(to, first);
+            left -= first;
+        }
+        self.transmit_segment(to, left);
+    }
+
+    fn transmit_segment(&mut self, to: EndpointId, count: usize) {
+        let mut after_ns = self.latency_ns(to);
+        if self.draw_fault(Fault::Delay) {
+            after_ns += self.random_up_to(DELAY_MAX);
+        }
+        let count = u32::try_from(count).expect("bounded by the free space");
+        self.transmit(to, Segment::Data(count), after_ns);
+    }
+
+    /// Reads what has arrived at an endpoint.
+    pub(crate) fn receive(&mut self, at: EndpointId, buffer: &mut [u8]) -> io::Result<usize> {
+        let endpoint = self.net.endpoint(at);
+        let available = endpoint.unread().min(buffer.len());
+        // A short read puts the rest back in flight, where it must not overtake anything.
+        let nothing_follows = endpoint.segments_in_flight == 0 && !endpoint.is_read_side_done();
+        let limit = if available > 1 && nothing_follows && self.draw_fault(Fault::ShortRead) {
+            1 + self.rng.index(available - 1)
+        } else {
+            available
+        };
+        let was_writable = self.net.endpoint(at).is_writable();
+        let count = self.net.endpoint_mut(at).read(buffer, limit)?;
+        if limit < available {
+            self.unreceive(at);
+        }
+        self.note(TraceKind::Receive, at.number(), count as u64);
+        if !was_writable && self.net.endpoint(at).is_writable() {
+            let after_ns = self.latency_ns(at.other());
+            self.transmit(at.other(), Segment::WindowUpdate, after_ns);
+        }
+        Ok(count)
+    }
+
+    /// Puts the rest of a short read back in flight.
+    fn unreceive(&mut self, at: EndpointId) {
+        let rest = self.net.endpoint_mut(at).unreceive();
+        if rest > 0 {
+            let after_ns = self.random_up_to(REST_MAX);
+            let rest = u32::try_from(rest).expect("bounded by the free space");
+            self.transmit(at, Segment::Data(rest), after_ns);
+        }
+    }
+
+    /// Shuts down the sending half of an endpoint.
+    pub(crate) fn shutdown_write(&mut self, from: EndpointId) -> io::Result<()> {
+        if self.net.endpoint_mut(from).shutdown_write()? {
+            self.note(TraceKind::ShutdownWrite, from.number(), 0);
+            let after_ns = self.latency_ns(from.other());
+            self.transmit(from.other(), Segment::Fin, after_ns);
+            self.notify_watchers(from);
+        }
+        Ok(())
+    }
+
+    /// Closes an endpoint.
+    pub(crate) fn close(&mut self, id: EndpointId) {
+        self.note(TraceKind::Close, id.number(), 0);
+        let notice = self.detach(id);
+        let segment = match notice {
+            CloseNotice::None => None,
+            CloseNotice::Fin => Some(Segment::Fin),
+            CloseNotice::Reset => Some(Segment::Reset),
+            CloseNotice::HangUp(had_unread) => Some(Segment::HangUp(had_unread)),
+        };
+        if let Some(segment) = segment {
+            let after_ns = self.latency_ns(id.other());
+            self.transmit(id.other(), segment, after_ns);
+        }
+        self.net.release_if_closed(id);
+    }
+
+    /// Resets a connection (closes it with `SO_LINGER` of 0).
+    pub(crate) fn reset(&mut self, id: EndpointId) {
+        self.note(TraceKind::Reset, id.number(), 0);
+        let was_connected = self.net.endpoint(id).is_connected();
+        self.detach(id);
+        if was_connected {
+            let after_ns = self.latency_ns(id.other());
+            self.transmit(id.other(), Segment::Reset, after_ns);
+        }
+        self.net.release_if_closed(id);
+    }
+
+    fn detach(&mut self, id: EndpointId) -> CloseNotice {
+        for watch in std::mem::take(&mut self.net.endpoint_mut(id).watches) {
+            self.pollers[watch.poller as usize].remove(watch.id as usize);
+        }
+        self.net.endpoint_mut(id).close()
+    }
+
+    /// A segment has arrived at an endpoint.
+    pub(crate) fn arrive(&mut self, id: EndpointId, segment: Segment) {
+        self.note(TraceKind::Arrive, id.number(), segment.number());
+        let endpoint = self.net.endpoint_mut(id);
+        endpoint.segments_in_flight -= 1;
+        let (is_open, was_disconnected) = (endpoint.is_open(), endpoint.is_disconnected());
+        match segment {
+            Segment::Data(count) => {
+                endpoint.on_data(count as usize);
+                if !is_open && !was_disconnected {
+                    // Data for a closed socket is answered with a reset.
+                    endpoint.on_reset();
+                    self.answer_with_reset(id);
+                }
+            }
+            Segment::Fin => endpoint.on_fin(),
+            Segment::Reset => endpoint.on_reset(),
+            Segment::HangUp(had_unread) => endpoint.on_hang_up(had_unread),
+            Segment::WindowUpdate => {}
+        }
+        if is_open {
+            self.notify_watchers(id);
+        } else {
+            self.net.release_if_closed(id);
+        }
+    }
+
+    fn answer_with_reset(&mut self, from: EndpointId) {
+        let after_ns = self.latency_ns(from.other());
+        self.transmit(from.other(), Segment::Reset, after_ns);
+    }
+
+    /// An endpoint has changed: schedules its client, or wakes the pollers that watch it.
+    pub(crate) fn notify_watchers(&mut self, id: EndpointId) {
+        if let Owner::Client(client) = self.net.endpoint(id).owner {
+            self.schedule_client(client);
+        }
+        for index in 0..self.net.endpoint(id).watches.len() {
+            let watch = self.net.endpoint(id).watches[index];
+            self.mark_ready(watch);
+            self.wake_sleeper(watch.poller);
+        }
+    }
+
+    /// Gives an endpoint to a process, under a new descriptor.
+    pub(crate) fn hold(&mut self, id: EndpointId, process: u32) -> i32 {
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        let fd = descriptors.insert(Object::Endpoint(id));
+        self.net.endpoint_mut(id).owner = Owner::Process(process, fd);
+        fd
+    }
+}
+
+impl Segment {
+    /// For the trace.
+    fn number(self) -> u64 {
+        match self {
+            Self::Data(count) => u64::from(count) << 8,
+            Self::Fin => 1,
+            Self::Reset => 2,
+            Self::HangUp(had_unread) => 3 + u64::from(had_unread),
+            Self::WindowUpdate => 5,
+        }
+    }
+}

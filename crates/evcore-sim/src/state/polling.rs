@@ -1,0 +1,263 @@
+//! Registrations, wake-ups, and what a wait reports.
+
+use std::{io, time::Duration};
+
+use evcore::poller::{Capabilities, Error, EventSink, Registration, Result};
+
+use super::State;
+use crate::{
+    Fault,
+    kernel_poller::{KernelPoller, Object, WatchId},
+    net::ListenerId,
+    rng::whole_ns,
+    trace::TraceKind,
+};
+
+impl State {
+    pub(crate) fn open_poller(&mut self, process: u32, capabilities: Capabilities) -> u32 {
+        let poller = u32::try_from(self.pollers.len()).expect("there are fewer pollers");
+        self.pollers.push(KernelPoller::new(process, capabilities));
+        self.processes[process as usize].pollers.push(poller);
+        poller
+    }
+
+    /// Removes all registrations of a poller that is dropped.
+    pub(crate) fn close_poller(&mut self, poller: u32) {
+        for id in 0..self.pollers[poller as usize].id_count() {
+            // It fails for ids without a registration.
+            let _ = self.unwatch(poller, id);
+        }
+        let process = self.pollers[poller as usize].process;
+        let pollers = &mut self.processes[process as usize].pollers;
+        pollers.retain(|other| *other != poller);
+    }
+
+    /// Registers the object of a descriptor.
+    pub(crate) fn watch(&mut self, poller: u32, new: &Registration) -> Result<()> {
+        let process = self.pollers[poller as usize].process;
+        let descriptors = &self.processes[process as usize].descriptors;
+        let object = descriptors.object(new.fd).ok_or_else(bad_descriptor)?;
+        let watch = WatchId {
+            poller,
+            id: u32::try_from(new.id()).expect("the low half of a key"),
+        };
+        self.watches_of(object).push(watch);
+        self.pollers[poller as usize].add(new, object);
+        self.mark_ready(watch);
+        Ok(())
+    }
+
+    /// Changes a registration. What is ready is reported afresh.
+    pub(crate) fn rewatch(&mut self, poller: u32, new: &Registration) -> Result<()> {
+        let id = u32::try_from(new.id()).expect("the low half of a key");
+        if !self.pollers[poller as usize].modify(new) {
+            return Err(bad_descriptor());
+        }
+        self.mark_ready(WatchId { poller, id });
+        Ok(())
+    }
+
+    /// Removes a registration. Fails if there is none, because its descriptor was closed.
+    pub(crate) fn unwatch(&mut self, poller: u32, id: usize) -> Result<()> {
+        let removed = self.pollers[poller as usize].remove(id);
+        let object = removed.ok_or_else(bad_descriptor)?;
+        let is_removed = |watch: &WatchId| watch.poller == poller && watch.id as usize == id;
+        self.watches_of(object).retain(|watch| !is_removed(watch));
+        Ok(())
+    }
+
+    fn watches_of(&mut self, object: Object) -> &mut Vec<WatchId> {
+        match object {
+            Object::Endpoint(id) => &mut self.net.endpoint_mut(id).watches,
+            Object::Listener(id) => &mut self.net.listeners.socket_mut(id).watches,
+            Object::Notifier(id) => self.groups[id.group as usize].watches_mut(id.slot),
+        }
+    }
+
+    pub(crate) fn mark_ready(&mut self, watch: WatchId) {
+        self.pollers[watch.poller as usize].mark_ready(watch.id);
+    }
+
+    /// Wakes the poller if it sleeps in a wait. Returns whether it did.
+    pub(crate) fn wake_sleeper(&mut self, poller: u32) -> bool {
+        let slept = std::mem::take(&mut self.pollers[poller as usize].is_sleeping);
+        self.woke_sleeper |= slept;
+        slept
+    }
+
+    /// A connection has come to a listener. Wakes all pollers that watch it. Of those that watch it
+    /// exclusively, wakes the first that sleeps, even if its process is paused (as Linux does).
+    pub(crate) fn notify_listener_watchers(&mut self, id: ListenerId) {
+        let watches = self.net.listeners.socket(id).watches.clone();
+        let is_exclusive =
+            |state: &Self, it: &WatchId| state.pollers[it.poller as usize].is_exclusive(it.id);
+        for watch in &watches {
+            if !is_exclusive(self, watch) {
+                self.mark_ready(*watch);
+                self.wake_sleeper(watch.poller);
+            }
+        }
+        for watch in &watches {
+            if is_exclusive(self, watch) {
+                self.mark_ready(*watch);
+                if self.wake_sleeper(watch.poller) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether a wait would return at once.
+    pub(crate) fn would_report(&mut self, poller: u32) -> bool {
+        let (net, groups) = (&self.net, &self.groups);
+        let kernel_poller = &mut self.pollers[poller as usize];
+        kernel_poller.is_woken()
+            || kernel_poller.would_report(|object| Self::readiness(net, groups, object))
+    }
+
+    /// A wait outside of `Workers`: lets time pass until there is something to report.
+    pub(crate) fn wait(
+        &mut self,
+        poller: u32,
+        events: EventSink<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let start_ns = self.now_ns();
+        let turn_ns = self.turn_ns();
+        self.spend(turn_ns);
+        let limit_ns = timeout.map(|timeout| start_ns.saturating_add(whole_ns(timeout)));
+        loop {
+            self.pollers[poller as usize].is_sleeping = true;
+            if self.would_report(poller) || limit_ns.is_some_and(|limit| limit <= self.now_ns()) {
+                break;
+            }
+            self.sleep(limit_ns)?;
+        }
+        self.pollers[poller as usize].is_sleeping = false;
+        self.collect(poller, events, timeout != Some(Duration::ZERO))
+    }
+
+    /// Reports what is ready at the end of a wait. `can_sleep` is `false` if its timeout was 0.
+    pub(crate) fn collect(
+        &mut self,
+        poller: u32,
+        mut events: EventSink<'_>,
+        can_sleep: bool,
+    ) -> Result<()> {
+        self.inject_clock_faults();
+        // A signal may come before an event, and the next wait reports the event. But a wait that
+        // was chosen to report an exclusive listener does report it: otherwise the kernel would
+        // have woken another. And a wait that cannot sleep is not interrupted.
+        let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
+        if can_sleep && !has_exclusive_ready && self.draw_fault(Fault::InterruptedWait) {
+            return Err(Error::Interrupted);
+        }
+        self.inject_readiness_faults(poller);
+        let (net, groups) = (&self.net, &self.groups);
+        let kernel_poller = &mut self.pollers[poller as usize];
+        if kernel_poller.take_woken() {
+            events.set_woken();
+        }
+        let reported = kernel_poller.collect(events.remaining(), |object| {
+            Self::readiness(net, groups, object)
+        });
+        let (now_ns, count) = (self.event_queue.now_ns(), reported.len() as u64);
+        self.trace
+            .note(now_ns, TraceKind::Wait, u64::from(poller), count);
+        for (key, ready) in reported {
+            events.push(key, ready);
+            let ready = ready_number(ready);
+            self.trace.note(now_ns, TraceKind::Report, key, ready);
+        }
+        Ok(())
+    }
+
+    /// Sleeps until the limit, or until any poller is woken, which may be another one.
+    fn sleep(&mut self, limit_ns: Option<u64>) -> Result<()> {
+        let now_ns = self.now_ns();
+        if now_ns >= self.time_limit_ns {
+            return Err(timed_out("the time limit of the simulation is reached"));
+        }
+        if limit_ns.is_none()
+            && self.event_queue.next_ns().is_none()
+            && self.time_limit_ns == u64::MAX
+        {
+            return Err(timed_out(
+                "nothing is left to happen, so this wait would never end",
+            ));
+        }
+        self.run(limit_ns.unwrap_or(u64::MAX).min(self.time_limit_ns), false);
+        Ok(())
+    }
+
+    /// Lets time pass during a turn. Events happen meanwhile.
+    fn spend(&mut self, ns: u64) {
+        let until_ns = self.now_ns().saturating_add(ns);
+        while let Some(event) = self.event_queue.pop(until_ns) {
+            self.apply(event);
+        }
+        self.event_queue.advance_to(until_ns);
+    }
+
+    /// Injects the faults of readiness.
+    fn inject_readiness_faults(&mut self, poller: u32) {
+        for fault in [Fault::SpuriousReadiness, Fault::RepeatedReadiness] {
+            if !self.rng.happens(self.faults.probability(fault)) {
+                continue;
+            }
+            let ids = self.pollers[poller as usize].id_count();
+            let id = if ids > 0 { self.rng.index(ids) } else { 0 };
+            let spurious = fault == Fault::SpuriousReadiness;
+            if self.pollers[poller as usize].inject(id, spurious) {
+                self.count_fault(fault);
+            }
+        }
+        if self.pollers[poller as usize].ready_list_mut().len() > 1
+            && self.draw_fault(Fault::ReorderedEvents)
+        {
+            let list = self.pollers[poller as usize].ready_list_mut();
+            self.rng.shuffle(list);
+        }
+    }
+}
+
+/// For the trace.
+fn ready_number(ready: evcore::Ready) -> u64 {
+    [
+        ready.is_readable(),
+        ready.is_writable(),
+        ready.is_priority(),
+        ready.is_read_closed(),
+        ready.is_write_closed(),
+        ready.is_error(),
+    ]
+    .into_iter()
+    .fold(0, |number, bit| 2 * number + u64::from(bit))
+}
+
+/// EBADF, which is 9 on every Unix.
+fn bad_descriptor() -> Error {
+    Error::Os {
+        call: "the simulated registration",
+        source: io::Error::from_raw_os_error(9),
+    }
+}
+
+fn timed_out(why: &'static str) -> Error {
+    Error::Os {
+        call: "the simulated wait",
+        source: io::Error::new(io::ErrorKind::TimedOut, WaitEnded(why)),
+    }
+}
+
+/// Why a wait fails.
+#[derive(Debug)]
+pub(crate) struct WaitEnded(&'static str);
+
+impl std::fmt::Display for WaitEnded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for WaitEnded {}

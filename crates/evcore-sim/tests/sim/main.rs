@@ -1,0 +1,20 @@
+//! Tests of the simulator itself: determinism, faults, workers, clients and waits.
+
+mod clients;
+mod determinism;
+mod echo_server;
+mod faults;
+mod group;
+mod waits;
+mod workers;
+
+use evcore::poller::Capabilities;
+
+/// The capabilities of epoll, for tests that need them whatever the seed.
+fn native() -> Capabilities {
+    let mut capabilities = Capabilities::default();
+    capabilities.edge = true;
+    capabilities.oneshot = true;
+    capabilities.exclusive = true;
+    capabilities
+}

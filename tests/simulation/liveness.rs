@@ -1,0 +1,114 @@
+//! Checks that some worker accepts soon while clients wait.
+//!
+//! A worker accepts at once, apart from its wake-up. There are two exceptions: under the accept
+//! lock, and after a worker was harmed, the delay of the policy may pass until another worker
+//! probes the listeners.
+
+use std::time::Duration;
+
+use evcore_sim::{Sim, Workers};
+
+use crate::{
+    config::{ADDRESS, WORKER_FAULTS},
+    server::LineServer,
+};
+
+/// More than a turn, a client's call and a wake-up take together.
+const AT_ONCE: Duration = Duration::from_millis(50);
+
+/// How long a worker without descriptors pauses. The delay of every policy is as long.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What a policy guarantees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guarantee {
+    /// A worker that does not get the lock waits for the delay.
+    pub(crate) has_pauses: bool,
+    /// Each worker has its own listener, whose clients no other worker accepts.
+    pub(crate) own_listeners: bool,
+    /// How far the clock of a worker may be behind.
+    pub(crate) clock_lag: Duration,
+}
+
+/// Watches a server while it runs.
+#[derive(Debug)]
+pub(crate) struct LivenessChecker {
+    sim: Sim,
+    guarantee: Guarantee,
+    backlog_len: usize,
+    /// Since when clients wait, a worker could accept, and none has.
+    stalled_since: Option<Duration>,
+    harms: u64,
+    last_harm: Option<Duration>,
+}
+
+impl LivenessChecker {
+    pub(crate) fn new(sim: &Sim, guarantee: Guarantee) -> Self {
+        Self {
+            sim: sim.clone(),
+            guarantee,
+            backlog_len: 0,
+            stalled_since: None,
+            harms: 0,
+            last_harm: None,
+        }
+    }
+
+    /// Checks the server. It is called after every event.
+    ///
+    /// # Panics
+    ///
+    /// If clients have waited too long.
+    pub(crate) fn check(&mut self, server: &Workers<LineServer>) {
+        let now = self.sim.now();
+        let was_harmed = self.update_harms(server, now);
+        let backlog_len = self.sim.backlog_len(ADDRESS.into());
+        let has_accepted = backlog_len < self.backlog_len;
+        self.backlog_len = backlog_len;
+        if backlog_len == 0 || !self.could_accept(server) {
+            self.stalled_since = None;
+            return;
+        }
+        if has_accepted || was_harmed {
+            self.stalled_since = Some(now);
+        }
+        let stalled = now - *self.stalled_since.get_or_insert(now);
+        assert!(
+            stalled <= self.limit(now),
+            "{backlog_len} clients wait, and no worker has accepted for {stalled:?}"
+        );
+    }
+
+    /// Whether a worker was harmed since the last check.
+    fn update_harms(&mut self, server: &Workers<LineServer>, now: Duration) -> bool {
+        let counts = WORKER_FAULTS.map(|fault| self.sim.fault_count(fault));
+        let harms = counts.iter().sum();
+        let was_harmed = self.harms != harms;
+        self.harms = harms;
+        if was_harmed || server.apps().any(|(index, _)| server.is_paused(index)) {
+            self.last_harm = Some(now);
+        }
+        was_harmed
+    }
+
+    /// Whether a worker could accept the clients. If each has its own listener, whether all could.
+    fn could_accept(&self, server: &Workers<LineServer>) -> bool {
+        let mut serving = server.apps().filter(|(_, app)| !app.is_shutting_down());
+        let can = |(index, app): (usize, &LineServer)| app.has_room() && !server.is_paused(index);
+        if self.guarantee.own_listeners {
+            serving.all(can)
+        } else {
+            serving.any(can)
+        }
+    }
+
+    fn limit(&self, now: Duration) -> Duration {
+        let at_once = AT_ONCE + self.guarantee.clock_lag;
+        let is_recent = |harm| now - harm <= at_once + PAUSE;
+        if self.guarantee.has_pauses || self.last_harm.is_some_and(is_recent) {
+            at_once + PAUSE
+        } else {
+            at_once
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! The server under test. It answers lines in every way that the loop offers, and has each step
+//! checked.
+//!
+//! A request is a line such as `7 post 300`: its number, the method of the answer, and the length
+//! of the answer. Answers come in the order of the requests.
+
+use std::{io::ErrorKind, time::Duration};
+
+use evcore::{
+    Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token, balancer::WorkerId,
+};
+use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
+
+use crate::{config::Config, invariants::InvariantChecker};
+
+/// How long a connection may be idle.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a client may take to receive an answer.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The timeout of a shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long an answer by a timer takes.
+const ANSWER_DELAY: Duration = Duration::from_millis(1_500);
+
+/// A worker.
+#[derive(Debug)]
+pub(crate) struct LineServer {
+    ev: EventLoop<SimListener>,
+    handle: Handle,
+    conns: Connections<Connection>,
+    invariants: InvariantChecker,
+    process: Process,
+    id: WorkerId,
+    group: SimGroup,
+    mode: Mode,
+    /// How many connections were added. Gives each its serial number.
+    added: u64,
+    /// The loop's count of posted steps at the step before.
+    posted: u64,
+    is_shutting_down: bool,
+    /// The shutdown may time out before its clients have ended.
+    may_time_out: bool,
+    /// When the shutdown began, by the loop's clock.
+    shutdown_ns: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: SimStream,
+    serial: u64,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// The request that is being answered.
+    request: Option<Request>,
+    /// There may be more to read.
+    readable: bool,
+    /// The client has ended its stream.
+    is_at_eof: bool,
+    /// The last registered interest (`Level`).
+    interest: Interest,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    number: u64,
+    length: usize,
+    method: Method,
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Now,
+    /// By a post in this turn.
+    Post,
+    /// By a post to the next turn.
+    PostNext,
+    /// By a post of a handle, as from another thread.
+    Handle,
+    /// By a timer.
+    Timer,
+    /// At once, after closing another connection and adding a new one in its slot.
+    Replace,
+    /// Not at all. The connection is closed.
+    Close,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Open,
+    Closed,
+}
+
+impl LineServer {
+    pub(crate) fn new(process: &Process, index: usize, config: &Config, group: &SimGroup) -> Self {
+        let id = WorkerId::from_slot(index);
+        let ev = config.event_loop(process, id, group);
+        Self {
+            handle: ev.handle(),
+            ev,
+            conns: Connections::new(),
+            invariants: InvariantChecker::new(config.budgets, config.precision()),
+            process: process.clone(),
+            id,
+            group: group.clone(),
+            mode: config.mode,
+            added: 0,
+            posted: 0,
+            is_shutting_down: false,
+            may_time_out: false,
+            shutdown_ns: 0,
+        }
+    }
+
+    /// Starts a shutdown after the clients have ended. No connection may be left at its end.
+    pub(crate) fn shut_down(&mut self) {
+        if !self.is_shutting_down {
+            self.shutdown_ns = self.ev.clock().monotonic_ns();
+        }
+        self.ev.shutdown(SHUTDOWN_TIMEOUT);
+        self.is_shutting_down = true;
+    }
+
+    /// Starts a shutdown while clients are connected, which may outlast it.
+    pub(crate) fn shut_down_with_clients(&mut self) {
+        self.shut_down();
+        self.may_time_out = true;
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.is_shutting_down
+    }
+
+    /// Whether the connection limit leaves room for a client.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ev.status().active < self.ev.status().limit
+    }
+
+    /// Checks that no connection is left after the end.
+    pub(crate) fn check_end(&self) {
+        assert!(self.conns.is_empty() && self.ev.status().active == 0);
+        self.invariants.check_empty();
+    }
+
+    fn accept(&mut self, stream: SimStream) {
+        let interest = match self.mode {
+            Mode::Edge => Interest::BOTH,
+            _ => Interest::READ,
+        };
+        let added = self.ev.add(&stream, interest, self.mode);
+        let token = added.expect("the loop enforces the limit, and the simulator refuses none");
+        self.added += 1;
+        let connection = Connection {
+            stream,
+            serial: self.added,
+            input: Vec::new(),
+            output: Vec::new(),
+            request: None,
+            readable: false,
+            is_at_eof: false,
+            interest,
+        };
+        self.conns.insert(token, connection);
+        self.invariants.added(token, self.added);
+        self.arm(token, Timer::READ, IDLE_TIMEOUT);
+    }
+
+    fn ready(&mut self, token: Token, ready: Ready) {
+        let conn = self.conns.get_mut(token).expect("its token was checked");
+        if ready.is_error() {
+            return self.end(token);
+        }
+        conn.readable |= ready.is_readable() || ready.is_read_closed();
+        let is_posted = self.ev.stats().posted > self.posted;
+        if is_posted && matches!(conn.request, Some(it) if it.method.is_posted()) {
+            self.answer(token);
+        }
+        self.progress(token);
+    }
+
+    fn expired(&mut self, token: Token, timer: Timer) {
+        let conn = self.conns.get(token).expect("its token was checked");
+        match conn.request {
+            Some(Request {
+                method: Method::Timer,
+                ..
+            }) if timer == Timer::WRITE && conn.output.is_empty() => {
+                self.answer(token);
+                self.progress(token);
+            }
+            _ => self.end(token),
+        }
+    }
+
+    /// Makes as much progress as possible with a connection.
+    fn progress(&mut self, token: Token) {
+        while let Some(conn) = self.conns.get_mut(token) {
+            if !conn.output.is_empty() {
+                match conn.send() {
+                    Ok(true) => self.on_sent(token),
+                    Ok(false) => return self.on_blocked(token),
+                    Err(_) => return self.end(token),
+                }
+            } else if conn.request.is_some() {
+                return self.set_interest(token, Interest::NONE);
+            } else if let Some(request) = conn.next_request() {
+                self.start(token, request);
+            } else if conn.is_at_eof || conn.receive() == Progress::Closed {
+                return self.end(token);
+            } else if !conn.readable {
+                self.ev.rearm(token, Interest::READ);
+                self.ev.set_idle(token);
+                self.invariants.set_idle(token);
+                return self.set_interest(token, Interest::READ);
+            }
+        }
+    }
+
+    fn start(&mut self, token: Token, request: Request) {
+        self.conns
+            .get_mut(token)
+            .expect("its token is live")
+            .request = Some(request);
+        self.ev.set_busy(token);
+        self.invariants.set_busy(token);
+        self.disarm(token, Timer::READ);
+        match request.method {
+            Method::Now => self.answer(token),
+            Method::Post => {
+                self.ev.post(token, Ready::NONE);
+                self.invariants.posted(token);
+            }
+            Method::PostNext => {
+                self.ev.post_next(token, Ready::NONE);
+                self.invariants.posted_next(token);
+            }
+            Method::Handle => {
+                let posted = self.handle.post(token, Ready::NONE);
+                posted.expect("the loop exists");
+                self.invariants.posted_by_handle(token);
+            }
+            Method::Timer => self.arm(token, Timer::WRITE, ANSWER_DELAY),
+            Method::Replace => {
+                let other = self.tokens().find(|other| *other != token);
+                other.into_iter().for_each(|other| self.replace(other));
+                self.answer(token);
+            }
+            Method::Close => self.end(token),
+        }
+    }
+
+    /// Replaces a connection by another one at the same index, while the batch may still hold
+    /// events of the first. The other end of the new one is closed at once.
+    fn replace(&mut self, token: Token) {
+        self.end(token);
+        let (near, _) = self.process.unix_pair();
+        self.accept(near);
+    }
+
+    fn answer(&mut self, token: Token) {
+        let conn = self.conns.get_mut(token).expect("its token is live");
+        let request = conn.request.take().expect("a request is pending");
+        conn.output.extend(answer(request.number, request.length));
+    }
+
+    /// An answer is sent.
+    fn on_sent(&mut self, token: Token) {
+        self.disarm(token, Timer::WRITE);
+        self.arm(token, Timer::READ, IDLE_TIMEOUT);
+    }
+
+    /// An answer is sent in part.
+    fn on_blocked(&mut self, token: Token) {
+        self.ev.rearm(token, Interest::WRITE);
+        self.disarm(token, Timer::READ);
+        self.arm(token, Timer::WRITE, SEND_TIMEOUT);
+        self.set_interest(token, Interest::WRITE);
+    }
+
+    /// Registers the interest of a level-triggered connection.
+    fn set_interest(&mut self, token: Token, interest: Interest) {
+        let conn = self.conns.get_mut(token).expect("its token is live");
+        if self.mode != Mode::Edge && conn.interest != interest {
+            conn.interest = interest;
+            self.ev.modify(token, interest).expect("it is watched");
+        }
+    }
+
+    fn end(&mut self, token: Token) {
+        self.invariants.closed(token);
+        assert!(self.conns.close(&mut self.ev, token));
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = Token> {
+        self.conns.iter().map(|(token, _)| token)
+    }
+
+    fn arm(&mut self, token: Token, timer: Timer, after: Duration) {
+        let now_ns = self.ev.clock().monotonic_ns();
+        self.invariants.armed(token, timer, now_ns, after);
+        assert!(self.ev.arm(token, timer, after));
+    }
+
+    fn disarm(&mut self, token: Token, timer: Timer) {
+        self.invariants.disarmed(token, timer);
+        self.ev.disarm(token, timer);
+    }
+
+    /// Checks a step against the invariants.
+    fn check(&mut self, step: &Step<SimStream>) {
+        let token = match step {
+            Step::Ready(token, _) | Step::Expired(token, _) | Step::Evict(token) => *token,
+            Step::Accepted(_) | Step::Woken => return,
+        };
+        let serial = self.conns.get(token).map(|conn| conn.serial);
+        self.invariants.check_token(token, serial);
+        if self.ev.stats().posted > self.posted {
+            self.invariants.delivered(token);
+        }
+        if let Step::Expired(_, timer) = *step {
+            let now_ns = self.ev.clock().monotonic_ns();
+            self.invariants.check_expired(token, timer, now_ns);
+            assert_ne!(
+                self.group.lock_owner(),
+                Some(self.id),
+                "a timer fired while the accept lock was held"
+            );
+        }
+    }
+}
+
+impl App for LineServer {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.ev
+    }
+
+    fn on_step(&mut self, step: Step<SimStream>) {
+        self.check(&step);
+        match step {
+            Step::Accepted(new) => self.accept(new.stream),
+            Step::Ready(token, ready) => self.ready(token, ready),
+            Step::Expired(token, timer) => self.expired(token, timer),
+            Step::Evict(token) => {
+                self.invariants.check_evicted(token);
+                self.end(token);
+            }
+            Step::Woken => panic!("no handle wakes it without a post"),
+        }
+        self.posted = self.ev.stats().posted;
+    }
+
+    fn on_turn_end(&mut self) {
+        if self.may_time_out && self.ev.is_done() {
+            // The process exits, and the kernel closes the connections that are left.
+            let took = Duration::from_nanos(self.ev.clock().monotonic_ns() - self.shutdown_ns);
+            assert!(
+                self.conns.is_empty() || took >= SHUTDOWN_TIMEOUT,
+                "the shutdown timed out after {took:?}"
+            );
+            for token in self.tokens().collect::<Vec<_>>() {
+                self.end(token);
+            }
+        }
+        let now = self.process.sim().now();
+        let now_ns = self.ev.clock().monotonic_ns();
+        self.invariants.check_turn(now, now_ns, self.ev.stats());
+        assert_ne!(
+            self.group.lock_owner(),
+            Some(self.id),
+            "the turn ended with the accept lock held"
+        );
+    }
+
+    fn on_turn_abandoned(&mut self) {
+        let now = self.process.sim().now();
+        let now_ns = self.ev.clock().monotonic_ns();
+        self.invariants
+            .check_abandoned_turn(now, now_ns, self.ev.stats());
+    }
+
+    fn is_done(&self) -> bool {
+        self.ev.is_done()
+    }
+}
+
+impl Connection {
+    /// Sends as much as possible. Returns whether that was all.
+    fn send(&mut self) -> std::io::Result<bool> {
+        loop {
+            match self.stream.send(&self.output) {
+                Ok(sent) => drop(self.output.drain(..sent)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            if self.output.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads once, if there may be something to read.
+    fn receive(&mut self) -> Progress {
+        if !self.readable {
+            return Progress::Open;
+        }
+        let mut buffer = [0; 256];
+        match self.stream.recv(&mut buffer) {
+            Ok(0) => self.is_at_eof = true,
+            Ok(received) => self.input.extend(&buffer[..received]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+            Err(_) => return Progress::Closed,
+        }
+        Progress::Open
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        let end = self.input.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        let line = String::from_utf8(line).expect("clients send text");
+        Some(Request::parse(line.trim_end()).expect("clients send valid requests"))
+    }
+}
+
+impl Request {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (number, method, length) = (words.next()?, words.next()?, words.next()?);
+        let method = match method {
+            "now" => Method::Now,
+            "post" => Method::Post,
+            "post_next" => Method::PostNext,
+            "handle" => Method::Handle,
+            "timer" => Method::Timer,
+            "replace" => Method::Replace,
+            "close" => Method::Close,
+            _ => return None,
+        };
+        Some(Self {
+            number: number.parse().ok()?,
+            length: length.parse().ok()?,
+            method,
+        })
+    }
+}
+
+impl Method {
+    fn is_posted(self) -> bool {
+        matches!(self, Self::Post | Self::PostNext | Self::Handle)
+    }
+}
+
+/// The answer that a client receives.
+pub(crate) fn answer(number: u64, length: usize) -> Vec<u8> {
+    let mut bytes = format!("{number}:").into_bytes();
+    bytes.resize(bytes.len() + length, b'.');
+    bytes.push(b'\n');
+    bytes
+}
