@@ -13,7 +13,7 @@ mod status;
 mod strace;
 
 pub use client::{Client, Response};
-pub use evcore_testing::{PATIENCE, Scratch, eventually};
+pub use evcore_testing::{PATIENCE, Scratch, eventually, strace_works};
 pub use example::{echo, example, httpd, prefork_echo};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use refusing::without;

@@ -10,19 +10,6 @@ use std::{
 pub struct Strace(Child);
 
 impl Strace {
-    /// Whether strace is installed and may trace here.
-    ///
-    /// It is tried on a program that cannot fail, so that a failure of ours is not taken for one of
-    /// strace.
-    #[must_use]
-    pub fn is_here() -> bool {
-        Command::new("strace")
-            .args(["-f", "-e", "trace=futex", "true"])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    }
-
     /// Attaches to a process and its threads, and returns when it has.
     ///
     /// # Panics

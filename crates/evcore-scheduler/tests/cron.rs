@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use evcore_testing::Scratch;
+use evcore_testing::{Scratch, strace_works};
 
 /// Both ends of daylight saving by a rule, for systems without a database of time zones.
 const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
@@ -174,14 +174,6 @@ fn between_two_runs_there_is_one_sleep() {
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");
     }
-}
-
-fn strace_works() -> bool {
-    let mut tried = Command::new("strace");
-    tried
-        .args(["-f", "-e", "trace=futex", "true"])
-        .stderr(Stdio::null());
-    tried.status().is_ok_and(|status| status.success())
 }
 
 /// A process that does not outlive its test.

@@ -1,11 +1,13 @@
-//! What the tests of several crates share. Not published, and used by tests alone.
+//! Helpers that the tests of several crates share. Not published, and used by tests only.
 
 mod counting;
 mod eventually;
 mod scratch;
+mod strace;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
 };
 pub use eventually::{PATIENCE, eventually};
 pub use scratch::Scratch;
+pub use strace::strace_works;

@@ -1,0 +1,15 @@
+//! Whether strace can be used.
+
+use std::process::{Command, Stdio};
+
+/// Whether strace is installed and may trace processes here.
+///
+/// It is tried on a program that always succeeds, so a failure is one of strace itself.
+#[must_use]
+pub fn strace_works() -> bool {
+    Command::new("strace")
+        .args(["-f", "-e", "trace=futex", "true"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
