@@ -1,17 +1,17 @@
-//! A small cron on the scheduler: one job for each line, which moves itself to its next time.
+//! A small cron: one job of the scheduler for each line, which moves itself to its next time.
 //!
 //! ```text
 //! cron CRONTAB                                       print each line when it is due
 //! cron --run CRONTAB                                 and run its command with /bin/sh
-//! cron --list 10 [--from 2026-03-29T00:00] CRONTAB   print the next 10 times and end
+//! cron --list 10 [--from 2026-03-29T00:00] CRONTAB   print the next 10 times and exit
 //! ```
 //!
 //! A line is a pattern of five fields (six with `--seconds`) or a word such as `@hourly`, then a
-//! command. `--once N` ends the program after N runs. Times are those of the time zone in `TZ`.
+//! command. `--once N` ends the program after N runs. Times are in the time zone of `TZ`.
 //!
-//! A crontab follows the wall clock, and the scheduler the monotonic one. So a job compares the
-//! wall clock with its time when it wakes: if it is early, because the clock was set back, it
-//! sleeps for the rest; if it is late, it runs once, however many of its times have passed.
+//! A crontab follows the wall clock, and the scheduler the monotonic clock. So a job compares the
+//! wall clock with its time when it runs. If it is early because the clock was set back, it moves
+//! itself to the rest of the wait; if it is late, it runs once, however many of its times have passed.
 
 use std::{
     error::Error,
@@ -38,7 +38,7 @@ struct Line {
 }
 
 impl Line {
-    /// The line's time, if it has come; its next time is then the first after `now`.
+    /// The time of the line, if it is due. Its next time is then the first after `now`.
     fn take_due(&mut self, now: Timestamp) -> Option<Zoned> {
         if now < self.due.timestamp() {
             return None;
@@ -48,7 +48,7 @@ impl Line {
         Some(std::mem::replace(&mut self.due, next))
     }
 
-    /// How long until the line is due; zero if its time has come.
+    /// How long until the line is due; zero if it is.
     fn wait(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_until(self.due.timestamp())).unwrap_or_default()
     }
@@ -95,12 +95,12 @@ fn cron(options: Options) -> Result<(), Box<dyn Error>> {
     }
     match options.list {
         Some(times) => list(lines, times),
-        None => keep(lines, &options)?,
+        None => run_lines(lines, &options)?,
     }
     Ok(())
 }
 
-/// A line's pattern, command and first time after `from`.
+/// The pattern and the command of a line, and its first time after `from`.
 fn read(line: &str, seconds: bool, from: &Zoned) -> Result<Line, Box<dyn Error>> {
     let fields = match (line.starts_with('@'), seconds) {
         (true, _) => 1,
@@ -140,8 +140,8 @@ fn list(mut lines: Vec<Line>, times: usize) {
     }
 }
 
-/// Waits for each line and runs it, until `--once` ends it.
-fn keep(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> {
+/// Waits for each line and runs it, until `--once` ends the program.
+fn run_lines(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> {
     let scheduler = Scheduler::new()?;
     let (ran, runs) = mpsc::channel();
     for mut line in lines {
@@ -161,8 +161,8 @@ fn keep(lines: Vec<Line>, options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs a command beside the scheduler's thread, so that a long one delays no other line, and
-/// sends when it has ended.
+/// Runs a command on a thread of its own, so that a long one delays no other line, and sends a value
+/// when it has ended.
 fn start(command: Option<String>, ran: Sender<()>) {
     thread::spawn(move || {
         if let Some(command) = command {
@@ -172,7 +172,7 @@ fn start(command: Option<String>, ran: Sender<()>) {
                 Err(error) => eprintln!("cron: {command}: {error}"),
             }
         }
-        // Nobody receives it after the last run.
+        // After the last run there is no receiver.
         let _ = ran.send(());
     });
 }

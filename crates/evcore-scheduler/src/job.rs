@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use crate::jobs::Key;
 use crate::thread::Shared;
 
-/// A job of a [`Scheduler`](crate::Scheduler), to move it and to cancel it.
+/// A handle to a job of a [`Scheduler`](crate::Scheduler), to move or cancel it.
 ///
-/// Adding a job returns one, and each run of the job gets one too.
-/// Clones name the same job; dropping them all leaves it as it is.
-/// A handle outlives its job without harm: then each call answers `false`.
+/// Adding a job returns a handle, and each run of the job gets one as well. Clones refer to the same
+/// job, and dropping all of them does not cancel it. After the job has ended, every method returns
+/// false.
 ///
 /// # Example
 ///
-/// A timeout that is put off whenever something is heard:
+/// A timeout that is moved to later at every message:
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::thread::Shared;
 /// use evcore_scheduler::Scheduler;
 ///
 /// let scheduler = Scheduler::new()?;
-/// let timeout = scheduler.after(Duration::from_secs(60), |_| panic!("nothing was heard"));
+/// let timeout = scheduler.after(Duration::from_secs(60), |_| panic!("no message for a minute"));
 ///
 /// assert!(timeout.move_after(Duration::from_secs(90)));
 /// assert!(timeout.cancel());
@@ -41,44 +41,34 @@ impl Job {
         Self { shared, key }
     }
 
-    /// Keeps the job from running again; returns whether it was to run.
+    /// Cancels the job, and returns whether it was scheduled.
     ///
-    /// A run that is under way goes on to its end; from inside it, this ends the job.
-    /// The closure is dropped here, or after the run that is under way.
-    #[expect(
-        clippy::must_use_candidate,
-        reason = "it is called for what it does, and the answer is an aside"
-    )]
+    /// A run in progress continues to its end and is the last one, also if the job cancels itself.
+    /// The closure is dropped here, or after the run in progress.
+    #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn cancel(&self) -> bool {
         self.shared.cancel(self.key)
     }
 
-    /// Has the job run next when `when` has come, at once if it has; returns whether there still is
-    /// such a job.
+    /// Moves the next run of the job to `when`, or to now if that has passed. Returns false if the job
+    /// has ended.
     ///
-    /// A periodic job counts its periods from there.
-    /// From inside a job that runs once, this makes it run again; once it has returned without
-    /// that, it is gone.
-    #[expect(
-        clippy::must_use_candidate,
-        reason = "it is called for what it does, and the answer is an aside"
-    )]
+    /// A periodic job counts its periods from there. A job that was added to run once can move itself
+    /// to run again; if it returns without that, it has ended.
+    #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_to(&self, when: Instant) -> bool {
         self.shared.move_to(self.key, self.shared.tick_of(when))
     }
 
-    /// Has the job run next when `delay` has passed; returns whether there still is such a job.
+    /// Moves the next run of the job to `delay` from now. Returns false if the job has ended.
     ///
-    /// As [`move_to`](Self::move_to), by a delay instead of a time. Any delay is allowed.
-    #[expect(
-        clippy::must_use_candidate,
-        reason = "it is called for what it does, and the answer is an aside"
-    )]
+    /// Otherwise the same as [`move_to`](Self::move_to). Any delay is allowed.
+    #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_after(&self, delay: Duration) -> bool {
         self.shared.move_to(self.key, self.shared.tick_after(delay))
     }
 
-    /// Whether the job is to run, or to run again.
+    /// Whether the job will run, or run again.
     #[must_use]
     pub fn is_scheduled(&self) -> bool {
         self.shared.is_scheduled(self.key)

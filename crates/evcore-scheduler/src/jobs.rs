@@ -1,7 +1,7 @@
-//! What the scheduler's lock guards: the jobs, their timers, and whether the thread sleeps.
+//! The state under the scheduler's lock: the jobs, their timers, and whether the thread sleeps.
 //!
-//! Nothing here waits, runs a job or drops one: closures are the user's code, so they are handed
-//! out, to be run and dropped outside the lock.
+//! Nothing here waits, or runs or drops a job. Closures are the user's code, so they are returned and
+//! the caller runs or drops them outside the lock.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -12,17 +12,17 @@ use std::mem;
 use crate::job::Job;
 use evcore_timer::{TimerHeap, TimerQueue};
 
-/// What a job does.
+/// The closure of a job.
 pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
-/// When a job is to run, in ticks.
+/// When a job runs, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schedule {
     Once(u64),
     Every { first: u64, period: u64 },
 }
 
-/// The name of a job: the id of its timer, and a number that no other job has.
+/// The key of a job: the id of its timer, and a serial number that no other job has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     id: u32,
@@ -32,13 +32,13 @@ pub(crate) struct Key {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     timers: TimerHeap,
-    // Invariant: as long as the highest id that has been used; a free slot's timer is not armed.
+    // Invariant: it has a slot for every id that was used; the timer of a free slot is not armed.
     slots: Vec<Slot>,
     free: Vec<u32>,
     serials: u64,
-    /// `now` of the timers' phase under way.
+    /// `now` of the current phase of the timers.
     phase: u64,
-    /// Until when the thread sleeps; `None` while it is awake or on its way.
+    /// The tick until which the thread sleeps; `None` while it is awake or waking up.
     sleeps_until: Option<u64>,
     stopping: bool,
 }
@@ -62,7 +62,7 @@ impl Jobs {
         Key { id, serial }
     }
 
-    /// Disarms a job; returns whether it was armed, and its closure unless it is running.
+    /// Cancels a job. Returns whether it was scheduled, and its closure unless it is running.
     pub(crate) fn cancel(&mut self, key: Key) -> (bool, Option<Run>) {
         let Some(slot) = self.slot(key) else {
             return (false, None);
@@ -76,7 +76,7 @@ impl Jobs {
         }
     }
 
-    /// Arms a job anew; returns whether there is such a job.
+    /// Moves a job to another tick. Returns false if the job has ended.
     pub(crate) fn move_to(&mut self, key: Key, tick: u64) -> bool {
         let moves = self
             .slot(key)
@@ -87,7 +87,7 @@ impl Jobs {
         moves
     }
 
-    /// Hands out a job that is due, to be run and then [put back](Self::put_back).
+    /// Takes a job that is due. The caller runs it and then [puts it back](Self::put_back).
     pub(crate) fn take_due(&mut self, now: u64) -> Option<(Key, Run)> {
         let mut expired = self.timers.pop_expired(self.phase);
         if expired.is_none() {
@@ -103,7 +103,7 @@ impl Jobs {
         }
     }
 
-    /// Takes back the closure of a job that ran; returns it if the job is over.
+    /// Puts back the closure of a job that ran; returns it if the job has ended.
     pub(crate) fn put_back(&mut self, key: Key, run: Run, panicked: bool) -> Option<Run> {
         let armed = self.timers.is_armed(key.id);
         let Some(slot) = self.slot(key) else {
@@ -117,7 +117,7 @@ impl Jobs {
         Some(run)
     }
 
-    /// Notes that the thread goes to sleep; returns until when it may.
+    /// Records that the thread goes to sleep, and returns until when it may.
     pub(crate) fn fall_asleep(&mut self) -> Option<u64> {
         let next = self.timers.next_deadline();
         self.sleeps_until = Some(next.unwrap_or(u64::MAX));
@@ -128,8 +128,8 @@ impl Jobs {
         self.sleeps_until = None;
     }
 
-    /// Whether the thread has to be woken because it sleeps beyond the next deadline. `true` once
-    /// for each sleep: the caller wakes it.
+    /// Whether the caller must wake the thread because it sleeps beyond the next deadline. Returns true
+    /// at most once per sleep.
     pub(crate) fn oversleeps(&mut self) -> bool {
         let next = self.timers.next_deadline();
         let oversleeps = self
@@ -149,7 +149,7 @@ impl Jobs {
         self.stopping
     }
 
-    /// Hands out all that would have run.
+    /// Takes all jobs that have not run.
     pub(crate) fn take_all(&mut self) -> Vec<Slot> {
         self.timers.clear();
         self.free.clear();
@@ -174,7 +174,7 @@ impl Jobs {
         let id = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         assert!(
             id <= TimerHeap::ID_MAX,
-            "{} jobs are scheduled, and no more can be",
+            "cannot schedule another job: {} are scheduled already",
             self.slots.len()
         );
         self.slots.push(Slot::FREE);
@@ -195,10 +195,10 @@ impl Jobs {
     }
 }
 
-/// The place of a job.
+/// The slot of a job.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// 0 where no job is.
+    /// 0 if the slot is free.
     serial: u64,
     period: Option<u64>,
     work: Work,
@@ -214,9 +214,9 @@ impl Slot {
 
 enum Work {
     Waiting(Run),
-    /// The closure is with the thread.
+    /// The thread has the closure.
     Running,
-    /// Running for the last time, or not there.
+    /// In its last run, or the slot is free.
     Cancelled,
 }
 

@@ -12,7 +12,7 @@ mod sync;
 pub use job::Job;
 pub use scheduler::Scheduler;
 
-// Each may be made on one thread and used on another.
+// Both types are `Send`: created on one thread, used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Scheduler>();

@@ -1,12 +1,10 @@
-//! Jobs at their time, on a thread of their own.
+//! A background thread that runs jobs at their time, for programs without an event loop.
 //!
-//! For programs without an event loop: like Go's timers, a thread beside the program runs them.
-//! The thread sleeps until the earliest job is due, is woken when an earlier one is added, and
-//! sleeps for good when there is none; it never polls.
-//! Jobs run one after the other, outside the lock: a job may take its time, and it may add, move
-//! and cancel jobs, itself included.
+//! The thread sleeps until the earliest job is due, is woken when an earlier one is added, and sleeps
+//! without a limit if there is none; it never polls. Jobs run one after another, outside the lock, so
+//! a job may add, move and cancel jobs, including itself.
 //!
-//! There is no pool: a job that takes long should hand its work to one.
+//! There is no thread pool: a long job should hand its work to one.
 
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
@@ -25,21 +23,20 @@ use crate::{
     thread::{self, Shared},
 };
 
-/// A background thread that runs closures at their time.
+/// A background thread that runs closures at their time, once or periodically.
 ///
-/// # What may be relied on
+/// # Guarantees
 ///
-/// - No job runs early, and jobs run in the order of the times they are due, equal ones as they
-///   were added.
-/// - A periodic job runs once however many of its periods were missed, and then keeps to its grid,
-///   as Go's tickers do.
-/// - A job that panics is reported and cancelled; the thread and the other jobs go on.
-/// - Dropping the scheduler waits for the job that is running, drops the others unrun, and joins
-///   the thread. Dropped from inside a job it does not wait for itself: the thread ends after that
-///   job.
+/// - No job runs early. Jobs run in the order of their times, and jobs with equal times in the order
+///   in which they were added.
+/// - A periodic job that missed several periods runs once for all of them, and then keeps to its
+///   grid, as Go's tickers do.
+/// - A job that panics is reported and cancelled; the thread and the other jobs continue.
+/// - Dropping the scheduler waits for the running job, drops the others, and joins the thread. If a
+///   job drops the scheduler, it does not wait for itself: the thread ends after that job.
 ///
-/// Times are monotonic ([`Instant`]), so that a change of the wall clock moves no job.
-/// A time more than 584 years ahead does not come.
+/// Times are monotonic ([`Instant`]), so a change of the wall clock does not move a job.
+/// A job more than 584 years ahead never runs.
 ///
 /// # Example
 ///
@@ -65,31 +62,30 @@ use crate::{
 #[must_use = "a scheduler that is dropped runs nothing"]
 pub struct Scheduler {
     shared: Arc<Shared>,
-    /// Taken when it is dropped.
+    /// `None` once it is dropped.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Scheduler {
     /// Starts the thread.
     ///
-    /// A job's panic is reported by the panic hook alone, which by default prints it.
+    /// The panic of a job is reported only by the panic hook, which prints it by default.
     ///
     /// # Errors
     ///
-    /// Where the operating system refuses a thread.
+    /// If the operating system refuses to start a thread.
     pub fn new() -> io::Result<Self> {
         Self::with_panic_handler(|_, _| {})
     }
 
-    /// Starts the thread, and has it call `report` with each job that panicked and what it panicked
-    /// with.
+    /// Starts the thread, which calls `report` with each job that panics and with its panic payload.
     ///
-    /// The panic hook is called as well.
-    /// `report` runs on the thread, outside the lock; if it panics itself, that is ignored.
+    /// The panic hook is called as well. `report` runs on the thread, outside the lock; a panic in
+    /// `report` is ignored.
     ///
     /// # Errors
     ///
-    /// Where the operating system refuses a thread.
+    /// If the operating system refuses to start a thread.
     pub fn with_panic_handler(
         report: impl FnMut(&Job, Box<dyn Any + Send>) + Send + 'static,
     ) -> io::Result<Self> {
@@ -102,29 +98,29 @@ impl Scheduler {
         })
     }
 
-    /// Runs a job once, when `when` has come; at once if it has.
+    /// Runs a job once at `when`, or at once if that has passed.
     ///
-    /// The job may have itself run again by [`Job::move_to`] or [`Job::move_after`].
-    /// Dropping the returned handle leaves the job as it is.
+    /// The job can run again by [`Job::move_to`] or [`Job::move_after`].
+    /// Dropping the returned handle does not cancel the job.
     pub fn at(&self, when: Instant, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Schedule::Once(self.shared.tick_of(when)), job)
     }
 
-    /// Runs a job once, when `delay` has passed.
+    /// Runs a job once, after `delay`.
     ///
-    /// The job may have itself run again by [`Job::move_to`] or [`Job::move_after`].
-    /// Dropping the returned handle leaves the job as it is.
+    /// The job can run again by [`Job::move_to`] or [`Job::move_after`].
+    /// Dropping the returned handle does not cancel the job.
     pub fn after(&self, delay: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
         self.add(Schedule::Once(self.shared.tick_after(delay)), job)
     }
 
-    /// Runs a job each time that `period` has passed, first in one `period` from now.
+    /// Runs a job once per `period`, first one `period` from now.
     ///
-    /// Dropping the returned handle leaves the job as it is.
+    /// Dropping the returned handle does not cancel the job.
     ///
     /// # Panics
     ///
-    /// Where `period` is zero.
+    /// If `period` is zero.
     pub fn every(&self, period: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
         assert!(
             !period.is_zero(),
@@ -137,13 +133,13 @@ impl Scheduler {
         self.add(schedule, job)
     }
 
-    /// How many jobs are to run, the running one included where it is to run again.
+    /// The number of scheduled jobs, including the running one if it will run again.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len()
     }
 
-    /// Whether no job is to run.
+    /// Whether no job is scheduled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -162,7 +158,7 @@ impl Drop for Scheduler {
             return;
         };
         if thread.thread().id() != this_thread() {
-            // It contains the panics of all jobs, so it has none to tell.
+            // It catches the panics of all jobs, so it does not panic itself.
             let _ = thread.join();
         }
     }
@@ -176,7 +172,7 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Nanoseconds, the scheduler's ticks; at most `u64::MAX`.
+/// A duration in nanoseconds, the ticks of the scheduler; at most `u64::MAX`.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
-//! What the scheduler waits with: `parking_lot`'s mutex and condition, or loom's when loom checks
-//! it.
+//! The mutex, the condition variable, the thread and the time of the scheduler: those of `parking_lot`
+//! and the standard library, or loom's in the loom tests.
 //!
-//! Under loom time stands still: what is due when it is armed is due, and no sleep ends by itself.
-//! So a wake-up that is lost shows as a deadlock.
+//! Under loom time stands still: a job is due when it is added or never, and no sleep ends by itself.
+//! So a lost wake-up shows as a deadlock.
 
 pub(crate) use self::imp::{Condvar, JoinHandle, Mutex, MutexGuard, now, spawn, this_thread};
 
@@ -15,7 +15,7 @@ mod imp {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
     pub(crate) use std::thread::JoinHandle;
 
-    /// A condition that gives the guard back, as the standard library's does.
+    /// A condition variable that returns the guard, as the standard library's does.
     #[derive(Debug, Default)]
     pub(crate) struct Condvar(parking_lot::Condvar);
 

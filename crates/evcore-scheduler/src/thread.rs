@@ -1,4 +1,4 @@
-//! The thread that sleeps and runs, and what it shares with those who add jobs.
+//! The background thread, and the state that it shares with the handles.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use crate::jobs::{Jobs, Key, Run, Schedule};
 use crate::scheduler::nanoseconds;
 use crate::sync::{Condvar, Mutex, MutexGuard, now};
 
-/// What is due, and how to wake the thread.
+/// The jobs, and the condition variable that wakes the thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     jobs: Mutex<Jobs>,
@@ -53,27 +53,27 @@ impl Shared {
         self.jobs.lock().len()
     }
 
-    /// Ticks are nanoseconds from the start; what lies before it is tick 0.
+    /// The tick of an instant, in nanoseconds from the start; 0 if it is before the start.
     pub(crate) fn tick_of(&self, when: Instant) -> u64 {
         nanoseconds(when.saturating_duration_since(self.start))
     }
 
-    /// The tick when `delay` has passed; the last one, if it is beyond that.
+    /// The tick of `delay` from now; the last tick if it is later than that.
     pub(crate) fn tick_after(&self, delay: Duration) -> u64 {
         self.tick_of(now()).saturating_add(nanoseconds(delay))
     }
 
-    /// Changes the jobs, and wakes the thread if it must not sleep on.
+    /// Changes the jobs, and wakes the thread if it would sleep too long.
     fn change<T>(&self, change: impl FnOnce(&mut Jobs) -> T) -> T {
         let mut jobs = self.jobs.lock();
-        let answer = change(&mut jobs);
+        let result = change(&mut jobs);
         if jobs.oversleeps() {
             self.wake.notify_one();
         }
-        answer
+        result
     }
 
-    /// Sleeps until a job is due; `None` when it is time to stop.
+    /// Sleeps until a job is due; `None` if the thread must stop.
     fn next_due(&self) -> Option<(Key, Run)> {
         let mut jobs = self.jobs.lock();
         while !jobs.is_stopping() {
@@ -86,7 +86,7 @@ impl Shared {
         None
     }
 
-    /// Sleeps until the next deadline or a call, and sometimes less.
+    /// Sleeps until the next deadline or a notification; it may wake up early.
     fn sleep<'a>(&'a self, mut jobs: MutexGuard<'a, Jobs>) -> MutexGuard<'a, Jobs> {
         let end = jobs.fall_asleep().and_then(|tick| self.instant_of(tick));
         let mut jobs = match end {
@@ -97,13 +97,13 @@ impl Shared {
         jobs
     }
 
-    /// `None` where it is beyond what an `Instant` can tell.
+    /// The instant of a tick; `None` if it is out of the range of `Instant`.
     fn instant_of(&self, tick: u64) -> Option<Instant> {
         self.start.checked_add(Duration::from_nanos(tick))
     }
 }
 
-/// What the thread does: jobs as they come due, until it is told to stop.
+/// The body of the thread: runs jobs when they are due, until it is stopped.
 pub(crate) fn body(
     shared: Arc<Shared>,
     mut report: impl FnMut(&Job, Box<dyn Any + Send>) + Send + 'static,
@@ -111,22 +111,22 @@ pub(crate) fn body(
     move || {
         while let Some((key, mut run)) = shared.next_due() {
             let job = Job::new(Arc::clone(&shared), key);
-            let ran = contain(|| run(&job));
-            let over = shared.jobs.lock().put_back(key, run, ran.is_err());
-            // Its captures are the user's too, and may panic when dropped.
-            let dropped = contain(|| drop(over));
+            let ran = catch_panic(|| run(&job));
+            let ended = shared.jobs.lock().put_back(key, run, ran.is_err());
+            // Dropping the captures of the closure may panic, too.
+            let dropped = catch_panic(|| drop(ended));
             for panic in [ran, dropped].into_iter().filter_map(Result::err) {
-                let _ = contain(|| report(&job, panic));
+                let _ = catch_panic(|| report(&job, panic));
             }
         }
         let unrun = shared.jobs.lock().take_all();
         for slot in unrun {
-            let _ = contain(|| drop(slot));
+            let _ = catch_panic(|| drop(slot));
         }
     }
 }
 
-/// Runs the user's code; its panic is an error.
-fn contain(code: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
+/// Runs the user's code, and returns its panic as an error.
+fn catch_panic(code: impl FnOnce()) -> Result<(), Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(code))
 }

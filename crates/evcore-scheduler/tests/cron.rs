@@ -1,4 +1,4 @@
-//! The example `cron` as a process: what it prints, what it runs, and how it sleeps.
+//! The example `cron` as a process: its output, its commands and its sleeps.
 #![cfg(not(evcore_loom))]
 
 use std::{
@@ -10,10 +10,10 @@ use std::{
 
 use evcore_testing::{Scratch, strace_works};
 
-/// Both ends of daylight saving by a rule, for systems without a database of time zones.
+/// A zone with daylight saving as a POSIX rule, for systems without a time zone database.
 const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
-/// A crontab in a directory that is removed with it.
+/// A crontab in a scratch directory.
 struct Crontab(Scratch);
 
 impl Crontab {
@@ -34,7 +34,7 @@ impl Crontab {
         self.cron(options).output().unwrap()
     }
 
-    /// The lines that it prints; it must succeed.
+    /// The lines that cron prints; it must succeed.
     fn lines(&self, options: &[&str]) -> Vec<String> {
         let output = self.run(options);
         assert!(output.status.success(), "{}", errors(&output));
@@ -43,7 +43,7 @@ impl Crontab {
     }
 }
 
-/// cargo builds the examples of a package before it runs the package's tests.
+/// The path of the example. `cargo test -p` builds the examples of a package with its tests.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
@@ -74,7 +74,7 @@ fn times_are_listed_in_order_and_equal_ones_as_in_the_file() {
 }
 
 #[test]
-fn a_skipped_time_runs_at_the_first_moment_after_the_gap() {
+fn a_time_skipped_by_daylight_saving_runs_after_the_gap() {
     let crontab = Crontab::new("30 2 * * * daily\n30 * * * * hourly\n");
     assert_eq!(
         crontab.lines(&["--list", "3", "--from", "2026-03-29T00:45"]),
@@ -101,7 +101,7 @@ fn a_repeated_time_runs_once_if_daily_and_twice_if_hourly() {
 }
 
 #[test]
-fn bad_input_is_named_with_its_place() {
+fn an_error_names_the_line_or_the_option() {
     let crontab = Crontab::new("@daily fine\n61 * * * * a\n");
     let cases: [(&[&str], &str); 3] = [
         (&["--list", "1"], "crontab:2:"),
@@ -118,7 +118,7 @@ fn bad_input_is_named_with_its_place() {
 }
 
 #[test]
-fn without_run_nothing_is_run() {
+fn without_run_no_command_is_run() {
     let crontab = Crontab::new("* * * * * * touch ran\n");
     let lines = crontab.lines(&["--seconds", "--once", "2"]);
     assert!(lines.len() >= 2 && lines.iter().all(|line| line.ends_with(" touch ran")));
@@ -127,7 +127,7 @@ fn without_run_nothing_is_run() {
 
 #[test]
 fn a_long_command_delays_no_other_line() {
-    // The first command ends when its input does, a pipe that the test opens at the end.
+    // The first command ends when it has read a line from a pipe, which the test writes at the end.
     let crontab = Crontab::new(
         "* * * * * * test -e held || { touch held; read line < pipe; }\n* * * * * * true\n",
     );
@@ -141,7 +141,7 @@ fn a_long_command_delays_no_other_line() {
     );
     let mut cron = crontab.cron(&["--seconds", "--once", "6", "--run"]);
     let mut cron = Kill(cron.stdout(Stdio::piped()).spawn().unwrap());
-    // Kept open to the end: cron goes on printing.
+    // Stays open to the end, because cron continues to print.
     let mut lines = BufReader::new(cron.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.by_ref().take(6).count(), 6);
     assert!(crontab.0.file("held").exists());
@@ -150,7 +150,7 @@ fn a_long_command_delays_no_other_line() {
 }
 
 #[test]
-fn between_two_runs_there_is_one_sleep() {
+fn cron_sleeps_once_between_two_runs() {
     const RUNS: usize = 3;
     if !strace_works() {
         eprintln!("not run: strace is not installed, or may not trace here");
@@ -168,15 +168,15 @@ fn between_two_runs_there_is_one_sleep() {
     assert!(strace.status().unwrap().success());
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();
-    // Fewer on a machine so slow that one run serves for two times; one more where the last run's
-    // end comes as the next sleep begins.
+    // Fewer on a slow machine, where one run may serve two times; one more if the last run ends when
+    // the next sleep begins.
     assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");
     }
 }
 
-/// A process that does not outlive its test.
+/// A child process that is killed when its test ends.
 struct Kill(Child);
 
 impl Drop for Kill {

@@ -1,7 +1,7 @@
-//! Every interleaving of the scheduler's sleep with those who wake it.
+//! All interleavings of the sleeping scheduler thread and the threads that wake it.
 //!
-//! Time stands still here and no sleep ends by itself, so a wake-up that is lost is a deadlock,
-//! which loom reports.
+//! Time stands still here and no sleep ends by itself, so a lost wake-up is a deadlock, which loom
+//! reports.
 #![cfg(evcore_loom)]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use loom::thread;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Counts, and lets others wait for a count.
+/// A counter that a test can wait for.
 #[derive(Clone, Default)]
 struct Runs(Arc<(Mutex<usize>, Condvar)>);
 
@@ -36,7 +36,7 @@ impl Runs {
 }
 
 #[test]
-fn a_job_that_is_due_runs_whatever_the_thread_is_about_to_do() {
+fn a_due_job_runs_in_every_interleaving() {
     loom::model(|| {
         let scheduler = Scheduler::new().unwrap();
         let runs = Runs::default();
@@ -65,14 +65,14 @@ fn a_job_moved_to_now_ends_the_sleep_for_its_old_time() {
         let runs = Runs::default();
         let from_job = runs.clone();
         let job = scheduler.after(LONG, move |_| from_job.add_one());
-        // Long before the time that loom stopped at.
+        // Before the instant at which time stands still.
         assert!(job.move_to(Instant::now() - Duration::from_secs(1)));
         runs.wait_for(1);
     });
 }
 
 #[test]
-fn two_who_add_at_once_are_both_heard() {
+fn two_jobs_added_concurrently_both_run() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -90,7 +90,7 @@ fn two_who_add_at_once_are_both_heard() {
 }
 
 #[test]
-fn dropping_ends_the_thread_whatever_it_is_about_to_do() {
+fn dropping_ends_the_thread_in_every_interleaving() {
     loom::model(|| {
         drop(Scheduler::new().unwrap());
     });
@@ -101,7 +101,7 @@ fn dropping_ends_the_thread_whatever_it_is_about_to_do() {
 }
 
 #[test]
-fn a_job_runs_or_is_cancelled_and_never_both() {
+fn a_job_runs_or_is_cancelled_but_never_both() {
     loom::model(|| {
         let scheduler = Scheduler::new().unwrap();
         let runs = Runs::default();

@@ -1,6 +1,6 @@
-//! The system's allocator, which counts the allocations of each thread.
+//! An allocator that counts the allocations of each thread.
 
-#![allow(unsafe_code, reason = "an allocator that counts is an allocator")]
+#![allow(unsafe_code, reason = "implementing an allocator needs it")]
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -9,7 +9,7 @@ use std::{
 };
 
 thread_local! {
-    // Made at compile time, so that they need no allocation themselves.
+    // `const`, so that creating them does not allocate.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<usize> = const { Cell::new(0) };
     static WATCHED: Cell<bool> = const { Cell::new(false) };
@@ -17,7 +17,7 @@ thread_local! {
 
 static WATCHED_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator with counters. A test program installs it:
+/// The allocator of the system with counters. A test program installs it:
 ///
 /// ```
 /// use evcore_testing::{CountingAllocator, allocations};
@@ -32,32 +32,31 @@ static WATCHED_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// How often this thread has allocated, growing included.
+/// The number of allocations of this thread, including those that grow a block.
 #[must_use]
 pub fn allocations() -> usize {
     ALLOCATIONS.get()
 }
 
-/// The bytes that this thread has allocated and not freed; meaningful as a difference.
+/// The bytes that this thread has allocated and not freed. Only differences are meaningful.
 #[must_use]
 pub fn bytes_in_use() -> usize {
     BYTES.get()
 }
 
-/// Counts the allocations of this thread, from here on, for
-/// [`watched_allocations`] on any thread.
+/// Counts the allocations of this thread from now on in [`watched_allocations`].
 pub fn watch_this_thread() {
     WATCHED.set(true);
 }
 
-/// How often the watched threads have allocated since they are watched.
+/// The number of allocations of all watched threads since they are watched. Any thread may call it.
 #[must_use]
 pub fn watched_allocations() -> usize {
     WATCHED_ALLOCATIONS.load(Ordering::Relaxed)
 }
 
 fn count(allocated: usize, freed: usize) {
-    // At the very end of a thread its locals are gone: what it does then is not counted.
+    // After a thread has dropped its locals, its allocations are not counted.
     let _ = BYTES.try_with(|bytes| {
         bytes.set(bytes.get().wrapping_add(allocated).wrapping_sub(freed));
     });
@@ -70,23 +69,23 @@ fn count(allocated: usize, freed: usize) {
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: `at` came from `alloc` here, which is the system's.
+        // SAFETY: `at` came from `alloc` above, which is that of the system's allocator.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: `at` came from `alloc` here, which is the system's.
+        // SAFETY: `at` came from `alloc` above, which is that of the system's allocator.
         unsafe { System.realloc(at, layout, size) }
     }
 }

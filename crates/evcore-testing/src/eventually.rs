@@ -1,18 +1,18 @@
-//! Waiting for a condition, with a limit that only a failure needs.
+//! Waiting for a condition with a deadline.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-/// How long a condition may take before the test gives up: long, since the machine may be busy.
+/// How long a test waits for a condition before it fails; long, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` holds.
+/// Waits until `condition` returns true. `what` describes it in the panic message.
 ///
 /// # Panics
 ///
-/// After [`PATIENCE`], with what was waited for.
+/// After [`PATIENCE`].
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {

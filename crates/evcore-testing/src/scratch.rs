@@ -1,4 +1,4 @@
-//! A directory for the files of one test.
+//! A scratch directory for the files of one test.
 
 use std::{
     fs,
@@ -6,28 +6,28 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A directory that is removed with this value, and everything in it.
+/// A directory that is removed with its content when this value is dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes a directory that no other test has; `name` stands in its name.
+    /// Creates a new directory whose name contains `name`.
     ///
     /// # Panics
     ///
-    /// Where the directory for temporary files cannot be written to.
+    /// If the directory for temporary files is not writable.
     #[must_use]
     pub fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // Short: the path of a Unix socket in it has some 100 bytes.
+        // Short, because the path of a Unix socket in it must fit in some 100 bytes.
         let directory = format!("evcore-{}-{number}-{name}", std::process::id());
         let path = std::env::temp_dir().join(directory);
         fs::create_dir(&path).expect("a directory for temporary files");
         Self(path)
     }
 
-    /// The directory.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -1,4 +1,4 @@
-//! The jobs with ticks made up, and no thread.
+//! The jobs with ticks chosen by the tests, without a thread.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ fn no_op() -> Run {
     Box::new(|_| {})
 }
 
-/// A closure, and something that is alone once the closure is dropped.
+/// A closure, and an `Arc` that is the only one once the closure is dropped.
 fn owned() -> (Run, Arc<()>) {
     let held = Arc::new(());
     let owner = Arc::clone(&held);
@@ -18,7 +18,7 @@ fn owned() -> (Run, Arc<()>) {
     (Box::new(run), held)
 }
 
-/// Takes what is due and puts it back, as the thread does; returns what ran.
+/// Takes due jobs and puts them back, as the thread does; returns their keys.
 fn run_due(jobs: &mut Jobs, now: u64) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some((key, run)) = jobs.take_due(now) {
@@ -29,7 +29,7 @@ fn run_due(jobs: &mut Jobs, now: u64) -> Vec<Key> {
 }
 
 #[test]
-fn jobs_run_at_their_tick_in_order_and_are_gone() {
+fn jobs_run_at_their_tick_in_order_and_end() {
     let mut jobs = Jobs::default();
     let late = jobs.add(Schedule::Once(20), no_op());
     let early = jobs.add(Schedule::Once(10), no_op());
@@ -40,7 +40,7 @@ fn jobs_run_at_their_tick_in_order_and_are_gone() {
 }
 
 #[test]
-fn a_periodic_job_runs_once_for_all_it_missed_and_keeps_its_grid() {
+fn a_periodic_job_runs_once_for_all_missed_periods() {
     let mut jobs = Jobs::default();
     let schedule = Schedule::Every {
         first: 10,
@@ -52,7 +52,7 @@ fn a_periodic_job_runs_once_for_all_it_missed_and_keeps_its_grid() {
 }
 
 #[test]
-fn a_job_that_cancels_itself_does_not_come_back() {
+fn a_job_that_cancels_itself_does_not_run_again() {
     let mut jobs = Jobs::default();
     let (run, held) = owned();
     let schedule = Schedule::Every {
@@ -81,7 +81,7 @@ fn a_job_that_moves_itself_runs_again() {
 }
 
 #[test]
-fn a_job_that_moves_itself_into_the_past_lets_the_others_run_between() {
+fn a_job_moved_into_the_past_lets_others_run_first() {
     let mut jobs = Jobs::default();
     let eager = jobs.add(Schedule::Once(10), no_op());
     let other = jobs.add(Schedule::Once(20), no_op());
@@ -98,7 +98,7 @@ fn a_job_that_moves_itself_into_the_past_lets_the_others_run_between() {
 }
 
 #[test]
-fn a_periodic_job_that_panicked_is_over() {
+fn a_periodic_job_that_panicked_has_ended() {
     let mut jobs = Jobs::default();
     let schedule = Schedule::Every {
         first: 10,
@@ -112,7 +112,7 @@ fn a_periodic_job_that_panicked_is_over() {
 }
 
 #[test]
-fn the_handle_of_a_job_that_is_gone_does_not_reach_the_next_in_its_place() {
+fn a_stale_handle_does_not_reach_the_next_job_of_its_slot() {
     let mut jobs = Jobs::default();
     let old = jobs.add(Schedule::Once(10), no_op());
     assert!(jobs.cancel(old).0);
@@ -125,7 +125,7 @@ fn the_handle_of_a_job_that_is_gone_does_not_reach_the_next_in_its_place() {
 }
 
 #[test]
-fn cancelling_hands_the_closure_out_and_not_to_the_lock() {
+fn cancel_returns_the_closure_undropped() {
     let mut jobs = Jobs::default();
     let (run, held) = owned();
     let job = jobs.add(Schedule::Once(10), run);
@@ -137,10 +137,10 @@ fn cancelling_hands_the_closure_out_and_not_to_the_lock() {
 }
 
 #[test]
-fn only_an_earlier_job_ends_the_sleep_and_is_told_so_once() {
+fn only_an_earlier_job_ends_the_sleep_and_only_once() {
     let mut jobs = Jobs::default();
     jobs.add(Schedule::Once(100), no_op());
-    assert!(!jobs.oversleeps(), "nobody sleeps");
+    assert!(!jobs.oversleeps(), "the thread is awake");
     assert_eq!(jobs.fall_asleep(), Some(100));
     jobs.add(Schedule::Once(100), no_op());
     assert!(!jobs.oversleeps(), "not earlier");
@@ -150,7 +150,7 @@ fn only_an_earlier_job_ends_the_sleep_and_is_told_so_once() {
 }
 
 #[test]
-fn any_job_and_a_stop_end_a_sleep_without_end() {
+fn a_job_or_a_stop_ends_a_sleep_without_limit() {
     let mut jobs = Jobs::default();
     assert_eq!(jobs.fall_asleep(), None);
     jobs.add(Schedule::Once(1 << 60), no_op());
@@ -161,7 +161,7 @@ fn any_job_and_a_stop_end_a_sleep_without_end() {
 }
 
 #[test]
-fn jobs_come_and_go_in_the_same_places() {
+fn slots_are_reused() {
     let mut jobs = Jobs::default();
     for tick in 0..1_000 {
         let job = jobs.add(Schedule::Once(tick), no_op());

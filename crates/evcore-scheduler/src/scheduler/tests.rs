@@ -1,6 +1,6 @@
 //! The scheduler with its thread.
 //!
-//! Nothing sleeps to let something happen: each test waits for the event itself, with a limit.
+//! Each test waits for an event, with a limit, and never just for some time.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// Far more than any of it takes.
+/// Much longer than any event takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Keeps the thread busy until the sender is dropped.
+/// Keeps the thread busy until the returned sender is dropped.
 fn hold(scheduler: &Scheduler) -> Sender<()> {
     let (held, release) = mpsc::channel::<()>();
     let (started, starts) = mpsc::channel();
@@ -25,7 +25,7 @@ fn hold(scheduler: &Scheduler) -> Sender<()> {
     held
 }
 
-/// Waits until every sender is gone, as they are when the closures that own them are dropped.
+/// Waits until all senders are dropped, with the closures that own them.
 fn wait_for_drop<T>(receiver: &Receiver<T>) -> Vec<T> {
     let mut seen = Vec::new();
     loop {
@@ -69,7 +69,7 @@ fn no_job_runs_early() {
 }
 
 #[test]
-fn an_earlier_job_is_not_slept_over() {
+fn the_thread_wakes_up_for_an_earlier_job() {
     let scheduler = Scheduler::new().unwrap();
     scheduler.after(LONG, |_| {});
     let (ran, runs) = mpsc::channel();
@@ -90,7 +90,7 @@ fn a_job_moved_to_now_runs_now() {
 }
 
 #[test]
-fn a_job_moves_itself_for_as_long_as_it_likes() {
+fn a_job_can_move_itself_repeatedly() {
     let scheduler = Scheduler::new().unwrap();
     let (ran, runs) = mpsc::channel();
     let mut left = 5;
@@ -105,15 +105,15 @@ fn a_job_moves_itself_for_as_long_as_it_likes() {
 }
 
 #[test]
-fn a_job_is_moved_by_a_delay() {
+fn a_job_can_be_moved_by_a_delay() {
     let scheduler = Scheduler::new().unwrap();
     let (ran, runs) = mpsc::channel();
     let delay = Duration::from_millis(2);
     let mut moved: Option<Instant> = None;
     let job = scheduler.after(LONG, move |job| {
-        let late = moved.map(|moved| moved.elapsed());
-        ran.send(late).unwrap();
-        if late.is_none() {
+        let since_move = moved.map(|moved| moved.elapsed());
+        ran.send(since_move).unwrap();
+        if since_move.is_none() {
             moved = Some(Instant::now());
             assert!(job.move_after(delay));
         }
@@ -126,7 +126,7 @@ fn a_job_is_moved_by_a_delay() {
 }
 
 #[test]
-fn a_delay_beyond_the_end_of_time_does_not_come_and_does_not_wrap() {
+fn a_delay_beyond_the_last_tick_never_ends() {
     let scheduler = Scheduler::new().unwrap();
     let (ran, runs) = mpsc::channel();
     let job = scheduler.after(LONG, move |_| ran.send(()).unwrap());
@@ -137,7 +137,7 @@ fn a_delay_beyond_the_end_of_time_does_not_come_and_does_not_wrap() {
 }
 
 #[test]
-fn a_periodic_job_cancels_itself() {
+fn a_periodic_job_can_cancel_itself() {
     let scheduler = Scheduler::new().unwrap();
     let (ran, runs) = mpsc::channel();
     let mut count = 0;
@@ -164,7 +164,7 @@ fn a_cancelled_job_does_not_run() {
 }
 
 #[test]
-fn a_job_adds_and_cancels_others() {
+fn a_job_can_add_and_cancel_others() {
     let scheduler = Arc::new(Scheduler::new().unwrap());
     let (ran, runs) = mpsc::channel();
     let never = scheduler.after(LONG, |_| unreachable!("it was cancelled"));
@@ -179,7 +179,7 @@ fn a_job_adds_and_cancels_others() {
 }
 
 #[test]
-fn a_panic_is_reported_and_ends_the_job_and_nothing_else() {
+fn a_panic_is_reported_and_ends_only_its_job() {
     let (panicked, panics) = mpsc::channel();
     let scheduler = Scheduler::with_panic_handler(move |job, panic| {
         let what = *panic.downcast::<&str>().unwrap();
@@ -190,10 +190,10 @@ fn a_panic_is_reported_and_ends_the_job_and_nothing_else() {
     let job = scheduler.every(Duration::from_micros(1), move |_| {
         ran.send(()).unwrap();
         // Unlike `panic!`, it prints nothing.
-        resume_unwind(Box::new("out of tea"));
+        resume_unwind(Box::new("expected"));
     });
     let report = panics.recv_timeout(LIMIT).unwrap();
-    assert_eq!(report, (false, "out of tea"));
+    assert_eq!(report, (false, "expected"));
     assert_eq!(wait_for_drop(&runs), [()]);
     assert!(!job.is_scheduled());
 
@@ -203,7 +203,7 @@ fn a_panic_is_reported_and_ends_the_job_and_nothing_else() {
 }
 
 #[test]
-fn neither_a_panicking_report_nor_a_panicking_capture_ends_the_thread() {
+fn a_panic_in_report_or_drop_does_not_end_the_thread() {
     struct PanicsWhenDropped;
     impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
@@ -223,7 +223,7 @@ fn neither_a_panicking_report_nor_a_panicking_capture_ends_the_thread() {
 }
 
 #[test]
-fn dropping_waits_for_the_running_job_and_drops_the_others_unrun() {
+fn dropping_waits_for_the_running_job_and_drops_the_others() {
     let scheduler = Scheduler::new().unwrap();
     let (events, seen) = mpsc::channel();
     let held = hold(&scheduler);
@@ -244,13 +244,13 @@ fn a_scheduler_dropped_by_its_own_job_ends_after_it() {
     let (dropped, drops) = mpsc::channel();
     let scheduler = Scheduler::new().unwrap();
     let held = hold(&scheduler);
-    let home = Arc::new(Mutex::new(None));
-    let from_job = Arc::clone(&home);
+    let holder = Arc::new(Mutex::new(None));
+    let from_job = Arc::clone(&holder);
     let job = scheduler.every(Duration::from_micros(1), move |_| {
         drop(from_job.lock().unwrap().take());
         dropped.send(()).unwrap();
     });
-    *home.lock().unwrap() = Some(scheduler);
+    *holder.lock().unwrap() = Some(scheduler);
     drop(held);
     assert_eq!(wait_for_drop(&drops), [()]);
     assert!(!job.is_scheduled());
