@@ -1,15 +1,14 @@
-//! What a loop accepts from.
+//! The type of listeners that a loop accepts from.
 
 use std::fmt;
 
 use evcore_accept::{Accept, Error, Listener, Stream};
 use evcore_poller::Source;
 
-/// Something that clients come by.
+/// Accepts clients: a [`Listener`], or a simulator's own type.
 ///
-/// A [`Listener`] is one, and what an [`EventLoop`](crate::EventLoop) accepts from unless it is
-/// told otherwise. A simulator has its own, so that a server runs there with the loop that it runs
-/// with on sockets.
+/// An [`EventLoop`](crate::EventLoop) is generic over it, so a server runs in a simulator with the
+/// same loop as on sockets.
 ///
 /// ```
 /// use evcore::{Builder, Acceptor, Step, accept::{self, Accept}, poller::{Source, Target}};
@@ -17,20 +16,20 @@ use evcore_poller::Source;
 ///
 /// /// One client.
 /// #[derive(Debug)]
-/// struct Door(Cell<Option<Client>>);
+/// struct Simulated(Cell<Option<Client>>);
 ///
 /// #[derive(Clone, Copy, Debug)]
 /// struct Client;
 ///
 /// // Numbers that only the simulator's backend understands.
-/// impl Source for Door {
+/// impl Source for Simulated {
 ///     fn target(&self) -> Target<'_> { Target::Simulated(0) }
 /// }
 /// impl Source for Client {
 ///     fn target(&self) -> Target<'_> { Target::Simulated(1) }
 /// }
 ///
-/// impl Acceptor for Door {
+/// impl Acceptor for Simulated {
 ///     type Stream = Client;
 ///
 ///     fn accept(&self) -> Result<Accept<Client>, accept::Error> {
@@ -60,8 +59,8 @@ use evcore_poller::Source;
 /// #     fn waker(&self) -> Waker { self.1.waker() }
 /// # }
 /// # let simulator = Eager(None, WakeChannel::new()?);
-/// let door = Door(Cell::new(Some(Client)));
-/// let mut ev = Builder::new().listener(door).backend(simulator).build()?;
+/// let listener = Simulated(Cell::new(Some(Client)));
+/// let mut ev = Builder::new().listener(listener).backend(simulator).build()?;
 /// ev.wait()?;
 /// assert!(matches!(ev.next_step(), Some(Step::Accepted(_))));
 /// # Ok::<(), evcore::Error>(())
@@ -74,7 +73,7 @@ pub trait Acceptor: Source + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`Listener::accept`]: the listener itself is broken.
+    /// Those of [`Listener::accept`]: the listener itself fails.
     fn accept(&self) -> Result<Accept<Self::Stream>, Error>;
 }
 

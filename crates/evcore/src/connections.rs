@@ -1,4 +1,4 @@
-//! What an application keeps for the tokens of a loop.
+//! The values that an application keeps for the tokens of a loop.
 
 use std::{fmt, iter, num::NonZeroU32};
 
@@ -7,15 +7,14 @@ use evcore_token::Token;
 
 use crate::{Acceptor, EventLoop, Result};
 
-/// Values by the tokens of one [`EventLoop`]: connections, mostly.
+/// A map from the tokens of one [`EventLoop`] to the application's connections.
 ///
-/// It adds a value and its descriptor to the loop in one call, and takes both out in one call. So
-/// no program forgets one of the two, and no value outlives its token: a value is found by the
-/// token of its own generation alone.
+/// One call adds a value here and its descriptor to the loop, and one call takes both out. So no
+/// program forgets one of the two, and a stale token never finds the value of a later one.
 ///
-/// A loop may have several of these, for values of different types; a token is then in the one that
-/// it was added to, and unknown to the others. A value takes 4 bytes beside itself, and a place is
-/// reserved for each index that the loop has used so far. All calls that take a token are O(1).
+/// A loop may have several of these, for values of different types. A token is then only in the one
+/// that it was added to. A value takes 4 bytes beside itself, and memory is reserved for each index
+/// that the loop has used so far. All calls that take a token are O(1).
 ///
 /// ```
 /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
@@ -35,16 +34,16 @@ use crate::{Acceptor, EventLoop, Result};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Connections<T> {
-    /// By index: the generation of the value's token; nothing where there is no value.
+    /// By index: the generation of the value's token; `None` if there is no value.
     generations: Vec<Option<NonZeroU32>>,
-    // Invariant: as many as generations, and a value exactly where there is one.
+    // Invariant: as long as `generations`, with a value exactly where there is a generation.
     values: Vec<Option<T>>,
-    // Invariant: how many values there are.
+    // Invariant: the number of values.
     len: usize,
 }
 
 impl<T> Connections<T> {
-    /// No connections. Allocates nothing.
+    /// Creates an empty map. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -54,7 +53,7 @@ impl<T> Connections<T> {
         }
     }
 
-    /// Adds `value` to the loop, which watches its descriptor, and keeps it under the new token.
+    /// Makes the loop watch the descriptor of `value`, and keeps `value` under the new token.
     ///
     /// # Errors
     ///
@@ -75,23 +74,23 @@ impl<T> Connections<T> {
         Ok(token)
     }
 
-    /// Keeps `value` under a token that the loop has given out: for a value that is made after its
-    /// token, or has no descriptor. Returns the value that the token had before.
+    /// Keeps `value` under a token that the loop has given out, and returns the value that the token
+    /// had before. This is for values that are made after their token or have no descriptor.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         self.reserve(token, 0);
         let index = token.index() as usize;
         let generation = self.generations[index].replace(token.generation());
         let before = self.values[index].replace(value);
         self.len += usize::from(before.is_none());
-        // What an ended token has left behind is not this token's.
+        // The value of an ended token is not this token's.
         before.filter(|_| generation == Some(token.generation()))
     }
 
-    /// Closes a connection: takes the token out of the loop, as [`EventLoop::close`] does, and
-    /// drops the value, which closes its descriptor. On epoll that is one system call in all.
+    /// Closes a connection: closes its token, as [`EventLoop::close`] does, and drops the value, which
+    /// closes the descriptor. On epoll that is one system call in all. Returns false if the token has
+    /// no value here.
     ///
-    /// The descriptor must be the only one of its file; of a duplicated one, use
-    /// [`remove`](Self::remove). `false`: the token has no value here.
+    /// The descriptor must not be duplicated; if it is, use [`remove`](Self::remove).
     pub fn close<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
         let value = self.take(token);
         let is_known = value.is_some();
@@ -101,16 +100,16 @@ impl<T> Connections<T> {
         is_known
     }
 
-    /// Takes a connection out of the loop and hands its value back, with its descriptor open;
-    /// `None` if the token has no value here.
+    /// Closes the token of a connection and returns its value, with the descriptor open. `None` if the
+    /// token has no value here.
     pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<T> {
         let value = self.take(token)?;
         ev.close(token);
         Some(value)
     }
 
-    /// Closes every connection for which `keep` returns false, in the order of their indices.
-    /// O(indices that the loop has used).
+    /// Closes every connection for which `keep` returns false, in the order of indices. O(indices that
+    /// the loop has used).
     pub fn retain<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
@@ -126,7 +125,7 @@ impl<T> Connections<T> {
         }
     }
 
-    /// The value of a token; `None` if it has none here, as a stale token.
+    /// The value of a token; `None` if it has none here or is stale.
     #[inline]
     #[must_use]
     pub fn get(&self, token: Token) -> Option<&T> {
@@ -137,7 +136,7 @@ impl<T> Connections<T> {
         self.values[index].as_ref()
     }
 
-    /// The value of a token, to be changed; `None` if it has none here, as a stale token.
+    /// The value of a token, mutable; `None` if it has none here or is stale.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
@@ -155,22 +154,21 @@ impl<T> Connections<T> {
         self.get(token).is_some()
     }
 
-    /// How many values there are.
+    /// The number of values.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there is no value.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The values with their tokens, in the order of their indices. O(indices that the loop has
-    /// used).
+    /// The tokens and values, in the order of indices. O(indices that the loop has used).
     pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         let places = iter::zip(&self.generations, &self.values);
         iter::zip(0.., places).filter_map(|(index, (generation, value))| {
@@ -178,8 +176,7 @@ impl<T> Connections<T> {
         })
     }
 
-    /// The values with their tokens, in the order of their indices, to change the values. O(indices
-    /// that the loop has used).
+    /// The tokens and mutable values, in the order of indices. O(indices that the loop has used).
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
         let places = iter::zip(&self.generations, &mut self.values);
         iter::zip(0.., places).filter_map(|(index, (generation, value))| {
@@ -203,8 +200,8 @@ impl<T> Connections<T> {
         self.values[index].take()
     }
 
-    /// Makes room for a token. The room at least doubles, until it covers the `expected` number:
-    /// more would be of no use.
+    /// Makes room for a token. The tables at least double, but the last doubling stops at the
+    /// `expected` number.
     fn reserve(&mut self, token: Token, expected: u32) {
         let (len, held) = (token.index() as usize + 1, self.values.len());
         if len <= held {

@@ -1,4 +1,4 @@
-//! What can go wrong in the loop itself.
+//! The errors of the loop.
 
 use std::{io, time::Duration};
 
@@ -8,7 +8,7 @@ use evcore_token::Token;
 /// The result of a loop's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the loop refused.
+/// Why a call of the loop failed.
 ///
 /// ```
 /// use evcore::{Error, EventLoop, Interest};
@@ -22,58 +22,58 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// As many descriptors are watched as may be, or as many tokens are in use.
+    /// The limit of watched descriptors is reached, or every token is in use.
     #[error(
         "the loop is full: its limit is {limit}; \
          close a connection, or give Builder::connections a higher limit"
     )]
     Full {
-        /// How many there may be.
+        /// The limit.
         limit: u32,
     },
     /// The token was closed, or never added, or has no descriptor where one is needed.
     #[error("{token} is not watched: it was closed, never added, or added without a descriptor")]
     Stale {
-        /// The token that was asked for.
+        /// The token of the call.
         token: Token,
     },
-    /// The clock cannot be updated at this pace: not at all, or less than once a day.
+    /// The timer resolution is zero or longer than a day.
     #[error(
-        "a timer resolution of {resolution:?} is none; \
-         give Builder::timer_resolution a time above zero, of a day at most"
+        "a timer resolution of {resolution:?} is impossible; \
+         give Builder::timer_resolution a duration above zero, of at most a day"
     )]
     Resolution {
-        /// What was asked for.
+        /// The resolution that was requested.
         resolution: Duration,
     },
-    /// What is to update the clock failed.
+    /// The ticker that updates the clock failed.
     #[error(transparent)]
     Ticker(#[from] evcore_clock::TickerError),
-    /// The policy needs what the workers share, and this worker has no part in it. A lock is not
-    /// enough for [`Policy::LeastLoaded`](evcore_balancer::Policy::LeastLoaded).
+    /// The policy needs a lock or a group, and this worker has none. A lock is not enough for
+    /// [`Policy::LeastLoaded`](evcore_balancer::Policy::LeastLoaded).
     #[error(
-        "the policy {policy:?} needs what the workers share; make a WorkerGroup for it before the \
+        "the policy {policy:?} needs a group of workers; make a WorkerGroup for it before the \
          workers start, and give Builder::group a member of it"
     )]
     NoGroup {
         /// The policy of this worker.
         policy: Policy,
     },
-    /// The poller refused.
+    /// A call of the poller failed.
     #[error(transparent)]
     Poller(#[from] evcore_poller::Error),
-    /// A listener is broken: accepting failed for a reason that concerns no single client and is no
-    /// shortage. No call of the loop returns it; it is the source of a [`ListenerError`].
+    /// Accepting failed for a reason that concerns the listener itself. No call of the loop returns
+    /// this; it is the source of a [`ListenerError`].
     #[error(transparent)]
     Accept(#[from] evcore_accept::Error),
-    /// One connection of a listener after the other was lost before it could be accepted. The
-    /// source of a [`ListenerError`], as [`Accept`](Self::Accept) is.
+    /// A listener lost many connections in a row before they were accepted. Like
+    /// [`Accept`](Self::Accept), it is the source of a [`ListenerError`].
     #[error(
-        "{connections} connections in a row were lost before they could be accepted; \
-         if there are no such clients, let this process accept (EPERM: a firewall, a sandbox)"
+        "{connections} connections in a row were lost before they were accepted; \
+         if they were no real clients, a firewall or a sandbox may forbid accepting (EPERM)"
     )]
     Aborted {
-        /// How many it were.
+        /// How many were lost.
         connections: u32,
     },
 }
@@ -87,7 +87,7 @@ pub enum Error {
 #[non_exhaustive]
 #[error("listener {listener} is suspended for half a second: {source}")]
 pub struct ListenerError {
-    /// Which listener it is, in the order in which the builder was given them, from 0.
+    /// The number of the listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
     /// What failed: [`Error::Poller`], [`Error::Accept`] or [`Error::Aborted`].
     pub source: Error,

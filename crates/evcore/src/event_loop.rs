@@ -15,12 +15,13 @@ use crate::{
     shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
 };
 
-/// One worker's event loop: the parts, in nginx's order.
+/// The event loop of one worker.
 ///
-/// `L` is what it accepts from: a [`Listener`], but for [simulators](Acceptor).
+/// [`wait`](Self::wait) begins a turn, and [`next_step`](Self::next_step) yields its steps, which
+/// the application handles. The application owns the connections; the loop keeps a token for each.
+/// The loop belongs to one thread; other threads reach it through a [`Handle`].
 ///
-/// You own the connections, the loop owns the order. It belongs to one thread; others reach it by a
-/// [`Handle`].
+/// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`].
 ///
 /// ```
 /// use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer};
@@ -271,15 +272,14 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Watches a descriptor under a new token.
     ///
-    /// The token of an ended connection is not used again: an index is, with another generation.
-    /// Keep the descriptor open until [`close`](Self::close); [`Connections`](crate::Connections)
-    /// does so by itself. [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life
-    /// of a connection.
+    /// A token is not used twice: its index is, with another generation. Keep the descriptor open
+    /// until [`close`](Self::close), or let [`Connections`](crate::Connections) do both.
+    /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] at the limit of [connections](Builder::connections), and the poller's
-    /// refusals. Nothing is watched then.
+    /// [`Error::Full`] at the limit of [connections](Builder::connections), and the errors of the
+    /// poller. Nothing is watched then.
     pub fn add(
         &mut self,
         fd: &(impl Source + ?Sized),
@@ -296,12 +296,12 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(token)
     }
 
-    /// A new token without a descriptor, for timers and posts alone. It does not count as a
+    /// Returns a new token without a descriptor, for timers and posts only. It does not count as a
     /// connection.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] where some 16 million tokens are in use.
+    /// [`Error::Full`] if some 16 million tokens are in use.
     pub fn add_unwatched(&mut self) -> Result<Token> {
         let limit = self.keys.index_max();
         let token = self.slots.next_token().ok_or(Error::Full { limit })?;
@@ -309,13 +309,13 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(token)
     }
 
-    /// Asks the poller for something else, from the next wait on; costs nothing if it is taken
-    /// back before.
+    /// Changes the interest of a token from the next wait on. A change that is undone before costs
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`], also for a token that has no descriptor. What the kernel refuses comes
-    /// back as a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`].
+    /// [`Error::Stale`], also if the token has no descriptor. If the kernel refuses the change, the
+    /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`].
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
         if !self.slots.watches(token) {
             return Err(Error::Stale { token });
@@ -323,41 +323,39 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(self.poller.modify(self.keys.key(token), interest)?)
     }
 
-    /// Says that a side of a [`Mode::Edge`] descriptor has been drained, so that it is reported
-    /// again. Free on epoll. `false`: the token is stale, or has no descriptor.
+    /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained. Free on
+    /// epoll. Returns false if the token is stale or has no descriptor.
     ///
-    /// Drained means that a call has met `WouldBlock`. A short read will do as well, but only if no
-    /// step of this token has carried [`Ready::READ_CLOSED`] yet: data and end may come in one
-    /// step, and the end is then not reported a second time. See
-    /// [`Stream::recv`](crate::Stream::recv).
+    /// A side is drained when a call has returned `WouldBlock`. A short read is enough if no step of
+    /// this token has carried [`Ready::READ_CLOSED`] yet: data and end of file may come in one step,
+    /// and the end is not reported a second time. See [`Stream::recv`](crate::Stream::recv).
     ///
-    /// After a `connect` that has answered `EINPROGRESS`, call it for both sides.
+    /// After a `connect` that has returned `EINPROGRESS`, call it for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         self.slots.watches(token) && self.poller.rearm(self.keys.key(token), interest).is_ok()
     }
 
-    /// Arms a timer, or moves it. It fires once, never earlier than `after` from this
-    /// turn's time, and is rounded up to a millisecond (and to a
-    /// [`timer_resolution`](Builder::timer_resolution)). `false`: the token is stale.
+    /// Arms a timer, or moves it. Returns false if the token is stale.
     ///
-    /// One that is armed by the handler of another timer fires in the next turn at the earliest,
-    /// however short it is.
+    /// It expires once, never earlier than `after` from this turn's time. The deadline is rounded up
+    /// to a millisecond (and to a [`timer_resolution`](Builder::timer_resolution)). A timer that the
+    /// handler of another timer arms expires in the next turn at the earliest.
     ///
     /// # Panics
     ///
     /// If a token has [no such timer](Builder::timers_per_token).
     #[inline]
     pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
-        let lives = self.slots.has(token);
-        if lives {
+        let is_current = self.slots.has(token);
+        if is_current {
             let now_ns = self.clock.monotonic_ns();
             self.timers.arm(token.index(), timer, now_ns, after);
         }
-        lives
+        is_current
     }
 
-    /// Clears a timer. `false`: it was not armed, or the token is stale.
+    /// Disarms a timer. Returns false if it was not armed, or if the token is stale.
     ///
     /// # Panics
     ///
@@ -367,20 +365,19 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.has(token) && self.timers.disarm(token.index(), timer)
     }
 
-    /// Yields [`Step::Ready`](crate::Step::Ready) for this token later in this turn, or in the next
-    /// if the budget of posted steps is used up. Posting again merges readiness. `false`: the token
-    /// is stale.
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
+    /// one if the budget of posted steps is used up. Posting again merges readiness. Returns false if
+    /// the token is stale.
     #[inline]
     pub fn post(&mut self, token: Token, ready: Ready) -> bool {
         self.slots.post(token, ready)
     }
 
-    /// Yields [`Step::Ready`](crate::Step::Ready) for this token in the next turn, which then does
-    /// not wait: for one that has had its share and would go on, after a look at what else there
-    /// is.
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token in the next turn, which then does not
+    /// wait. A connection that has had its share of a turn continues with this, after the others.
     ///
-    /// Posting again merges readiness. If something is posted for this turn already, or comes to
-    /// be, all of it comes in this turn. `false`: the token is stale.
+    /// Posting again merges readiness. If anything is posted for this token in this turn, before or
+    /// afterwards, all of it comes in this turn. Returns false if the token is stale.
     ///
     /// ```
     /// # use evcore::{EventLoop, Ready, Step};
@@ -389,7 +386,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # ev.post(token, Ready::READABLE);
     /// ev.wait()?;
     /// while let Some(step) = ev.next_step() {
-    ///     // Once in this turn, though it always wants more.
+    ///     // One step a turn, although it always wants to go on.
     ///     assert!(matches!(step, Step::Ready(ready, _) if ready == token));
     ///     ev.post_next(token, Ready::READABLE);
     /// }
@@ -402,13 +399,13 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.post_next(token, ready)
     }
 
-    /// Takes back what was posted for this token, for this turn or the next, and says what it was.
-    /// What another thread has posted is taken back only once it has come in.
+    /// Cancels what was posted for a token, for this turn or the next, and returns its readiness. A
+    /// post of another thread is only cancelled once a turn has taken it in.
     pub fn cancel(&mut self, token: Token) -> Ready {
         self.slots.cancel(token)
     }
 
-    /// A handle to this loop, for other threads and signal handlers.
+    /// Returns a handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle::new(
@@ -418,22 +415,22 @@ impl<L: Acceptor> EventLoop<L> {
         )
     }
 
-    /// The time of this turn, and its strings.
+    /// The loop's clock, which shows the time of this turn.
     #[must_use]
     #[inline]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The error of a listener that failed: for the log, since nothing need be done about it. `None`
-    /// if no listener failed since its last error was taken.
+    /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
+    /// last error was taken.
     ///
     /// A listener fails when the poller refuses to register it or to take it out (out of memory, or
     /// of watches: `fs.epoll.max_user_watches` on Linux), or when accepting fails for a reason that
     /// concerns no single client. It is suspended for half a second and then tried again. The other
-    /// listeners and all connections are served on.
+    /// listeners and all connections go on.
     ///
-    /// Call it after the steps of a turn. At most one error is kept of each listener, the latest;
+    /// Call it after the steps of a turn. The loop keeps the latest error of each listener;
     /// [`Stats::listener_errors`] counts all of them.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! What a worker shares with the other workers of its server, and the decision that rests on it.
+//! How a worker coordinates with the other workers of its server.
 
 use std::{fmt, mem, time::Duration};
 

@@ -96,7 +96,7 @@ impl Handle {
     /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
     ///
     /// A post makes no [`Step::Woken`](crate::Step::Woken). (If the descriptor of a handle is in use
-    /// it may, because the kernel does not report who has written to it.)
+    /// it may, because the kernel does not report which writer it was.)
     ///
     /// Costs a short lock and, if no post waits yet, one `write`. Do not call it in a signal handler,
     /// which must not take locks: [`wake`](Self::wake) instead.
@@ -266,11 +266,11 @@ mod tests {
     #[test]
     fn the_shortest_shutdown_begins_even_after_a_failed_wait() {
         let (mut remote, handle) = remote();
-        let asked = [7_000_001, 5_000_001, 6_000_000].map(Duration::from_nanos);
-        handle.shutdown(asked[0]);
-        handle.shutdown(asked[1]);
+        let timeouts = [7_000_001, 5_000_001, 6_000_000].map(Duration::from_nanos);
+        handle.shutdown(timeouts[0]);
+        handle.shutdown(timeouts[1]);
         remote.on_woken();
-        handle.shutdown(asked[2]);
+        handle.shutdown(timeouts[2]);
         remote.on_woken();
         let shortest = Duration::from_millis(6);
         assert_eq!(

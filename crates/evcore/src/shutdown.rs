@@ -1,4 +1,5 @@
-//! An orderly end: nobody new, the idle go, the busy finish, and all of it within a time.
+//! Graceful shutdown: no new clients, idle connections are evicted, busy ones finish, all within a
+//! timeout.
 
 use std::time::Duration;
 
@@ -9,21 +10,20 @@ use crate::{Acceptor, EventLoop};
 /// Whether the loop shuts down, and until when.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
-    /// When it gives up, in nanoseconds of the loop's clock.
+    /// When it ends at the latest, in nanoseconds of the loop's clock.
     over_ns: Option<u64>,
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Begins an orderly end, which lasts so long at most, from this turn's time.
+    /// Starts a graceful shutdown bounded by `timeout`, which counts from this turn's time.
     ///
-    /// The listeners are closed: who waits in the backlog is left to the other workers that share
-    /// it. Whoever is [idle](Self::set_idle), or comes to be, is named in a
-    /// [`Step::Evict`](crate::Step::Evict), a [budget](crate::Budgets::closing) of them a turn.
-    /// Those who are busy go on as before, to their own end. The loop says when it
-    /// [is done](Self::is_done).
+    /// The listeners are closed; clients in the backlog wait for the other workers that share it.
+    /// Every connection that is or becomes [idle](Self::set_idle) is
+    /// [evicted](crate::Step::Evict), a [budget](crate::Budgets::evictions) of them in each turn.
+    /// Busy connections go on as before. [`is_done`](Self::is_done) returns when the loop is at its
+    /// end.
     ///
-    /// Called again, it can only be made shorter: whichever call ends first counts. To give up at
-    /// once, ask for no time at all.
+    /// Of several calls the one that ends first counts. A timeout of zero ends at once.
     ///
     /// ```
     /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
@@ -49,12 +49,12 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn shutdown(&mut self, timeout: Duration) {
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let now_ns = self.clock.monotonic_ns();
-        // As for timers: the clock may be behind, and nobody is to have less time than that.
+        // As for timers: the clock may be behind, and the shutdown must not be shorter than that.
         let over_ns = now_ns
             .saturating_add(timeout_ns)
             .saturating_add(self.updates.lag_ns());
         self.shutdown.begin(over_ns);
-        // What the poller refuses of it matters no more: events of what is gone are dropped.
+        // If the poller refuses, its later events of the listeners are dropped.
         let _ = self.close_listeners();
     }
 
@@ -63,29 +63,27 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.over_ns.is_some()
     }
 
-    /// Whether a [shutdown](Self::shutdown) has come to its end: its time is over, or nothing is
-    /// left to do. Never before one has begun. To be asked between two turns; a wait does not wait
-    /// then.
+    /// Whether a [shutdown](Self::shutdown) is at its end: its time is over, or nothing is left to do.
+    /// False before a shutdown has begun. Call it between turns; a wait does not sleep any more then.
     ///
-    /// Nothing is left when no descriptor is watched, nothing is posted or otherwise left over, and
-    /// no timer is armed but [cancelable](Self::set_background) ones.
+    /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
+    /// no timer is armed except [background](Self::set_background) ones.
     ///
-    /// Who is still there when the time is over has no further step to expect: dropping the
-    /// connections closes them.
+    /// Connections still open at the deadline get no further steps; drop them.
     ///
-    /// O(1), but a look at each cancelable token once no descriptor is watched.
+    /// O(1), plus a look at each background token once no descriptor is watched.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let is_over = |over_ns| over_ns <= self.clock.monotonic_ns() || self.has_nothing_left();
         self.shutdown.over_ns.is_some_and(is_over)
     }
 
-    /// Says that nobody need wait for the timers of this token, those that are armed now and those
-    /// that will be (nginx: `cancelable`): they do not keep a loop that
-    /// [shuts down](Self::shutdown) from being done. `false`: the token is stale.
+    /// Makes the timers of a token background timers, those that are armed now and those armed later:
+    /// they do not keep a loop that [shuts down](Self::shutdown) from being done (nginx:
+    /// `cancelable`; libuv: `unref`). Returns false if the token is stale.
     ///
-    /// For what is done from time to time, by a token [without a descriptor](Self::add_unwatched); a descriptor that is watched keeps the loop alive by itself. It changes nothing
-    /// about whether and when the timers fire.
+    /// This is for periodic work, with a token [without a descriptor](Self::add_unwatched). (A watched
+    /// descriptor keeps the loop alive anyway.) It does not change whether and when the timers expire.
     ///
     /// ```
     /// use evcore::{EventLoop, Timer};
@@ -105,24 +103,25 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.set_background(token)
     }
 
-    /// How long until the shutdown gives up; `None`: there is none.
+    /// The time to the end of the shutdown, if there is one.
+    #[inline]
     pub(crate) fn gives_up_in(&self, now_ns: u64) -> Option<Duration> {
         let left_ns = self.shutdown.over_ns?.saturating_sub(now_ns);
         Some(Duration::from_nanos(left_ns))
     }
 
     fn has_nothing_left(&self) -> bool {
-        self.slots.watched() == 0 && !self.has_work() && self.only_cancelable_timers_are_left()
+        self.slots.watched() == 0 && !self.has_work() && self.only_background_timers_are_left()
     }
 
-    fn only_cancelable_timers_are_left(&self) -> bool {
-        let cancelable = self.slots.cancelable();
-        self.timers.is_empty() || self.timers.armed_of(cancelable) == self.timers.len()
+    fn only_background_timers_are_left(&self) -> bool {
+        let background = self.slots.background();
+        self.timers.is_empty() || self.timers.armed_of(background) == self.timers.len()
     }
 }
 
 impl Shutdown {
-    /// Begins, or ends sooner.
+    /// Begins, or makes the end earlier.
     fn begin(&mut self, over_ns: u64) {
         let over_ns = self.over_ns.map_or(over_ns, |sooner| sooner.min(over_ns));
         self.over_ns = Some(over_ns);

@@ -1,9 +1,8 @@
 //! The tokens of a loop: which one occupies each index, and what is posted for it.
 //!
-//! The loop hands tokens out, so that two tables of the application never collide. A token that is
-//! not the occupant of its index is stale, and everything here is refused to it. A generation that
-//! has ended does not begin again, so that an event that was reported for it cannot be taken for
-//! one of a later occupant.
+//! The loop gives out the tokens, so two tables of the application never collide. A token that is not
+//! the occupant of its index is stale, and every call here refuses it. A generation is not used
+//! twice, so an event of an ended token is never delivered to a later occupant.
 
 use std::{collections::BTreeSet, mem, num::NonZeroU32};
 
@@ -22,7 +21,7 @@ pub(crate) struct Slots {
     free: Vec<u32>,
     /// The highest index that the poller has an id for.
     index_max: u32,
-    /// How many occupants there will mostly be at most.
+    /// How many occupants to make room for at once.
     expected: usize,
     // Invariant: the indices for which something is posted, for this turn or the next; each is
     // occupied.
@@ -30,35 +29,35 @@ pub(crate) struct Slots {
     // Invariant: how many occupants are watched.
     watched: u32,
     // Invariant: the indices whose state says so.
-    cancelable: BTreeSet<u32>,
+    background: BTreeSet<u32>,
 }
 
-/// The token that occupies an index; or, where none does, the generation of the last one under an
+/// The token that occupies an index. If the index is vacant: the generation of the last one, with an
 /// index that no token has.
 ///
-/// One word and apart from the rest, since every event needs it and nothing else. It is a token in
-/// either case: the bits of an event are compared with it, and nothing else has to be looked at.
+/// One word, in a table of its own, because an event needs this and nothing else. It has the form of
+/// a token in both cases, so that the bits of an event are compared with one word.
 #[derive(Clone, Copy, Debug)]
 struct Occupant(Token);
 
 /// The index of a vacant [`Occupant`].
 const VACANT: u32 = u32::MAX;
 
-/// What is known of an occupant.
-// Invariant: the default where there is none.
+/// The state of an occupant.
+// Invariant: the default if the index is vacant.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// The poller watches a descriptor of it.
     watched: bool,
     /// A shutdown does not wait for its timers.
-    cancelable: bool,
-    /// Merged readiness; delivered when the queue comes to this index, in whichever turn.
+    background: bool,
+    /// Merged readiness, delivered when the queue reaches this index.
     posted: Ready,
 }
 
 impl Slots {
-    /// For about `expected` tokens; there may be more, up to the index `index_max`. Commits no
-    /// memory to them yet.
+    /// For about `expected` tokens; there may be more, up to the index `index_max`. Allocates nothing
+    /// yet.
     pub(crate) fn new(expected: u32, index_max: u32) -> Self {
         Self {
             occupants: Vec::new(),
@@ -68,11 +67,11 @@ impl Slots {
             expected: expected as usize,
             posted: TurnQueue::default(),
             watched: 0,
-            cancelable: BTreeSet::new(),
+            background: BTreeSet::new(),
         }
     }
 
-    /// The token that begins next; `None` where every index is taken.
+    /// The token that begins next; `None` if every index is taken.
     pub(crate) fn next_token(&self) -> Option<Token> {
         if let Some(index) = self.free.last() {
             let ended = self.occupants[*index as usize].0.generation();
@@ -102,14 +101,14 @@ impl Slots {
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
         let State {
             watched,
-            cancelable,
+            background,
             ..
         } = mem::take(self.state_mut(token)?);
         self.occupants[token.index() as usize] = Occupant::after(token);
         self.posted.cancel(token.index());
         self.watched -= u32::from(watched);
-        if cancelable {
-            self.cancelable.remove(&token.index());
+        if background {
+            self.background.remove(&token.index());
         }
         // An index without a generation left is not used again.
         if token.generation() < NonZeroU32::MAX {
@@ -129,8 +128,8 @@ impl Slots {
         true
     }
 
-    /// Merges readiness into what is posted for a token, which waits for the next turn if nothing
-    /// was. `false` if the token is stale.
+    /// Merges readiness into what is posted for a token. If nothing was, it is due in the next turn.
+    /// `false` if the token is stale.
     #[inline]
     pub(crate) fn post_next(&mut self, token: Token, ready: Ready) -> bool {
         let Some(state) = self.state_mut(token) else {
@@ -141,13 +140,13 @@ impl Slots {
         true
     }
 
-    /// What waited for the next turn is due, behind what is due already.
+    /// Makes what was put off to the next turn due, behind what is due already.
     #[inline]
     pub(crate) fn begin_turn(&mut self) {
         self.posted.begin_turn();
     }
 
-    /// Takes back what is posted for a token.
+    /// Cancels what is posted for a token.
     pub(crate) fn cancel(&mut self, token: Token) -> Ready {
         let Some(state) = self.state_mut(token) else {
             return Ready::NONE;
@@ -157,7 +156,7 @@ impl Slots {
         ready
     }
 
-    /// Takes what has been due the longest.
+    /// Takes what has been due for the longest time.
     #[inline]
     pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
         let index = self.posted.pop()?;
@@ -171,14 +170,14 @@ impl Slots {
         let Some(state) = self.state_mut(token) else {
             return false;
         };
-        state.cancelable = true;
-        self.cancelable.insert(token.index());
+        state.background = true;
+        self.background.insert(token.index());
         true
     }
 
     /// The indices whose timers a shutdown does not wait for.
-    pub(crate) fn cancelable(&self) -> impl Iterator<Item = u32> {
-        self.cancelable.iter().copied()
+    pub(crate) fn background(&self) -> impl Iterator<Item = u32> {
+        self.background.iter().copied()
     }
 
     /// Whether a token occupies its index.
@@ -205,7 +204,7 @@ impl Slots {
     ///
     /// # Panics
     ///
-    /// If none does: whatever is queued by index is cancelled when a generation ends.
+    /// If the index is vacant. What is queued by index is cancelled when a generation ends.
     #[inline]
     pub(crate) fn occupant(&self, index: u32) -> Token {
         let token = self.occupants[index as usize].token();
@@ -236,8 +235,8 @@ impl Slots {
         self.watched
     }
 
-    /// Makes the lists long enough for an index. They at least double, until they cover all that
-    /// are expected: room for more would be of no use.
+    /// Makes the tables long enough for an index. They at least double, but the last doubling stops
+    /// at the expected number.
     #[cold]
     fn cover(&mut self, index: usize) {
         let (len, held) = (index + 1, self.occupants.len());
@@ -257,10 +256,10 @@ impl Slots {
 }
 
 impl Occupant {
-    /// Where no token has been yet.
+    /// No token has occupied the index yet.
     const NONE: Self = Self(Token::new(VACANT, NonZeroU32::MIN));
 
-    /// Where the generation of a token has ended.
+    /// The generation of the last occupant has ended.
     fn after(token: Token) -> Self {
         Self(Token::new(VACANT, token.generation()))
     }
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_no_room_for_more_than_are_expected_unless_they_come() {
+    fn the_tables_grow_beyond_the_expected_number_only_if_needed() {
         let mut slots = slots();
         for _ in 0..1000 {
             begin(&mut slots, false);
@@ -345,9 +344,9 @@ mod tests {
     #[test]
     fn bits_that_are_no_tokens_find_none() {
         let mut slots = slots();
-        let [ended, lives] = [(); 2].map(|()| begin(&mut slots, false));
+        let [ended, current] = [(); 2].map(|()| begin(&mut slots, false));
         slots.end(ended);
-        assert_eq!(slots.find(lives.to_bits()), Some(lives));
+        assert_eq!(slots.find(current.to_bits()), Some(current));
         // Of no generation: at an index that is vacant, occupied, and beyond the table.
         for bits in 0..=3 {
             assert_eq!(slots.find(bits), None, "{bits}");
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_posted_for_the_next_turn_ends_with_the_generation_too() {
+    fn what_is_put_off_ends_with_the_generation() {
         let mut slots = slots();
         let token = begin(&mut slots, false);
         assert!(slots.post_next(token, Ready::READABLE));

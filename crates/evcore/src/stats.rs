@@ -1,8 +1,8 @@
 //! What the loop has done, and what it is doing.
 
-/// Counters since the loop was built. Counting costs an addition each.
+/// Counters since the loop was built. Each count costs one addition.
 ///
-/// What is not counted but measured is in the [`Histograms`](crate::Histograms).
+/// Distributions are in the [`Histograms`](crate::Histograms).
 ///
 /// ```
 /// # use evcore::EventLoop;
@@ -15,50 +15,47 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Waits that came back.
+    /// Waits that returned without an error.
     pub turns: u64,
-    /// Times that the clock was updated by a
-    /// [`timer_resolution`](crate::Builder::timer_resolution);
-    /// 0 without one, since every turn then does.
+    /// Updates of the clock by a [`timer_resolution`](crate::Builder::timer_resolution); 0 without
+    /// one, because then every turn updates it.
     pub ticks: u64,
-    /// Waits without a timeout that ended although there was nothing: no event, no wake-up and no
-    /// signal. A kernel has no reason for one.
+    /// Waits without a timeout that ended without an event, a wake-up or a signal. A kernel has no
+    /// reason for one.
     pub empty_waits: u64,
-    /// Events that the kernel reported, listeners', ticks and stale ones included.
+    /// Events that the kernel reported, including those of listeners, ticks and stale ones.
     pub events: u64,
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included.
     pub received: u64,
-    /// Events, and posts from other threads, dropped because their token (or listener) had been
-    /// closed: events mostly earlier in the same batch. What was queued already is cancelled by
-    /// closing, and not counted here.
+    /// Events, and posts from other threads, that were dropped because their token or listener was
+    /// closed. Closing also cancels what is queued, which is not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections lost before they could be accepted: the client had left, or a firewall forbids
-    /// it.
+    /// Connections lost before they were accepted: the client had left, or a firewall forbids it.
     pub aborted: u64,
-    /// Times that all [`connections`](crate::Builder::connections) were taken: the loop stopped
-    /// listening for that, or a client waits for the place of an idle connection (nginx:
+    /// Times that the limit of [`connections`](crate::Builder::connections) was reached: the loop
+    /// stopped listening, or a client waited for the slot of an idle connection (nginx:
     /// `worker_connections are not enough`). If it grows, raise the limit.
     pub full: u64,
-    /// Times that this worker notified another one, so that it comes and accepts.
+    /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
-    /// Times that accepting paused because descriptors or memory had run out.
+    /// Times that accepting paused for lack of descriptors or memory.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
     /// [`take_listener_error`](crate::EventLoop::take_listener_error) returns the errors.
     pub listener_errors: u64,
-    /// Clients turned away because descriptors had run out, here and at every other worker that
-    /// this one sees: accepted, and closed at once. Not among [`accepted`](Self::accepted).
+    /// Clients that were accepted and closed at once, because descriptors had run out here and at
+    /// every other worker of the group. Not counted in [`accepted`](Self::accepted).
     pub shed: u64,
-    /// Timers that fired.
+    /// Timers that expired.
     pub expired: u64,
-    /// Steps delivered from the posted queue, whoever put them there.
+    /// Steps from the posted queue, whatever put them there.
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
     /// Turns that took longer than the limit of the [watchdog](crate::Builder::watchdog); 0 without
-    /// one. [`take_slow_turn`](crate::EventLoop::take_slow_turn) tells the worst.
+    /// one. [`take_slow_turn`](crate::EventLoop::take_slow_turn) returns the slowest.
     pub slow_turns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a turn yields.
+//! The steps of a turn.
 
 use evcore_accept::{Address, Stream};
 use evcore_poller::Ready;
@@ -8,8 +8,8 @@ use crate::Timer;
 
 /// One thing for the application to do.
 ///
-/// The list is closed on purpose: a step that is added later is one that every application must
-/// decide about, so the compiler is to say so.
+/// The enum is exhaustive on purpose: every application must decide about a step that is added later,
+/// so the compiler must report it.
 ///
 /// ```
 /// use evcore::{EventLoop, Ready, Step};
@@ -22,37 +22,36 @@ use crate::Timer;
 ///     match step {
 ///         Step::Ready(token, ready) => println!("{token} is {ready:?}"),
 ///         Step::Expired(token, timer) => println!("{token}: its timer {timer:?} has expired"),
-///         Step::Accepted(new) => println!("{} has come", new.peer),
-///         Step::Woken => println!("somebody has news"),
-///         Step::Evict(token) => println!("{token} has to make room"),
+///         Step::Accepted(new) => println!("{} has connected", new.peer),
+///         Step::Woken => println!("another thread woke the loop"),
+///         Step::Evict(token) => println!("{token} is evicted"),
 ///     }
 /// }
 /// # Ok::<(), evcore::Error>(())
 /// ```
 #[derive(Debug)]
 pub enum Step<S = Stream> {
-    /// A client has come. It is not yet watched: [`Connections::add`](crate::Connections::add)
-    /// watches and keeps it.
+    /// A client has connected. The loop does not watch it yet:
+    /// [`Connections::add`](crate::Connections::add) watches and keeps it.
     Accepted(Accepted<S>),
     /// A descriptor is ready, or something was posted, by [`post`](crate::EventLoop::post),
     /// [`post_next`](crate::EventLoop::post_next) or [from another thread](crate::Handle::post).
     Ready(Token, Ready),
     /// This timer has expired, and is no longer armed.
     Expired(Token, Timer),
-    /// Somebody [woke](crate::Handle::wake) the loop, once or many times.
+    /// A [handle](crate::Handle::wake) woke the loop, once or several times.
     Woken,
-    /// One that was [idle](crate::EventLoop::set_idle) the longest is to be closed: a client waits
-    /// and places are short, or the loop [shuts down](crate::EventLoop::shutdown). It counts as
-    /// idle no longer.
+    /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots are short,
+    /// or the loop [shuts down](crate::EventLoop::shutdown). It no longer counts as idle.
     ///
-    /// All that is known of it has been delivered; what may just have reached its socket is yours
-    /// to look for. If you do not close it, no harm is done but that its place is not free: it
-    /// stays, and is named again only after you have called it idle again. Whoever still waits then
-    /// is given the place of another, in the next turn.
+    /// Every event that the loop knows of has been delivered. Read once more before closing: data may
+    /// have just arrived. If you keep the connection open its slot stays taken, and it is not offered
+    /// again until you mark it idle. The waiting client then gets the slot of another connection in
+    /// the next turn.
     Evict(Token),
 }
 
-/// A client that has come. Dropping it closes the connection.
+/// A client that has connected. Dropping it closes the connection.
 ///
 /// ```
 /// use evcore::{EventLoop, Listener, Step};
@@ -71,8 +70,8 @@ pub enum Step<S = Stream> {
 pub struct Accepted<S = Stream> {
     /// The connection: non-blocking, closed on exec.
     pub stream: S,
-    /// Who it is.
+    /// The address of the client.
     pub peer: Address,
-    /// Which listener it came by, in the order in which the builder was given them.
+    /// The number of its listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
 }

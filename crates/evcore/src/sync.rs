@@ -1,5 +1,4 @@
-//! The atomics that handles share with the loop: the standard library's, or loom's when loom checks
-//! them.
+//! The atomics that handles share with the loop: the standard library's, or loom's under loom.
 
 #[cfg(not(evcore_loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64};

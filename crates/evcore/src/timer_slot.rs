@@ -1,4 +1,4 @@
-//! Which of a token's timers is meant.
+//! The timer slots of a token.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use std::fmt;
 /// use evcore::{EventLoop, Timer};
 /// use std::time::Duration;
 ///
-/// /// How long a whole request may take.
+/// /// Limits a whole request.
 /// const REQUEST: Timer = Timer::new(2);
 ///
 /// let mut ev = EventLoop::builder().timers_per_token(3).build()?;
@@ -26,16 +26,16 @@ use std::fmt;
 pub struct Timer(u8);
 
 impl Timer {
-    /// How long the peer may be silent, for most programs.
+    /// By convention, limits how long the peer may send nothing.
     pub const READ: Self = Self(0);
 
-    /// How long the peer may take to receive, for most programs.
+    /// By convention, limits how long the peer may receive nothing.
     pub const WRITE: Self = Self(1);
 
     /// The most timers that a token can have.
     pub const MAX_PER_TOKEN: u8 = 8;
 
-    /// The timer of this number; `READ` is 0 and `WRITE` is 1.
+    /// The timer with this number; `READ` is 0 and `WRITE` is 1.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self(number)

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_timer_of_an_index_has_an_id_of_its_own() {
+    fn each_timer_of_an_index_has_its_own_id() {
         for per_token in 1..=Timer::MAX_PER_TOKEN {
             let timers = Timers::new(Box::new(TimerWheel::new()), per_token, 0, 0);
             for index in [0, 1, evcore_poller::MAX_ID] {

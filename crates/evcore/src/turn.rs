@@ -35,8 +35,8 @@ pub(crate) enum Phase {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// The next step after the wait. This table is the order of a turn: a phase is asked until it
-    /// has no step, and then the next one is.
+    /// The next step after the wait. This table is the order of a turn: a phase runs until it
+    /// has no step, then the next one does.
     pub(crate) fn next_in_order(&mut self) -> Option<Step<L::Stream>> {
         loop {
             let (step, next) = match self.phase {

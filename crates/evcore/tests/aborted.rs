@@ -79,7 +79,7 @@ fn turn(ev: &mut EventLoop<Losing>) -> usize {
 }
 
 #[test]
-fn a_full_backlog_of_lost_connections_holds_nobody_up() {
+fn a_backlog_of_lost_connections_delays_no_other_client() {
     let (mut ev, _, _) = losing(5_000);
     while turn(&mut ev) == 0 {
         assert!(ev.status().listening);
@@ -89,7 +89,7 @@ fn a_full_backlog_of_lost_connections_holds_nobody_up() {
 }
 
 #[test]
-fn a_listener_that_only_loses_connections_is_suspended_and_tried_again() {
+fn a_listener_that_only_loses_connections_is_suspended() {
     let (mut ev, script, time) = losing(u32::MAX);
     while ev.stats().listener_errors == 0 {
         assert_eq!(turn(&mut ev), 0);

@@ -45,7 +45,7 @@ fn runs_out(ev: &mut EventLoop, pauses: u64) {
 }
 
 #[test]
-fn accepting_pauses_until_time_has_passed_or_a_descriptor_is_closed() {
+fn accepting_pauses_until_a_timeout_or_a_closed_descriptor() {
     let time = ManualTimeSource::new();
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().tcp().unwrap();

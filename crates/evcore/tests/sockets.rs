@@ -85,7 +85,7 @@ impl Echo {
 }
 
 #[test]
-fn clients_are_accepted_served_and_closed_on_every_backend_in_every_mode() {
+fn every_backend_and_mode_serves_clients() {
     for kind in BackendKind::available() {
         for mode in [Mode::Level, Mode::Edge] {
             let (listener, address) = listener();
@@ -145,7 +145,7 @@ fn no_wake_from_another_thread_is_lost() {
 }
 
 #[test]
-fn every_post_from_another_thread_arrives_with_the_work_that_was_done_before_it() {
+fn a_remote_post_makes_earlier_work_visible() {
     const THREADS: usize = 3;
     const EACH: usize = 400;
     for kind in BackendKind::available() {
@@ -230,7 +230,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
 }
 
 #[test]
-fn posts_race_with_the_end_of_the_loop_and_each_is_taken_in_or_handed_back() {
+fn posts_that_race_with_the_end_are_handed_back() {
     for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let token = ev.add_unwatched().unwrap();
@@ -277,7 +277,7 @@ fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
 }
 
 #[test]
-fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it() {
+fn a_reported_event_of_a_closed_connection_is_dropped() {
     for kind in BackendKind::available() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let mut conns = Connections::new();
@@ -319,7 +319,7 @@ fn an_event_of_a_closed_connection_is_dropped_though_the_kernel_has_reported_it(
 }
 
 #[test]
-fn two_loops_share_a_listener_by_a_lock_and_serve_every_client_once() {
+fn two_loops_with_a_lock_serve_every_client_once() {
     const CLIENTS: usize = 60;
     let (listener, address) = listener();
     let mutex = AcceptMutex::new().unwrap();
@@ -391,7 +391,7 @@ fn a_timer_ends_a_wait_and_is_never_early() {
 }
 
 #[test]
-fn with_a_resolution_the_clock_stands_still_however_often_the_loop_wakes() {
+fn with_a_resolution_wakes_do_not_move_the_clock() {
     for kind in BackendKind::available() {
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder
@@ -504,7 +504,7 @@ fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
 }
 
 #[test]
-fn with_a_resolution_clients_are_served_while_the_clock_stands_still() {
+fn with_a_resolution_clients_are_served_between_ticks() {
     for kind in BackendKind::available() {
         let (listener, address) = listener();
         let builder = EventLoop::builder().listener(listener).poller(*kind);

@@ -78,7 +78,7 @@ fn watch(ev: &mut EventLoop, stream: &TcpStream) -> Token {
 }
 
 #[test]
-fn one_client_a_pause_is_told_and_the_others_wait_for_a_descriptor() {
+fn one_client_a_pause_is_shed_and_the_others_wait() {
     let _alone = DESCRIPTORS.lock().unwrap();
     let time = ManualTimeSource::new();
     let listener = Listener::bind("127.0.0.1:0").unwrap();
@@ -142,7 +142,7 @@ fn grouped(policy: Policy, time: &ManualTimeSource) -> (EventLoop, Address, Memb
 }
 
 #[test]
-fn if_another_worker_has_a_place_it_is_notified_and_no_client_turned_away() {
+fn another_worker_with_a_free_slot_is_notified_before_shedding() {
     let _alone = DESCRIPTORS.lock().unwrap();
     let load = |active| Load {
         active,
@@ -197,7 +197,7 @@ fn a_notification_while_descriptors_run_out_is_followed_later() {
 }
 
 #[test]
-fn a_reserve_that_was_lost_is_set_aside_again_when_everybody_is_in() {
+fn a_lost_reserve_is_acquired_again_after_the_last_accept() {
     let _alone = DESCRIPTORS.lock().unwrap();
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().clone();

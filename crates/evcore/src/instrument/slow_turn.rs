@@ -72,13 +72,13 @@ pub struct SlowTurn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowStep {
-    /// What it was, and whose.
+    /// Its kind and its token or listener.
     pub kind: StepKind,
-    /// How long you had it, and how long the loop took to find it.
+    /// The time that the handler took, and the loop to find the next step.
     pub took: Duration,
 }
 
-/// Which kind a [`Step`] is, and whose.
+/// The kind of a [`Step`], with its token or listener.
 ///
 /// ```
 /// use evcore::{EventLoop, Ready, StepKind};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evcore::balancer::{Leader, Policy};
 
-use crate::{fake_member::FakeMember, stage::Stage};
+use crate::{fake_member::FakeMember, fixture::Fixture};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -51,21 +51,21 @@ impl Plight {
         }
     }
 
-    fn stage(self) -> Stage {
+    fn fixture(self) -> Fixture {
         let member = FakeMember::new();
         member.show(self.leader, self.least);
-        let mut stage = Stage::built(1, |builder, script| {
+        let mut fixture = Fixture::built(1, |builder, backend| {
             if self.exclusive {
-                script.make_exclusive();
+                backend.make_exclusive();
             }
-            script.set_lock_free(self.lock_is_free);
-            let builder = builder.backend(script.clone()).connections(64);
-            builder.policy(self.policy).group(member.with_lock(script))
+            backend.set_lock_free(self.lock_is_free);
+            let builder = builder.backend(backend.clone()).connections(64);
+            builder.policy(self.policy).group(member.with_lock(backend))
         });
         for _ in 0..self.connections {
-            stage.join();
+            fixture.join();
         }
-        stage
+        fixture
     }
 }
 
@@ -90,17 +90,17 @@ fn plights() -> [Plight; 11] {
 }
 
 #[test]
-fn with_a_delay_of_nothing_no_turn_waits_less_than_a_millisecond_but_a_look() {
+fn with_a_delay_of_zero_no_worker_spins() {
     for plight in plights() {
-        let mut stage = plight.stage();
+        let mut fixture = plight.fixture();
         let mut waited_before = true;
         for _ in 0..1000 {
             // Nothing happens, so each wait lasts as long as it may.
-            let timeout = stage.ev.prepare().unwrap();
+            let timeout = fixture.ev.prepare().unwrap();
             let timeout = timeout.unwrap_or_else(|| panic!("without an end: {plight:?}"));
-            stage.time.advance(timeout);
-            stage.ev.poll(Some(timeout)).unwrap();
-            assert_eq!(stage.rest(), []);
+            fixture.time.advance(timeout);
+            fixture.ev.poll(Some(timeout)).unwrap();
+            assert_eq!(fixture.rest(), []);
             // A look at who waits is a turn of no time, and one alone.
             let waited = timeout >= MS;
             assert!(waited || waited_before, "{plight:?}");

@@ -6,90 +6,94 @@ use std::time::Duration;
 use evcore::{Error, Ready};
 
 use crate::{
-    script::Did,
-    stage::{Stage, readable},
+    fake_backend::Recorded,
+    fixture::{Fixture, readable},
 };
 
 /// As long as a pause for want of descriptors.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
-fn poller_refuses(stage: &mut Stage) {
-    let refusal = stage.ev.wait();
+fn poller_refuses(fixture: &mut Fixture) {
+    let refusal = fixture.ev.wait();
     assert!(matches!(refusal, Err(Error::Poller(_))), "{refusal:?}");
-    assert!(!stage.script.holds_lock());
-    assert!(stage.ev.next_step().is_none(), "no turn has begun");
+    assert!(!fixture.backend.holds_lock());
+    assert!(fixture.ev.next_step().is_none(), "no turn has begun");
 }
 
 #[test]
 fn a_wait_that_fails_gives_the_lock_back_and_loses_nothing() {
-    let mut stage = Stage::locking(1);
-    let [a, b] = [stage.join(), stage.join()];
-    stage.report_readable(&[a]);
-    stage.wait(); // and leave the turn at once
-    stage.ev.post(b, Ready::READABLE);
-    stage.script.fail_wait();
-    poller_refuses(&mut stage);
-    assert_eq!(stage.turn(), [readable(a), readable(b)]);
-    assert_eq!(stage.ev.stats().turns, 2, "a wait that fails is no turn");
+    let mut fixture = Fixture::locking(1);
+    let [a, b] = [fixture.join(), fixture.join()];
+    fixture.report_readable(&[a]);
+    fixture.wait(); // and leave the turn at once
+    fixture.ev.post(b, Ready::READABLE);
+    fixture.backend.fail_wait();
+    poller_refuses(&mut fixture);
+    assert_eq!(fixture.turn(), [readable(a), readable(b)]);
+    assert_eq!(fixture.ev.stats().turns, 2, "a wait that fails is no turn");
 }
 
 #[test]
-fn a_listener_that_is_refused_is_suspended_and_the_others_listen() {
+fn a_refused_listener_is_suspended_and_the_others_listen() {
     for refused in 0..3 {
-        for mut stage in [Stage::listening(3), Stage::locking(3)] {
-            let token = stage.join();
-            stage.report_readable(&[token]);
-            stage.script.fail_add_after(refused);
-            assert_eq!(stage.turn(), [readable(token)]);
-            assert!(stage.ev.status().listening);
-            assert_eq!(stage.suspended(), [refused]);
-            assert_eq!(stage.script.timeouts(), [Some(SUSPENSION)]);
-            let error = stage.ev.take_listener_error().unwrap();
+        for mut fixture in [Fixture::listening(3), Fixture::locking(3)] {
+            let token = fixture.join();
+            fixture.report_readable(&[token]);
+            fixture.backend.fail_add_after(refused);
+            assert_eq!(fixture.turn(), [readable(token)]);
+            assert!(fixture.ev.status().listening);
+            assert_eq!(fixture.suspended(), [refused]);
+            assert_eq!(fixture.backend.timeouts(), [Some(SUSPENSION)]);
+            let error = fixture.ev.take_listener_error().unwrap();
             assert_eq!(error.listener, refused);
             assert!(matches!(error.source, Error::Poller(_)), "{error}");
-            assert!(stage.ev.take_listener_error().is_none());
-            assert_eq!(stage.ev.stats().listener_errors, 1);
+            assert!(fixture.ev.take_listener_error().is_none());
+            assert_eq!(fixture.ev.stats().listener_errors, 1);
 
             // It is tried again, and the others are left as they are.
-            stage.pass_ms(500);
-            stage.script.record();
-            stage.turn();
-            assert_eq!(stage.suspended(), []);
-            let changes = stage.script.record().into_iter().filter(is_change);
-            let added = Did::Add(stage.listener_fd(refused));
+            fixture.pass_ms(500);
+            fixture.backend.record();
+            fixture.turn();
+            assert_eq!(fixture.suspended(), []);
+            let changes = fixture.backend.record().into_iter().filter(is_change);
+            let added = Recorded::Add(fixture.listener_fd(refused));
             assert_eq!(changes.collect::<Vec<_>>(), [added]);
         }
     }
 }
 
 #[test]
-fn where_every_listener_is_refused_no_lock_is_held_and_connections_are_served() {
-    for mut stage in [Stage::listening(2), Stage::locking(2)] {
-        let served = stage.join();
-        stage.report_readable(&[served]);
-        stage.script.refuse_adds(true);
-        stage.wait();
-        assert!(!stage.script.holds_lock());
-        assert!(!stage.ev.status().listening);
-        assert_eq!(stage.rest(), [readable(served)]);
-        assert_eq!(stage.script.timeouts(), [Some(SUSPENSION)]);
-        stage.leave(served);
-        stage.turn();
+fn if_every_listener_is_refused_no_lock_is_held() {
+    for mut fixture in [Fixture::listening(2), Fixture::locking(2)] {
+        let served = fixture.join();
+        fixture.report_readable(&[served]);
+        fixture.backend.refuse_adds(true);
+        fixture.wait();
+        assert!(!fixture.backend.holds_lock());
+        assert!(!fixture.ev.status().listening);
+        assert_eq!(fixture.rest(), [readable(served)]);
+        assert_eq!(fixture.backend.timeouts(), [Some(SUSPENSION)]);
+        fixture.leave(served);
+        fixture.turn();
         assert!(
-            !stage.ev.status().listening,
+            !fixture.ev.status().listening,
             "a closed descriptor mends nothing"
         );
 
-        stage.pass_ms(500);
-        stage.turn();
-        assert_eq!(stage.ev.stats().listener_errors, 4, "both were tried again");
-        stage.script.refuse_adds(false);
-        stage.pass_ms(500);
-        stage.turn();
-        stage.turn();
-        assert!(stage.ev.status().listening);
+        fixture.pass_ms(500);
+        fixture.turn();
         assert_eq!(
-            stage.script.timeouts().last(),
+            fixture.ev.stats().listener_errors,
+            4,
+            "both were tried again"
+        );
+        fixture.backend.refuse_adds(false);
+        fixture.pass_ms(500);
+        fixture.turn();
+        fixture.turn();
+        assert!(fixture.ev.status().listening);
+        assert_eq!(
+            fixture.backend.timeouts().last(),
             Some(&None),
             "the suspension is over"
         );
@@ -97,123 +101,128 @@ fn where_every_listener_is_refused_no_lock_is_held_and_connections_are_served() 
 }
 
 #[test]
-fn a_removal_that_fails_ends_listening_all_the_same_and_suspends() {
-    let mut stage = Stage::built(2, |builder, _| builder.connections(1));
-    stage.turn();
-    let token = stage.join();
-    stage.script.fail_removals();
-    stage.report_readable(&[token]);
-    assert_eq!(stage.turn(), [readable(token)]);
-    assert!(!stage.ev.status().listening);
-    assert_eq!(stage.suspended(), [0, 1]);
-    let errors = std::iter::from_fn(|| stage.ev.take_listener_error());
+fn a_failed_removal_ends_listening_and_suspends() {
+    let mut fixture = Fixture::built(2, |builder, _| builder.connections(1));
+    fixture.turn();
+    let token = fixture.join();
+    fixture.backend.fail_removals();
+    fixture.report_readable(&[token]);
+    assert_eq!(fixture.turn(), [readable(token)]);
+    assert!(!fixture.ev.status().listening);
+    assert_eq!(fixture.suspended(), [0, 1]);
+    let errors = std::iter::from_fn(|| fixture.ev.take_listener_error());
     assert_eq!(errors.map(|it| it.listener).collect::<Vec<_>>(), [0, 1]);
 
-    stage.leave(token);
-    stage.turn();
-    assert_eq!(stage.suspended(), [0, 1], "although there is a place");
-    stage.pass_ms(500);
-    stage.turn();
-    assert_eq!(stage.suspended(), []);
+    fixture.leave(token);
+    fixture.turn();
+    assert_eq!(fixture.suspended(), [0, 1], "although there is a place");
+    fixture.pass_ms(500);
+    fixture.turn();
+    assert_eq!(fixture.suspended(), []);
 }
 
 #[test]
-fn a_listener_that_the_poller_reports_an_error_of_is_registered_anew() {
-    let mut stage = Stage::listening(2);
-    stage.turn();
-    let fds = [stage.listener_fd(0), stage.listener_fd(1)];
-    stage.connect(1, 1);
+fn a_listener_with_an_error_event_is_registered_anew() {
+    let mut fixture = Fixture::listening(2);
+    fixture.turn();
+    let fds = [fixture.listener_fd(0), fixture.listener_fd(1)];
+    fixture.connect(1, 1);
     let error = Ready::READABLE | Ready::ERROR;
-    stage.script.report(vec![(fds[1], error)]);
-    assert_eq!(stage.turn(), [Did::Accepted(1)]);
-    stage.script.record();
-    stage.turn();
-    let changes = stage.script.record().into_iter().filter(is_change);
-    let anew = [Did::Remove(fds[1]), Did::Add(fds[1])];
+    fixture.backend.report(vec![(fds[1], error)]);
+    assert_eq!(fixture.turn(), [Recorded::Accepted(1)]);
+    fixture.backend.record();
+    fixture.turn();
+    let changes = fixture.backend.record().into_iter().filter(is_change);
+    let anew = [Recorded::Remove(fds[1]), Recorded::Add(fds[1])];
     assert_eq!(changes.collect::<Vec<_>>(), anew);
-    stage.turn();
+    fixture.turn();
     assert_eq!(
-        stage.script.record().into_iter().filter(is_change).count(),
+        fixture
+            .backend
+            .record()
+            .into_iter()
+            .filter(is_change)
+            .count(),
         0
     );
-    assert_eq!(stage.ev.stats().listener_errors, 0);
+    assert_eq!(fixture.ev.stats().listener_errors, 0);
 }
 
 #[test]
 fn listeners_are_closed_even_if_their_removal_fails() {
-    let mut stage = Stage::listening(2);
-    stage.turn();
-    stage.script.fail_removals();
-    assert!(stage.ev.close_listeners().is_err());
-    assert!(!stage.ev.status().listening);
-    stage.turn();
+    let mut fixture = Fixture::listening(2);
+    fixture.turn();
+    fixture.backend.fail_removals();
+    assert!(fixture.ev.close_listeners().is_err());
+    assert!(!fixture.ev.status().listening);
+    fixture.turn();
     assert!(
-        stage.ev.close_listeners().is_ok(),
+        fixture.ev.close_listeners().is_ok(),
         "there is nothing left to fail"
     );
 }
 
 #[test]
-fn a_listener_that_breaks_is_suspended_while_the_others_are_served() {
-    for (broken, mut stage) in [
-        (0, Stage::listening(2)),
-        (1, Stage::listening(2)),
-        (0, Stage::locking(2)),
-        (1, Stage::locking(2)),
+fn a_broken_listener_is_suspended_and_the_others_go_on() {
+    for (broken, mut fixture) in [
+        (0, Fixture::listening(2)),
+        (1, Fixture::listening(2)),
+        (0, Fixture::locking(2)),
+        (1, Fixture::locking(2)),
     ] {
         let sound = 1 - broken;
-        stage.break_listener(broken);
-        stage.connect(sound, 1);
-        stage.report_listeners(&[0, 1]);
-        assert_eq!(stage.turn(), [Did::Accepted(sound)]);
-        assert_eq!(stage.take_broken(), [broken]);
-        stage.script.record();
+        fixture.break_listener(broken);
+        fixture.connect(sound, 1);
+        fixture.report_listeners(&[0, 1]);
+        assert_eq!(fixture.turn(), [Recorded::Accepted(sound)]);
+        assert_eq!(fixture.take_broken(), [broken]);
+        fixture.backend.record();
 
         // It stays readable, and is left alone for a while.
-        stage.connect(sound, 1);
-        stage.report_listeners(&[sound]);
-        assert_eq!(stage.turn(), [Did::Accepted(sound)]);
-        assert!(!stage.script.watches(stage.listener_fd(broken)));
-        assert!(stage.script.watches(stage.listener_fd(sound)));
+        fixture.connect(sound, 1);
+        fixture.report_listeners(&[sound]);
+        assert_eq!(fixture.turn(), [Recorded::Accepted(sound)]);
+        assert!(!fixture.backend.watches(fixture.listener_fd(broken)));
+        assert!(fixture.backend.watches(fixture.listener_fd(sound)));
         let pause = Duration::from_millis(500);
-        assert_eq!(stage.script.timeouts(), [Some(pause)]);
+        assert_eq!(fixture.backend.timeouts(), [Some(pause)]);
 
         // No descriptor that is closed makes it sound.
-        let token = stage.join();
-        stage.leave(token);
-        stage.turn();
-        assert!(!stage.script.watches(stage.listener_fd(broken)));
-        stage.pass_ms(500);
-        stage.turn();
+        let token = fixture.join();
+        fixture.leave(token);
+        fixture.turn();
+        assert!(!fixture.backend.watches(fixture.listener_fd(broken)));
+        fixture.pass_ms(500);
+        fixture.turn();
         for listener in [broken, sound] {
-            assert!(stage.script.watches(stage.listener_fd(listener)));
+            assert!(fixture.backend.watches(fixture.listener_fd(listener)));
         }
     }
 }
 
 #[test]
-fn where_all_listeners_break_each_is_met_once_and_the_loop_does_not_spin() {
-    for mut stage in [Stage::listening(1), Stage::locking(1)] {
-        let token = stage.join();
-        stage.break_listener(0);
-        stage.report_listeners(&[0]);
-        assert_eq!(stage.turn(), []);
-        assert_eq!(stage.take_broken(), [0]);
-        assert!(!stage.script.holds_lock());
-        stage.script.record();
+fn if_all_listeners_break_the_loop_does_not_spin() {
+    for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
+        let token = fixture.join();
+        fixture.break_listener(0);
+        fixture.report_listeners(&[0]);
+        assert_eq!(fixture.turn(), []);
+        assert_eq!(fixture.take_broken(), [0]);
+        assert!(!fixture.backend.holds_lock());
+        fixture.backend.record();
 
         // It stays readable, and is left alone for a while.
-        stage.report_readable(&[token]);
-        assert_eq!(stage.turn(), [readable(token)]);
-        assert!(!stage.ev.status().listening);
+        fixture.report_readable(&[token]);
+        assert_eq!(fixture.turn(), [readable(token)]);
+        assert!(!fixture.ev.status().listening);
         let pause = Duration::from_millis(500);
-        assert_eq!(stage.script.timeouts(), [Some(pause)]);
-        stage.pass_ms(500);
-        stage.turn();
-        stage.turn();
-        assert!(stage.ev.status().listening);
+        assert_eq!(fixture.backend.timeouts(), [Some(pause)]);
+        fixture.pass_ms(500);
+        fixture.turn();
+        fixture.turn();
+        assert!(fixture.ev.status().listening);
         assert_eq!(
-            stage.script.timeouts().last(),
+            fixture.backend.timeouts().last(),
             Some(&None),
             "the pause is over"
         );
@@ -221,49 +230,52 @@ fn where_all_listeners_break_each_is_met_once_and_the_loop_does_not_spin() {
 }
 
 #[test]
-fn of_each_listener_the_latest_error_is_kept_and_all_are_counted() {
-    let mut stage = Stage::listening(3);
-    stage.break_listener(0);
-    stage.break_listener(2);
+fn the_latest_error_of_each_listener_is_kept() {
+    let mut fixture = Fixture::listening(3);
+    fixture.break_listener(0);
+    fixture.break_listener(2);
     for _ in 0..5 {
-        stage.connect(1, 1);
-        stage.report_listeners(&[0, 1, 2]);
-        assert_eq!(stage.turn(), [Did::Accepted(1)]);
-        stage.pass_ms(500);
-        stage.turn();
+        fixture.connect(1, 1);
+        fixture.report_listeners(&[0, 1, 2]);
+        assert_eq!(fixture.turn(), [Recorded::Accepted(1)]);
+        fixture.pass_ms(500);
+        fixture.turn();
     }
-    assert_eq!(stage.take_broken(), [0, 2]);
-    assert_eq!(stage.ev.stats().listener_errors, 10);
+    assert_eq!(fixture.take_broken(), [0, 2]);
+    assert_eq!(fixture.ev.stats().listener_errors, 10);
 }
 
 #[test]
-fn each_listener_is_suspended_for_half_a_second_whatever_breaks_after_it() {
-    let mut stage = Stage::listening(2);
+fn each_suspension_lasts_half_a_second_by_itself() {
+    let mut fixture = Fixture::listening(2);
     for listener in [0, 1] {
-        stage.break_listener(listener);
-        stage.report_listeners(&[listener]);
-        stage.turn();
-        stage.turn();
-        stage.pass_ms(300);
+        fixture.break_listener(listener);
+        fixture.report_listeners(&[listener]);
+        fixture.turn();
+        fixture.turn();
+        fixture.pass_ms(300);
     }
-    assert_eq!(stage.suspended(), [0, 1]);
-    stage.turn();
-    assert_eq!(stage.suspended(), [1]);
-    stage.pass_ms(200);
-    stage.turn();
-    assert_eq!(stage.suspended(), []);
+    assert_eq!(fixture.suspended(), [0, 1]);
+    fixture.turn();
+    assert_eq!(fixture.suspended(), [1]);
+    fixture.pass_ms(200);
+    fixture.turn();
+    assert_eq!(fixture.suspended(), []);
 }
 
 /// Whether the poller was told something about a descriptor.
-fn is_change(did: &Did) -> bool {
-    matches!(did, Did::Add(_) | Did::Modify(_) | Did::Remove(_))
+fn is_change(recorded: &Recorded) -> bool {
+    matches!(
+        recorded,
+        Recorded::Add(_) | Recorded::Modify(_) | Recorded::Remove(_)
+    )
 }
 
-impl Stage {
+impl Fixture {
     /// The listeners that the poller does not watch.
     fn suspended(&self) -> Vec<usize> {
         let all = 0..self.listeners();
-        all.filter(|it| !self.script.watches(self.listener_fd(*it)))
+        all.filter(|it| !self.backend.watches(self.listener_fd(*it)))
             .collect()
     }
 

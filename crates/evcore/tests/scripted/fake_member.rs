@@ -13,13 +13,13 @@ use evcore::{
     poller::Target,
 };
 
-use crate::script::{Did, Script};
+use crate::fake_backend::{FakeBackend, Recorded};
 
 /// A member whose view a test sets.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeMember {
     state: Arc<Mutex<State>>,
-    /// Any descriptor will do, because only the script looks at it.
+    /// Any descriptor will do, because only the backend looks at it.
     notifier: Arc<File>,
 }
 
@@ -29,9 +29,9 @@ struct State {
     view: GroupView,
     calls: Vec<Call>,
     /// Where calls are recorded too.
-    script: Option<Script>,
+    backend: Option<FakeBackend>,
     /// What has the lock of the group. Without one the lock is not tried.
-    lock: Option<Script>,
+    lock: Option<FakeBackend>,
 }
 
 /// What the loop has done with its member.
@@ -59,7 +59,7 @@ impl FakeMember {
             is_notified: false,
             view,
             calls: Vec::new(),
-            script: None,
+            backend: None,
             lock: None,
         };
         Self {
@@ -68,9 +68,9 @@ impl FakeMember {
         }
     }
 
-    /// The same member, with the lock of this script.
-    pub(crate) fn with_lock(self, script: &Script) -> Self {
-        self.state().lock = Some(script.clone());
+    /// The same member, with the lock of this backend.
+    pub(crate) fn with_lock(self, backend: &FakeBackend) -> Self {
+        self.state().lock = Some(backend.clone());
         self
     }
 
@@ -100,9 +100,9 @@ impl FakeMember {
         mem::take(&mut self.state().calls)
     }
 
-    /// From here on calls are on the script's record as well.
-    pub(crate) fn record_in(&self, script: &Script) {
-        self.state().script = Some(script.clone());
+    /// From here on calls are on the backend's record as well.
+    pub(crate) fn record_in(&self, backend: &FakeBackend) {
+        self.state().backend = Some(backend.clone());
     }
 
     pub(crate) fn set_notified(&self, is_notified: bool) {
@@ -118,7 +118,7 @@ impl FakeMember {
         self.state.lock().expect("no test goes on after a panic")
     }
 
-    fn lock(&self) -> Script {
+    fn lock(&self) -> FakeBackend {
         let state = self.state();
         state.lock.clone().expect("the loop uses no lock here")
     }
@@ -126,8 +126,8 @@ impl FakeMember {
     fn record(&self, call: Call) {
         let mut state = self.state();
         state.calls.push(call);
-        if let Some(script) = &state.script {
-            script.note(Did::Member(call));
+        if let Some(backend) = &state.backend {
+            backend.note(Recorded::Member(call));
         }
     }
 }

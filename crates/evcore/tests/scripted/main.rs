@@ -1,30 +1,30 @@
-//! The loop with scripted readiness, a clock that is moved by hand and a lock that answers as it is
-//! told: no sleep, no thread, and no kernel but for clients of the listeners.
+//! The loop over a fake backend, with a manual clock and a fake member of a group: no sleep, no
+//! thread, and no kernel except for the clients of the listeners.
 
+mod expected;
+mod fake_backend;
 mod fake_member;
-mod owed;
-mod script;
-mod stage;
+mod fixture;
 
 mod accepting;
 mod budgets;
 mod closing;
-mod counting;
+mod counters;
 mod delays;
+mod eviction;
 mod failing;
 mod grouped;
 mod handle;
-mod idle;
-mod leaving;
-mod measuring;
-mod naming;
-mod next;
+mod histograms;
+mod leaving_early;
+mod lock;
 mod order;
+mod post_next;
 mod posting;
 mod program;
 mod resolution;
 mod shutdown;
 mod starving;
 mod timeouts;
-mod turn_taking;
+mod tokens;
 mod watchdog;

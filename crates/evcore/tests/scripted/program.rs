@@ -10,11 +10,11 @@ use std::{
 use evcore::{Budgets, Error, Ready, Timer, Token, balancer::Policy, clock::TimeSource};
 use proptest::prelude::*;
 
-use crate::{owed::Owed, script::Did, stage::Stage};
+use crate::{expected::Expected, fake_backend::Recorded, fixture::Fixture};
 
 /// Something the user does between two steps. Numbers choose among the tokens there have been.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Op {
     Join,
     /// Without a descriptor.
     Begin,
@@ -43,12 +43,12 @@ struct Turn {
     knocks: bool,
     lock_is_free: bool,
     interrupted: bool,
-    before: Vec<Deed>,
+    before: Vec<Op>,
     /// What is done after each step; the turn is left when there is no entry any more.
-    after_each: Vec<Vec<Deed>>,
+    after_each: Vec<Vec<Op>>,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn op() -> impl Strategy<Value = Op> {
     let who = any::<usize>();
     let side = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
     // Around whole milliseconds, and often nothing at all.
@@ -58,28 +58,28 @@ fn deed() -> impl Strategy<Value = Deed> {
         (0..200_u64).prop_map(Duration::from_millis),
     ];
     let post = prop_oneof![
-        (who, any::<bool>()).prop_map(|(who, bit)| Deed::Post(who, bit)),
-        (who, any::<bool>()).prop_map(|(who, bit)| Deed::PostNext(who, bit)),
-        (who, any::<bool>()).prop_map(|(who, bit)| Deed::PostFromOutside(who, bit)),
+        (who, any::<bool>()).prop_map(|(who, bit)| Op::Post(who, bit)),
+        (who, any::<bool>()).prop_map(|(who, bit)| Op::PostNext(who, bit)),
+        (who, any::<bool>()).prop_map(|(who, bit)| Op::PostFromOutside(who, bit)),
     ];
-    let arm = (who, side.clone(), after).prop_map(|(who, side, after)| Deed::Arm(who, side, after));
-    let disarm = (who, side).prop_map(|(who, side)| Deed::Disarm(who, side));
+    let arm = (who, side.clone(), after).prop_map(|(who, side, after)| Op::Arm(who, side, after));
+    let disarm = (who, side).prop_map(|(who, side)| Op::Disarm(who, side));
     let common = prop_oneof![
-        3 => Just(Deed::Join),
-        1 => Just(Deed::Begin),
-        4 => who.prop_map(Deed::SetIdle),
-        1 => who.prop_map(Deed::SetBusy),
-        1 => who.prop_map(Deed::SetCancelable),
-        2 => who.prop_map(Deed::Close),
+        3 => Just(Op::Join),
+        1 => Just(Op::Begin),
+        4 => who.prop_map(Op::SetIdle),
+        1 => who.prop_map(Op::SetBusy),
+        1 => who.prop_map(Op::SetCancelable),
+        2 => who.prop_map(Op::Close),
         6 => post,
-        1 => who.prop_map(Deed::Cancel),
+        1 => who.prop_map(Op::Cancel),
         3 => arm,
         1 => disarm,
     ];
     prop_oneof![40 => common, 1 => shutdown()]
 }
 
-fn shutdown() -> impl Strategy<Value = Deed> {
+fn shutdown() -> impl Strategy<Value = Op> {
     let timeout = prop_oneof![
         1 => Just(Duration::ZERO),
         1 => Just(Duration::MAX),
@@ -87,25 +87,25 @@ fn shutdown() -> impl Strategy<Value = Deed> {
     ];
     (any::<bool>(), timeout).prop_map(|(here, timeout)| {
         if here {
-            Deed::Shutdown(timeout)
+            Op::Shutdown(timeout)
         } else {
-            Deed::ShutdownFromOutside(timeout)
+            Op::ShutdownFromOutside(timeout)
         }
     })
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    let deeds = |most| prop::collection::vec(deed(), 0..most);
+    let ops = |most| prop::collection::vec(op(), 0..most);
     (
         (0..3_000_000_u64).prop_map(Duration::from_nanos),
         prop::collection::vec((any::<usize>(), any::<bool>()), 0..6),
         any::<bool>(),
         any::<bool>(),
         prop::bool::weighted(0.1),
-        deeds(5),
+        ops(5),
         prop_oneof![
             Just(vec![Vec::new(); 1000]),
-            prop::collection::vec(deeds(3), 0..8),
+            prop::collection::vec(ops(3), 0..8),
         ],
     )
         .prop_map(
@@ -136,9 +136,9 @@ fn budgets() -> impl Strategy<Value = Budgets> {
 
 /// A loop, and what it owes.
 struct Run {
-    stage: Stage,
+    fixture: Fixture,
     resolution: Option<Duration>,
-    owed: Owed,
+    owed: Expected,
     /// Everybody who ever was there, and whether they still are.
     tokens: Vec<(Token, bool)>,
     /// Those who are there and have a descriptor.
@@ -164,7 +164,7 @@ impl Run {
         resolution: Option<Duration>,
         capacity: u32,
     ) -> Self {
-        let stage = Stage::built(1, |builder, script| {
+        let fixture = Fixture::built(1, |builder, backend| {
             let mut builder = builder.budgets(budgets).connections(capacity);
             if let Some(resolution) = resolution {
                 builder = builder.timer_resolution(resolution);
@@ -174,15 +174,15 @@ impl Run {
                 builder = builder.watchdog(Duration::from_micros(500));
             }
             if locks {
-                builder.policy(Policy::mutex()).group(script.clone())
+                builder.policy(Policy::mutex()).group(backend.clone())
             } else {
                 builder
             }
         });
         Self {
-            stage,
+            fixture,
             resolution,
-            owed: Owed::default(),
+            owed: Expected::default(),
             tokens: Vec::new(),
             watched: HashSet::new(),
             cancelable: HashSet::new(),
@@ -196,7 +196,7 @@ impl Run {
     }
 
     fn now_ns(&self) -> u64 {
-        self.stage.time.read().monotonic_ns
+        self.fixture.time.read().monotonic_ns
     }
 
     fn chosen(&self, who: usize) -> Option<(usize, Token, bool)> {
@@ -205,10 +205,10 @@ impl Run {
         Some((at, token, lives))
     }
 
-    fn does(&mut self, deed: &Deed) {
-        match *deed {
-            Deed::Join => {
-                let joined = self.stage.try_join();
+    fn does(&mut self, op: &Op) {
+        match *op {
+            Op::Join => {
+                let joined = self.fixture.try_join();
                 if self.watched.len() >= self.capacity as usize {
                     assert!(matches!(joined, Err(Error::Full { .. })), "{joined:?}");
                     return;
@@ -218,96 +218,96 @@ impl Run {
                 self.tokens.push((token, true));
                 self.watched.insert(token);
             }
-            Deed::Begin => {
-                let token = self.stage.begin();
+            Op::Begin => {
+                let token = self.fixture.begin();
                 self.tokens.push((token, true));
             }
-            Deed::SetIdle(who) => {
+            Op::SetIdle(who) => {
                 let Some((_, token, _)) = self.chosen(who) else {
                     return;
                 };
                 let watched = self.watched.contains(&token);
-                assert_eq!(self.stage.ev.set_idle(token), watched);
+                assert_eq!(self.fixture.ev.set_idle(token), watched);
                 self.owed.idle.retain(|idle| *idle != token);
                 self.owed.idle.extend(watched.then_some(token));
             }
-            Deed::SetBusy(who) => {
+            Op::SetBusy(who) => {
                 let Some((_, token, _)) = self.chosen(who) else {
                     return;
                 };
                 let idle = self.owed.idle.contains(&token);
-                assert_eq!(self.stage.ev.set_busy(token), idle);
+                assert_eq!(self.fixture.ev.set_busy(token), idle);
                 self.owed.idle.retain(|idle| *idle != token);
             }
-            Deed::SetCancelable(who) => {
+            Op::SetCancelable(who) => {
                 let Some((_, token, lives)) = self.chosen(who) else {
                     return;
                 };
-                assert_eq!(self.stage.ev.set_background(token), lives);
+                assert_eq!(self.fixture.ev.set_background(token), lives);
                 self.cancelable.insert(token);
             }
-            Deed::Shutdown(timeout) => {
-                self.stage.ev.shutdown(timeout);
+            Op::Shutdown(timeout) => {
+                self.fixture.ev.shutdown(timeout);
                 let over_ns = self.over_ns(timeout);
                 self.owed.shut_down(over_ns);
             }
-            Deed::ShutdownFromOutside(timeout) => {
-                self.stage.ev.handle().shutdown(timeout);
+            Op::ShutdownFromOutside(timeout) => {
+                self.fixture.ev.handle().shutdown(timeout);
                 let asked = [self.owed.shutdown_from_outside, Some(timeout)];
                 self.owed.shutdown_from_outside = asked.into_iter().flatten().min();
             }
-            Deed::Close(who) => {
+            Op::Close(who) => {
                 let Some((at, token, lives)) = self.chosen(who) else {
                     return;
                 };
                 if lives {
-                    self.stage.leave(token);
+                    self.fixture.leave(token);
                     self.owed.close(token);
                     self.tokens[at].1 = false;
                     self.watched.remove(&token);
                 } else {
-                    assert!(!self.stage.ev.close(token));
+                    assert!(!self.fixture.ev.close(token));
                 }
             }
-            Deed::Post(who, bit) => {
+            Op::Post(who, bit) => {
                 let Some((_, token, lives)) = self.chosen(who) else {
                     return;
                 };
                 let ready = one_of_two(bit);
-                assert_eq!(self.stage.ev.post(token, ready), lives);
+                assert_eq!(self.fixture.ev.post(token, ready), lives);
                 if lives {
                     self.owed.post(token, ready);
                 }
             }
-            Deed::PostNext(who, bit) => {
+            Op::PostNext(who, bit) => {
                 let Some((_, token, lives)) = self.chosen(who) else {
                     return;
                 };
                 let ready = one_of_two(bit);
-                assert_eq!(self.stage.ev.post_next(token, ready), lives);
+                assert_eq!(self.fixture.ev.post_next(token, ready), lives);
                 if lives {
                     self.owed.post_next(token, ready);
                 }
             }
-            Deed::PostFromOutside(who, bit) => {
+            Op::PostFromOutside(who, bit) => {
                 let Some((_, token, _)) = self.chosen(who) else {
                     return;
                 };
                 let ready = one_of_two(bit);
-                self.stage.ev.handle().post(token, ready).unwrap();
+                self.fixture.ev.handle().post(token, ready).unwrap();
                 self.owed.outside.push_back((token, ready));
             }
-            Deed::Cancel(who) => {
+            Op::Cancel(who) => {
                 let Some((_, token, _)) = self.chosen(who) else {
                     return;
                 };
-                assert_eq!(self.stage.ev.cancel(token), self.owed.cancel(token));
+                assert_eq!(self.fixture.ev.cancel(token), self.owed.cancel(token));
             }
-            Deed::Arm(who, side, after) => {
+            Op::Arm(who, side, after) => {
                 let Some((_, token, lives)) = self.chosen(who) else {
                     return;
                 };
-                assert_eq!(self.stage.ev.arm(token, side, after), lives);
+                assert_eq!(self.fixture.ev.arm(token, side, after), lives);
                 if lives {
                     let after_ns = u64::try_from(after.as_nanos()).unwrap();
                     self.owed
@@ -315,12 +315,12 @@ impl Run {
                         .insert((token, side), self.now_ns() + after_ns);
                 }
             }
-            Deed::Disarm(who, side) => {
+            Op::Disarm(who, side) => {
                 let Some((_, token, _)) = self.chosen(who) else {
                     return;
                 };
                 let armed = self.owed.armed.remove(&(token, side)).is_some();
-                assert_eq!(self.stage.ev.disarm(token, side), armed);
+                assert_eq!(self.fixture.ev.disarm(token, side), armed);
             }
         }
     }
@@ -342,25 +342,25 @@ impl Run {
             }
         }
         if turn.interrupted {
-            self.stage.script.interrupt();
+            self.fixture.backend.interrupt();
             return HashMap::new();
         }
         let fds = events
             .iter()
-            .map(|(token, ready)| (self.stage.fd(*token), *ready));
+            .map(|(token, ready)| (self.fixture.fd(*token), *ready));
         let mut fds: Vec<_> = fds.collect();
-        if turn.knocks && fds.len() < batch && self.stage.ev.status().listening {
-            fds.push((self.stage.listener_fd(0), Ready::READABLE));
+        if turn.knocks && fds.len() < batch && self.fixture.ev.status().listening {
+            fds.push((self.fixture.listener_fd(0), Ready::READABLE));
             self.owed.knocked = true;
         }
-        self.stage.script.report(fds);
+        self.fixture.backend.report(fds);
         events
     }
 
     /// When a shutdown that begins now is over, by the clock that is shown: no earlier than asked.
     fn over_ns(&self, timeout: Duration) -> u64 {
         let whole_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let shown_ns = self.stage.ev.clock().monotonic_ns();
+        let shown_ns = self.fixture.ev.clock().monotonic_ns();
         let behind_ns = whole_ns(self.resolution.unwrap_or_default());
         shown_ns
             .saturating_add(whole_ns(timeout))
@@ -381,7 +381,7 @@ impl Run {
         let nothing_is_left = self.watched.is_empty()
             && !self.owed.is_urgent()
             && armed.all(|(token, _)| self.cancelable.contains(token));
-        let shown_ns = self.stage.ev.clock().monotonic_ns();
+        let shown_ns = self.fixture.ev.clock().monotonic_ns();
         let is_over = |over_ns| over_ns <= shown_ns || nothing_is_left;
         self.owed.over_ns.is_some_and(is_over)
     }
@@ -403,20 +403,20 @@ impl Run {
     fn waits(&mut self, turn: &Turn, budgets: Budgets) {
         self.owed.begin_turn(budgets);
         let done = self.is_done();
-        assert_eq!(self.stage.ev.is_done(), done);
+        assert_eq!(self.fixture.ev.is_done(), done);
         let before_ns = self.now_ns();
-        self.stage.script.set_lock_free(turn.lock_is_free);
-        let timeout = self.stage.ev.prepare().unwrap();
+        self.fixture.backend.set_lock_free(turn.lock_is_free);
+        let timeout = self.fixture.ev.prepare().unwrap();
         self.check_timeout(before_ns, timeout);
         // Who stops listening forgets who knocked, and asks again when it listens again.
-        self.owed.knocked &= self.stage.ev.status().listening;
+        self.owed.knocked &= self.fixture.ev.status().listening;
         let events = self.reports(turn, budgets.batch);
-        self.stage.time.advance(turn.time_passes);
-        self.stage.ev.poll(timeout).unwrap();
+        self.fixture.time.advance(turn.time_passes);
+        self.fixture.ev.poll(timeout).unwrap();
         self.takes_in_posts(budgets.posted);
         self.hears_of_shutdown();
         self.owed.batch = events;
-        if self.stage.script.holds_lock() {
+        if self.fixture.backend.holds_lock() {
             self.owed.post_rest_of_batch();
         }
     }
@@ -441,44 +441,46 @@ impl Run {
     /// Takes one step, which must be owed; whether there was one.
     fn steps(&mut self) -> bool {
         if self.owed.batch.is_empty() && self.owed.chosen.is_none() {
-            let free = self.capacity.saturating_sub(self.stage.ev.status().active);
+            let free = self
+                .capacity
+                .saturating_sub(self.fixture.ev.status().active);
             self.owed.choose(free as usize, self.capacity as usize);
         }
-        match self.stage.step() {
+        match self.fixture.step() {
             None => {
                 assert_eq!(self.owed.name_oldest(), None);
                 return false;
             }
-            Some(Did::Evict(token)) => {
+            Some(Recorded::Evict(token)) => {
                 assert_eq!(self.owed.name_oldest(), Some(token));
                 self.named += 1;
             }
-            Some(Did::Ready(token, ready)) => {
+            Some(Recorded::Ready(token, ready)) => {
                 // What is delivered directly comes before all that is posted.
                 let direct = self.owed.batch.remove(&token);
                 self.posted += u64::from(direct.is_none());
                 let owed = direct.or_else(|| self.owed.posted.remove(&token));
                 assert_eq!(owed, Some(ready), "{token}");
             }
-            Some(Did::Expired(token, side)) => {
+            Some(Recorded::Expired(token, side)) => {
                 let due_ns = self.owed.armed.remove(&(token, side));
                 let due_ns = due_ns.unwrap_or_else(|| panic!("{token} {side:?} is not armed"));
                 assert!(due_ns <= self.now_ns(), "early");
                 self.expired += 1;
             }
-            Some(did) => panic!("{did:?} out of nowhere"),
+            Some(recorded) => panic!("{recorded:?} out of nowhere"),
         }
         true
     }
 
     fn takes(&mut self, turn: &Turn, budgets: Budgets) {
-        turn.before.iter().for_each(|deed| self.does(deed));
+        turn.before.iter().for_each(|op| self.does(op));
         self.waits(turn, budgets);
-        for deeds in &turn.after_each {
+        for ops in &turn.after_each {
             if !self.steps() {
                 break;
             }
-            deeds.iter().for_each(|deed| self.does(deed));
+            ops.iter().for_each(|op| self.does(op));
         }
     }
 
@@ -512,7 +514,7 @@ fn one_of_two(bit: bool) -> Ready {
 
 proptest! {
     #[test]
-    fn no_step_is_stale_and_everything_is_delivered_once_or_taken_back(
+    fn everything_is_delivered_once_or_cancelled(
         budgets in budgets(),
         locks: bool,
         watched: bool,
@@ -526,12 +528,12 @@ proptest! {
             run.takes(turn, budgets);
         }
         run.settles(budgets);
-        let stats = *run.stage.ev.stats();
+        let stats = *run.fixture.ev.stats();
         prop_assert_eq!((stats.posted, stats.expired), (run.posted, run.expired));
         prop_assert!(stats.turns >= turns.len() as u64);
         prop_assert_eq!(stats.received, run.received);
-        prop_assert_eq!(run.stage.ev.histograms().is_some(), measured);
-        if let Some(histograms) = run.stage.ev.histograms() {
+        prop_assert_eq!(run.fixture.ev.histograms().is_some(), measured);
+        if let Some(histograms) = run.fixture.ev.histograms() {
             prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
             prop_assert_eq!(histograms.events().count(), stats.turns);
             if watched || resolution.is_none() {
@@ -541,8 +543,8 @@ proptest! {
         }
         prop_assert!(stats.stale >= run.received_stale);
         prop_assert!(stats.stale <= stats.events + run.received_stale);
-        prop_assert_eq!(run.stage.ev.status().active as usize, run.watched.len());
-        prop_assert_eq!(run.stage.ev.status().idle as usize, run.owed.idle.len());
+        prop_assert_eq!(run.fixture.ev.status().active as usize, run.watched.len());
+        prop_assert_eq!(run.fixture.ev.status().idle as usize, run.owed.idle.len());
         prop_assert_eq!(stats.evictions, run.named);
     }
 }

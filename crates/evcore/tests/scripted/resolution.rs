@@ -9,82 +9,89 @@ use evcore::{
 };
 
 use crate::{
-    script::{Did, Script},
-    stage::{Stage, readable},
+    fake_backend::{FakeBackend, Recorded},
+    fixture::{Fixture, readable},
 };
 
 const MS: Duration = Duration::from_millis(1);
 const NS: Duration = Duration::from_nanos(1);
 
-fn resolved(resolution: Duration) -> Stage {
-    Stage::built(0, |builder, _| builder.timer_resolution(resolution))
+fn resolved(resolution: Duration) -> Fixture {
+    Fixture::built(0, |builder, _| builder.timer_resolution(resolution))
 }
 
 /// How long the next turn waits.
-fn timeout(stage: &mut Stage) -> Option<Duration> {
-    stage.script.record();
-    stage.turn();
-    stage.script.timeouts()[0]
+fn timeout(fixture: &mut Fixture) -> Option<Duration> {
+    fixture.backend.record();
+    fixture.turn();
+    fixture.backend.timeouts()[0]
 }
 
 #[test]
-fn the_clock_stands_still_from_tick_to_tick_however_many_turns_there_are() {
-    let mut stage = resolved(100 * MS);
-    let token = stage.join();
+fn the_clock_stands_still_from_tick_to_tick() {
+    let mut fixture = resolved(100 * MS);
+    let token = fixture.join();
     let mut shown = Vec::new();
     for _ in 0..25 {
-        stage.pass_ms(10);
-        stage.report_readable(&[token]);
-        assert_eq!(stage.turn(), [readable(token)]);
-        shown.push(stage.ev.clock().monotonic_ms());
+        fixture.pass_ms(10);
+        fixture.report_readable(&[token]);
+        assert_eq!(fixture.turn(), [readable(token)]);
+        shown.push(fixture.ev.clock().monotonic_ms());
     }
     let expected = [[0; 9].as_slice(), &[100; 10], &[200; 6]].concat();
     assert_eq!(shown, expected);
-    assert_eq!((stage.ev.stats().ticks, stage.ev.stats().turns), (2, 25));
+    assert_eq!(
+        (fixture.ev.stats().ticks, fixture.ev.stats().turns),
+        (2, 25)
+    );
 }
 
 #[test]
-fn a_tick_is_a_period_after_the_last_and_not_a_nanosecond_before() {
-    let mut stage = resolved(5 * MS);
-    stage.time.advance(5 * MS - NS);
-    stage.turn();
-    assert_eq!(stage.ev.clock().monotonic_ns(), 0);
-    stage.time.advance(NS);
-    stage.turn();
-    assert_eq!(stage.ev.clock().monotonic_ns(), 5_000_000);
+fn a_tick_comes_exactly_one_period_after_the_last() {
+    let mut fixture = resolved(5 * MS);
+    fixture.time.advance(5 * MS - NS);
+    fixture.turn();
+    assert_eq!(fixture.ev.clock().monotonic_ns(), 0);
+    fixture.time.advance(NS);
+    fixture.turn();
+    assert_eq!(fixture.ev.clock().monotonic_ns(), 5_000_000);
 }
 
 #[test]
 fn the_strings_stand_still_too() {
-    let mut stage = resolved(2_000 * MS);
-    let first = stage.ev.clock().http_date().to_string();
-    stage.pass_ms(1_999);
-    stage.turn();
-    assert_eq!(stage.ev.clock().http_date().as_str(), first);
-    stage.pass_ms(1);
-    stage.turn();
-    assert_ne!(stage.ev.clock().http_date().as_str(), first);
+    let mut fixture = resolved(2_000 * MS);
+    let first = fixture.ev.clock().http_date().to_string();
+    fixture.pass_ms(1_999);
+    fixture.turn();
+    assert_eq!(fixture.ev.clock().http_date().as_str(), first);
+    fixture.pass_ms(1);
+    fixture.turn();
+    assert_ne!(fixture.ev.clock().http_date().as_str(), first);
 }
 
 #[test]
 fn a_wait_goes_to_the_next_tick_from_wherever_the_last_ended() {
-    let mut stage = resolved(100 * MS);
-    assert_eq!(timeout(&mut stage), Some(100 * MS));
-    stage.pass_ms(30);
-    stage.turn();
-    assert_eq!(timeout(&mut stage), Some(70 * MS));
-    stage.pass_ms(130);
-    stage.turn();
-    assert_eq!(timeout(&mut stage), Some(100 * MS), "missed ticks are one");
+    let mut fixture = resolved(100 * MS);
+    assert_eq!(timeout(&mut fixture), Some(100 * MS));
+    fixture.pass_ms(30);
+    fixture.turn();
+    assert_eq!(timeout(&mut fixture), Some(70 * MS));
+    fixture.pass_ms(130);
+    fixture.turn();
+    assert_eq!(
+        timeout(&mut fixture),
+        Some(100 * MS),
+        "missed ticks are one"
+    );
 }
 
 #[test]
 fn no_timer_shortens_the_wait_and_none_lengthens_it() {
     for after_ms in [1, 50, 100, 10_000] {
-        let mut stage = resolved(100 * MS);
-        let token = stage.join();
-        stage.arm_ms(token, Timer::READ, after_ms);
-        assert_eq!(timeout(&mut stage), Some(100 * MS), "{after_ms}");
+        let mut fixture = resolved(100 * MS);
+        let token = fixture.join();
+        fixture.arm_ms(token, Timer::READ, after_ms);
+        assert_eq!(timeout(&mut fixture), Some(100 * MS), "{after_ms}");
     }
 }
 
@@ -92,33 +99,33 @@ fn no_timer_shortens_the_wait_and_none_lengthens_it() {
 #[test]
 fn a_timer_that_is_armed_just_before_a_tick_is_not_early() {
     for after in [NS, MS, 50 * MS, 100 * MS, 101 * MS] {
-        let mut stage = resolved(100 * MS);
-        let token = stage.join();
-        stage.time.advance(100 * MS - NS);
-        stage.turn();
-        assert!(stage.ev.arm(token, Timer::READ, after));
+        let mut fixture = resolved(100 * MS);
+        let token = fixture.join();
+        fixture.time.advance(100 * MS - NS);
+        fixture.turn();
+        assert!(fixture.ev.arm(token, Timer::READ, after));
         let mut passed = Duration::ZERO;
-        while stage.turn().is_empty() {
-            stage.time.advance(MS / 2);
+        while fixture.turn().is_empty() {
+            fixture.time.advance(MS / 2);
             passed += MS / 2;
         }
         assert!(passed >= after, "{passed:?} for {after:?}");
         assert!(passed <= after + 200 * MS, "{passed:?} for {after:?}");
-        let now_ms = stage.ev.clock().monotonic_ms();
+        let now_ms = fixture.ev.clock().monotonic_ms();
         assert_eq!(now_ms % 100, 0, "fires at a tick, not at {now_ms} ms");
     }
 }
 
 /// The clock has just been updated: what is added is then all waiting, and two resolutions in all.
 #[test]
-fn a_timer_that_is_armed_at_a_tick_is_late_by_two_resolutions_at_most() {
+fn a_timer_armed_at_a_tick_is_late_by_at_most_two_resolutions() {
     for after_ms in [1, 99, 100, 101] {
-        let mut stage = resolved(100 * MS);
-        let token = stage.join();
-        stage.arm_ms(token, Timer::WRITE, after_ms);
+        let mut fixture = resolved(100 * MS);
+        let token = fixture.join();
+        fixture.arm_ms(token, Timer::WRITE, after_ms);
         let fires_ms = (0..=400).step_by(100).find(|now_ms| {
-            stage.pass_ms(if *now_ms == 0 { 0 } else { 100 });
-            !stage.turn().is_empty()
+            fixture.pass_ms(if *now_ms == 0 { 0 } else { 100 });
+            !fixture.turn().is_empty()
         });
         let late_ms = fires_ms.expect("it fires") - after_ms;
         assert!((100..=200).contains(&late_ms), "{late_ms} ms late");
@@ -127,56 +134,59 @@ fn a_timer_that_is_armed_at_a_tick_is_late_by_two_resolutions_at_most() {
 
 #[test]
 fn carried_work_is_not_waited_for() {
-    let mut stage = resolved(100 * MS);
-    let token = stage.join();
-    stage.ev.post(token, Ready::READABLE);
-    assert_eq!(timeout(&mut stage), Some(Duration::ZERO));
-    assert_eq!(timeout(&mut stage), Some(100 * MS));
+    let mut fixture = resolved(100 * MS);
+    let token = fixture.join();
+    fixture.ev.post(token, Ready::READABLE);
+    assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));
+    assert_eq!(timeout(&mut fixture), Some(100 * MS));
 }
 
 #[test]
-fn timers_beyond_the_budget_fire_in_the_next_turns_with_no_tick_between() {
-    let mut stage = Stage::built(0, |builder, _| {
+fn timers_over_the_budget_expire_without_another_tick() {
+    let mut fixture = Fixture::built(0, |builder, _| {
         let budgets = evcore::Budgets {
             expired: 1,
             ..evcore::Budgets::default()
         };
         builder.budgets(budgets).timer_resolution(100 * MS)
     });
-    let tokens = [(); 3].map(|()| stage.join());
+    let tokens = [(); 3].map(|()| fixture.join());
     for token in tokens {
-        stage.arm_ms(token, Timer::READ, 1);
+        fixture.arm_ms(token, Timer::READ, 1);
     }
-    stage.pass_ms(200);
+    fixture.pass_ms(200);
     let mut fired = Vec::new();
-    stage.script.record();
+    fixture.backend.record();
     for _ in 0..3 {
-        fired.extend(stage.turn());
+        fired.extend(fixture.turn());
     }
-    assert_eq!(fired, tokens.map(|token| Did::Expired(token, Timer::READ)));
+    assert_eq!(
+        fired,
+        tokens.map(|token| Recorded::Expired(token, Timer::READ))
+    );
     let zero = Some(Duration::ZERO);
-    assert_eq!(stage.script.timeouts()[1..], [zero, zero]);
-    assert_eq!(stage.ev.stats().ticks, 1);
+    assert_eq!(fixture.backend.timeouts()[1..], [zero, zero]);
+    assert_eq!(fixture.ev.stats().ticks, 1);
 }
 
 #[test]
-fn a_timer_that_arms_itself_for_no_time_fires_once_a_tick_and_the_loop_sleeps() {
-    let mut stage = resolved(10 * MS);
-    let token = stage.join();
-    stage.arm_ms(token, Timer::READ, 0);
+fn a_timer_that_rearms_itself_for_zero_expires_once_a_tick() {
+    let mut fixture = resolved(10 * MS);
+    let token = fixture.join();
+    fixture.arm_ms(token, Timer::READ, 0);
     for _ in 0..20 {
-        stage.script.record();
-        stage.wait();
-        let timeouts = stage.script.timeouts();
-        if stage.step().is_some() {
-            stage.arm_ms(token, Timer::READ, 0);
+        fixture.backend.record();
+        fixture.wait();
+        let timeouts = fixture.backend.timeouts();
+        if fixture.step().is_some() {
+            fixture.arm_ms(token, Timer::READ, 0);
         }
-        stage.rest();
+        fixture.rest();
         let waits = timeouts[0].expect("at most to the tick");
         assert!(!waits.is_zero());
-        stage.time.advance(waits);
+        fixture.time.advance(waits);
     }
-    let stats = stage.ev.stats();
+    let stats = fixture.ev.stats();
     assert!(stats.turns <= stats.ticks + 1, "{stats:?}");
     assert!(stats.expired >= 9, "{stats:?}");
 }
@@ -185,68 +195,73 @@ fn a_timer_that_arms_itself_for_no_time_fires_once_a_tick_and_the_loop_sleeps() 
 fn the_balancers_limit_holds_where_it_is_shorter_than_a_tick() {
     for (resolution, expected) in [(1_000, 20), (5, 5)] {
         let delay = 20 * MS;
-        let mut stage = Stage::built(1, |builder, script| {
+        let mut fixture = Fixture::built(1, |builder, backend| {
             let builder = builder.policy(Policy::Mutex { delay });
             builder
-                .group(script.clone())
+                .group(backend.clone())
                 .timer_resolution(resolution * MS)
         });
-        stage.script.set_lock_free(false);
-        assert_eq!(timeout(&mut stage), Some(expected * MS));
+        fixture.backend.set_lock_free(false);
+        assert_eq!(timeout(&mut fixture), Some(expected * MS));
     }
 }
 
 #[test]
-fn the_balancers_delay_ends_in_time_while_the_clock_stands_still() {
-    let mut stage = Stage::built(1, |builder, script| {
+fn a_delay_of_the_balancer_ends_although_the_clock_stands() {
+    let mut fixture = Fixture::built(1, |builder, backend| {
         let policy = Policy::Mutex { delay: 20 * MS };
-        let builder = builder.policy(policy).group(script.clone());
+        let builder = builder.policy(policy).group(backend.clone());
         builder.timer_resolution(1_000 * MS)
     });
-    stage.script.set_lock_free(false);
-    stage.turn();
-    assert!(!stage.ev.status().listening);
-    stage.pass_ms(15);
-    assert_eq!(timeout(&mut stage), Some(5 * MS));
-    assert!(!stage.ev.status().listening);
-    stage.pass_ms(5);
-    stage.wait();
-    assert!(stage.ev.status().listening, "it looks");
-    assert_eq!(stage.ev.clock().monotonic_ms(), 0);
+    fixture.backend.set_lock_free(false);
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    fixture.pass_ms(15);
+    assert_eq!(timeout(&mut fixture), Some(5 * MS));
+    assert!(!fixture.ev.status().listening);
+    fixture.pass_ms(5);
+    fixture.wait();
+    assert!(fixture.ev.status().listening, "it looks");
+    assert_eq!(fixture.ev.clock().monotonic_ms(), 0);
 }
 
 #[test]
-fn an_interrupted_wait_and_one_that_fails_leave_the_pace_as_it_is() {
-    let mut stage = resolved(100 * MS);
-    stage.pass_ms(100);
-    stage.script.fail_wait();
-    assert!(stage.ev.wait().is_err());
-    assert_eq!(stage.ev.clock().monotonic_ms(), 0);
-    stage.script.interrupt();
-    stage.turn();
-    assert_eq!(stage.ev.clock().monotonic_ms(), 100);
+fn interrupted_and_failed_waits_do_not_move_the_ticks() {
+    let mut fixture = resolved(100 * MS);
+    fixture.pass_ms(100);
+    fixture.backend.fail_wait();
+    assert!(fixture.ev.wait().is_err());
+    assert_eq!(fixture.ev.clock().monotonic_ms(), 0);
+    fixture.backend.interrupt();
+    fixture.turn();
+    assert_eq!(fixture.ev.clock().monotonic_ms(), 100);
 }
 
 #[test]
-fn a_clock_that_was_made_long_before_the_loop_is_updated_when_the_loop_is_built() {
+fn building_a_loop_updates_its_clock() {
     let time = ManualTimeSource::new();
     let clock = Clock::with_source(time.clone());
     time.advance(5_000 * MS);
-    let builder = EventLoop::builder().backend(Script::new()).clock(clock);
+    let builder = EventLoop::builder()
+        .backend(FakeBackend::new())
+        .clock(clock);
     let ev = builder.timer_resolution(100 * MS).build().unwrap();
     assert_eq!(ev.clock().monotonic_ms(), 5_000);
 }
 
 #[test]
-fn a_resolution_of_nothing_or_of_more_than_a_day_is_refused_on_every_backend() {
-    let scripted: fn() -> Builder = || EventLoop::builder().backend(Script::new());
+fn a_resolution_of_zero_or_above_a_day_is_refused() {
+    let scripted: fn() -> Builder = || EventLoop::builder().backend(FakeBackend::new());
     for builder in [scripted, EventLoop::builder] {
         for resolution in [Duration::ZERO, Ticker::PERIOD_MAX + NS, Duration::MAX] {
             let refusal = builder().timer_resolution(resolution).build().unwrap_err();
             assert!(
                 matches!(refusal, Error::Resolution { resolution: named } if named == resolution)
             );
-            assert!(refusal.to_string().contains("a day at most"), "{refusal}");
+            assert!(
+                refusal.to_string().contains("of at most a day"),
+                "{refusal}"
+            );
         }
         for resolution in [NS, Ticker::PERIOD_MAX] {
             assert!(builder().timer_resolution(resolution).build().is_ok());

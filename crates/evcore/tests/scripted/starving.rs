@@ -6,8 +6,8 @@ use std::time::Duration;
 use evcore::{Budgets, Ready, Timer, Token};
 
 use crate::{
-    script::Did,
-    stage::{Stage, readable},
+    fake_backend::Recorded,
+    fixture::{Fixture, readable},
 };
 
 /// What a handler does again and again, or clients and threads do.
@@ -51,43 +51,43 @@ const BUDGETS: Budgets = Budgets {
 
 /// A loop with some hogs in it, who begin before everybody else.
 struct Trough {
-    stage: Stage,
+    fixture: Fixture,
     hogs: Vec<(Hog, Token)>,
 }
 
 impl Trough {
     fn new(kinds: &[Hog], locks: bool) -> Self {
-        let mut stage = Stage::built(2, |builder, script| {
+        let mut fixture = Fixture::built(2, |builder, backend| {
             let builder = builder.budgets(BUDGETS);
             if locks {
                 let policy = evcore::balancer::Policy::mutex();
-                builder.policy(policy).group(script.clone())
+                builder.policy(policy).group(backend.clone())
             } else {
                 builder
             }
         });
-        let hogs: Vec<_> = kinds.iter().map(|kind| (*kind, stage.join())).collect();
-        let mut trough = Self { stage, hogs };
+        let hogs: Vec<_> = kinds.iter().map(|kind| (*kind, fixture.join())).collect();
+        let mut trough = Self { fixture, hogs };
         for at in 0..trough.hogs.len() {
             trough.goes_on(at);
         }
-        trough.stage.pass_ms(1);
+        trough.fixture.pass_ms(1);
         trough
     }
 
     fn goes_on(&mut self, at: usize) {
         let (hog, token) = self.hogs[at];
-        let stage = &mut self.stage;
+        let fixture = &mut self.fixture;
         match hog {
-            PostsItself => assert!(stage.ev.post(token, Ready::PRIORITY)),
-            PostsItselfForTheNextTurn => assert!(stage.ev.post_next(token, Ready::PRIORITY)),
-            RearmsForNoTime => assert!(stage.ev.arm(token, Timer::READ, Duration::ZERO)),
+            PostsItself => assert!(fixture.ev.post(token, Ready::PRIORITY)),
+            PostsItselfForTheNextTurn => assert!(fixture.ev.post_next(token, Ready::PRIORITY)),
+            RearmsForNoTime => assert!(fixture.ev.arm(token, Timer::READ, Duration::ZERO)),
             FloodOfPosts => {
                 for _ in 0..2 * BUDGETS.posted {
-                    stage.ev.handle().post(token, Ready::PRIORITY).unwrap();
+                    fixture.ev.handle().post(token, Ready::PRIORITY).unwrap();
                 }
             }
-            NeverLeaves => assert!(stage.ev.set_idle(token)),
+            NeverLeaves => assert!(fixture.ev.set_idle(token)),
             IsAlwaysReadable | FloodOfClients => {}
         }
     }
@@ -97,32 +97,32 @@ impl Trough {
         let mut reported = Vec::new();
         for (hog, token) in self.hogs.clone() {
             match hog {
-                IsAlwaysReadable => reported.push((self.stage.fd(token), Ready::READABLE)),
-                FloodOfClients if self.stage.ev.status().listening => {
-                    self.stage.connect(0, 2 * BUDGETS.accepts);
-                    reported.push((self.stage.listener_fd(0), Ready::READABLE));
+                IsAlwaysReadable => reported.push((self.fixture.fd(token), Ready::READABLE)),
+                FloodOfClients if self.fixture.ev.status().listening => {
+                    self.fixture.connect(0, 2 * BUDGETS.accepts);
+                    reported.push((self.fixture.listener_fd(0), Ready::READABLE));
                 }
                 _ => {}
             }
         }
         let others = others
             .iter()
-            .map(|(token, ready)| (self.stage.fd(*token), *ready));
+            .map(|(token, ready)| (self.fixture.fd(*token), *ready));
         reported.extend(others);
-        self.stage.script.report(reported);
+        self.fixture.backend.report(reported);
     }
 
     /// In how many turns all of this comes, and that no turn is long.
-    fn turns_until(&mut self, mut missing: Vec<Did>, reported: &[(Token, Ready)]) -> usize {
+    fn turns_until(&mut self, mut missing: Vec<Recorded>, reported: &[(Token, Ready)]) -> usize {
         let mut turns = 0;
         while !missing.is_empty() {
             turns += 1;
             assert!(turns < 100, "{missing:?} starves beside {:?}", self.hogs);
             self.report(if turns == 1 { reported } else { &[] });
-            self.stage.wait();
+            self.fixture.wait();
             let mut steps = 0;
-            while let Some(did) = self.stage.step() {
-                missing.retain(|other| *other != did);
+            while let Some(recorded) = self.fixture.step() {
+                missing.retain(|other| *other != recorded);
                 steps += 1;
                 for at in 0..self.hogs.len() {
                     self.goes_on(at);
@@ -136,33 +136,33 @@ impl Trough {
                 evictions,
             } = BUDGETS;
             assert!(steps <= batch + accepts + expired + posted + evictions + 1);
-            self.stage.pass_ms(1);
+            self.fixture.pass_ms(1);
         }
         turns
     }
 
     /// One step of every kind for somebody who comes last to each.
-    fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Did>, Vec<(Token, Ready)>) {
-        let stage = &mut self.stage;
-        let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| stage.join());
-        stage.arm_ms(timed, Timer::WRITE, 1);
-        stage.ev.post(posted, Ready::READABLE);
-        stage.ev.post_next(put_off, Ready::READABLE);
-        stage.ev.handle().post(outside, Ready::READABLE).unwrap();
-        stage.ev.handle().wake();
-        stage.ev.set_idle(idle);
+    fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Recorded>, Vec<(Token, Ready)>) {
+        let fixture = &mut self.fixture;
+        let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| fixture.join());
+        fixture.arm_ms(timed, Timer::WRITE, 1);
+        fixture.ev.post(posted, Ready::READABLE);
+        fixture.ev.post_next(put_off, Ready::READABLE);
+        fixture.ev.handle().post(outside, Ready::READABLE).unwrap();
+        fixture.ev.handle().wake();
+        fixture.ev.set_idle(idle);
         let mut missing = [ready, posted, put_off, outside].map(readable).to_vec();
-        missing.extend([Did::Woken, Did::Expired(timed, Timer::WRITE)]);
+        missing.extend([Recorded::Woken, Recorded::Expired(timed, Timer::WRITE)]);
         if shuts_down {
-            stage.ev.shutdown(Duration::from_secs(1000));
-            missing.push(Did::Evict(idle));
+            fixture.ev.shutdown(Duration::from_secs(1000));
+            missing.push(Recorded::Evict(idle));
         }
         (missing, vec![(ready, Ready::READABLE)])
     }
 }
 
 #[test]
-fn nobody_starves_beside_any_of_them() {
+fn no_source_of_steps_starves_beside_any_flood() {
     for hog in HOGS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut trough = Trough::new(&[hog], locks);
@@ -192,12 +192,12 @@ fn each_of_them_gets_its_own_steps_too() {
         let token = |trough: &Trough, at: usize| trough.hogs[at].1;
         for _ in 0..10 {
             let missing = vec![
-                Did::Ready(token(&trough, 0), Ready::PRIORITY),
-                Did::Ready(token(&trough, 1), Ready::PRIORITY),
-                Did::Expired(token(&trough, 2), Timer::READ),
+                Recorded::Ready(token(&trough, 0), Ready::PRIORITY),
+                Recorded::Ready(token(&trough, 1), Ready::PRIORITY),
+                Recorded::Expired(token(&trough, 2), Timer::READ),
                 readable(token(&trough, 3)),
-                Did::Accepted(0),
-                Did::Ready(token(&trough, 5), Ready::PRIORITY),
+                Recorded::Accepted(0),
+                Recorded::Ready(token(&trough, 5), Ready::PRIORITY),
             ];
             let turns = trough.turns_until(missing, &[]);
             assert!(turns <= 2, "{turns} turns");
@@ -206,18 +206,18 @@ fn each_of_them_gets_its_own_steps_too() {
 }
 
 #[test]
-fn a_client_of_another_listener_does_not_wait_for_the_end_of_a_flood() {
+fn a_flooded_listener_does_not_starve_another() {
     for locks in [false, true] {
         let mut trough = Trough::new(&HOGS, locks);
-        trough.stage.turn();
-        trough.stage.connect(1, 1);
+        trough.fixture.turn();
+        trough.fixture.connect(1, 1);
         for turn in 0.. {
             assert!(turn < 4, "it starves");
-            let (first, second) = (trough.stage.listener_fd(0), trough.stage.listener_fd(1));
-            trough.stage.connect(0, 2 * BUDGETS.accepts);
+            let (first, second) = (trough.fixture.listener_fd(0), trough.fixture.listener_fd(1));
+            trough.fixture.connect(0, 2 * BUDGETS.accepts);
             let both = [first, second].map(|fd| (fd, Ready::READABLE));
-            trough.stage.script.report(both.to_vec());
-            if trough.stage.turn().contains(&Did::Accepted(1)) {
+            trough.fixture.backend.report(both.to_vec());
+            if trough.fixture.turn().contains(&Recorded::Accepted(1)) {
                 break;
             }
         }

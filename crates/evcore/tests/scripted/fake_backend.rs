@@ -14,9 +14,9 @@ use evcore::{
 
 use crate::fake_member::Call;
 
-/// One thing that happened, in the order in which it did.
+/// One thing that happened, in the order in which it recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Did {
+pub(crate) enum Recorded {
     /// The loop asked for the accept lock; whether it got it.
     TryLock(bool),
     Unlock,
@@ -45,9 +45,9 @@ enum Outcome {
     Failed,
 }
 
-/// A backend, a lock and a record, all of one script. Clones are handles to the same.
+/// A backend, a lock and a record, all of one backend. Clones are handles to the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Script(Arc<Mutex<Shared>>);
+pub(crate) struct FakeBackend(Arc<Mutex<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -64,10 +64,10 @@ struct Shared {
     exclusive: bool,
     lock_is_free: bool,
     lock_is_held: bool,
-    record: Vec<Did>,
+    record: Vec<Recorded>,
 }
 
-impl Script {
+impl FakeBackend {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Shared {
             waker: WakeChannel::new().unwrap(),
@@ -139,21 +139,21 @@ impl Script {
     }
 
     /// What happened since this was asked last.
-    pub(crate) fn record(&self) -> Vec<Did> {
+    pub(crate) fn record(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.shared().record)
     }
 
     /// Puts a step on the record.
-    pub(crate) fn note(&self, did: Did) {
-        self.shared().record.push(did);
+    pub(crate) fn note(&self, recorded: Recorded) {
+        self.shared().record.push(recorded);
     }
 
     /// The timeouts of the waits since the record was asked for.
     pub(crate) fn timeouts(&self) -> Vec<Option<Duration>> {
         let record = self.record().into_iter();
         record
-            .filter_map(|did| match did {
-                Did::Wait(timeout) => Some(timeout),
+            .filter_map(|recorded| match recorded {
+                Recorded::Wait(timeout) => Some(timeout),
                 _ => None,
             })
             .collect()
@@ -166,7 +166,7 @@ impl Script {
 
 impl Shared {
     fn register(&mut self, registration: &Registration) -> Result<()> {
-        self.record.push(Did::Add(registration.fd));
+        self.record.push(Recorded::Add(registration.fd));
         let refused = self.adds_fail || self.adds_until_failure == Some(0);
         self.adds_until_failure = match self.adds_until_failure {
             None | Some(0) => None,
@@ -212,9 +212,9 @@ fn refusal(call: &'static str) -> Error {
     }
 }
 
-impl Backend for Script {
+impl Backend for FakeBackend {
     fn name(&self) -> &'static str {
-        "script"
+        "backend"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -228,13 +228,13 @@ impl Backend for Script {
     }
 
     fn modify(&mut self, registration: &Registration) -> Result<()> {
-        self.shared().record.push(Did::Modify(registration.fd));
+        self.shared().record.push(Recorded::Modify(registration.fd));
         Ok(())
     }
 
     fn remove(&mut self, registration: &Registration) -> Result<()> {
         let mut shared = self.shared();
-        shared.record.push(Did::Remove(registration.fd));
+        shared.record.push(Recorded::Remove(registration.fd));
         shared.keys.remove(&registration.fd);
         if shared.removals_fail {
             return Err(refusal("remove"));
@@ -244,13 +244,13 @@ impl Backend for Script {
 
     fn remove_before_close(&mut self, registration: &Registration) {
         let mut shared = self.shared();
-        shared.record.push(Did::Forget(registration.fd));
+        shared.record.push(Recorded::Forget(registration.fd));
         shared.keys.remove(&registration.fd);
     }
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let mut shared = self.shared();
-        shared.record.push(Did::Wait(timeout));
+        shared.record.push(Recorded::Wait(timeout));
         shared.wait(events)
     }
 
@@ -259,7 +259,7 @@ impl Backend for Script {
     }
 }
 
-impl GroupMember for Script {
+impl GroupMember for FakeBackend {
     fn try_lock(&self) -> bool {
         let mut shared = self.shared();
         assert!(
@@ -268,7 +268,7 @@ impl GroupMember for Script {
         );
         shared.lock_is_held = shared.lock_is_free;
         let got = shared.lock_is_held;
-        shared.record.push(Did::TryLock(got));
+        shared.record.push(Recorded::TryLock(got));
         got
     }
 
@@ -276,6 +276,6 @@ impl GroupMember for Script {
         let mut shared = self.shared();
         assert!(shared.lock_is_held, "nothing to release");
         shared.lock_is_held = false;
-        shared.record.push(Did::Unlock);
+        shared.record.push(Recorded::Unlock);
     }
 }

@@ -1,4 +1,4 @@
-//! The loop, its script and its connections, with words for what tests do with them.
+//! The loop, its backend and its connections, with words for what tests do with them.
 
 use std::{
     fs::File,
@@ -14,22 +14,22 @@ use evcore::{
     clock::{Clock, ManualTimeSource},
 };
 
-use crate::script::{Did, Script};
+use crate::fake_backend::{FakeBackend, Recorded};
 
-/// A loop, its script and its connections.
-pub(crate) struct Stage {
+/// A loop, its backend and its connections.
+pub(crate) struct Fixture {
     pub(crate) ev: EventLoop,
-    pub(crate) script: Script,
+    pub(crate) backend: FakeBackend,
     pub(crate) time: ManualTimeSource,
-    /// The connections: any descriptor will do, since only the script looks at them.
+    /// The connections: any descriptor will do, since only the backend looks at them.
     conns: Connections<File>,
-    /// The clients that came, with the listener by which they did.
+    /// The clients that came, with the listener by which they recorded.
     pub(crate) accepted: Vec<Accepted>,
     listeners: Vec<Known>,
     clients: Vec<TcpStream>,
 }
 
-impl Stage {
+impl Fixture {
     /// A loop of connections alone.
     pub(crate) fn new() -> Self {
         Self::built(0, |builder, _| builder)
@@ -42,16 +42,19 @@ impl Stage {
 
     /// A loop that listens when it gets the lock.
     pub(crate) fn locking(listeners: usize) -> Self {
-        Self::built(listeners, |builder, script| {
-            builder.policy(Policy::mutex()).group(script.clone())
+        Self::built(listeners, |builder, backend| {
+            builder.policy(Policy::mutex()).group(backend.clone())
         })
     }
 
     /// A loop as it is wanted.
-    pub(crate) fn built(listeners: usize, build: impl FnOnce(Builder, &Script) -> Builder) -> Self {
-        let (script, time) = (Script::new(), ManualTimeSource::new());
+    pub(crate) fn built(
+        listeners: usize,
+        build: impl FnOnce(Builder, &FakeBackend) -> Builder,
+    ) -> Self {
+        let (backend, time) = (FakeBackend::new(), ManualTimeSource::new());
         let mut builder = EventLoop::builder()
-            .backend(script.clone())
+            .backend(backend.clone())
             .clock(Clock::with_source(time.clone()));
         let mut known = Vec::new();
         for _ in 0..listeners {
@@ -64,8 +67,8 @@ impl Stage {
             builder = builder.listener(listener);
         }
         Self {
-            ev: build(builder, &script).build().unwrap(),
-            script,
+            ev: build(builder, &backend).build().unwrap(),
+            backend,
             time,
             conns: Connections::new(),
             accepted: Vec::new(),
@@ -109,7 +112,7 @@ impl Stage {
         let fds = tokens
             .iter()
             .map(|token| (self.fd(*token), Ready::READABLE));
-        self.script.report(fds.collect());
+        self.backend.report(fds.collect());
     }
 
     /// Clients connect, and wait in the backlog.
@@ -131,29 +134,29 @@ impl Stage {
     }
 
     /// The next step of this turn, which goes on the record.
-    pub(crate) fn step(&mut self) -> Option<Did> {
-        let did = match self.ev.next_step()? {
+    pub(crate) fn step(&mut self) -> Option<Recorded> {
+        let recorded = match self.ev.next_step()? {
             Step::Accepted(new) => {
-                let did = Did::Accepted(new.listener);
+                let recorded = Recorded::Accepted(new.listener);
                 self.accepted.push(new);
-                did
+                recorded
             }
-            Step::Ready(token, ready) => Did::Ready(token, ready),
-            Step::Expired(token, timer) => Did::Expired(token, timer),
-            Step::Woken => Did::Woken,
-            Step::Evict(token) => Did::Evict(token),
+            Step::Ready(token, ready) => Recorded::Ready(token, ready),
+            Step::Expired(token, timer) => Recorded::Expired(token, timer),
+            Step::Woken => Recorded::Woken,
+            Step::Evict(token) => Recorded::Evict(token),
         };
-        self.script.note(did);
-        Some(did)
+        self.backend.note(recorded);
+        Some(recorded)
     }
 
     /// What is left of this turn.
-    pub(crate) fn rest(&mut self) -> Vec<Did> {
+    pub(crate) fn rest(&mut self) -> Vec<Recorded> {
         std::iter::from_fn(|| self.step()).collect()
     }
 
     /// A whole turn.
-    pub(crate) fn turn(&mut self) -> Vec<Did> {
+    pub(crate) fn turn(&mut self) -> Vec<Recorded> {
         self.wait();
         self.rest()
     }
@@ -185,7 +188,7 @@ impl Stage {
         let fds = listeners
             .iter()
             .map(|it| (self.listener_fd(*it), Ready::READABLE));
-        self.script.report(fds.collect());
+        self.backend.report(fds.collect());
     }
 }
 
@@ -197,6 +200,6 @@ struct Known {
 }
 
 /// Readable, and no more.
-pub(crate) fn readable(token: Token) -> Did {
-    Did::Ready(token, Ready::READABLE)
+pub(crate) fn readable(token: Token) -> Recorded {
+    Recorded::Ready(token, Ready::READABLE)
 }

@@ -9,7 +9,7 @@ use evcore::{Budgets, Ready, Timer, Token};
 
 /// What the loop owes, written as plainly as can be.
 #[derive(Default)]
-pub(crate) struct Owed {
+pub(crate) struct Expected {
     /// Reported by the last wait, to be delivered directly.
     pub(crate) batch: HashMap<Token, Ready>,
     /// To be delivered as posted: reported under the lock, left over, or posted by the user.
@@ -35,7 +35,7 @@ pub(crate) struct Owed {
     pub(crate) over_ns: Option<u64>,
 }
 
-impl Owed {
+impl Expected {
     pub(crate) fn post(&mut self, token: Token, ready: Ready) {
         let waited = self.next.remove(&token).unwrap_or_default();
         *self.posted.entry(token).or_default() |= ready | waited;

@@ -1,0 +1,145 @@
+//! What the counters count.
+
+use evcore::{Ready, Stats, Timer};
+
+use crate::{
+    fake_backend::Recorded,
+    fixture::{Fixture, readable},
+};
+
+/// A turn with four events, one of which goes stale, two clients, a timer and a post.
+fn eventful_turn(fixture: &mut Fixture) -> Stats {
+    let [a, b, c] = [(); 3].map(|()| fixture.join());
+    fixture.arm_ms(c, Timer::READ, 1);
+    fixture.ev.post(a, Ready::WRITABLE);
+    fixture.pass_ms(1);
+    fixture.connect(0, 2);
+    fixture.backend.report(vec![
+        (fixture.fd(a), Ready::READABLE),
+        (fixture.fd(b), Ready::READABLE),
+        (fixture.listener_fd(0), Ready::READABLE),
+        (fixture.fd(c), Ready::READABLE),
+    ]);
+    fixture.wait();
+    assert_eq!(fixture.step(), Some(readable(a)));
+    fixture.leave(b);
+    fixture.rest();
+    *fixture.ev.stats()
+}
+
+#[test]
+fn every_event_is_a_step_a_listeners_or_stale() {
+    let stats = eventful_turn(&mut Fixture::listening(1));
+    assert_eq!((stats.turns, stats.events, stats.stale), (1, 4, 1));
+    assert_eq!((stats.accepted, stats.accept_pauses), (2, 0));
+    assert_eq!((stats.expired, stats.posted), (1, 1));
+}
+
+#[test]
+fn under_the_lock_events_count_as_posted_too() {
+    let mut fixture = Fixture::locking(1);
+    let [a, b] = [fixture.join(), fixture.join()];
+    fixture.ev.post(a, Ready::WRITABLE);
+    fixture.backend.report(vec![
+        (fixture.fd(a), Ready::READABLE),
+        (fixture.fd(b), Ready::READABLE),
+    ]);
+    assert_eq!(fixture.turn().len(), 2);
+    let stats = fixture.ev.stats();
+    assert_eq!((stats.events, stats.posted, stats.stale), (2, 2, 0));
+}
+
+#[test]
+fn a_listeners_event_that_comes_after_its_end_is_stale() {
+    let mut fixture = Fixture::listening(1);
+    let token = fixture.join();
+    fixture.backend.report(vec![
+        (fixture.fd(token), Ready::READABLE),
+        (fixture.listener_fd(0), Ready::READABLE),
+    ]);
+    fixture.wait();
+    fixture.step();
+    fixture.ev.close_listeners().unwrap();
+    fixture.rest();
+    assert_eq!(fixture.ev.stats().stale, 1);
+}
+
+#[test]
+fn it_is_counted_once_that_all_places_are_taken() {
+    let mut fixture = Fixture::built(1, |builder, _| builder.connections(2));
+    let first = fixture.join();
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().full, 0);
+    fixture.join();
+    for _ in 0..3 {
+        fixture.turn();
+        assert_eq!(fixture.ev.stats().full, 1);
+    }
+    fixture.leave(first);
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().full, 1);
+    fixture.join();
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().full, 2);
+}
+
+#[test]
+fn a_client_that_waits_for_the_place_of_an_idle_one_is_counted() {
+    let mut fixture = Fixture::built(1, |builder, _| builder.connections(1));
+    let idle = fixture.join_idle();
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().full, 0, "its place is as good as free");
+    fixture.connect(0, 1);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [Recorded::Evict(idle)]);
+    assert_eq!(fixture.ev.stats().full, 1);
+    fixture.leave(idle);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
+    assert_eq!(fixture.ev.stats().full, 1);
+}
+
+#[test]
+fn filling_the_last_slot_with_a_client_waiting_counts_once() {
+    let mut fixture = Fixture::built(1, |builder, _| builder.connections(1));
+    fixture.connect(0, 2);
+    fixture.report_listeners(&[0]);
+    fixture.wait();
+    assert_eq!(fixture.step(), Some(Recorded::Accepted(0)));
+    fixture.join();
+    assert_eq!(fixture.rest(), []);
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().full, 1);
+}
+
+#[test]
+fn a_loop_that_does_not_listen_is_never_full() {
+    for listeners in [0, 1] {
+        let mut fixture = Fixture::built(listeners, |builder, _| builder.connections(1));
+        fixture.ev.close_listeners().unwrap();
+        fixture.join();
+        fixture.turn();
+        assert_eq!(fixture.ev.stats().full, 0);
+    }
+}
+
+#[test]
+fn a_wait_without_a_timeout_that_brings_nothing_is_counted() {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    // What ends a wait: an event, a wake-up, a signal, a timeout.
+    fixture.report_readable(&[token]);
+    fixture.turn();
+    fixture.ev.handle().wake();
+    fixture.turn();
+    fixture.backend.interrupt();
+    fixture.turn();
+    fixture.arm_ms(token, Timer::READ, 5);
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().empty_waits, 0);
+
+    assert!(fixture.ev.disarm(token, Timer::READ));
+    fixture.turn();
+    assert_eq!(fixture.ev.stats().empty_waits, 1);
+    assert_eq!(fixture.backend.timeouts().last(), Some(&None));
+}

@@ -1,0 +1,243 @@
+//! Posting for the next turn.
+
+use std::time::Duration;
+
+use evcore::{Budgets, Ready, Timer, Token};
+
+use crate::{
+    fake_backend::Recorded,
+    fixture::{Fixture, readable},
+};
+
+const ZERO: Option<Duration> = Some(Duration::ZERO);
+
+/// A loop with such a budget of posted steps.
+fn fixture(posted: usize) -> Fixture {
+    Fixture::built(0, |builder, _| {
+        builder.budgets(Budgets {
+            posted,
+            ..Budgets::default()
+        })
+    })
+}
+
+/// In a turn, with one step taken, and what was posted for the turn before out of the way.
+fn in_a_turn() -> (Fixture, Token) {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.report_readable(&[token]);
+    fixture.wait();
+    assert_eq!(fixture.step(), Some(readable(token)));
+    (fixture, token)
+}
+
+#[test]
+fn work_put_off_comes_after_one_wait_of_zero() {
+    let (mut fixture, token) = in_a_turn();
+    assert!(fixture.ev.post_next(token, Ready::WRITABLE));
+    assert_eq!(fixture.rest(), []);
+    fixture.backend.record();
+    assert_eq!(fixture.turn(), [Recorded::Ready(token, Ready::WRITABLE)]);
+    assert_eq!(fixture.turn(), []);
+    assert_eq!(fixture.backend.timeouts(), [ZERO, None]);
+}
+
+#[test]
+fn so_does_what_is_posted_between_turns() {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.ev.post_next(token, Ready::WRITABLE);
+    assert_eq!(fixture.turn(), [Recorded::Ready(token, Ready::WRITABLE)]);
+    assert_eq!(fixture.backend.timeouts(), [ZERO]);
+}
+
+#[test]
+fn what_the_kernel_has_to_say_comes_first() {
+    let (mut fixture, token) = in_a_turn();
+    let other = fixture.join();
+    fixture.ev.post_next(token, Ready::WRITABLE);
+    fixture.rest();
+    fixture.report_readable(&[other, token]);
+    let expected = [
+        readable(other),
+        readable(token),
+        Recorded::Ready(token, Ready::WRITABLE),
+    ];
+    assert_eq!(fixture.turn(), expected);
+}
+
+#[test]
+fn carried_work_comes_before_put_off_work_before_new_posts() {
+    let mut fixture = fixture(1);
+    let [a, b, c, d] = [(); 4].map(|()| fixture.join());
+    fixture.ev.post_next(c, Ready::READABLE);
+    fixture.ev.post(a, Ready::READABLE);
+    fixture.ev.post(b, Ready::READABLE);
+    let mut seen = fixture.turn();
+    fixture.ev.post_next(d, Ready::READABLE);
+    for _ in 0..3 {
+        seen.extend(fixture.turn());
+    }
+    assert_eq!(seen, [a, b, c, d].map(readable));
+    assert_eq!(fixture.turn(), []);
+}
+
+#[test]
+fn posting_for_both_turns_merges_into_one_step() {
+    let both = Ready::READABLE | Ready::WRITABLE;
+    let (mut fixture, token) = in_a_turn();
+    fixture.ev.post_next(token, Ready::READABLE);
+    fixture.ev.post_next(token, Ready::WRITABLE);
+    assert_eq!(fixture.rest(), []);
+    assert_eq!(fixture.turn(), [Recorded::Ready(token, both)], "next twice");
+
+    for next_first in [true, false] {
+        let (mut fixture, token) = in_a_turn();
+        let posts = [
+            (Ready::READABLE, next_first),
+            (Ready::WRITABLE, !next_first),
+        ];
+        for (ready, next) in posts {
+            if next {
+                fixture.ev.post_next(token, ready);
+            } else {
+                fixture.ev.post(token, ready);
+            }
+        }
+        assert_eq!(
+            fixture.rest(),
+            [Recorded::Ready(token, both)],
+            "this turn's"
+        );
+        assert_eq!(fixture.turn(), [], "and not again");
+    }
+}
+
+#[test]
+fn an_event_that_the_locks_hurry_posts_merges_with_what_waited() {
+    let mut fixture = Fixture::locking(1);
+    let token = fixture.join();
+    fixture.ev.post_next(token, Ready::WRITABLE);
+    fixture.report_readable(&[token]);
+    let both = Ready::READABLE | Ready::WRITABLE;
+    assert_eq!(fixture.turn(), [Recorded::Ready(token, both)]);
+    assert_eq!(fixture.turn(), []);
+}
+
+#[test]
+fn cancelling_put_off_work_lets_the_loop_sleep() {
+    let (mut fixture, token) = in_a_turn();
+    fixture.ev.post_next(token, Ready::WRITABLE);
+    assert_eq!(fixture.ev.cancel(token), Ready::WRITABLE);
+    assert_eq!(fixture.ev.cancel(token), Ready::NONE);
+    fixture.rest();
+    fixture.backend.record();
+    assert_eq!(fixture.turn(), []);
+    assert_eq!(fixture.backend.timeouts(), [None]);
+}
+
+#[test]
+fn closing_cancels_put_off_work() {
+    for closed_in_the_next_turn in [false, true] {
+        for reuses in 0..=2 {
+            let (mut fixture, other) = in_a_turn();
+            let first = fixture.join();
+            fixture.ev.post_next(first, Ready::WRITABLE);
+            fixture.ev.post_next(other, Ready::WRITABLE);
+            if closed_in_the_next_turn {
+                fixture.rest();
+                fixture.wait();
+            }
+            fixture.leave(first);
+            let mut again = None;
+            for _ in 0..reuses {
+                if let Some(token) = again.replace(fixture.join()) {
+                    fixture.leave(token);
+                    again = Some(fixture.join());
+                }
+                assert_eq!(again.unwrap().index(), first.index());
+            }
+            assert!(!fixture.ev.post_next(first, Ready::READABLE), "it is stale");
+            if !closed_in_the_next_turn {
+                assert_eq!(fixture.rest(), []);
+                fixture.wait();
+            }
+            assert_eq!(fixture.rest(), [Recorded::Ready(other, Ready::WRITABLE)]);
+            assert_eq!(fixture.turn(), []);
+
+            // What lives there now is not taken for queued.
+            if let Some(again) = again {
+                fixture.ev.post_next(again, Ready::PRIORITY);
+                assert_eq!(fixture.turn(), [Recorded::Ready(again, Ready::PRIORITY)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wait_that_fails_loses_nothing_and_the_next_does_not_wait() {
+    let (mut fixture, token) = in_a_turn();
+    fixture.ev.post_next(token, Ready::WRITABLE);
+    fixture.rest();
+    fixture.backend.fail_wait();
+    assert!(fixture.ev.wait().is_err());
+    assert!(fixture.step().is_none());
+    fixture.backend.record();
+    assert_eq!(fixture.turn(), [Recorded::Ready(token, Ready::WRITABLE)]);
+    assert_eq!(fixture.backend.timeouts(), [ZERO]);
+}
+
+#[test]
+fn putting_itself_off_gives_one_step_a_turn() {
+    const SELFISH: usize = 10;
+    const OTHERS: usize = 4;
+    const POSTED: usize = 3;
+    let mut fixture = fixture(POSTED);
+    let selfish = [(); SELFISH].map(|()| fixture.join());
+    let others = [(); OTHERS].map(|()| fixture.join());
+    for token in selfish {
+        fixture.ev.post_next(token, Ready::PRIORITY);
+    }
+    let [reported, timed, posted, put_off] = others;
+    fixture.report_readable(&[reported]);
+    fixture.arm_ms(timed, Timer::READ, 1);
+    fixture.pass_ms(1);
+    fixture.ev.post_next(put_off, Ready::READABLE);
+    fixture.ev.post(posted, Ready::READABLE);
+    let mut missing = vec![
+        readable(reported),
+        Recorded::Expired(timed, Timer::READ),
+        readable(posted),
+        readable(put_off),
+    ];
+
+    let mut turns = 0;
+    while !missing.is_empty() {
+        turns += 1;
+        fixture.wait();
+        let mut steps = Vec::new();
+        while let Some(recorded) = fixture.step() {
+            if let Recorded::Ready(token, Ready::PRIORITY) = recorded {
+                assert!(!steps.contains(&recorded), "once a turn at most");
+                fixture.ev.post_next(token, Ready::PRIORITY);
+            }
+            steps.push(recorded);
+            missing.retain(|other| *other != recorded);
+        }
+        if turns == 1 {
+            assert!(missing.len() <= 1, "other phases do not even notice");
+        }
+        let bound = (SELFISH + 2).div_ceil(POSTED);
+        assert!(turns <= bound, "{missing:?} after {turns} turns");
+    }
+    // Nor does one of the selfish starve another.
+    let mut seen = Vec::new();
+    for _ in 0..SELFISH.div_ceil(POSTED) {
+        fixture.wait();
+        while let Some(Recorded::Ready(token, _)) = fixture.step() {
+            fixture.ev.post_next(token, Ready::PRIORITY);
+            seen.push(token);
+        }
+    }
+    assert!(selfish.iter().all(|token| seen.contains(token)), "{seen:?}");
+}
