@@ -1,18 +1,18 @@
-//! The contract of a backend: one kernel interface, told in the simplest terms.
+//! The contract of a backend: one kernel interface, in the simplest terms.
 //!
-//! The [`Poller`](crate::Poller) in front keeps the side table, checks every key, merges changes
-//! of interest, keeps `Edge` and `Oneshot` where the kernel has neither, and puts interrupted
-//! waits on again. What is left to a backend is to pass registrations on and to wait:
+//! The [`Poller`](crate::Poller) in front has the side table. It checks every key, merges changes of
+//! interest, emulates `Edge` and `Oneshot` if the kernel lacks them, and continues interrupted
+//! waits. A backend passes registrations on, and waits:
 //!
-//! - it is never given a descriptor that has another key already; and a registration that asks for
-//!   nothing is removed, and added again when it asks for something (unless the backend
-//!   [`batches_changes`](Capabilities::batches_changes));
-//! - where it has no `Edge`, a registration whose sides have all reported has an empty interest, and
-//!   asks for its [ends](Registration::ends) alone;
-//! - `add` and `remove` take effect at once; `modify` reaches it just before a wait;
-//! - a wait reports at most as many events as there is room, each key at most once, and what did
-//!   not fit in a later wait, so that none starves;
-//! - a wait that ends by its timeout never ends early, and one that fails has reported nothing.
+//! - No descriptor is registered under two keys. A registration whose interest becomes empty is
+//!   removed, and added again when it is not empty any more (unless the backend
+//!   [`batches_changes`](Capabilities::batches_changes)).
+//! - If the backend has no `Edge`, a registration whose sides have all reported has an empty
+//!   interest, and watches only its [ends](Registration::ends).
+//! - `add` and `remove` take effect at once. `modify` is called just before a wait.
+//! - A wait reports at most as many events as there is room, and each key at most once. What does
+//!   not fit is reported by a later wait, so that no key starves.
+//! - A wait never ends before its timeout without a reason, and one that fails has reported nothing.
 //!
 //! A simulator implements this with no kernel behind it, and says so: it is then given
 //! [simulated](Capabilities::simulated) targets only.
@@ -21,9 +21,9 @@ use std::{fmt, os::fd::RawFd, time::Duration};
 
 use crate::{EventSink, Interest, Mode, Ready, Result, Waker};
 
-/// What a backend is told of one registration.
+/// One registration, as a backend gets it.
 ///
-/// Made by the [`Poller`](crate::Poller) alone. For an example, see [`Backend`].
+/// Only a [`Poller`](crate::Poller) makes one. For an example, see [`Backend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Registration {
@@ -31,29 +31,31 @@ pub struct Registration {
     /// closed it since. To a [simulated](Capabilities::simulated) backend, the number of the
     /// [target](crate::Target::Simulated).
     pub fd: RawFd,
-    /// What events carry.
+    /// The key that its events carry.
     pub key: u64,
-    /// The readiness that is asked for.
+    /// The readiness to report.
     ///
-    /// Empty where `ends` alone are asked for; and where nothing is, which only a backend that
-    /// [`batches_changes`](Capabilities::batches_changes) is told.
+    /// Empty if only `ends` are to be reported. A backend that
+    /// [`batches_changes`](Capabilities::batches_changes) also gets registrations with nothing to
+    /// report at all.
     pub interest: Interest,
-    /// The ends that are asked for: [`READ_CLOSED`](Ready::READ_CLOSED) with reading, and
-    /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with anything, which is as
-    /// most kernels report them unasked.
+    /// The ends to report: [`READ_CLOSED`](Ready::READ_CLOSED) with an interest in reading, and
+    /// [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and [`ERROR`](Ready::ERROR) with any interest, because
+    /// most kernels report these two in any case.
     ///
-    /// An [`Edge`](Mode::Edge) that is kept by masking asks for them when its sides have reported,
-    /// until each was reported.
+    /// A masked [`Edge`](Mode::Edge) still watches the ends after its sides have reported, until each
+    /// end was reported.
     pub ends: Ready,
-    /// How often. Where [`Capabilities`] says no, the front keeps it, and `Level` is enough.
+    /// How often to report. If the [`Capabilities`] lack this mode, treat it as `Level`: the poller
+    /// emulates it.
     pub mode: Mode,
-    /// Of all pollers that watch the same file so, one is woken and not each; `READ_CLOSED` is then
-    /// not reported. Never set where [`Capabilities`] says no.
+    /// Of all pollers that watch the same file exclusively, the kernel wakes one, not all.
+    /// `READ_CLOSED` is not reported then. Never set if the [`Capabilities`] lack it.
     pub exclusive: bool,
 }
 
 impl Registration {
-    /// The low half of the key: an index into side tables.
+    /// Returns the low half of the key: an index into side tables.
     #[must_use]
     #[inline]
     pub const fn id(&self) -> usize {
@@ -61,7 +63,7 @@ impl Registration {
     }
 }
 
-/// What the kernel behind a backend does by itself.
+/// What the kernel behind a backend does by itself. The poller emulates the rest.
 ///
 /// ```
 /// use evcore_poller::Capabilities;
@@ -72,17 +74,16 @@ impl Registration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Readiness is reported once for each change: `Edge` need not be kept by masking.
+    /// The kernel reports each change once: `Edge` needs no emulation.
     pub edge: bool,
-    /// A registration falls silent when it has reported: `Oneshot` need not be kept by masking.
+    /// The kernel disarms a registration that has reported: `Oneshot` needs no emulation.
     pub oneshot: bool,
     /// A registration can be exclusive: see
-    /// [`Poller::add_exclusive`](crate::Poller::add_exclusive). Nobody keeps this for the kernel.
+    /// [`Poller::add_exclusive`](crate::Poller::add_exclusive). This is not emulated.
     pub exclusive: bool,
-    /// What `modify` is told is passed on in the wait, and a refusal comes as an event with
-    /// [`Ready::ERROR`](crate::Ready::ERROR). After such an event the next `modify` is told even
-    /// where it changes nothing. And it is told of changes from and to an empty interest too, so
-    /// that these go with the wait.
+    /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as an
+    /// event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event it gets the next
+    /// `modify` even if that changes nothing. It also gets changes from and to an empty interest.
     pub batches_changes: bool,
     /// There is no kernel behind it. The [`Poller`](crate::Poller) then passes on simulated
     /// [targets](crate::Target) only, and refuses descriptors; otherwise it is the other way round.
@@ -91,7 +92,7 @@ pub struct Capabilities {
 
 /// One kernel interface (or a model of one).
 ///
-/// A model in which everything that is asked for is always ready:
+/// A model in which every watched side is always ready:
 ///
 /// ```
 /// use evcore_poller::{
@@ -105,7 +106,7 @@ pub struct Capabilities {
 ///
 /// impl Backend for Eager {
 ///     fn name(&self) -> &'static str { "eager" }
-///     fn capabilities(&self) -> Capabilities { Capabilities::default() } // the front keeps the modes
+///     fn capabilities(&self) -> Capabilities { Capabilities::default() } // all modes are emulated
 ///     fn add(&mut self, new: &Registration) -> Result<()> { self.0.push(*new); Ok(()) }
 ///     fn modify(&mut self, new: &Registration) -> Result<()> { self.remove(new)?; self.add(new) }
 ///     fn remove(&mut self, old: &Registration) -> Result<()> { self.remove_before_close(old); Ok(()) }
@@ -125,69 +126,69 @@ pub struct Capabilities {
 /// let mut events = Events::with_capacity(4);
 /// poller.add(&std::io::stdin(), 5, Interest::READ, Mode::Oneshot)?;
 /// assert_eq!(poller.wait(&mut events, None)?, 1);
-/// assert_eq!(poller.wait(&mut events, None)?, 0, "once is once");
+/// assert_eq!(poller.wait(&mut events, None)?, 0, "the one-shot has fired");
 /// # Ok::<(), evcore_poller::Error>(())
 /// ```
 pub trait Backend: fmt::Debug + Send {
-    /// The name to print: `epoll`.
+    /// Returns the name to print: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// What need not be kept for it by masking.
+    /// Returns what needs no emulation. Called once.
     fn capabilities(&self) -> Capabilities;
 
     /// Begins to watch.
     ///
     /// # Errors
     ///
-    /// What the kernel says; the registration then does not exist.
+    /// The kernel's error. The registration does not exist then.
     fn add(&mut self, registration: &Registration) -> Result<()>;
 
-    /// Watches with another interest, or arms a one-shot registration again.
+    /// Watches for another interest, or arms a one-shot registration again.
     ///
     /// # Errors
     ///
-    /// What the kernel says; the registration is then gone, and the front turns the refusal into
-    /// an event with the error bit.
+    /// The kernel's error. The registration does not exist then, and the poller reports an event with
+    /// the error bit.
     fn modify(&mut self, registration: &Registration) -> Result<()>;
 
     /// Stops watching.
     ///
     /// # Errors
     ///
-    /// What the kernel says; the registration is gone all the same.
+    /// The kernel's error. Even then the registration does not exist any more.
     fn remove(&mut self, registration: &Registration) -> Result<()>;
 
-    /// Forgets a registration whose descriptor is about to be closed: where the kernel forgets by
-    /// itself on close, this costs no system call.
+    /// Stops watching a descriptor that is about to be closed. If the kernel drops a registration
+    /// when its descriptor is closed, this makes no system call.
     fn remove_before_close(&mut self, registration: &Registration);
 
-    /// Waits, and appends to `events`. `None` waits without limit.
+    /// Waits, and adds to `events`. `None` waits without limit.
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`](crate::Error::Interrupted) where a signal ended it, and what the
-    /// kernel says otherwise; `events` is then as it was.
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal ended the wait, otherwise the
+    /// kernel's error. Nothing was added then.
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
-    /// Begins anew with nothing registered (its wakers stay), where the kernel reports something
-    /// that is not registered any more and cannot be told to stop. Returns whether it did; the
-    /// front then adds everything again.
+    /// Drops every registration, but no waker, and returns true; the poller then adds everything
+    /// again. Called if the kernel goes on reporting something that was removed.
     ///
-    /// The default does nothing: most kernels know descriptors by their number alone, and lose
-    /// them with it.
+    /// The default does nothing and returns false: most kernels identify a registration by the
+    /// number of its descriptor, and drop it when that is closed.
     ///
     /// # Errors
     ///
-    /// What the kernel says; everything is then as it was.
+    /// The kernel's error. Nothing has changed then.
     fn reset(&mut self) -> Result<bool> {
         Ok(false)
     }
 
-    /// A handle that ends a wait from elsewhere, which then calls [`EventSink::set_woken`]. Called once.
+    /// Returns a handle that ends a wait from elsewhere. The wait then calls
+    /// [`EventSink::set_woken`]. Called once.
     ///
-    /// If it is a [`WakeChannel`](crate::WakeChannel)'s, the front drains that too: after a wait that
-    /// has filled the buffer and has not come to the waker. An event of the channel that a kernel
-    /// had queued by then is no wake: there is nothing left to
+    /// If the handle is that of a [`WakeChannel`](crate::WakeChannel), the poller drains the channel
+    /// too: after a wait that has filled the buffer before it reached the waker. If the kernel has
+    /// queued an event of the channel by then, that is not another wake: nothing is left to
     /// [drain](crate::WakeChannel::drain).
     fn waker(&self) -> Waker;
 }

@@ -1,6 +1,6 @@
 //! The names of the backends, the same on every system.
 //!
-//! So a program that names one compiles everywhere, and is told where that one is not.
+//! A program that names a backend compiles everywhere, and gets an error on a system without it.
 
 use std::{fmt, str::FromStr};
 
@@ -20,20 +20,21 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
-    /// Linux; a wait costs with what is ready, not with what is watched.
+    /// Linux. The cost of a wait grows with what is ready, not with what is watched.
     Epoll,
-    /// macOS and the BSDs; a wait costs with what is ready.
+    /// macOS and the BSDs. The cost of a wait grows with what is ready.
     Kqueue,
-    /// illumos and Solaris; a wait costs with what is ready.
+    /// illumos and Solaris. The cost of a wait grows with what is ready.
     EventPorts,
-    /// Every Unix; a wait costs with what is watched.
+    /// Every Unix. The cost of a wait grows with what is watched.
     Poll,
-    /// Every Unix but illumos; descriptors below 1024 alone, and a wait costs with the highest.
+    /// Every Unix except illumos. Only descriptors below 1024; the cost of a wait grows with the
+    /// highest of them.
     Select,
 }
 
 impl BackendKind {
-    /// The backends that this system has, best first: the order in which
+    /// Returns the backends of this system, best first: the order in which
     /// [`Poller::new`](crate::Poller::new) tries them.
     #[must_use]
     pub const fn available() -> &'static [Self] {
@@ -57,7 +58,7 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// By its name, if this system has it; the error lists what it has.
+/// Parses the name of a backend of this system. The error lists the names.
 impl FromStr for BackendKind {
     type Err = ParseBackendError;
 
@@ -69,19 +70,19 @@ impl FromStr for BackendKind {
     }
 }
 
-/// No backend of this system has that name.
+/// The error of parsing a [`BackendKind`]: no backend of this system has that name.
 ///
 /// ```
 /// let error = "completion".parse::<evcore_poller::BackendKind>().unwrap_err();
-/// assert!(error.to_string().starts_with("no poller is called \"completion\" here"));
+/// assert!(error.to_string().starts_with("this system has no backend \"completion\""));
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("no poller is called {name:?} here; there are: {}", names())]
+#[error("this system has no backend {name:?}; there are: {}", names())]
 pub struct ParseBackendError {
     name: String,
 }
 
-/// What this system has: `epoll, poll, select`.
+/// The backends of this system: `epoll, poll, select`.
 pub(crate) fn names() -> String {
     let names: Vec<_> = BackendKind::available()
         .iter()

@@ -1,17 +1,17 @@
-//! What an event is in memory: as epoll writes it, so that the kernel's array is the user's.
+//! The layout of an event in memory: as epoll writes it, so that the kernel fills the user's array.
 //!
-//! The other backends write the same, so that whoever reads asks nobody which it was.
+//! All backends use this layout, so reading an event needs no case distinction.
 
 use crate::Ready;
 
 /// One event, in the layout of Linux's `struct epoll_event`.
 ///
-/// On x86-64 that has no padding, as on x86: so that programs of 32 bits see the same.
+/// On x86-64 it has no padding, so that it is the same as for 32-bit programs.
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "x86_64", repr(C, packed(4)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C))]
 pub(crate) struct Entry {
-    /// Flags of epoll; those that [`Ready`] has are its bits.
+    /// epoll's flags. [`Ready`] has the same bits.
     flags: u32,
     key: u64,
 }
@@ -25,7 +25,7 @@ impl Entry {
         }
     }
 
-    /// What any of them has: all flags together, and the bits of all keys.
+    /// The union of all flags, and of the bits of all keys.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn union(entries: &[Self]) -> Self {
@@ -48,7 +48,7 @@ impl Entry {
     }
 }
 
-// The kernel's own, which `sys/epoll.rs` has it write over these.
+// It is the kernel's own layout: `sys/epoll.rs` lets the kernel write such entries.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const _: () = {
     use std::mem::offset_of;

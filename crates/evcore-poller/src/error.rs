@@ -1,4 +1,4 @@
-//! What can go wrong, with a variant for each thing that a caller would act on.
+//! The errors of a poller, with a variant for each case that a caller would handle differently.
 
 use std::{io, os::fd::RawFd};
 
@@ -7,7 +7,10 @@ use crate::{BackendKind, Interest, MAX_ID, Mode};
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a poller refused.
+/// Why a call of a poller failed.
+///
+/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. Every other
+/// variant is wrapped into one of a fitting kind.
 ///
 /// ```
 /// use evcore_poller::{Error, Poller};
@@ -21,38 +24,38 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The id (the low half of the key) names a registration that lives.
+    /// The id (the low half of the key) belongs to a present registration.
     #[error("id {} is already registered; modify it, or remove it first", id(.key))]
     AlreadyRegistered {
-        /// The key that was offered.
+        /// The key of the call.
         key: u64,
     },
-    /// This descriptor is registered already, under another key: perhaps it was closed without
-    /// being removed, and its number is now another file's.
+    /// The descriptor is already registered under another key. Perhaps it was closed without being
+    /// removed, and its number is now another file's.
     #[error(
         "descriptor {fd} is already watched under another key; remove that one first, \
          or duplicate the descriptor to watch it twice"
     )]
     AlreadyWatched {
-        /// The descriptor that was offered.
+        /// The descriptor of the call.
         fd: RawFd,
     },
-    /// No registration has this key, or its high half names one that is gone.
+    /// No registration has this key.
     #[error("key {key:#x} (id {}) is not registered", id(.key))]
     NotRegistered {
-        /// The key that was asked for.
+        /// The key of the call.
         key: u64,
     },
     /// The id is above [`MAX_ID`]: ids index a table, so they must be dense.
     #[error("id {} is above {MAX_ID}; ids index a table: use small dense ones", id(.key))]
     IdTooLarge {
-        /// The key that was offered.
+        /// The key of the call.
         key: u64,
     },
     /// No file is open under this number.
     #[error("descriptor {fd} is not open")]
     NotOpen {
-        /// The descriptor that was offered.
+        /// The descriptor of the call.
         fd: RawFd,
     },
     /// The source has no descriptor, and the backend is one over a kernel. (Or it is a simulated
@@ -78,7 +81,7 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The sets of `select` end below this descriptor, or it is negative.
+    /// The sets of `select` cannot hold this descriptor.
     #[error(
         "select cannot watch {}descriptor {fd}: its sets hold {limit}; use {}",
         if *.of_waker { "its own waker, " } else { "" },
@@ -89,32 +92,32 @@ pub enum Error {
         fd: RawFd,
         /// The first number that is too large.
         limit: RawFd,
-        /// Whether it is the descriptor of a new poller's waker: so many others are open already.
+        /// Whether it is the descriptor of a new poller's own waker: so many others are open.
         of_waker: bool,
     },
-    /// This system has no such interface.
+    /// This system does not have the backend.
     #[error(
         "this system has no {kind}; there are: {}",
         crate::backend_kind::names()
     )]
     Absent {
-        /// What was asked for.
+        /// The backend of the call.
         kind: BackendKind,
     },
-    /// The kernel has no readiness to report of this kind of file. On epoll: of a regular file, a
-    /// directory, and a device without readiness of its own, as `/dev/null`.
+    /// The kernel reports no readiness for this kind of file. On epoll: for a regular file, a
+    /// directory, and a device without readiness, such as `/dev/null`.
     #[error(
         "{kind} cannot watch descriptor {fd}: a file of its kind (such as a regular file, \
          a directory or /dev/null) is always ready; read or write it without waiting"
     )]
     NotPollable {
-        /// The descriptor that was offered.
+        /// The descriptor of the call.
         fd: RawFd,
-        /// Who refused it.
+        /// The backend that refused it.
         kind: BackendKind,
     },
-    /// This is a child of the process that made the poller: it would act on its parent's, or on
-    /// none at all.
+    /// This is a forked child of the process that made the poller. The call would act on the
+    /// parent's poller, or on none.
     #[error(
         "this poller was made in process {process}, before a fork; \
          make one in each process after the fork"
@@ -123,7 +126,7 @@ pub enum Error {
         /// The process that made it.
         process: u32,
     },
-    /// This backend cannot share a file with others so that one of them is woken.
+    /// The backend has no exclusive registrations.
     #[error(
         "{backend} has no exclusive wake-ups; let one process at a time watch the listener \
          (an accept lock), or let all be woken (add)"
@@ -132,42 +135,43 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The kernel keeps no such registration exclusive.
+    /// The kernel has no exclusive registration of this interest and mode.
     #[error(
         "an exclusive registration is for READ or WRITE, in Level or Edge mode; \
          not for {interest:?}, {mode:?}"
     )]
     NotExclusive {
-        /// The interest that was asked for.
+        /// The interest of the call.
         interest: Interest,
-        /// The mode that was asked for.
+        /// The mode of the call.
         mode: Mode,
     },
-    /// This backend is not told of priority data.
-    #[error("{backend} cannot watch for priority data; use poll, or do without the interest")]
+    /// The backend cannot watch for priority data.
+    #[error("{backend} cannot watch for priority data; use poll, or leave out PRIORITY")]
     NoPriority {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The event buffer has a capacity of zero, so that no wait could bring anything.
+    /// The event buffer has a capacity of zero.
     #[error("the event buffer has no room; give Events::with_capacity at least 1")]
     NoRoom,
-    /// A signal ended the wait, and the caller had asked to be told. (Also, rarely: what a closed
-    /// descriptor had left behind in the kernel ended it, and was cleared away.)
+    /// A signal ended the wait, and the poller
+    /// [returns on signals](crate::Poller::return_on_signal). (Rarely also: only stale events ended
+    /// it, and they were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
     #[error("{call} failed: {source}")]
     Os {
-        /// The call.
+        /// The name of the call.
         call: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Says of `fd` what the kernel said of a number.
+    /// Turns the kernel's "bad descriptor" into the error that names `fd`.
     pub(crate) fn or_not_open(self, fd: RawFd) -> Self {
         match &self {
             Self::Os { source, .. } if source.raw_os_error() == Some(libc::EBADF) => {
@@ -177,7 +181,7 @@ impl Error {
         }
     }
 
-    /// Whether there are too few descriptors, or too little memory, for now.
+    /// Whether descriptors or memory are exhausted for now.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, .. } = self else {
             return false;
@@ -197,7 +201,8 @@ impl Error {
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        let kind = match &error {
+        let kind = match error {
+            Error::Os { source, .. } => return source,
             Error::AlreadyRegistered { .. } | Error::AlreadyWatched { .. } => {
                 io::ErrorKind::AlreadyExists
             }
@@ -215,7 +220,6 @@ impl From<Error> for io::Error {
             | Error::SimulatedTarget { .. }
             | Error::RealTarget { .. } => io::ErrorKind::Unsupported,
             Error::Interrupted => io::ErrorKind::Interrupted,
-            Error::Os { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }
@@ -226,7 +230,7 @@ fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
 }
 
-/// The backends of this system that have no sets: `poll or epoll`.
+/// The backends of this system without sets: `poll or epoll`.
 fn others() -> String {
     let others = BackendKind::available()
         .iter()
@@ -234,4 +238,18 @@ fn others() -> String {
         .map(ToString::to_string);
     let others: Vec<_> = others.filter(|name| name != "select").collect();
     others.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_os_error_keeps_its_number_as_an_io_error() {
+        let error = Error::os("epoll_ctl(ADD)")(rustix::io::Errno::NOMEM);
+        let error = io::Error::from(error);
+        assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+        let refused = io::Error::from(Error::NoRoom);
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
 }

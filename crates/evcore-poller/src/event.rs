@@ -1,4 +1,4 @@
-//! One thing that a wait brings back.
+//! One event of a wait.
 
 use crate::Ready;
 
@@ -28,9 +28,9 @@ pub struct Event {
 pub(crate) struct Available(u32);
 
 impl Event {
-    /// How many bytes can be read, where the kernel says so (kqueue): whoever has read that many
-    /// needs no further read to learn that there is no more for now. (Of a listener: how many
-    /// connections wait.)
+    /// Returns how many bytes can be read, if the kernel reports it (kqueue). After so many bytes, no
+    /// further read is needed to find that there are no more for now. For a listener: how many
+    /// connections wait.
     #[must_use]
     #[inline]
     pub fn available(&self) -> Option<u32> {
@@ -39,12 +39,12 @@ impl Event {
 }
 
 impl Available {
-    /// The kernel did not say.
+    /// The kernel did not report it.
     pub(crate) const UNKNOWN: Self = Self(u32::MAX);
 }
 
 impl From<u32> for Available {
-    /// The highest number means that there is none; one byte less is as good a hint.
+    /// The highest number stands for unknown. One byte less is as good a hint.
     #[inline]
     fn from(bytes: u32) -> Self {
         Self(bytes.min(Self::UNKNOWN.0 - 1))

@@ -1,7 +1,7 @@
 //! The buffer of a wait.
 //!
-//! epoll writes into it by itself: what the kernel has reported is nowhere copied, only looked
-//! over once, and becomes an [`Event`] as it is read.
+//! epoll writes directly into it. What the kernel reports is not copied. It is scanned once, and
+//! becomes an [`Event`] when it is read.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{Event, Ready, entry::Entry, event::Available};
 
-/// The buffer that [`Poller::wait`](crate::Poller::wait) fills: made once, used for ever.
+/// The buffer that [`Poller::wait`](crate::Poller::wait) fills. Make one and use it for every wait.
 ///
 /// ```
 /// use evcore_poller::Events;
@@ -23,21 +23,22 @@ use crate::{Event, Ready, entry::Entry, event::Available};
 pub struct Events {
     // Invariant: at most `capacity`, so that it is never reallocated.
     entries: Vec<Entry>,
-    /// By position, up to the last event of which it is known: empty on epoll.
-    // Invariant: at most as many as entries.
+    /// By position, up to the last event for which it is known: empty on epoll.
+    // Invariant: at most as long as `entries`.
     available: Vec<Available>,
     capacity: usize,
     woken: bool,
-    /// All readiness that came: tells at once whether any of it was exceptional.
-    // Invariant: the union of all readiness in `entries`, at least.
+    /// Shows at once whether any event is exceptional.
+    // Invariant: it contains all readiness in `entries`.
     seen: Ready,
 }
 
 impl Events {
-    /// A buffer for at most `capacity` events a wait (12 bytes each on x86-64, else 16, allocated
-    /// now; and 4 more where the kernel tells how many bytes [can be read](Event::available)).
+    /// Makes a buffer for at most `capacity` events per wait. What does not fit is reported by the
+    /// next wait.
     ///
-    /// What does not fit is reported by the next wait. A wait refuses a capacity of zero.
+    /// Allocates now: 12 bytes per event on x86-64, otherwise 16, and later 4 more if the kernel
+    /// reports how many bytes [can be read](Event::available). A wait refuses a capacity of zero.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
@@ -74,7 +75,7 @@ impl Events {
         }
     }
 
-    /// The entries, for a kernel that adds to them by itself, no more than there is
+    /// The entries, for a kernel that adds to them directly: no more than there is
     /// [`remaining`](Self::remaining) for; then call [`note_from`](Self::note_from).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
@@ -82,8 +83,8 @@ impl Events {
         &mut self.entries
     }
 
-    /// Takes note of the entries that a kernel has added, which are those from the position `from`
-    /// on. Returns the union of their keys.
+    /// Takes the entries from the position `from` on, which a kernel has added, into account.
+    /// Returns the union of their keys.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn note_from(&mut self, from: usize) -> u64 {
@@ -110,8 +111,8 @@ impl Events {
         self.seen.is_exceptional()
     }
 
-    /// Leaves the first `from` events alone, and of the others only those that `keep` wants, with
-    /// the readiness that it leaves them.
+    /// Keeps the first `from` events, and of the others those for which `keep` returns true, with
+    /// the changes that it makes to them.
     pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
         let mut kept = from;
         for position in from..self.entries.len() {
@@ -125,16 +126,16 @@ impl Events {
         self.available.truncate(kept);
     }
 
-    /// Writes over the event at `position` one that was there or behind it.
+    /// Overwrites the event at `position` with one from there or behind it.
     fn put(&mut self, position: usize, event: Event) {
         self.entries[position] = Entry::new(event.key, event.ready);
-        // Past its end there is nothing known, of this position as of those behind it.
+        // Behind the end of the list it is unknown for this position and all later ones.
         if let Some(available) = self.available.get_mut(position) {
             *available = event.available;
         }
     }
 
-    /// Whether a [`Waker`](crate::Waker) ended the wait.
+    /// Returns whether a [`Waker`](crate::Waker) woke the poller.
     #[must_use]
     #[inline]
     pub fn was_woken(&self) -> bool {
@@ -147,28 +148,28 @@ impl Events {
         self.capacity - self.entries.len()
     }
 
-    /// How many events fit in all.
+    /// Returns how many events fit in total.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no events (a wake-up is not an event: see [`was_woken`](Self::was_woken)).
+    /// Returns whether there are no events (a wake is not an event: see [`was_woken`](Self::was_woken)).
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The event at `position`, in the order of arrival.
+    /// Returns the event at `position`, in the order of arrival.
     #[must_use]
     #[inline]
     pub fn get(&self, position: usize) -> Option<Event> {
@@ -176,7 +177,7 @@ impl Events {
         Some(self.event(position, entry))
     }
 
-    /// The events in the order of arrival, by value.
+    /// Iterates over the events in the order of arrival, by value.
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
@@ -258,7 +259,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 impl FusedIterator for Iter<'_> {}
 
-/// What is still to come.
+/// The remaining events.
 impl fmt::Debug for Iter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.clone()).finish()
@@ -272,25 +273,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_takes_as_much_as_the_documentation_says() {
+    fn an_event_takes_12_or_16_bytes_as_documented() {
         let documented = if cfg!(target_arch = "x86_64") { 12 } else { 16 };
         assert_eq!(size_of::<Entry>(), documented);
         assert_eq!(size_of::<Available>(), 4);
     }
 
     #[test]
-    fn what_can_be_read_is_told_where_it_is_known() {
+    fn available_is_reported_if_it_is_known() {
         let mut events = Events::with_capacity(4);
         events.push(0, Ready::READABLE);
         for bytes in [0, 1, u32::MAX] {
             events.push_with_available(1, Ready::READABLE, Some(bytes));
         }
-        let told: Vec<_> = events.iter().map(|event| event.available()).collect();
-        assert_eq!(told, [None, Some(0), Some(1), Some(u32::MAX - 1)]);
+        let available: Vec<_> = events.iter().map(|event| event.available()).collect();
+        assert_eq!(available, [None, Some(0), Some(1), Some(u32::MAX - 1)]);
     }
 
     #[test]
-    fn a_cleared_buffer_has_forgotten_what_could_be_read() {
+    fn clear_forgets_what_was_available() {
         let mut events = Events::with_capacity(1);
         events.push_with_available(0, Ready::READABLE, Some(7));
         events.clear();
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(events.get(0).map(|event| event.available()), Some(None));
     }
 
-    /// What `retain_from` is to leave, by the definition.
+    /// What `retain_from` should leave, by its definition.
     fn retained(list: &[(u64, Option<u32>)], from: usize) -> Vec<(u64, Option<u32>)> {
         let places = list.iter().enumerate();
         let kept = places.filter(|(place, event)| *place < from || event.0 % 2 == 0);
@@ -307,7 +308,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whom_it_keeps_comes_with_what_can_be_read_of_it(
+        fn retained_events_keep_what_is_available(
             list in prop::collection::vec((0..9u64, prop::option::of(0..9u32)), 0..20),
             from in 0..20usize,
         ) {

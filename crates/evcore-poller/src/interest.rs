@@ -1,11 +1,11 @@
-//! What a caller asks for, and how often it wants to be told.
+//! The interest of a registration, and how often it is reported.
 
 use std::{
     fmt,
     ops::{BitOr, BitOrAssign, Sub},
 };
 
-/// The readiness that a registration asks about: any union of its constants.
+/// The readiness that a registration asks for: any union of its constants.
 ///
 /// ```
 /// use evcore_poller::Interest;
@@ -25,28 +25,46 @@ impl Interest {
     pub const READ: Self = Self(0b001);
     /// Priority data (for TCP, the urgent byte).
     pub const PRIORITY: Self = Self(0b010);
-    /// Room to write, or a `connect` that has ended.
+    /// Room to write, or a finished `connect`.
     pub const WRITE: Self = Self(0b100);
     /// [`READ`](Self::READ) and [`WRITE`](Self::WRITE).
     pub const BOTH: Self = Self(0b101);
 
-    /// Whether all of `other` is asked for.
+    /// Returns whether it contains all of `other`.
     #[must_use]
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether nothing is asked for.
+    /// Returns whether it is empty.
     #[must_use]
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The bits, which are those of [`Ready`](crate::Ready) too: what is asked is what is said.
-    pub(crate) const fn bits(self) -> u8 {
+    /// Returns the bits. [`READ`](Self::READ), [`PRIORITY`](Self::PRIORITY) and
+    /// [`WRITE`](Self::WRITE) have the same as the readiness that answers them, in
+    /// [`Ready::bits`](crate::Ready::bits).
+    ///
+    /// ```
+    /// use evcore_poller::Interest;
+    ///
+    /// assert_eq!(Interest::BOTH.bits(), 0b101);
+    /// assert_eq!(Interest::from_bits_truncate(0b1101), Interest::BOTH);
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn bits(self) -> u8 {
         self.0
+    }
+
+    /// Makes an interest of its [`bits`](Self::bits). Unknown bits are dropped.
+    #[must_use]
+    #[inline]
+    pub const fn from_bits_truncate(bits: u8) -> Self {
+        Self(bits & 0b111)
     }
 
     /// The interest that the three low bits of a readiness answer.
@@ -71,7 +89,7 @@ impl BitOrAssign for Interest {
     }
 }
 
-/// What is in the first and not in the second.
+/// What is in the first interest and not in the second.
 impl Sub for Interest {
     type Output = Self;
 
@@ -98,7 +116,7 @@ impl fmt::Debug for Interest {
     }
 }
 
-/// How often readiness that lasts is reported.
+/// How often lasting readiness is reported.
 ///
 /// ```
 /// # use evcore_poller::{Events, Interest, Mode, Poller};
@@ -108,31 +126,34 @@ impl fmt::Debug for Interest {
 /// poller.add(&far, 0, Interest::READ, Mode::Edge)?;
 /// near.write_all(b"x")?;
 /// assert_eq!(poller.wait(&mut events, None)?, 1);
-/// // Nothing new came, so nothing is said, although the byte is still there.
+/// // Nothing new came, so nothing is reported, although the byte is still there.
 /// assert_eq!(poller.wait(&mut events, Some(Duration::ZERO))?, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// In every wait for as long as it holds.
+    /// In every wait while it lasts.
     Level,
-    /// Once a side, until the caller answers with [`Poller::rearm`](crate::Poller::rearm): after
-    /// `WouldBlock` there, and after a `connect` that is in progress. Reading a stream, a short read
-    /// will do too, but only if [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) has not been
-    /// reported: data and the end of the stream may come in one event.
+    /// Once per side, until you answer with [`Poller::rearm`](crate::Poller::rearm).
     ///
-    /// The end of a stream is reported once more behind a report that nobody has answered: the end
-    /// of what the peer sends, where reading is asked for, and a hang-up or an error, as far as the
-    /// backend reports these by bits of their own ([the table](crate#what-each-backend-does); select
-    /// has none of them). A side that it concerns is reported with it. After a hang-up or an error,
-    /// nothing more is reported until `rearm`.
+    /// Answer when the side has met `WouldBlock`, and when a `connect` is in progress. A short read
+    /// of a stream will do as well, but only if
+    /// [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) has not been reported: data and the end of
+    /// the stream may come in one event.
     ///
-    /// Backends differ in one thing: in what else is reported before the answer. A kernel that keeps
-    /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat all that holds
-    /// with it. Where `Edge` is kept by masking (poll, select, event ports), these are silent until
-    /// `rearm`. A program that does not rearm therefore works on epoll and waits for ever on poll:
+    /// An end is reported once even before the answer: the end of what the peer sends, if the
+    /// interest includes reading, and a hang-up or an error. This holds if the backend reports them
+    /// by bits of their own ([the table](crate#what-each-backend-does); select has no such bits).
+    /// The sides that the end concerns are reported with it. After a hang-up or an error, nothing
+    /// more is reported until `rearm`.
+    ///
+    /// Backends differ in one thing: what else they report before the answer. A kernel that has
+    /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat everything else
+    /// that is ready. Where the poller emulates `Edge` (poll, select, event ports), these are silent
+    /// until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll:
     /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll).
     Edge,
-    /// Once, whatever it is, and then nothing until [`Poller::modify`](crate::Poller::modify).
+    /// Once, for the first event of any side, and then nothing until
+    /// [`Poller::modify`](crate::Poller::modify).
     Oneshot,
 }

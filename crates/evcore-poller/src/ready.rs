@@ -1,4 +1,4 @@
-//! What the kernel said.
+//! What the kernel reported.
 
 use std::{
     fmt,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::Interest;
 
-/// What a descriptor is ready for: any union of its constants.
+/// The readiness of a descriptor: any union of its constants.
 ///
 /// ```
 /// use evcore_poller::Ready;
@@ -18,100 +18,122 @@ use crate::Interest;
 /// assert!(!ready.is_writable());
 /// ```
 //
-// The bits are those of `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR`, `EPOLLHUP` and `EPOLLRDHUP`,
-// which are also those of `poll` on Linux: so the most travelled conversion is a mask.
+// The bits are those of epoll and of Linux's `poll`, so the most frequent conversion is a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Ready(u16);
 
 impl Ready {
-    /// Nothing.
+    /// No readiness.
     pub const NONE: Self = Self(0);
-    /// A read, or an accept, will not block.
+    /// A read, or an accept, does not block.
     pub const READABLE: Self = Self(0x0001);
-    /// Priority data is there. (An error or a hang-up alone does not set it.)
+    /// Priority data can be read. (An error or a hang-up alone does not set it.)
     pub const PRIORITY: Self = Self(0x0002);
-    /// A write will not block.
+    /// A write does not block.
     pub const WRITABLE: Self = Self(0x0004);
-    /// The descriptor has an error: read or write to learn which, or ask `SO_ERROR`.
+    /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`.
     pub const ERROR: Self = Self(0x0008);
-    /// Hung up: nothing that is written will arrive.
+    /// Hung up: nothing that is written arrives.
     pub const WRITE_CLOSED: Self = Self(0x0010);
-    /// The peer sends no more; what it has sent before can still be read, and then nothing (a
-    /// read of 0 bytes, which tells it too where a backend does not).
+    /// The peer sends no more. What it has sent before can still be read; then a read returns 0
+    /// bytes, also on backends that do not report this bit.
     pub const READ_CLOSED: Self = Self(0x2000);
 
     /// Every bit that has a meaning.
     const ALL: u32 = 0x201f;
 
-    /// Whether a read will not block.
+    /// Returns whether a read does not block.
     #[must_use]
     #[inline]
     pub const fn is_readable(self) -> bool {
         self.0 & Self::READABLE.0 != 0
     }
 
-    /// Whether a write will not block.
+    /// Returns whether a write does not block.
     #[must_use]
     #[inline]
     pub const fn is_writable(self) -> bool {
         self.0 & Self::WRITABLE.0 != 0
     }
 
-    /// Whether priority data is there.
+    /// Returns whether priority data can be read.
     #[must_use]
     #[inline]
     pub const fn is_priority(self) -> bool {
         self.0 & Self::PRIORITY.0 != 0
     }
 
-    /// Whether the peer sends no more.
+    /// Returns whether the peer sends no more.
     #[must_use]
     #[inline]
     pub const fn is_read_closed(self) -> bool {
         self.0 & Self::READ_CLOSED.0 != 0
     }
 
-    /// Whether nothing that is written will arrive.
+    /// Returns whether nothing that is written arrives any more.
     #[must_use]
     #[inline]
     pub const fn is_write_closed(self) -> bool {
         self.0 & Self::WRITE_CLOSED.0 != 0
     }
 
-    /// Whether the descriptor has an error.
+    /// Returns whether the descriptor has an error.
     #[must_use]
     #[inline]
     pub const fn is_error(self) -> bool {
         self.0 & Self::ERROR.0 != 0
     }
 
-    /// Whether nothing is ready.
+    /// Returns whether nothing is ready.
     #[must_use]
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether there is a bit that comes unasked, and that each side of interest is to be told of.
+    /// Returns the bits: `EPOLLIN`, `EPOLLPRI`, `EPOLLOUT`, `EPOLLERR`, `EPOLLHUP` and `EPOLLRDHUP`,
+    /// with Linux's values on every system.
+    ///
+    /// ```
+    /// use evcore_poller::Ready;
+    ///
+    /// let ready = Ready::READABLE | Ready::READ_CLOSED;
+    /// assert_eq!(ready.bits(), 0x2001);
+    /// assert_eq!(Ready::from_bits_truncate(0x2001 | 0x8000), ready);
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Makes a readiness of its [`bits`](Self::bits). Unknown bits are dropped.
+    #[must_use]
+    #[inline]
+    pub const fn from_bits_truncate(bits: u16) -> Self {
+        Self::from_flags(bits as u32)
+    }
+
+    /// Whether there is an error or a hang-up, which concerns each side of the interest.
     #[inline]
     pub(crate) const fn is_exceptional(self) -> bool {
         self.0 & (Self::ERROR.0 | Self::WRITE_CLOSED.0) != 0
     }
 
-    /// The readiness of the sides of `interest`, reading and writing, by which a caller meets an
-    /// error or a hang-up. Priority data is no side: it is there, or it is not.
+    /// The sides of `interest`, reading and writing, as readiness: code that uses a side then meets
+    /// the error or the hang-up. Priority data is not a side.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
         Self((interest.bits() & Interest::BOTH.bits()) as u16)
     }
 
-    /// The interest that this answers.
+    /// The interest that this readiness answers.
     #[inline]
     pub(crate) const fn answered(self) -> Interest {
         Interest::from_ready_bits(self.0)
     }
 
-    /// From the flags of Linux's epoll; those that have no meaning here are left out.
+    /// From the flags of Linux's epoll, without those that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
         Self((flags & Self::ALL) as u16)
@@ -174,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_is_what_is_said() {
+    fn interest_and_readiness_have_the_same_bits() {
         assert_eq!(Ready::answering(Interest::READ), Ready::READABLE);
         assert_eq!(Ready::answering(Interest::WRITE), Ready::WRITABLE);
         assert_eq!(Ready::answering(Interest::PRIORITY), Ready::NONE);

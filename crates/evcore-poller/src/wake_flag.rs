@@ -1,148 +1,149 @@
-//! The flag in front of a waker's descriptor: any number of wakes, one write.
+//! The flag in front of a waker's descriptor: any number of wakes cost one write.
 //!
-//! The order makes it right, on both sides. The waker raises the flag and then rings; the poller
-//! silences the bell and then lowers the flag. So if a waker finds the flag raised, a wait that has
-//! not yet returned will return, and its return comes after that wake.
+//! The order is what makes it correct. The waker sets the flag and then notifies the doorbell. The
+//! poller clears the doorbell and then the flag. So if a waker finds the flag set, a wait that has
+//! not yet returned will return, and it returns after that wake.
 //!
-//! A poller reports a wake in one of two ways. Mostly its kernel reports that the bell was rung. But
-//! a kernel reports what is ready in turn, and the bell may be behind more than fits into a wait; then
-//! the poller needs_scan at the flag, and silences the bell itself.
+//! A poller finds a wake in one of two ways. Usually its kernel reports the doorbell. But a kernel
+//! reports ready descriptors in turn, and the doorbell may be behind more than fit into one wait.
+//! Then the poller reads the flag, and clears the doorbell itself.
 //!
-//! Where the kernel reports each ring once (an edge), the bell need not be silenced: that saves a
-//! call. The rings that were reported and left are counted, so that they are taken for no other wake.
+//! If the kernel reports each notification once (an edge), the doorbell need not be cleared, which
+//! saves a call. The notifications that were reported and left unread are counted, so that they are
+//! not taken for another wake.
 //!
-//! Nothing here names another part of the crate: `tests/loom_waker.rs` includes this very file and
-//! runs it over loom's atomics.
+//! This file names no other part of the crate: `tests/loom_waker.rs` includes it and runs it over
+//! loom's atomics.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{self, Relaxed},
 };
 
-/// The flag, raised or not.
-pub(crate) trait Word {
-    /// Whether it is raised.
+/// An atomic flag: the standard library's, or loom's.
+pub(crate) trait AtomicFlag {
+    /// Whether it is set.
     fn load(&self, order: Ordering) -> bool;
 
-    /// Puts `raised` in its place, and says what it was before.
-    fn swap(&self, raised: bool, order: Ordering) -> bool;
+    /// Sets it to `pending`, and returns its previous value.
+    fn swap(&self, pending: bool, order: Ordering) -> bool;
 }
 
-impl Word for AtomicBool {
+impl AtomicFlag for AtomicBool {
     fn load(&self, order: Ordering) -> bool {
         Self::load(self, order)
     }
 
-    fn swap(&self, raised: bool, order: Ordering) -> bool {
-        Self::swap(self, raised, order)
+    fn swap(&self, pending: bool, order: Ordering) -> bool {
+        Self::swap(self, pending, order)
     }
 }
 
 /// What ends a wait: a descriptor, or loom's model of one.
 pub(crate) trait Doorbell {
     /// Ends the present wait, or the next one.
-    fn ring(&self);
+    fn notify(&self);
 
-    /// Takes back what was rung, so that no wait sees it again. Returns how many rings that were; where
-    /// none is ever left, it is enough that this is not 0 if there were any.
-    fn silence(&self) -> u64;
+    /// Clears it, so that no wait sees it again. Returns the number of notifications since the last
+    /// time. If none is ever left unread, any number above 0 stands for them.
+    fn clear(&self) -> u64;
 }
 
-/// A bell that is rung at most once between two acknowledgements.
+/// A doorbell that is notified at most once between two acknowledgements.
 #[derive(Debug)]
-pub(crate) struct WakeFlag<W, B> {
-    /// Set from a wake until the acknowledgement of the wait that it ended.
-    raised: W,
-    bell: B,
-    /// How many wakes were reported whose rings were left. The poller's alone.
-    left: AtomicU64,
-    /// The bell is rung by others too, who do not raise the flag. Never lowered again.
-    is_lent: AtomicBool,
+pub(crate) struct WakeFlag<F, D> {
+    /// Set from a wake until the wait that it ended is acknowledged.
+    pending: F,
+    doorbell: D,
+    /// How many wakes were reported whose notifications were left unread. Only the poller uses it.
+    unread: AtomicU64,
+    /// Others notify the doorbell too, without the flag. Never cleared.
+    is_exposed: AtomicBool,
 }
 
-impl<W: Word, B: Doorbell> WakeFlag<W, B> {
-    pub(crate) fn new(raised: W, bell: B) -> Self {
+impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
+    pub(crate) fn new(pending: F, doorbell: D) -> Self {
         Self {
-            raised,
-            bell,
-            left: AtomicU64::new(0),
-            is_lent: AtomicBool::new(false),
+            pending,
+            doorbell,
+            unread: AtomicU64::new(0),
+            is_exposed: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn bell(&self) -> &B {
-        &self.bell
+    pub(crate) fn doorbell(&self) -> &D {
+        &self.doorbell
     }
 
-    /// Rings, unless a ring is still to be acknowledged.
+    /// Notifies, unless a notification is still to be acknowledged.
     pub(crate) fn wake(&self) {
-        // Releases what was done before the wake. Acquires, so that a ring comes after the
-        // silencing before it (which a kernel's own lock sees to as well).
-        if !self.raised.swap(true, Ordering::AcqRel) {
-            self.bell.ring();
+        // Release: publishes what was done before the wake. Acquire: a notification comes after the
+        // clearing before it (a kernel's own lock orders this, too).
+        if !self.pending.swap(true, Ordering::AcqRel) {
+            self.doorbell.notify();
         }
     }
 
-    /// From here on others may ring too, without the flag. Several rings may then be reported as one
-    /// wake, so the reports no longer count the rings, and none of those is left.
-    pub(crate) fn lend(&self) {
-        // Relaxed: a ring that comes after this is a call to the kernel, which orders it.
-        self.is_lent.store(true, Relaxed);
+    /// From here on others may notify too, without the flag. Several notifications may then be
+    /// reported as one wake, so the reports no longer count them, and none is left unread.
+    pub(crate) fn expose(&self) {
+        // Relaxed: a notification after this is a call to the kernel, which orders it.
+        self.is_exposed.store(true, Relaxed);
     }
 
     /// Whether there may be a wake to [`take`](Self::take). Costs one relaxed load.
     ///
-    /// Never `false` after a wake that came before, until that is reported.
-    pub(crate) fn is_raised(&self) -> bool {
-        // Relaxed: `take` is what makes visible what was done before the wake.
-        self.raised.load(Relaxed)
+    /// Never `false` after an earlier wake, until that is reported.
+    pub(crate) fn is_pending(&self) -> bool {
+        // Relaxed: `take` makes visible what was done before the wake.
+        self.pending.load(Relaxed)
     }
 
-    /// Silences the bell, and then lets the next wake ring again. Returns whether there was a wake to
-    /// report.
+    /// Clears the doorbell, and then lets the next wake notify again. Returns whether there was a
+    /// wake to report.
     pub(crate) fn take(&self) -> bool {
-        let is_wake = self.silence();
-        // If the flag is raised and there was no new ring, its waker is about to ring. Were the flag
-        // lowered now, that ring would be taken for another wake.
+        let is_wake = self.clear_doorbell();
+        // If the flag is set and there was no new notification, its waker is about to notify. If the
+        // flag were cleared now, that notification would be taken for another wake.
         if is_wake {
-            self.lower();
+            self.clear_flag();
         }
         is_wake
     }
 
-    /// As [`take`](Self::take), where the kernel has reported an edge: the bell is mostly left as it
-    /// is.
+    /// As [`take`](Self::take), after the kernel has reported an edge: the doorbell is mostly left
+    /// as it is.
     pub(crate) fn acknowledge(&self) -> bool {
-        if !self.is_lent.load(Relaxed) && self.lower() {
-            self.left.fetch_add(1, Relaxed);
+        if !self.is_exposed.load(Relaxed) && self.clear_flag() {
+            self.unread.fetch_add(1, Relaxed);
             return true;
         }
-        // Rung by hand; or late, by a waker whose wake was reported before it rang.
+        // Notified by others; or late, by a waker whose wake was reported before it notified.
         self.take()
     }
 
-    /// Silences the bell before another watch of edges begins, to which the rings that were left would
-    /// be an edge; rings once more if there was a wake that was not reported.
+    /// Clears the doorbell before another edge-triggered watch begins, because unread notifications
+    /// would be an edge to it. Notifies once more if there was a wake that was not reported.
     pub(crate) fn renew(&self) {
-        if self.silence() {
-            self.bell.ring();
+        if self.clear_doorbell() {
+            self.doorbell.notify();
         }
     }
 
-    /// Silences the bell. Returns whether there was a ring that no report was for.
-    fn silence(&self) -> bool {
-        let (rings, left) = (self.bell.silence(), self.left.load(Relaxed));
-        // Not 0: a wake may be reported before its waker has rung, which it is then about to do.
-        self.left.store(left.saturating_sub(rings), Relaxed);
-        rings > left
+    /// Clears the doorbell. Returns whether there was a notification without a report.
+    fn clear_doorbell(&self) -> bool {
+        let (count, unread) = (self.doorbell.clear(), self.unread.load(Relaxed));
+        // Not 0: a wake may be reported before its waker has notified, which it is about to do.
+        self.unread.store(unread.saturating_sub(count), Relaxed);
+        count > unread
     }
 
-    /// Lowers the flag, and returns whether it was raised. If the bell is silenced too, that comes
-    /// first: a ring in between would be silenced with its flag still raised, and no wake would ring
-    /// again.
-    pub(crate) fn lower(&self) -> bool {
+    /// Clears the flag, and returns whether it was set. If the doorbell is cleared too, that comes
+    /// first: otherwise a notification in between would be cleared with its flag still set, and no
+    /// later wake would notify.
+    pub(crate) fn clear_flag(&self) -> bool {
         // A read-modify-write, not a store: only by reading the last `swap` of `wake` does it see
-        // what was done before a wake that rang nothing.
-        self.raised.swap(false, Ordering::AcqRel)
+        // what was done before a wake that notified nothing.
+        self.pending.swap(false, Ordering::AcqRel)
     }
 }

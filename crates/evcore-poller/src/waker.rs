@@ -1,7 +1,7 @@
-//! Ending a wait from another thread, or from a signal handler.
+//! Ends a wait from another thread, or from a signal handler.
 //!
 //! A flag in front of the descriptor makes any number of wakes between two waits cost one write.
-//! There is no message: what is to be done is told elsewhere, before the wake.
+//! A wake carries no message: put the work into a queue before the wake.
 
 use std::{
     fmt,
@@ -16,12 +16,13 @@ use crate::{
     wake_flag::{Doorbell, WakeFlag},
 };
 
-/// Ends the wait of the [`Poller`](crate::Poller) it came from. Cheap to clone, fit for any thread.
+/// Ends a wait of the [`Poller`](crate::Poller) that it came from. Cheap to clone, usable from any
+/// thread.
 ///
-/// A wake that comes while nobody waits is kept for the next wait, which reports it whatever else
-/// is ready. Many wakes may be seen as one, and one is never seen twice. What a thread did before it
-/// woke is visible after the wait that it ended. A waker may outlive its poller; it then wakes
-/// nobody.
+/// A wake between two waits ends the next wait, which reports it whatever else is ready. Several
+/// wakes may be reported as one, and no wake is reported twice. Everything that a thread did before
+/// its wake is visible after the wait that it ended. A waker may outlive its poller; it then does
+/// nothing.
 ///
 /// ```
 /// # use evcore_poller::{Events, Poller};
@@ -34,14 +35,14 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Waker {
-    by: By,
+    wake: Wake,
 }
 
 impl Waker {
-    /// A waker that calls a function, for a [`Backend`](crate::Backend) with no kernel behind it.
+    /// Makes a waker that calls a function, for a [`Backend`](crate::Backend) without a kernel.
     ///
-    /// The function is called for every wake, from any thread: merging wakes, and whether a signal
-    /// handler may wake, is its own affair. Such a waker has no descriptor to lend.
+    /// The function is called for every wake, from any thread. It decides whether wakes are merged
+    /// and whether a signal handler may wake. Such a waker has no descriptor.
     ///
     /// ```
     /// use evcore_poller::Waker;
@@ -56,52 +57,52 @@ impl Waker {
     #[must_use]
     pub fn from_fn(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            by: By::Call(Arc::new(wake)),
+            wake: Wake::Call(Arc::new(wake)),
         }
     }
 
-    /// Ends the present wait or, if nobody waits, the next one.
+    /// Ends the present wait or, between two waits, the next one.
     ///
-    /// Costs one `write`, or a few nanoseconds where a wake is pending already. It takes no lock
-    /// and allocates nothing, so a signal handler may call it (outside Linux it may set `errno`).
+    /// Costs one `write`, or a few nanoseconds if a wake is already pending. It takes no lock and
+    /// allocates nothing, so a signal handler may call it (outside Linux it may set `errno`).
     pub fn wake(&self) {
-        match &self.by {
-            By::WakeFlag(wake_flag) => wake_flag.wake(),
-            By::Call(wake) => wake(),
+        match &self.wake {
+            Wake::Flag(wake_flag) => wake_flag.wake(),
+            Wake::Call(wake) => wake(),
         }
     }
 
-    /// Takes the wakes that no wait has reported yet, and returns whether there were any: those of
-    /// a descriptor alone. One relaxed load where there are none.
+    /// Takes the wakes that no wait has reported yet, and returns whether there were any. Only wakes
+    /// by a descriptor are found. One relaxed load if there are none.
     #[inline]
     pub(crate) fn take_pending(&self) -> bool {
-        match &self.by {
-            By::WakeFlag(wake_flag) => wake_flag.is_raised() && wake_flag.take(),
-            // What it calls is the backend's own, and so is what it leaves there.
-            By::Call(_) => false,
+        match &self.wake {
+            Wake::Flag(wake_flag) => wake_flag.is_pending() && wake_flag.take(),
+            // The backend keeps the wakes of its own function.
+            Wake::Call(_) => false,
         }
     }
 }
 
-/// The descriptor itself: eight bytes written to it, the number 1 in native order, wake the poller
-/// too, for code that can write and no more.
+/// Borrows the descriptor, for code that can only write: eight bytes written to it, the number 1 in
+/// native byte order, wake the poller.
 ///
-/// Such a wake ends the wait as any other does. But where more is ready than fits into the buffer, it
-/// is reported when the kernel comes to it, which may be some waits later. From here on, each wait that
-/// reports a wake costs one read. (Of a descriptor that a child has from a fork this is not known: if
-/// it writes to that while a wake is pending, the two may be reported as two.)
+/// Such a wake ends the wait as any other. But if more is ready than fits into the buffer, it is
+/// reported when the kernel reaches it, which may be some waits later. After this call, each wait
+/// that reports a wake costs one read. (A descriptor that a child inherited by a fork is not known
+/// here: if the child writes while a wake is pending, the two may be reported as two.)
 ///
 /// # Panics
 ///
-/// If the waker is one [of a function](Waker::from_fn), which no descriptor stands for.
+/// If the waker calls [a function](Waker::from_fn), and so has no descriptor.
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.by {
-            By::WakeFlag(wake_flag) => {
-                wake_flag.lend();
-                wake_flag.bell().write.as_fd()
+        match &self.wake {
+            Wake::Flag(wake_flag) => {
+                wake_flag.expose();
+                wake_flag.doorbell().write.as_fd()
             }
-            By::Call(_) => panic!(
+            Wake::Call(_) => panic!(
                 "this waker calls a function and has no descriptor: its backend has no kernel \
                  behind it; call `wake`"
             ),
@@ -111,82 +112,82 @@ impl AsFd for Waker {
 
 /// What a wake does.
 #[derive(Clone)]
-enum By {
-    /// Rings a descriptor that the kernel watches.
-    WakeFlag(Arc<WakeFlag<AtomicBool, Descriptor>>),
-    /// Calls, and no more.
+enum Wake {
+    /// Notifies a descriptor that the kernel watches.
+    Flag(Arc<WakeFlag<AtomicBool, DoorbellFd>>),
+    /// Calls a function.
     Call(Arc<dyn Fn() + Send + Sync>),
 }
 
-impl fmt::Debug for By {
+impl fmt::Debug for Wake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WakeFlag(wake_flag) => wake_flag.fmt(f),
+            Self::Flag(wake_flag) => wake_flag.fmt(f),
             Self::Call(_) => f.write_str("a function"),
         }
     }
 }
 
-/// The poller's side of its wakers: what a [`Backend`](crate::Backend) watches and acknowledges.
+/// The poller's end of its wakers: a [`Backend`](crate::Backend) watches and acknowledges it.
 ///
 /// ```
 /// use evcore_poller::WakeChannel;
 ///
 /// let channel = WakeChannel::new()?;
 /// channel.waker().wake();
-/// // A backend finds the channel readable. It drains it, and sets the wake of the wait's events:
+/// // A backend finds the channel readable. It drains it, and calls `EventSink::set_woken`:
 /// assert!(channel.drain());
 /// assert!(!channel.drain(), "a wake is reported once");
 /// # Ok::<(), evcore_poller::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct WakeChannel {
-    wake_flag: Arc<WakeFlag<AtomicBool, Descriptor>>,
+    wake_flag: Arc<WakeFlag<AtomicBool, DoorbellFd>>,
 }
 
 impl WakeChannel {
-    /// An eventfd on Linux, a pair of sockets elsewhere: non-blocking, closed on exec.
+    /// Opens an eventfd on Linux, a pair of sockets elsewhere: non-blocking, closed on exec.
     ///
     /// # Errors
     ///
-    /// [`Error::Os`]: out of descriptors, most likely.
+    /// [`Error::Os`]: most likely, too few descriptors are left.
     pub fn new() -> Result<Self> {
-        let wake_flag = WakeFlag::new(AtomicBool::new(false), Descriptor::open()?);
+        let wake_flag = WakeFlag::new(AtomicBool::new(false), DoorbellFd::open()?);
         Ok(Self {
             wake_flag: Arc::new(wake_flag),
         })
     }
 
-    /// A handle for others.
+    /// Returns a waker of this channel.
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker {
-            by: By::WakeFlag(Arc::clone(&self.wake_flag)),
+            wake: Wake::Flag(Arc::clone(&self.wake_flag)),
         }
     }
 
-    /// Takes what was written, so that a level-triggered watch falls silent, and lets the next wake
-    /// write again. Returns whether there was a wake to report: the [`Poller`](crate::Poller) may have
-    /// found it before the kernel's event was delivered.
+    /// Reads what was written, so that a level-triggered watch reports no more, and lets the next
+    /// wake write again. Returns whether there was a wake to report: the [`Poller`](crate::Poller) may
+    /// have found it before the kernel delivered the event.
     ///
     /// Costs one `read`.
     #[expect(
         clippy::must_use_candidate,
-        reason = "where the kernel has just looked, there is one"
+        reason = "if the kernel has just reported one, there is one"
     )]
     pub fn drain(&self) -> bool {
         self.wake_flag.take()
     }
 
-    /// As [`drain`](Self::drain), where the watch is edge-triggered: an eventfd reports each write,
-    /// whether the one before was read or not. So this mostly costs no call.
+    /// Works as [`drain`](Self::drain), for an edge-triggered watch. An eventfd reports each write,
+    /// even if the previous one was not read, so this mostly costs no call.
     #[must_use]
     pub fn acknowledge(&self) -> bool {
         self.wake_flag.acknowledge()
     }
 
-    /// Comes before another edge-triggered watch (in [`reset`](crate::Backend::reset)), to
-    /// which what was not read would be an edge. That watch then reports a wake only if there is one
+    /// Prepares for another edge-triggered watch, in [`Backend::reset`](crate::Backend::reset):
+    /// unread bytes would be an edge to it. The new watch then reports a wake only if there is one
     /// that was not reported yet.
     ///
     /// Costs one `read`, and a `write` if there is such a wake.
@@ -195,26 +196,26 @@ impl WakeChannel {
     }
 }
 
-/// What to watch for readability. Nothing but [`drain`](WakeChannel::drain) may read from it: other
-/// reads take a wake from the poller, and with it all wakes to come.
+/// Borrows the descriptor to watch for readability. Only the channel's own methods may read from
+/// it: any other read takes a wake from the poller, and with it all later wakes.
 impl AsFd for WakeChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake_flag.bell().reading_end()
+        self.wake_flag.doorbell().reading_end()
     }
 }
 
-/// The bell that ships.
+/// The doorbell of a kernel.
 ///
 /// Both ends live as long as any waker: a write after the poller is gone must not be a write to a
 /// closed pair, which is a signal (SIGPIPE).
 #[derive(Debug)]
-struct Descriptor {
+struct DoorbellFd {
     write: OwnedFd,
-    /// Where it is another descriptor than the one that is written to.
+    /// `None` if the same descriptor is written to and read from.
     read: Option<OwnedFd>,
 }
 
-impl Descriptor {
+impl DoorbellFd {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn open() -> Result<Self> {
         use rustix::event::{EventfdFlags, eventfd};
@@ -247,20 +248,19 @@ impl Descriptor {
     }
 }
 
-impl Doorbell for Descriptor {
-    fn ring(&self) {
-        // What is full needs nothing more: it will be read. (A counter that is left unread is full
-        // after 2^64 wakes, which is never.)
+impl Doorbell for DoorbellFd {
+    fn notify(&self) {
+        // If it is full, it is readable already. (An unread counter is full after 2^64 wakes.)
         while rustix::io::write(&self.write, &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 
-    fn silence(&self) -> u64 {
+    fn clear(&self) -> u64 {
         let Some(read) = &self.read else {
             let mut counter = [0; 8];
             let counted = rustix::io::read(&self.write, &mut counter);
             return counted.map_or(0, |_| u64::from_ne_bytes(counter));
         };
-        // Of sockets, the bytes: none is ever left.
+        // Sockets have bytes in place of a counter. All of them are read.
         let (mut bytes, mut count) = ([0; 64], 0);
         while let Ok(n) = rustix::io::read(read, &mut bytes) {
             count += n as u64;
@@ -299,17 +299,17 @@ mod tests {
         }
     }
 
-    /// What the counter of an eventfd shows, which is read by that.
+    /// The counter of an eventfd. Reading it clears it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn counter(channel: &WakeChannel) -> u64 {
-        channel.wake_flag.bell().silence()
+        channel.wake_flag.doorbell().clear()
     }
 
     #[test]
     fn wakes_before_an_acknowledgement_write_once() {
         let channel = WakeChannel::new().expect("a channel");
         channel.waker().wake();
-        channel.wake_flag.bell().silence();
+        channel.wake_flag.doorbell().clear();
         channel.waker().wake();
         assert!(!is_readable(&channel), "the first wake is still pending");
         assert!(channel.acknowledge());
@@ -318,27 +318,27 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_that_has_not_written_yet_is_left_alone() {
+    fn a_wake_is_not_taken_before_it_has_written() {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         waker.wake();
-        channel.wake_flag.bell().silence(); // as if its write were still to come
+        channel.wake_flag.doorbell().clear(); // as if its write were still to come
         assert!(!waker.take_pending());
-        channel.wake_flag.bell().ring();
+        channel.wake_flag.doorbell().notify();
         assert!(waker.take_pending());
         assert!(!waker.take_pending(), "once");
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn what_was_left_unread_is_no_other_wake() {
+    fn unread_notifications_are_not_another_wake() {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         for _ in 0..3 {
             waker.wake();
             assert!(channel.acknowledge());
         }
-        assert!(!channel.acknowledge(), "an event that nobody has made");
+        assert!(!channel.acknowledge(), "there was no other wake");
         assert!(!is_readable(&channel), "so it was read");
         for _ in 0..2 {
             waker.wake();
@@ -348,16 +348,16 @@ mod tests {
         }
     }
 
-    /// As at a signal in the middle of a wake, or where its thread is preempted.
+    /// A signal handler in the middle of a wake does this, or a preempted thread.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn a_wake_that_was_reported_before_it_wrote_is_not_reported_again() {
+    fn a_wake_reported_before_its_write_is_reported_once() {
         let channel = WakeChannel::new().expect("a channel");
         channel.waker().wake();
         assert_eq!(counter(&channel), 1, "taken back: it is still to come");
         assert!(channel.acknowledge());
         assert!(!channel.acknowledge() && !channel.drain());
-        channel.wake_flag.bell().ring();
+        channel.wake_flag.doorbell().notify();
         assert!(!channel.acknowledge(), "here it is");
         channel.waker().wake();
         assert!(channel.acknowledge());
@@ -365,7 +365,7 @@ mod tests {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn another_watch_of_edges_begins_with_what_was_not_reported() {
+    fn renew_leaves_only_an_unreported_wake() {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         channel.renew();
@@ -380,9 +380,9 @@ mod tests {
         assert!(is_readable(&channel) && channel.acknowledge());
     }
 
-    /// By a wake and by hand, reported as one.
+    /// A wake and a write by hand, reported as one.
     #[test]
-    fn what_is_written_by_hand_is_not_left_unread() {
+    fn bytes_written_by_hand_are_read() {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_outlives_its_channel_in_peace() {
+    fn a_waker_may_outlive_its_channel() {
         let waker = WakeChannel::new().expect("a channel").waker();
         waker.wake();
         waker.wake();
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "has no descriptor")]
-    fn a_waker_of_a_function_has_no_descriptor_to_lend() {
+    fn a_waker_of_a_function_has_no_descriptor() {
         let _ = Waker::from_fn(|| {}).as_fd();
     }
 }

@@ -1,14 +1,15 @@
-//! Waits that are longer than a call can be told.
+//! Waits that are longer than one call accepts.
 
 use std::time::Duration;
 
 /// The longest wait in milliseconds that fits into a C `int`: 24 days.
 pub(super) const LONGEST_IN_MS: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Waits with calls of `longest` at most, so that neither an error nor an early end comes of a
-/// timeout that the call cannot be told. `None` waits without limit.
+/// Waits in calls of at most `longest`, so that a timeout that is too long for one call causes
+/// neither an error nor an early end. `None` waits without limit.
 ///
-/// `wait` returns how many descriptors are ready; its first error, or number above 0, ends it.
+/// `wait` returns how many descriptors are ready. Its first error or first number above 0 ends the
+/// wait.
 pub(super) fn chunked_wait<E>(
     timeout: Option<Duration>,
     longest: Duration,
@@ -55,11 +56,11 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// What each call was told, where nothing is ready before call number `ready_at`.
+    /// The timeout of each call, if nothing is ready before call number `ready_at`.
     fn calls(timeout: Option<Duration>, ready_at: usize) -> Vec<Option<Duration>> {
         let mut calls = Vec::new();
-        let ready = chunked_wait(timeout, SECOND, |piece| {
-            calls.push(piece);
+        let ready = chunked_wait(timeout, SECOND, |chunk| {
+            calls.push(chunk);
             Ok::<_, ()>(usize::from(calls.len() == ready_at))
         });
         assert_eq!(ready, Ok(usize::from(calls.len() == ready_at)));
@@ -67,26 +68,26 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_one_call() {
+    fn a_timeout_that_fits_is_one_call() {
         assert_eq!(calls(None, 1), [None]);
         assert_eq!(calls(Some(Duration::ZERO), 0), [Some(Duration::ZERO)]);
         assert_eq!(calls(Some(SECOND), 0), [Some(SECOND)]);
     }
 
     #[test]
-    fn what_does_not_fit_is_waited_for_to_its_end() {
+    fn a_longer_timeout_is_waited_to_its_end() {
         let timeout = SECOND * 2 + Duration::from_nanos(1);
-        let chunked_wait = [SECOND, SECOND, Duration::from_nanos(1)];
-        assert_eq!(calls(Some(timeout), 0), chunked_wait.map(Some));
+        let chunks = [SECOND, SECOND, Duration::from_nanos(1)];
+        assert_eq!(calls(Some(timeout), 0), chunks.map(Some));
     }
 
     #[test]
-    fn readiness_ends_it() {
+    fn readiness_ends_a_chunked_wait() {
         assert_eq!(calls(Some(Duration::MAX), 3), [Some(SECOND); 3]);
     }
 
     #[test]
-    fn an_error_ends_it() {
+    fn an_error_ends_a_chunked_wait() {
         let result = chunked_wait(Some(Duration::MAX), SECOND, |_| Err("interrupted"));
         assert_eq!(result, Err("interrupted"));
     }

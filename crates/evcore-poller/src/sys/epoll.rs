@@ -1,8 +1,8 @@
 //! epoll: Linux.
 //!
-//! Registration goes through rustix. The wait itself does not: `epoll_pwait2` with a remembered
-//! fallback is what rustix does not have (its `linux_5_11` feature has no fallback, and features
-//! unify, so a library must not turn it on).
+//! Registration goes through rustix. The wait does not, because rustix has no `epoll_pwait2` with a
+//! remembered fallback. (Its `linux_5_11` feature has no fallback, and features unify, so a library
+//! must not enable it.)
 
 #![allow(
     unsafe_code,
@@ -27,25 +27,25 @@ use crate::{
     Result, WakeChannel, Waker, entry::Entry,
 };
 
-/// What the waker's events carry. Its low half is no id, since those end at `MAX_ID`.
+/// The key of the waker's events. Its low half is above `MAX_ID`, so it is not an id.
 const WAKE_KEY: u64 = u64::MAX;
 
-/// The half of a key that is its id.
+/// The bits of a key that are its id.
 const ID_BITS: u64 = u32::MAX as u64;
 
-// Ids together have no bit that not one of them has.
+// The union of some ids is never above `MAX_ID`.
 const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 
-/// What the kernel takes in one call; it refuses a greater number.
+/// The kernel refuses a longer list of events.
 const LONGEST_BATCH: usize = i32::MAX as usize / size_of::<Entry>();
 
-/// Where the kernel writes: an [`Entry`] is what it takes for its own.
+/// Where the kernel writes. An [`Entry`] has its layout.
 type Places = [MaybeUninit<Entry>];
 
 pub(super) struct Epoll {
     fd: OwnedFd,
     wake: WakeChannel,
-    /// Cleared for good when the kernel says that it has no `epoll_pwait2`.
+    /// Cleared for good when the kernel turns out to have no `epoll_pwait2`.
     has_pwait2: bool,
 }
 
@@ -59,7 +59,7 @@ impl Epoll {
         })
     }
 
-    fn tell(&self, registration: &Registration) -> Result<(), Errno> {
+    fn insert(&self, registration: &Registration) -> Result<(), Errno> {
         let data = EventData::new_u64(registration.key);
         epoll::add(
             &self.fd,
@@ -69,32 +69,33 @@ impl Epoll {
         )
     }
 
-    /// Adds what the set has already.
+    /// Adds a descriptor that is already in the set.
     ///
-    /// The front lets no descriptor have two keys. So it is what a registration that was forgotten
-    /// has left behind, whose file lives on under the number; or the waker, which stays.
+    /// The poller gives no descriptor two keys. So this is left over from a registration that was
+    /// removed before a close, and its file lives on under the same number. Or it is the waker,
+    /// which stays.
     fn replace(&self, registration: &Registration) -> Result<(), Errno> {
         if registration.fd == self.wake.as_fd().as_raw_fd() {
             return Err(Errno::EXIST);
         }
-        // No `MOD`: the kernel modifies no exclusive registration.
+        // Not `MOD`: the kernel cannot modify an exclusive registration.
         epoll::delete(&self.fd, registration.borrow_fd())?;
-        self.tell(registration)
+        self.insert(registration)
     }
 
-    /// One system call. Returns how many of the places hold an event: the first ones.
+    /// Makes one system call. Returns how many of the first places hold an event.
     fn wait_once(&mut self, places: &mut Places, timeout: Option<Duration>) -> Result<usize> {
         if self.has_pwait2 && !is_whole_ms(timeout) {
             match self.pwait2(places, timeout) {
-                // A sandbox may answer EPERM to a call that it does not know.
+                // A sandbox may answer EPERM to an unknown call.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_pwait2 = false,
-                other => return other.map_err(why("epoll_pwait2")),
+                other => return other.map_err(wait_error("epoll_pwait2")),
             }
         }
-        chunked_wait(timeout, LONGEST_IN_MS, |piece| {
-            self.wait_in_ms(places, piece)
+        chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
+            self.wait_in_ms(places, chunk)
         })
-        .map_err(why("epoll_wait"))
+        .map_err(wait_error("epoll_wait"))
     }
 
     fn pwait2(&self, places: &mut Places, timeout: Option<Duration>) -> Result<usize, Errno> {
@@ -102,9 +103,8 @@ impl Epoll {
         let timeout_ptr = timeout
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the kernel writes to the places, each as large as what it writes there
-        // (`entry.rs` asserts it), and is told how many there are; `timeout` outlives the call; it
-        // is given no signal mask.
+        // SAFETY: the kernel writes at most `places.len()` events, which have the layout of an
+        // `Entry` (`entry.rs` asserts it). `timeout` outlives the call. There is no signal mask.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -150,11 +150,11 @@ impl Backend for Epoll {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        let told = match self.tell(registration) {
+        let result = match self.insert(registration) {
             Err(Errno::EXIST) => self.replace(registration),
-            told => told,
+            result => result,
         };
-        told.map_err(|errno| {
+        result.map_err(|errno| {
             let fd = registration.fd;
             match errno {
                 Errno::EXIST => Error::AlreadyWatched { fd },
@@ -169,7 +169,7 @@ impl Backend for Epoll {
 
     fn modify(&mut self, registration: &Registration) -> Result<()> {
         if registration.exclusive {
-            // The kernel modifies no exclusive registration.
+            // The kernel cannot modify an exclusive registration.
             self.remove(registration)?;
             return self.add(registration);
         }
@@ -187,35 +187,35 @@ impl Backend for Epoll {
         epoll::delete(&self.fd, registration.borrow_fd()).map_err(Error::os("epoll_ctl(DEL)"))
     }
 
-    /// The kernel forgets a file when its last descriptor is closed.
+    /// Nothing to do: the kernel drops a file when its last descriptor is closed.
     fn remove_before_close(&mut self, _: &Registration) {}
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
-        // A wake-up takes the place of an event, which the next wait then brings.
+        // A wake takes the place of an event, which the next wait then reports.
         let (held, limit) = (events.len(), events.remaining().min(LONGEST_BATCH));
         let entries = events.entries_mut();
         let n = self.wait_once(&mut entries.spare_capacity_mut()[..limit], timeout)?;
-        // SAFETY: the kernel wrote the first `n` of the places behind those that were held; `n` is
+        // SAFETY: the kernel wrote the first `n` places behind the entries that were there; `n` is
         // what its call returned, and at most `limit`.
         unsafe { entries.set_len(held + n) };
-        // All of them together: the waker's are bits that no id has.
+        // One test for the whole batch: only the waker's key has bits above `MAX_ID`.
         if events.note_from(held) & ID_BITS > u64::from(MAX_ID) {
             events.retain_from(held, |event| event.key != WAKE_KEY);
             if self.wake.acknowledge() {
                 events.set_woken();
             } else if events.len() == held {
-                // It was reported before its event came, and nothing else has ended the wait.
+                // The wake was reported before its event came, and nothing else has ended the wait.
                 return Err(Error::Interrupted);
             }
         }
         Ok(())
     }
 
-    /// A registration belongs to a file, and can be removed by the number of its descriptor alone:
-    /// where that was closed and a duplicate is open, nothing else helps.
+    /// Opens a new set. A registration belongs to a file, and can be removed only by the number of its
+    /// descriptor: if that was closed and a duplicate is open, nothing else helps.
     fn reset(&mut self) -> Result<bool> {
-        // The new set reports what the eventfd holds, read or not.
+        // The new set would report what the eventfd holds, even if that was reported before.
         self.wake.renew();
         self.fd = set_with(&self.wake)?;
         Ok(true)
@@ -235,10 +235,10 @@ impl fmt::Debug for Epoll {
     }
 }
 
-/// A new set that watches the waker, and nothing else.
+/// Opens a set that watches only the waker.
 fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
     let fd = epoll::create(CreateFlags::CLOEXEC).map_err(Error::os("epoll_create1"))?;
-    // Edge-triggered, an eventfd need not be read: each write is a new edge.
+    // An edge-triggered eventfd need not be read: each write is a new edge.
     epoll::add(
         &fd,
         wake,
@@ -249,7 +249,7 @@ fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The kernel's own timespec, 64 bits wide on every architecture, unlike libc's.
+/// The kernel's timespec. Its fields have 64 bits on every architecture, unlike libc's.
 #[repr(C)]
 struct KernelTimespec {
     seconds: i64,
@@ -257,7 +257,7 @@ struct KernelTimespec {
 }
 
 impl From<Duration> for KernelTimespec {
-    /// Longer than the kernel can count (292 thousand million years) is as long as it can.
+    /// A timeout that is too long for the kernel is cut to 292 thousand million years.
     fn from(timeout: Duration) -> Self {
         Self {
             seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -266,8 +266,8 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
-/// Whether the older call can be told it. That is the quicker one (by a tenth of a microsecond, for
-/// no wait at all): it has no structure to copy and to check.
+/// Whether the older call accepts it. That call is quicker (by a tenth of a microsecond, if nothing is
+/// waited for), because it has no structure to copy and to check.
 fn is_whole_ms(timeout: Option<Duration>) -> bool {
     timeout
         .is_none_or(|timeout| timeout <= LONGEST_IN_MS && timeout.subsec_nanos() % 1_000_000 == 0)
@@ -280,7 +280,7 @@ fn flags(registration: &Registration) -> EventFlags {
         Mode::Oneshot => EventFlags::ONESHOT,
     };
     if registration.exclusive {
-        // With it, the kernel takes neither RDHUP nor PRI nor ONESHOT.
+        // With it, the kernel refuses RDHUP, PRI and ONESHOT.
         flags |= EventFlags::EXCLUSIVE;
     }
     let interest = registration.interest;
@@ -299,8 +299,8 @@ fn flags(registration: &Registration) -> EventFlags {
     flags
 }
 
-/// Why a wait by the name of `call` ended without events.
-fn why(call: &'static str) -> impl FnOnce(Errno) -> Error {
+/// The error of a wait by the call of this name.
+fn wait_error(call: &'static str) -> impl FnOnce(Errno) -> Error {
     move |errno| match errno {
         Errno::INTR => Error::Interrupted,
         other => Error::os(call)(other),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_milliseconds_tell_exactly_is_told_in_milliseconds() {
+    fn whole_milliseconds_use_the_older_call() {
         for whole in [None, Some(Duration::ZERO), Some(LONGEST_IN_MS)] {
             assert!(is_whole_ms(whole), "{whole:?}");
         }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_kernel_waits_as_well() {
+    fn a_kernel_without_epoll_pwait2_waits_too() {
         let mut epoll = without_pwait2();
         let mut events = Events::with_capacity(4);
         epoll

@@ -1,10 +1,10 @@
-//! Whether this is still the process that made a poller, told without a system call.
+//! Detects, without a system call, that this is a forked child of the process that made a poller.
 //!
 //! A forked child shares its parent's epoll set (what it removes is removed for the parent), and
-//! has no kqueue at all. So a poller notes where it was made, and refuses to work elsewhere.
+//! inherits no kqueue. So a poller records the process that made it, and refuses to work in another.
 //!
-//! The C library's `fork` calls what [`ForkGuard::here`] registers. A child that was made past it,
-//! by a bare `clone` or by `vfork`, is not told apart.
+//! The C library's `fork` calls what [`ForkGuard::new`] registers. A child that was made without it,
+//! by a bare `clone` or by `vfork`, is not detected.
 
 #![allow(unsafe_code, reason = "pthread_atfork is called")]
 
@@ -15,10 +15,10 @@ use std::sync::{
 
 use crate::{Error, Result};
 
-/// How many forks there were between the process that registered first and this one.
+/// The number of forks between the process that registered first and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A process, as seen from inside.
+/// The process that made a poller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForkGuard {
     forks: u32,
@@ -30,8 +30,8 @@ impl ForkGuard {
     pub(crate) fn new() -> Self {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
-            // SAFETY: what is called in the child adds to an atomic number, and no more. (Where
-            // there is no memory to register it, forks go unnoticed.)
+            // SAFETY: the function that is called in the child only adds to an atomic number. (If
+            // there is no memory to register it, forks are not detected.)
             unsafe { libc::pthread_atfork(None, None, Some(count_a_fork)) };
         });
         Self {
@@ -40,7 +40,7 @@ impl ForkGuard {
         }
     }
 
-    /// Whether it is this process. A load and a comparison.
+    /// Checks that it is this process. A load and a comparison.
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
         // Relaxed: the child's one thread counts its fork before it does anything else.

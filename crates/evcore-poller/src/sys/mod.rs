@@ -1,11 +1,11 @@
-//! The backends: the only files of this crate that call the operating system to wait.
+//! The backends: only they call the operating system to wait.
 
 use crate::{Backend, BackendKind, Error, Result};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
 mod fork_guard;
-// Its tests run everywhere, over a model of the kernel.
+// Its tests run on every system, over a model of the kernel.
 mod chunked_wait;
 #[cfg(any(
     target_vendor = "apple",
@@ -16,7 +16,7 @@ mod chunked_wait;
 ))]
 mod kqueue;
 mod poll;
-// Likewise, on Linux: the BSDs lack one of its errors.
+// Its tests run on Linux: the BSDs lack one of its errors.
 #[cfg(any(
     target_os = "illumos",
     target_os = "solaris",
@@ -29,10 +29,10 @@ mod select;
 
 pub(crate) use fork_guard::ForkGuard;
 
-/// Makes [`AVAILABLE`] and [`open`] of one list, so that each condition stands there once.
+/// Makes [`AVAILABLE`] and [`open`] from one list, so that each condition is written once.
 macro_rules! backends {
     ($($(#[$here:meta])? $kind:ident => $backend:ty,)+) => {
-        /// What this system has, best first.
+        /// The backends of this system, best first.
         pub(crate) const AVAILABLE: &[BackendKind] = &[$($(#[$here])? BackendKind::$kind,)+];
 
         pub(crate) fn open(kind: BackendKind) -> Result<Box<dyn Backend>> {

@@ -1,12 +1,13 @@
-//! poll: every Unix. Level-triggered; the front keeps `Edge` and `Oneshot` by masking.
+//! poll: every Unix. Level-triggered; the poller emulates `Edge` and `Oneshot` by masking.
 //!
-//! `POLLHUP` and `POLLERR` cannot be masked. What has an entry in the array is asked for them, also
-//! where it asks for no readiness; when one of them was reported, the front removes the entry until
-//! something is asked for again. (macOS' poll is made of kqueue's filters, and has none for an entry
-//! that asks for no readiness: there, an end behind an unanswered `Edge` is silent. Not run there.)
+//! `POLLHUP` and `POLLERR` cannot be masked: every entry of the array reports them, even one that
+//! asks for no readiness. When one of them was reported, the poller removes the entry until its
+//! registration watches something again. (macOS' poll is made of kqueue's filters, and has none for
+//! an entry that asks for no readiness. There, an end behind an unanswered `Edge` is silent. Not run
+//! there.)
 //!
-//! A dense array for the kernel, and an index by id into it: adding and removing (swap-remove) are
-//! O(1), a wait is O(registered), as poll itself is.
+//! The kernel gets a dense array, and a table by id holds the places in it. Adding and removing
+//! (swap-remove) are O(1), a wait is O(registered), as poll itself is.
 
 use std::{
     ffi::c_short,
@@ -28,10 +29,10 @@ use crate::{
 
 mod call;
 
-/// In `slots`: the id is not in the array.
+/// A slot of an id that is not in the array.
 const ABSENT: u32 = u32::MAX;
 
-/// Where the waker is in the array, always.
+/// The waker's place in the array.
 const WAKE: usize = 0;
 
 pub(super) struct Poll {
@@ -39,9 +40,9 @@ pub(super) struct Poll {
     // Invariant: `fds` and `keys` have the same length, at least 1; entry 0 is the waker.
     fds: Vec<libc::pollfd>,
     keys: Vec<u64>,
-    // Invariant: `slots[id]` is the place of id's entry in the two above, or `ABSENT`.
+    // Invariant: `slots[id]` is the place of the id in the two lists above, or `ABSENT`.
     slots: Vec<u32>,
-    /// Where the next scan for readiness begins, so that a small event buffer starves nobody.
+    /// Where the next scan for readiness begins, so that no entry starves with a small event buffer.
     scan_from: usize,
 }
 
@@ -73,7 +74,7 @@ impl Poll {
         self.keys.push(registration.key);
     }
 
-    fn take_out(&mut self, slot: usize) {
+    fn remove_slot(&mut self, slot: usize) {
         debug_assert!(slot != WAKE, "the waker stays");
         self.slots[id_of(self.keys[slot])] = ABSENT;
         self.fds.swap_remove(slot);
@@ -83,7 +84,7 @@ impl Poll {
         }
     }
 
-    /// Reports what the last call found: of `ready` entries, as many as there is room for.
+    /// Reports what the last call found: as many of the `ready` entries as there is room for.
     fn collect(&mut self, mut ready: usize, events: &mut EventSink<'_>) {
         if self.fds[WAKE].revents != 0 {
             self.wake.drain();
@@ -91,7 +92,7 @@ impl Poll {
             ready -= 1;
         }
         let mut slot = self.scan_from;
-        // It ends: `ready` entries have something to say, and each says it once.
+        // It ends: `ready` entries have something to report, and each is reported once.
         while ready > 0 && events.remaining() > 0 {
             if slot >= self.fds.len() {
                 slot = WAKE + 1;
@@ -104,14 +105,14 @@ impl Poll {
             ready -= 1;
             events.push(self.keys[slot], readiness(found));
             if found & libc::POLLNVAL != 0 {
-                // Closed without being removed: said once, then left alone. The last entry takes
-                // its place, and is looked at next.
-                self.take_out(slot);
+                // It was closed without being removed: reported once, then dropped. The last entry
+                // takes its place, and comes next.
+                self.remove_slot(slot);
             } else {
                 slot += 1;
             }
         }
-        // Past the end are the places of those that are registered next: they come last.
+        // Later registrations take the places past the end: they come last.
         self.scan_from = if slot < self.fds.len() {
             slot
         } else {
@@ -131,14 +132,13 @@ impl Backend for Poll {
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
         if registration.fd == self.wake.as_fd().as_raw_fd() {
-            // As on the other backends, where it would make the waker deaf.
+            // As on the other backends, where this would end the watch of the waker.
             return Err(Error::AlreadyWatched {
                 fd: registration.fd,
             });
         }
-        // Only a check, and kept: poll itself would report a closed descriptor in the wait, as an
-        // event, while it is an error of `add` on every other backend. The call is cheaper than that
-        // of epoll's `add`.
+        // Only a check: poll would report a closed descriptor as an event of the wait, while it is
+        // an error of `add` on every other backend. The call is cheaper than that of epoll's `add`.
         is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.push(registration);
         Ok(())
@@ -149,7 +149,7 @@ impl Backend for Poll {
             Some(slot) => {
                 self.fds[slot] = entry(registration.fd, flags(registration));
             }
-            // Dropped as closed; if it still is, the next wait says so again.
+            // It was dropped as closed. If it still is, the next wait reports that again.
             None => self.push(registration),
         }
         Ok(())
@@ -162,13 +162,13 @@ impl Backend for Poll {
 
     fn remove_before_close(&mut self, registration: &Registration) {
         if let Some(slot) = self.slot(registration) {
-            self.take_out(slot);
+            self.remove_slot(slot);
         }
     }
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
-        let ready = chunked_wait(timeout, LONGEST_IN_MS, |piece| {
-            call::poll(&mut self.fds, piece)
+        let ready = chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
+            call::poll(&mut self.fds, chunk)
         });
         match ready {
             Ok(ready) => self.collect(ready, &mut events),
@@ -195,7 +195,7 @@ fn id_of(key: u64) -> usize {
     (key & 0xffff_ffff) as usize
 }
 
-/// Linux reports a half-close by a flag of its own; elsewhere a read of 0 bytes tells it.
+/// Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const HALF_CLOSE: c_short = libc::POLLRDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -251,7 +251,7 @@ mod tests {
     use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
     impl Poll {
-        /// Panics where an invariant does not hold.
+        /// Panics if an invariant does not hold.
         fn verify(&self) {
             assert_eq!(self.fds.len(), self.keys.len());
             assert_eq!(self.keys[WAKE], u64::MAX);
@@ -305,7 +305,7 @@ mod tests {
                 }
                 poll.verify();
             }
-            // A channel can always be written to: so each that is in the array reports.
+            // A channel can always be written to, so each entry of the array reports.
             let mut found = wait(&mut poll, 12);
             found.sort_unstable_by_key(|event| event.0);
             let expected: Vec<_> = oracle.values().map(|key| (*key, Ready::WRITABLE)).collect();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_buffer_goes_round() {
+    fn no_entry_starves_with_a_small_buffer() {
         let mut poll = Poll::new().expect("poll");
         let eventfd = WakeChannel::new().expect("a channel");
         for key in 0..5 {
@@ -326,11 +326,11 @@ mod tests {
     }
 
     #[test]
-    fn closed_descriptors_are_said_once_and_blind_nobody() {
+    fn a_closed_descriptor_is_reported_once() {
         let mut poll = Poll::new().expect("poll");
         let eventfd = WakeChannel::new().expect("a channel");
-        // A number that no open descriptor has: as if each of these had been closed. (One that
-        // really was closed could be opened again by another test at any time.)
+        // A number without a file, as if each of these had been closed. (Another test could reuse
+        // the number of a descriptor that really was closed.)
         let closed = Registration {
             fd: RawFd::MAX,
             ..registration(eventfd.waker(), 0)
@@ -342,7 +342,7 @@ mod tests {
                 poll.add(&registration(eventfd.waker(), key)).expect("add");
             }
         }
-        // In the middle, so that an entry that was looked at takes another's place.
+        // In the middle, so that an entry that was already reported takes another's place.
         poll.scan_from = 4;
         let mut found = wait(&mut poll, 6);
         found.sort_unstable_by_key(|event| event.0);
@@ -354,7 +354,7 @@ mod tests {
             }
         };
         assert_eq!(found, [0, 1, 2, 3, 4, 5].map(|key| (key, ready(key))));
-        assert_eq!(wait(&mut poll, 6).len(), 3, "said once");
+        assert_eq!(wait(&mut poll, 6).len(), 3, "reported once");
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_ends_alone_reports_those_and_nothing_else() {
+    fn an_entry_that_watches_ends_reports_nothing_else() {
         let mut poll = Poll::new().expect("poll");
         let (near, far) = UnixStream::pair().expect("a pair");
         let masked = Registration {
@@ -378,7 +378,7 @@ mod tests {
             ..registration(&near, 1)
         };
         poll.add(&masked).expect("add");
-        assert_eq!(wait(&mut poll, 4), [], "there is room, and nobody asks");
+        assert_eq!(wait(&mut poll, 4), [], "there is room, which is masked");
         drop(far);
         for _ in 0..2 {
             assert_eq!(wait(&mut poll, 4), [(1, Ready::WRITE_CLOSED)]);

@@ -1,11 +1,11 @@
-//! select: every Unix but illumos. Level-triggered; the front keeps `Edge` and `Oneshot` by
+//! select: every Unix except illumos. Level-triggered; the poller emulates `Edge` and `Oneshot` by
 //! masking.
 //!
-//! It watches descriptors below 1024 alone, and a wait costs with the highest of them. It says that
-//! a read or a write will not block, and no more: what else there is to tell (the end of the
-//! stream, a hang-up, an error) the read or the write itself tells. `SO_ERROR` is not asked, since
-//! whoever asks it takes the error away from the one whom it concerns. So it cannot be asked for ends
-//! alone either: a registration that asks for no readiness is not in the sets.
+//! It watches only descriptors below 1024, and the cost of a wait grows with the highest of them. It
+//! reports that a read or a write does not block, and nothing else. The read or the write itself
+//! returns the end of the stream, a hang-up or an error. This backend does not read `SO_ERROR`,
+//! because reading it clears the error, which the user's own call should return. Ends alone cannot
+//! be watched: a registration that asks for no readiness is in no set.
 
 mod sets;
 
@@ -27,7 +27,7 @@ use crate::{
     Waker,
 };
 
-/// In `rows`: nobody has registered this descriptor.
+/// A row of a descriptor that is not registered.
 const VACANT: Row = Row {
     key: u64::MAX,
     found: Ready::NONE,
@@ -36,17 +36,17 @@ const VACANT: Row = Row {
 pub(super) struct Select {
     wake: WakeChannel,
     wake_fd: usize,
-    /// What is asked. `select` overwrites what it is given, which is a copy.
-    asked: Sets,
-    // Invariant: one for each descriptor up to the highest in `asked`, the waker's included.
+    /// What to watch. `select` overwrites its sets, so it gets a copy.
+    watched: Sets,
+    // Invariant: one for each descriptor up to the highest in `watched`, the waker's included.
     rows: Vec<Row>,
-    /// Where the next report begins, so that a small event buffer starves nobody.
+    /// Where the next report begins, so that no row starves with a small event buffer.
     report_from: usize,
-    /// Whether the next wait that finds closed descriptors reports them behind what is ready.
+    /// Whether the next wait that finds closed descriptors puts them behind what is ready.
     ready_first: bool,
 }
 
-/// A descriptor, by its number.
+/// A row of the table, by the number of its descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Row {
     key: u64,
@@ -59,12 +59,12 @@ impl Select {
         let wake = WakeChannel::new()?;
         let fd = wake.as_fd().as_raw_fd();
         let wake_fd = place(fd).ok_or_else(|| beyond(fd, true))?;
-        let mut asked = Sets::new();
-        asked.ask(fd, Interest::READ);
+        let mut watched = Sets::new();
+        watched.set(fd, Interest::READ);
         Ok(Self {
             wake,
             wake_fd,
-            asked,
+            watched,
             rows: vec![VACANT; wake_fd + 1],
             report_from: 0,
             ready_first: false,
@@ -78,28 +78,28 @@ impl Select {
             self.rows.resize(place + 1, VACANT);
         }
         self.rows[place].key = registration.key;
-        self.asked.ask(fd, registration.interest);
+        self.watched.set(fd, registration.interest);
         if registration.interest.is_empty() {
-            self.take_out(place);
+            self.remove_row(place);
         }
         Ok(())
     }
 
-    fn take_out(&mut self, place: usize) {
+    fn remove_row(&mut self, place: usize) {
         debug_assert!(place != self.wake_fd, "the waker stays");
-        self.asked.ask(number_of(place), Interest::NONE);
+        self.watched.set(number_of(place), Interest::NONE);
         self.rows[place] = VACANT;
         while self.rows.len() > self.wake_fd + 1 && self.rows.last() == Some(&VACANT) {
             self.rows.pop();
         }
     }
 
-    /// Asks the kernel, and notes what it has found. The waker is dealt with.
-    fn ask(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<(), Errno> {
+    /// Makes the call, and records in the rows what it has found. Reports a wake.
+    fn call(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<(), Errno> {
         let mut found = Sets::new();
-        chunked_wait(timeout, LONGEST_IN_MS, |piece| {
-            found.clone_from(&self.asked);
-            found.select(piece)
+        chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
+            found.clone_from(&self.watched);
+            found.select(chunk)
         })?;
         for (place, bit) in found.iter().filter_map(|(fd, bit)| Some((place(fd)?, bit))) {
             self.rows[place].found |= bit;
@@ -111,7 +111,7 @@ impl Select {
         Ok(())
     }
 
-    /// Reports what was found, as far as there is room; the rest holds in the next wait too.
+    /// Reports what was found, as far as there is room. The next wait finds the rest again.
     fn report(&mut self, events: &mut EventSink<'_>) {
         let count = self.rows.len();
         let start = self.report_from.min(count);
@@ -132,22 +132,22 @@ impl Select {
         }
     }
 
-    /// Reports what was closed, and what is ready beside it: there is news, so nothing is waited for.
+    /// Reports closed descriptors, and what else is ready now, without waiting.
     ///
-    /// In turn, one or the other goes first. Otherwise, if as many are closed each time as there is
-    /// room for, nothing else would ever be reported.
+    /// The two take turns in coming first. Otherwise, if each wait found as many closed descriptors as
+    /// there is room, nothing else would ever be reported.
     fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
         if ready_first {
-            let asked = self.asked.clone();
+            let watched = self.watched.clone();
             for place in 0..self.rows.len() {
                 if self.is_closed(place) {
-                    self.asked.ask(number_of(place), Interest::NONE);
+                    self.watched.set(number_of(place), Interest::NONE);
                 }
             }
             self.report_ready(events);
-            self.asked = asked;
+            self.watched = watched;
             self.report_closed(events);
         } else {
             self.report_closed(events);
@@ -155,30 +155,31 @@ impl Select {
         }
     }
 
-    /// Reports what is ready now. What fails will fail again in the next wait, if it lasts.
+    /// Reports what is ready now. If an error lasts, the next wait returns it.
     fn report_ready(&mut self, events: &mut EventSink<'_>) {
-        if self.ask(events, Some(Duration::ZERO)).is_ok() {
+        if self.call(events, Some(Duration::ZERO)).is_ok() {
             self.report(events);
         }
     }
 
-    /// Whether this place is taken by a descriptor that was closed.
+    /// Whether the row is that of a closed descriptor.
     fn is_closed(&self, place: usize) -> bool {
         self.rows[place] != VACANT && is_open(number_of(place)) == Err(Errno::BADF)
     }
 
-    /// Reports, once, what was closed without being removed, and lets go of it (nginx: repair).
+    /// Reports each descriptor that was closed without being removed, once, and drops it (nginx:
+    /// repair).
     ///
-    /// One such descriptor fails every call for all, and the kernel does not say which it is.
+    /// One such descriptor makes every call fail, and the kernel does not report which one it is.
     fn report_closed(&mut self, events: &mut EventSink<'_>) {
         for place in 0..self.rows.len() {
             if events.remaining() == 0 {
                 return;
             }
-            // Taking out the last row shortens the table.
+            // Removing the last row shortens the table.
             if place < self.rows.len() && self.is_closed(place) {
                 events.push(self.rows[place].key, Ready::ERROR);
-                self.take_out(place);
+                self.remove_row(place);
             }
         }
     }
@@ -194,11 +195,11 @@ impl Backend for Select {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        // Checked as on poll, and for the same reason. A number that is out of range is refused first:
-        // nothing is asked of it.
+        // The same check as on poll, for the same reason. A number that is out of range is refused
+        // first.
         let place = place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
         if place == self.wake_fd {
-            // The sets hold a number once: the waker would be deaf.
+            // The sets hold a number once: this would end the watch of the waker.
             return Err(Error::AlreadyWatched {
                 fd: registration.fd,
             });
@@ -207,7 +208,8 @@ impl Backend for Select {
         self.enter(registration)
     }
 
-    /// One that was dropped as closed comes back; if it still is, the next wait says so again.
+    /// Enters a descriptor again that was dropped as closed. If it still is, the next wait reports
+    /// that again.
     fn modify(&mut self, registration: &Registration) -> Result<()> {
         self.enter(registration)
     }
@@ -223,19 +225,19 @@ impl Backend for Select {
         };
         let row = self.rows.get(place);
         if row.is_some_and(|row| row.key == registration.key) {
-            self.take_out(place);
+            self.remove_row(place);
         }
     }
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
-        match self.ask(&mut events, timeout) {
+        match self.call(&mut events, timeout) {
             Ok(()) => self.report(&mut events),
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
                 self.report_beside_closed(&mut events);
                 if events.events().is_empty() && !events.events().was_woken() {
-                    // It was closed when the kernel looked, and is open now that we do: another
-                    // thread closes what is registered here.
+                    // It was closed during the call and is open now: another thread closes
+                    // registered descriptors.
                     return Err(Error::os("select")(Errno::BADF));
                 }
             }
@@ -258,12 +260,12 @@ impl fmt::Debug for Select {
     }
 }
 
-/// Where a descriptor is in the table, if the sets hold it.
+/// The row of a descriptor, if the sets can hold it.
 fn place(fd: RawFd) -> Option<usize> {
     usize::try_from(fd).ok().filter(|place| *place < SIZE)
 }
 
-/// The descriptor of a place.
+/// The descriptor of a row.
 fn number_of(place: usize) -> RawFd {
     RawFd::try_from(place).expect("places end at the size of the sets")
 }

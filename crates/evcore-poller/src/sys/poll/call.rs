@@ -1,7 +1,7 @@
 //! The call itself.
 //!
-//! Not by rustix: its array holds borrowed descriptors, and this one is kept between waits, by
-//! number.
+//! It does not go through rustix, whose array holds borrowed descriptors. This array is kept between
+//! waits, and holds numbers.
 
 #![allow(unsafe_code, reason = "poll takes descriptors by number")]
 

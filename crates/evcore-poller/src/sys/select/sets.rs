@@ -14,15 +14,15 @@ use rustix::{
 
 use crate::{Interest, Ready};
 
-/// How many descriptors the sets hold, from 0 on: what the C libraries of nearly all systems
-/// promise (`FD_SETSIZE`; NetBSD's holds 256, but its kernel takes more).
+/// The number of descriptors in a set, from 0 on: the `FD_SETSIZE` of nearly all systems (NetBSD's is
+/// 256, but its kernel accepts more).
 pub(super) const SIZE: usize = 1024;
 
 const WORDS: usize = SIZE.div_ceil(8 * size_of::<FdSetElement>());
 
 type Set = [FdSetElement; WORDS];
 
-/// What is asked, or what was found, of each descriptor below [`SIZE`].
+/// What to watch, or what was found, for each descriptor below [`SIZE`].
 #[derive(Clone)]
 pub(super) struct Sets {
     read: Set,
@@ -40,8 +40,8 @@ impl Sets {
         }
     }
 
-    /// Asks for `interest` of `fd`, and for nothing else of it.
-    pub(super) fn ask(&mut self, fd: RawFd, interest: Interest) {
+    /// Watches `fd` for `interest`, and for nothing else.
+    pub(super) fn set(&mut self, fd: RawFd, interest: Interest) {
         let sides = [
             (&mut self.read, Interest::READ),
             (&mut self.write, Interest::WRITE),
@@ -63,17 +63,16 @@ impl Sets {
         bounds.into_iter().max().unwrap_or(0)
     }
 
-    /// Leaves of what is asked what is ready. One system call; `timeout` must fit into a timespec.
+    /// Keeps only what is ready. One system call; `timeout` must fit into a timespec.
     pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<usize, Errno> {
         let bound = self.bound();
-        // No longer than the highest descriptor needs: the kernel copies them in and out.
+        // As short as the highest descriptor allows: the kernel copies the sets in and out.
         let words = fd_set_num_elements(SIZE, bound);
-        let timeout = timeout.map(|timeout| {
-            Timespec::try_from(timeout).expect("a wait in chunked_wait asks for days at most")
-        });
+        let timeout =
+            timeout.map(|timeout| Timespec::try_from(timeout).expect("a chunk is at most 24 days"));
         // SAFETY: each set holds `words` elements, which is what `bound` needs. The user keeps a
-        // descriptor open while it is registered; where it does not, the kernel answers EBADF or
-        // means another file: a wrong watch, and no memory is touched.
+        // descriptor open while it is registered. If the user does not, the kernel answers EBADF or
+        // takes the number for another file's: a wrong watch, and no memory is touched.
         let found = unsafe {
             rustix::event::select(
                 bound,
@@ -86,7 +85,7 @@ impl Sets {
         Ok(usize::try_from(found).unwrap_or(0))
     }
 
-    /// What was found, a descriptor and a side at a time.
+    /// Iterates over what was found, one descriptor and one side at a time.
     pub(super) fn iter(&self) -> impl Iterator<Item = (RawFd, Ready)> {
         let sides = [
             (&self.read, Ready::READABLE),

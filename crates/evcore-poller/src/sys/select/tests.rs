@@ -1,4 +1,4 @@
-//! Unit tests; what a caller sees is in the conformance suite.
+//! Unit tests. The conformance suite tests what a caller sees.
 
 use std::os::unix::net::UnixStream;
 
@@ -6,10 +6,14 @@ use super::*;
 use crate::{Events, Mode};
 
 impl Select {
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     fn verify(&self) {
-        let asked: Vec<_> = self.asked.iter().filter_map(|(fd, _)| place(fd)).collect();
-        let bound = place(self.asked.bound() - 1).expect("the waker is there");
+        let asked: Vec<_> = self
+            .watched
+            .iter()
+            .filter_map(|(fd, _)| place(fd))
+            .collect();
+        let bound = place(self.watched.bound() - 1).expect("the waker is there");
         assert_eq!(self.rows.len(), bound + 1);
         for (place, row) in self.rows.iter().enumerate() {
             let expected = place == self.wake_fd || *row != VACANT;
@@ -108,7 +112,7 @@ fn closed_descriptors_are_said_once_and_blind_nobody() {
         Ready::ERROR,
     ];
     assert_eq!(found, (0..).zip(expected).collect::<Vec<_>>());
-    assert_eq!(wait(&mut select, 6).len(), 2, "said once");
+    assert_eq!(wait(&mut select, 6).len(), 2, "reported once");
 }
 
 #[test]
