@@ -1,31 +1,31 @@
-//! The kinds of points, by what workers meet: each is forced once.
+//! The kinds of failpoints. A worker dies at one of each kind.
 
-use crate::setting::Stage;
+use crate::config::Phase;
 
-/// By what a worker meets the others.
+/// What a worker needs in order to hit a kind of failpoint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum By {
-    /// And whatever else all have.
+pub(crate) enum Needs {
+    /// A listener, which every worker has.
     Listener,
     Lock,
     Group,
-    /// What only the leader does.
+    /// The leadership of a group.
     Leader,
 }
 
-use By::{Group, Leader, Listener, Lock};
+use Needs::{Group, Leader, Listener, Lock};
 
-/// The kinds of points that a worker may come to in this stage. Those `in` a call are before an
-/// operation inside of it.
-pub(crate) fn of(stage: Stage) -> Vec<(&'static str, By)> {
-    match stage {
-        Stage::Serving => SERVING.to_vec(),
-        Stage::Leaving => [&LEAVING[..], &STOPPING].concat(),
-        Stage::Stopping => [&STOPPING[..], &NOTIFYING].concat(),
+/// The kinds of failpoints that a worker may hit in this phase. Kinds with `in` are before an
+/// operation inside a call.
+pub(crate) fn of(phase: Phase) -> Vec<(&'static str, Needs)> {
+    match phase {
+        Phase::Serving => SERVING.to_vec(),
+        Phase::Leaving => [&LEAVING[..], &STOPPING].concat(),
+        Phase::Stopping => [&STOPPING[..], &NOTIFYING].concat(),
     }
 }
 
-const SERVING: [(&str, By); 41] = [
+const SERVING: [(&str, Needs); 41] = [
     ("before register", Listener),
     ("before wait", Listener),
     ("after wait", Listener),
@@ -69,7 +69,7 @@ const SERVING: [(&str, By); 41] = [
     ("after step_down", Leader),
 ];
 
-const LEAVING: [(&str, By); 5] = [
+const LEAVING: [(&str, Needs); 5] = [
     ("before publish", Listener),
     ("after publish", Listener),
     ("before step_down", Group),
@@ -77,8 +77,8 @@ const LEAVING: [(&str, By); 5] = [
     ("after step_down", Group),
 ];
 
-/// A worker leaves its group when it drops its part in it.
-const STOPPING: [(&str, By); 6] = [
+/// A worker leaves its group when it drops its member.
+const STOPPING: [(&str, Needs); 6] = [
     ("before drop", Listener),
     ("after drop", Listener),
     ("before exchange in drop", Lock),
@@ -87,5 +87,5 @@ const STOPPING: [(&str, By); 6] = [
     ("before exchange in drop", Group),
 ];
 
-/// A leader that stops notifies another worker, unless another leads by then.
-const NOTIFYING: [(&str, By); 1] = [("before notify in drop", Leader)];
+/// A leader that stops notifies another worker, unless another worker leads by then.
+const NOTIFYING: [(&str, Needs); 1] = [("before notify in drop", Leader)];

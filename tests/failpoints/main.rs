@@ -1,103 +1,125 @@
-//! A worker kills itself at every point at which it meets the others, under each policy, and the
-//! remaining worker serves.
+//! A worker kills itself at every failpoint, under each policy, and the remaining worker serves all
+//! clients.
 //!
-//! A point is before or after a call to the lock, to the group or to the listener, and between the
-//! phases of a turn; with `--cfg evcore_failpoints` also inside of those calls, before each
-//! operation on what the workers share (see `points`). In run `k` the first worker to come to its `k`-th point
-//! dies there, by SIGKILL, and is not replaced; so it goes on for `k` = 0, 1, 2 and so on. Then,
-//! for each kind of point, the first worker to come to one of its kind dies there: none is left to
-//! chance. All that for a worker that serves, from its start on, and for one that was told to come
-//! to its end, or to stop, up to the last that is seen of it.
+//! A failpoint is before and after each call to the lock, to the group or to the listener, and
+//! between the phases of a turn. With `--cfg evcore_failpoints` it is also inside these calls, before
+//! each operation on what the workers share (see [`failpoint`]).
 //!
-//! This program is both sides: without arguments it is the tests, which start it again as the
-//! server of one run, in a process of its own with a single thread.
+//! In run `k`, the first worker that hits its `k`-th failpoint dies there, by SIGKILL, and is not
+//! replaced. The runs go on with `k` = 0, 1, 2 and so on. Then, for each kind of failpoint, there is
+//! a run in which the first worker that hits one of that kind dies, so that no kind is left out by
+//! chance. All of this is done for a worker that serves, from its start on, for one that shuts down
+//! gracefully, and for one that stops at once.
+//!
+//! Without arguments this program is the tests. They start it again as the server of each run, in a
+//! process with a single thread.
 
-mod dying;
+mod config;
+mod failpoint;
+mod instrumented;
 mod kinds;
-mod points;
 mod run;
 mod server;
-mod setting;
 
-use std::{env, panic, process::ExitCode, thread};
+use std::{
+    env, panic,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
 
 use evcore_tests::eventually;
 
-use points::Fatal;
+use config::{Config, Phase};
+use failpoint::Fatal;
 use run::Run;
-use setting::{Setting, Stage};
 
-/// At so many points a worker dies that serves, of which there is no last: enough for its start,
-/// its first clients, and what it does when it is full.
-const POINTS: u32 = if cfg!(evcore_failpoints) { 240 } else { 120 };
+/// The number of failpoints at which a serving worker dies, because these have no end. It covers
+/// the start of a worker, its first clients, and its turns when it is full.
+const SERVING_MAX: u32 = if cfg!(evcore_failpoints) { 240 } else { 120 };
 
-/// So many runs at a time: nearly all of a run is waiting.
-const AT_ONCE: u32 = 4;
+/// The number of concurrent runs. A run mostly waits.
+const CONCURRENT: u32 = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if let [flag, setting, stage, fatal] = arguments.as_slice() {
+    if let [flag, config, phase, fatal] = arguments.as_slice() {
         if flag == server::FLAG {
             let fatal = Fatal::named(fatal.clone().leak());
-            return server::serve(Setting::named(setting), Stage::named(stage), fatal);
+            return server::serve(Config::named(config), Phase::named(phase), fatal);
         }
     }
-    // As with the usual harness: a word selects the tests that have it in their names.
+    // As in the usual harness, a word selects the tests that contain it in their names.
     let word = arguments.iter().find(|argument| !argument.starts_with('-'));
     run_tests(word.map_or("", String::as_str))
 }
 
 fn run_tests(word: &str) -> ExitCode {
-    let mut all = true;
-    for (setting, stage) in tests() {
-        let name = ["whoever_is_left_serves", setting.name(), stage.name()].join("::");
-        let deaths = || die_at_each(setting, stage) + die_at_each_kind(setting, stage);
-        all &= !name.contains(word) || passes(&name, || format!("{} deaths", deaths()));
+    let mut all_passed = true;
+    for (config, phase) in tests() {
+        let name = ["the_other_worker_serves", config.name(), phase.name()].join("::");
+        let deaths = || die_at_each(config, phase) + die_at_each_kind(config, phase);
+        all_passed &= !name.contains(word) || passes(&name, || format!("{} deaths", deaths()));
     }
-    ExitCode::from(u8::from(!all))
+    ExitCode::from(u8::from(!all_passed))
 }
 
-/// Whether a test does not panic; it says what it has seen.
+/// Runs a test, which returns a summary, and prints its result. Returns whether it did not panic.
 fn passes(name: &str, test: impl FnOnce() -> String + panic::UnwindSafe) -> bool {
-    let passed = panic::catch_unwind(test);
-    match &passed {
-        Ok(seen) => println!("test {name} ({seen}) ... ok"),
+    let result = panic::catch_unwind(test);
+    match &result {
+        Ok(summary) => println!("test {name} ({summary}) ... ok"),
         Err(_) => println!("test {name} ... FAILED"),
     }
-    passed.is_ok()
+    result.is_ok()
 }
 
-fn tests() -> impl Iterator<Item = (Setting, Stage)> {
-    let all = |setting| Stage::ALL.map(|stage| (setting, stage));
-    Setting::ALL.into_iter().flat_map(all)
+fn tests() -> impl Iterator<Item = (Config, Phase)> {
+    let all = |config| Phase::ALL.map(|phase| (config, phase));
+    Config::ALL.into_iter().flat_map(all)
 }
 
-/// One death at each point, in the order in which they come; how many.
-fn die_at_each(setting: Setting, stage: Stage) -> usize {
+/// Runs with one death at each failpoint, in the order of the failpoints. Returns their number.
+fn die_at_each(config: Config, phase: Phase) -> usize {
+    let failed = AtomicBool::new(false);
     let deaths_from = |first: u32| {
-        let each = (first..).step_by(AT_ONCE as usize);
-        let each = each.take_while(|number| stage.is_last() || *number < POINTS);
-        each.take_while(|number| run::run(Run::new(setting, stage, Fatal::Number(*number))))
+        let _guard = FailedIfPanicking(&failed);
+        (first..)
+            .step_by(CONCURRENT as usize)
+            .take_while(|number| phase.is_last() || *number < SERVING_MAX)
+            .take_while(|_| !failed.load(Relaxed))
+            .take_while(|number| run::run(Run::new(config, phase, Fatal::Number(*number))))
             .count()
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..AT_ONCE)
+        let threads: Vec<_> = (0..CONCURRENT)
             .map(|first| scope.spawn(move || deaths_from(first)))
             .collect();
         let deaths = threads.into_iter().map(|thread| thread.join());
-        deaths.map(|deaths| deaths.expect("all are served")).sum()
+        deaths.map(|deaths| deaths.expect("no run fails")).sum()
     })
 }
 
-/// One death at a point of each kind; how many.
+/// Ends the other threads of a test when one fails.
+struct FailedIfPanicking<'a>(&'a AtomicBool);
+
+impl Drop for FailedIfPanicking<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
+/// Runs with one death at a failpoint of each kind. Returns their number.
 ///
-/// A worker that stops need not be the leader, and so may not come to a point of every kind: others
-/// stop, each in a run of its own, until one does.
-fn die_at_each_kind(setting: Setting, stage: Stage) -> usize {
-    let kinds = setting.kinds(stage);
+/// A worker that stops may not be the leader, and so may not hit a failpoint of every kind. Then
+/// the run is repeated until one does.
+fn die_at_each_kind(config: Config, phase: Phase) -> usize {
+    let kinds = config.kinds(phase);
     for kind in &kinds {
-        eventually(&format!("{setting:?}: somebody comes to {kind:?}"), || {
-            run::run(Run::new(setting, stage, Fatal::Kind(kind)))
+        eventually(&format!("{config:?}: a worker dies {kind}"), || {
+            run::run(Run::new(config, phase, Fatal::Kind(kind)))
         });
     }
     kinds.len()

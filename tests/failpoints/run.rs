@@ -1,4 +1,4 @@
-//! One run: a server, its clients, one death.
+//! One run: a server, its clients, and one death.
 
 use std::{
     env,
@@ -14,92 +14,107 @@ use evcore_tests::{PATIENCE, signal_to};
 use rustix::process::Signal;
 
 use crate::{
-    points::Fatal,
+    config::{Config, DELAY, Phase},
+    failpoint::Fatal,
     server,
-    setting::{Setting, Stage},
 };
 
-/// Who is not served for so long would never be: far beyond the delay, since the machine may be
-/// busy.
-const DEAF: Duration = PATIENCE;
+/// The guarantee of the balancer: another worker accepts within the delay and one turn. The slice
+/// of 5 s is for the turn, for the replacement of a worker, and for a busy machine.
+const SERVED_WITHIN: Duration = DELAY.saturating_add(Duration::from_secs(5));
 
-/// How many clients come at most until somebody has come to the fatal point, or has left.
-const VISITS: usize = 1000;
+/// The number of clients that connect at most until a worker has died or left.
+const CLIENTS_MAX: usize = 1000;
 
-/// How many come, one after the other, once somebody is gone: more than one worker has room for.
-const VISITS_AFTER: usize = 4;
+/// The number of clients that connect after that, one after the other. It is more than one worker
+/// has room for.
+const CLIENTS_AFTER: usize = 4;
 
-/// What a run is to show: the first worker to come to its point `fatal` of this stage dies there.
+/// The parameters of a run. The first worker that hits the failpoint `fatal` in this phase dies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
-    pub(crate) setting: Setting,
-    pub(crate) stage: Stage,
+    pub(crate) config: Config,
+    pub(crate) phase: Phase,
     pub(crate) fatal: Fatal<'a>,
 }
 
-/// Whether somebody died.
+impl<'a> Run<'a> {
+    pub(crate) fn new(config: Config, phase: Phase, fatal: Fatal<'a>) -> Self {
+        Self {
+            config,
+            phase,
+            fatal,
+        }
+    }
+}
+
+/// Runs, and returns whether a worker died.
 ///
-/// Panics where a client is not served.
+/// Panics if a client is not served in time.
 pub(crate) fn run(run: Run<'_>) -> bool {
     let mut server = Server::start(run);
-    let mut news = None;
-    // The one before stays while the next comes: so there are one or two at any time.
+    let mut event = None;
+    // A client stays until the next one is served, so one or two are connected at any time.
     let mut last = None;
-    let mut left = VISITS;
+    let mut left = CLIENTS_MAX;
     while left > 0 {
-        if news.is_none() {
-            news = server.news();
-            left = if news.is_some() { VISITS_AFTER } else { left };
+        if event.is_none() {
+            event = server.event();
+            left = if event.is_some() { CLIENTS_AFTER } else { left };
         }
-        last = Some(visit(server.address, DEAF).unwrap_or_else(|why| {
-            let news = news.take().or_else(|| server.news());
-            panic!("{run:?}, then {news:?}: {why}");
+        last = Some(served_client(&mut server).unwrap_or_else(|why| {
+            let event = event.take().or_else(|| server.event());
+            panic!("{run:?}, then {event:?}: {why}");
         }));
         left -= 1;
     }
     drop(last);
     server.stop();
-    let news = news.unwrap_or_else(|| panic!("{run:?}: nobody came there"));
-    matches!(news, News::Death(_))
+    let event = event.unwrap_or_else(|| panic!("{run:?}: no worker has hit the failpoint"));
+    matches!(event, Event::Died(_))
 }
 
-/// What the server says of its workers.
+/// What the server reports about its workers.
 #[derive(Debug)]
-enum News {
-    /// One died, in this place.
-    Death(#[allow(dead_code, reason = "told when a client is not served")] String),
-    /// One has left, in order.
-    Departure,
+enum Event {
+    /// A worker has died at this failpoint.
+    Died(#[allow(dead_code, reason = "it is printed if a client is not served")] String),
+    /// A worker has left the group in order.
+    Left,
 }
 
-/// A client that is served; it comes again if whoever took it in is gone.
-fn visit(address: SocketAddr, patience: Duration) -> Result<TcpStream, String> {
-    let deadline = Instant::now() + patience;
+/// Connects until a worker serves. A client loses its connection if its worker dies.
+fn served_client(server: &mut Server) -> Result<TcpStream, String> {
+    let deadline = Instant::now() + SERVED_WITHIN;
     loop {
-        match ask(address, deadline) {
+        match echo(server.address, deadline) {
             Ok(client) => return Ok(client),
-            Err(error) if Instant::now() > deadline => return Err(format!("deaf: {error}")),
+            Err(_) if server.has_ended() => return Err(server.last_lines()),
+            Err(error) if Instant::now() > deadline => {
+                return Err(format!("not served within {SERVED_WITHIN:?}: {error}"));
+            }
             Err(_) => {}
         }
     }
 }
 
-fn ask(address: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
+/// Connects, sends a byte and receives it back.
+fn echo(address: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
     let mut client = TcpStream::connect(address)?;
     let left = deadline.saturating_duration_since(Instant::now());
     client.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
     client.write_all(b"?")?;
-    let mut answer = [0];
-    client.read_exact(&mut answer)?;
-    assert_eq!(answer, *b"?");
+    let mut byte = [0];
+    client.read_exact(&mut byte)?;
+    assert_eq!(byte, *b"?");
     Ok(client)
 }
 
-/// The server's process. It ends with this value, whatever happens.
+/// The process of the server. It ends when this value is dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
-    /// What it says.
+    /// The lines that it prints.
     lines: Receiver<String>,
 }
 
@@ -107,14 +122,14 @@ impl Server {
     fn start(run: Run<'_>) -> Self {
         let this = env::current_exe().expect("this program has a path");
         let mut child = Command::new(this)
-            .args([server::FLAG, run.setting.name(), run.stage.name()])
+            .args([server::FLAG, run.config.name(), run.phase.name()])
             .arg(run.fatal.name())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("it starts");
-        let lines = lines_of(child.stderr.take().expect("it was asked for"));
-        let first = lines.recv_timeout(PATIENCE).expect("it says where it is");
+            .expect("the server starts");
+        let lines = lines_of(child.stderr.take().expect("stderr is a pipe"));
+        let first = lines.recv_timeout(PATIENCE).expect("it prints its address");
         let address = first.strip_prefix("listening on ").expect(&first);
         Self {
             child,
@@ -123,18 +138,38 @@ impl Server {
         }
     }
 
-    /// What it has said since this was asked last.
-    fn news(&self) -> Option<News> {
-        match self.lines.try_recv() {
-            Ok(line) => Some(News::of(&line)),
-            Err(TryRecvError::Empty) => None,
+    /// The next event, if there is one.
+    fn event(&mut self) -> Option<Event> {
+        let line = match self.lines.try_recv() {
+            Ok(line) => line,
+            Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => panic!("the server has ended"),
+        };
+        if line == server::LEFT {
+            return Some(Event::Left);
         }
+        let Some(failpoint) = line.strip_prefix("dies ") else {
+            panic!("{line}\n{}", self.last_lines());
+        };
+        Some(Event::Died(failpoint.to_owned()))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let status = self.child.try_wait().expect("the server is a child");
+        status.is_some()
+    }
+
+    /// Ends the server, and returns the lines that are left.
+    fn last_lines(&mut self) -> String {
+        let _ = self.child.kill();
+        let next = || self.lines.recv_timeout(PATIENCE).ok();
+        let lines: Vec<_> = std::iter::from_fn(next).collect();
+        lines.join("\n")
     }
 
     fn stop(&mut self) {
         signal_to(self.child.id(), Signal::TERM);
-        let status = self.child.wait().expect("it is our child");
+        let status = self.child.wait().expect("the server is a child");
         let last: Vec<_> = self.lines.iter().collect();
         assert!(status.success(), "{status}: {last:?}");
     }
@@ -142,30 +177,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Workers notice when their master is gone.
+        // The workers end when their parent has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-impl<'a> Run<'a> {
-    pub(crate) fn new(setting: Setting, stage: Stage, fatal: Fatal<'a>) -> Self {
-        Self {
-            setting,
-            stage,
-            fatal,
-        }
-    }
-}
-
-impl News {
-    fn of(line: &str) -> Self {
-        if line == server::LEAVES {
-            return Self::Departure;
-        }
-        let place = line.strip_prefix("dies ");
-        let place = place.unwrap_or_else(|| panic!("it says: {line}"));
-        Self::Death(place.to_owned())
     }
 }
 

@@ -1,5 +1,5 @@
-//! The server of one run: two workers that echo, of whom one dies or leaves, and the parent that
-//! frees what it held.
+//! The server of one run: two workers that echo, one of which dies or leaves, and the parent that
+//! releases it.
 
 use std::{cell::Cell, process::ExitCode, time::Duration};
 
@@ -11,22 +11,21 @@ use evcore::{
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
 
 use crate::{
-    dying::Dying,
-    points::{Fatal, Points, this_process},
-    setting::{Setting, Stage},
+    config::{Config, Phase},
+    failpoint::{Failpoints, Fatal, this_process},
+    instrumented::Instrumented,
 };
 
 /// The argument that makes this program the server.
 pub(crate) const FLAG: &str = "--serve";
 
-/// What a worker says that has left.
-pub(crate) const LEAVES: &str = "leaves";
+/// The line that a worker prints after it has left the group in order.
+pub(crate) const LEFT: &str = "left";
 
-/// How long one that leaves waits for its clients. (Where each worker has listeners of its own, it
-/// keeps others waiting meanwhile.)
-const LEAVING: Duration = Duration::from_millis(100);
+/// The timeout of a graceful shutdown. If each worker has a listener of its own, clients wait for it.
+const SHUTDOWN: Duration = Duration::from_millis(100);
 
-/// What the workers share.
+/// The values that the workers share.
 struct Shared {
     listeners: Vec<Listener>,
     group: WorkerGroup,
@@ -37,13 +36,13 @@ struct Shared {
     departure: AcceptMutex,
 }
 
-/// A line for each worker: how many clients it has, and how many turns it has had.
+/// A line for each worker: the number of its clients, and of its turns.
 type Board = Scoreboard<2>;
 
-/// Serves until a signal says stop; a worker dies at its point `fatal` of this stage.
-pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> ExitCode {
-    let supervisor = Supervisor::new(setting.room().len());
-    let shared = Shared::new(setting, supervisor.slots());
+/// Serves until a signal stops it. A worker dies at the failpoint `fatal` in this phase.
+pub(crate) fn serve(config: Config, phase: Phase, fatal: Fatal<'static>) -> ExitCode {
+    let supervisor = Supervisor::new(config.capacities().len());
+    let shared = Shared::new(config, supervisor.slots());
     let address = shared.listeners[0].local_addr();
     eprintln!("listening on {address}");
     let (group, board) = (shared.group.clone(), shared.board.clone());
@@ -54,33 +53,37 @@ pub(crate) fn serve(setting: Setting, stage: Stage, fatal: Fatal<'static>) -> Ex
             is_first_gone.set(true);
         })
         .run(|worker| {
-            if is_first_gone.get() && !setting.has_own_listeners() {
+            if is_first_gone.get() && !config.has_own_listeners() {
                 return DO_NOT_RESTART;
             }
-            let served = work(setting, stage, fatal, &worker, shared);
+            let served = work(config, phase, fatal, &worker, shared);
             served.map_or_else(|error| panic!("a worker cannot go on: {error}"), |()| 0)
         });
     let stopped = matches!(outcome.expect("the supervisor runs"), Outcome::Stopped(_));
     ExitCode::from(u8::from(!stopped))
 }
 
-/// Frees what a dead worker held, and checks that nothing is left of it.
+/// Releases a dead worker, and checks that nothing is left of it.
 fn release(exit: &WorkerExit, group: &WorkerGroup, board: &Board) {
     let id = WorkerId::from_slot(exit.worker.slot);
     group.release_dead(id);
-    assert_ne!(group.mutex().owner(), Some(id), "it has the lock");
-    assert!(!group.release_dead(id), "it is a member");
-    assert_eq!(board.read(id)[0], 0, "it has clients");
+    assert_ne!(
+        group.mutex().owner(),
+        Some(id),
+        "the dead worker still owns the lock"
+    );
+    assert!(!group.release_dead(id), "the dead worker is still a member");
+    assert_eq!(board.read(id)[0], 0, "the dead worker still has clients");
 }
 
 impl Shared {
-    fn new(setting: Setting, slots: usize) -> Self {
+    fn new(config: Config, slots: usize) -> Self {
         let board = Board::new(slots, 1).expect("memory for the scoreboard");
-        let group = WorkerGroup::new(setting.policy(), slots);
+        let group = WorkerGroup::new(config.policy(), slots);
         let group = group.expect("memory and descriptors for the group");
         let lock = || AcceptMutex::new().expect("memory for a lock");
         Self {
-            listeners: listeners(setting).expect("a listener"),
+            listeners: listeners(config).expect("a listener"),
             group: group.with_scoreboard(&board),
             board,
             death: lock(),
@@ -89,9 +92,9 @@ impl Shared {
     }
 }
 
-/// One for both workers, or one for each, on one port.
-fn listeners(setting: Setting) -> Result<Vec<Listener>> {
-    let own = setting.has_own_listeners();
+/// One listener for both workers, or one for each of them, at one port.
+fn listeners(config: Config) -> Result<Vec<Listener>> {
+    let own = config.has_own_listeners();
     let options = Listener::builder().reuse_port(own);
     let mut listeners = vec![options.bind("127.0.0.1:0")?];
     if own {
@@ -101,75 +104,77 @@ fn listeners(setting: Setting) -> Result<Vec<Listener>> {
 }
 
 fn work(
-    setting: Setting,
-    stage: Stage,
+    config: Config,
+    phase: Phase,
     fatal: Fatal<'static>,
     worker: &Worker,
     shared: Shared,
 ) -> Result<()> {
     let me = WorkerId::from_slot(worker.slot());
-    let points = Points::new(fatal, shared.death.clone());
+    let failpoints = Failpoints::new(fatal, shared.death.clone());
     let (departure, board) = (shared.departure.clone(), shared.board.clone());
     let [_, mut turns] = board.read(me);
-    points.count(stage == Stage::Serving);
+    failpoints.enable(phase == Phase::Serving);
     let mut echo = Echo {
-        ev: event_loop(setting, worker, shared, &points)?,
+        ev: event_loop(config, worker, shared, &failpoints)?,
         clients: Connections::new(),
     };
-    worker.wake_fd(echo.ev.handle()).expect("it is a waker");
+    worker
+        .wake_fd(echo.ev.handle())
+        .expect("the handle has a descriptor");
     while worker.stop().is_none() && !echo.ev.is_done() {
-        if stage.is_last() && echo.may_leave() && departure.try_lock(this_process()) {
-            points.count(true);
-            if stage == Stage::Stopping {
+        if phase.is_last() && echo.may_leave() && departure.try_lock(this_process()) {
+            failpoints.enable(true);
+            if phase == Phase::Stopping {
                 break;
             }
-            echo.ev.shutdown(LEAVING);
+            echo.ev.shutdown(SHUTDOWN);
         }
-        echo.turn(&points)?;
+        echo.turn(&failpoints)?;
         turns += 1;
         let line = [u64::from(echo.ev.status().active), turns];
-        points.around("publish", || board.publish(me, &line));
+        failpoints.around("publish", || board.publish(me, &line));
     }
     let all_stop = worker.stop().is_some();
     if all_stop {
-        points.count(false);
+        failpoints.enable(false);
     }
     drop(echo);
     if !all_stop {
-        eprintln!("{LEAVES}");
+        eprintln!("{LEFT}");
     }
     Ok(())
 }
 
 fn event_loop(
-    setting: Setting,
+    config: Config,
     worker: &Worker,
     mut shared: Shared,
-    points: &Points,
-) -> Result<EventLoop<Dying<Listener>>> {
+    failpoints: &Failpoints,
+) -> Result<EventLoop<Instrumented<Listener>>> {
     let me = WorkerId::from_slot(worker.slot());
     let own = worker.index() % shared.listeners.len();
     let listener = shared.listeners.swap_remove(own);
     let mut builder = Builder::new()
-        .listener(Dying::new(listener, points))
-        .connections(setting.room()[worker.index()])
-        .policy(setting.policy());
-    builder = if setting.in_group() {
-        let member = points.around("join", || shared.group.join(me));
-        builder.group(Dying::new(member, points))
+        .listener(Instrumented::new(listener, failpoints))
+        .connections(config.capacities()[worker.index()])
+        .policy(config.policy());
+    builder = if config.in_group() {
+        let member = failpoints.around("join", || shared.group.join(me));
+        builder.group(Instrumented::new(member, failpoints))
     } else {
         let handle = shared.group.mutex().handle(me);
-        builder.group(Dying::new(handle, points))
+        builder.group(Instrumented::new(handle, failpoints))
     };
-    if let Some(kind) = setting.poller() {
+    if let Some(kind) = config.poller() {
         builder = builder.poller(kind);
     }
     builder.build()
 }
 
-/// Gives back to each client what it sends.
+/// Sends back to each client what it receives.
 struct Echo {
-    ev: EventLoop<Dying<Listener>>,
+    ev: EventLoop<Instrumented<Listener>>,
     clients: Connections<Stream>,
 }
 
@@ -178,28 +183,28 @@ impl Echo {
         self.ev.stats().accepted > 0 && !self.ev.status().shutting_down
     }
 
-    fn turn(&mut self, points: &Points) -> Result<()> {
+    fn turn(&mut self, failpoints: &Failpoints) -> Result<()> {
         let timeout = self.ev.prepare()?;
-        points.around("wait", || self.ev.poll(timeout))?;
+        failpoints.around("wait", || self.ev.poll(timeout))?;
         while let Some(step) = self.ev.next_step() {
-            points.pass("before", "step");
+            failpoints.hit("before", "step");
             match step {
-                Step::Accepted(new) => self.welcome(new)?,
-                Step::Ready(token, _) => self.answer(token),
+                Step::Accepted(new) => self.add(new)?,
+                Step::Ready(token, _) => self.echo(token),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn welcome(&mut self, new: Accepted) -> Result<()> {
+    fn add(&mut self, new: Accepted) -> Result<()> {
         let (interest, mode) = (Interest::READ, Mode::Level);
         self.clients.add(&mut self.ev, new.stream, interest, mode)?;
         Ok(())
     }
 
-    fn answer(&mut self, token: Token) {
-        let stream = self.clients.get(token).expect("it is in the loop");
+    fn echo(&mut self, token: Token) {
+        let stream = self.clients.get(token).expect("the token is a client's");
         let mut byte = [0];
         let echoed = match stream.recv(&mut byte) {
             Ok(0) => false,

@@ -1,4 +1,4 @@
-//! What a worker has of its group, and its listener, with points at which it may die.
+//! The member and the listener of a worker, with a failpoint before and after each call.
 
 use evcore::{
     Acceptor, GroupMember, Listener, Stream,
@@ -7,35 +7,34 @@ use evcore::{
     poller::{Source, Target},
 };
 
-use crate::points::Points;
+use crate::failpoint::Failpoints;
 
-/// A part of a worker by which it meets the others, with points beside each call, also when it is
-/// dropped.
+/// A member or a listener, with a failpoint before and after each call and the drop.
 #[derive(Debug)]
-pub(crate) struct Dying<T> {
-    // Fields are dropped in the order in which they are declared.
-    points: DropBegins,
-    it: T,
+pub(crate) struct Instrumented<T> {
+    // Fields are dropped in this order.
+    failpoints: DropBegins,
+    inner: T,
     _end: DropEnds,
 }
 
 #[derive(Debug)]
-struct DropBegins(Points);
+struct DropBegins(Failpoints);
 
 #[derive(Debug)]
-struct DropEnds(Points);
+struct DropEnds(Failpoints);
 
-impl<T> Dying<T> {
-    pub(crate) fn new(it: T, points: &Points) -> Self {
+impl<T> Instrumented<T> {
+    pub(crate) fn new(inner: T, failpoints: &Failpoints) -> Self {
         Self {
-            points: DropBegins(points.clone()),
-            it,
-            _end: DropEnds(points.clone()),
+            failpoints: DropBegins(failpoints.clone()),
+            inner,
+            _end: DropEnds(failpoints.clone()),
         }
     }
 
-    fn around<A>(&self, what: &'static str, call: impl FnOnce(&T) -> A) -> A {
-        self.points.0.around(what, || call(&self.it))
+    fn around<A>(&self, name: &'static str, call: impl FnOnce(&T) -> A) -> A {
+        self.failpoints.0.around(name, || call(&self.inner))
     }
 }
 
@@ -51,7 +50,7 @@ impl Drop for DropEnds {
     }
 }
 
-impl<T: GroupMember> GroupMember for Dying<T> {
+impl<T: GroupMember> GroupMember for Instrumented<T> {
     fn try_lock(&self) -> bool {
         self.around("try_lock", T::try_lock)
     }
@@ -61,7 +60,7 @@ impl<T: GroupMember> GroupMember for Dying<T> {
     }
 
     fn in_group(&self) -> bool {
-        self.it.in_group()
+        self.inner.in_group()
     }
 
     fn is_notified(&self) -> bool {
@@ -69,7 +68,7 @@ impl<T: GroupMember> GroupMember for Dying<T> {
     }
 
     fn sync(&self, load: Load) -> GroupView {
-        self.around("sync", |it| it.sync(load))
+        self.around("sync", |inner| inner.sync(load))
     }
 
     fn lead(&self) {
@@ -81,11 +80,11 @@ impl<T: GroupMember> GroupMember for Dying<T> {
     }
 
     fn notify(&self, peer: WorkerId) {
-        self.around("notify", |it| it.notify(peer));
+        self.around("notify", |inner| inner.notify(peer));
     }
 
     fn notifier(&self) -> Option<Target<'_>> {
-        self.it.notifier()
+        self.inner.notifier()
     }
 
     fn clear_notifier(&self) {
@@ -93,17 +92,17 @@ impl<T: GroupMember> GroupMember for Dying<T> {
     }
 }
 
-impl Source for Dying<Listener> {
+impl Source for Instrumented<Listener> {
     fn target(&self) -> Target<'_> {
-        self.points.0.pass("before", "register");
-        self.it.target()
+        self.failpoints.0.hit("before", "register");
+        self.inner.target()
     }
 }
 
-impl Acceptor for Dying<Listener> {
+impl Acceptor for Instrumented<Listener> {
     type Stream = Stream;
 
     fn accept(&self) -> Result<Accept, Error> {
-        self.points.0.around("accept", || self.it.accept())
+        self.failpoints.0.around("accept", || self.inner.accept())
     }
 }

@@ -1,0 +1,168 @@
+//! The failpoints of a worker: the points at which it can die.
+//!
+//! A failpoint is before and after each call by which a worker affects the others. A build with
+//! `--cfg evcore_failpoints` also has failpoints inside these calls, before each operation on a
+//! shared word and each call of a notifier. That build needs a hook in the balancer, which
+//! `tests/mutants/fail_points.mutant` adds to a copy of the tree.
+
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use evcore::balancer::{AcceptMutex, WorkerId};
+use rustix::process::{Signal, getpid, kill_process};
+
+/// The failpoint at which a worker dies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fatal<'a> {
+    /// The failpoint that is hit after this many others.
+    Number(u32),
+    /// The first failpoint of this kind, such as `before accept` or `before store in lead`.
+    Kind(&'a str),
+}
+
+impl<'a> Fatal<'a> {
+    /// The failpoint with this [name](Self::name).
+    pub(crate) fn named(name: &'a str) -> Self {
+        name.parse().map_or(Self::Kind(name), Self::Number)
+    }
+
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Kind(kind) => kind.to_owned(),
+        }
+    }
+}
+
+/// The failpoints of one worker. A clone shares the count of hits.
+#[derive(Clone, Debug)]
+pub(crate) struct Failpoints(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    /// A failpoint has an effect only while this is true.
+    enabled: AtomicBool,
+    hits: AtomicU32,
+    fatal: Fatal<'static>,
+    /// The present call.
+    call: Mutex<Option<&'static str>>,
+    /// The worker that gets this lock dies, and no other. It is never released.
+    death: AcceptMutex,
+}
+
+impl Failpoints {
+    /// Failpoints that are not enabled yet.
+    pub(crate) fn new(fatal: Fatal<'static>, death: AcceptMutex) -> Self {
+        let state = Arc::new(State {
+            enabled: AtomicBool::new(false),
+            hits: AtomicU32::new(0),
+            fatal,
+            call: Mutex::new(None),
+            death,
+        });
+        #[cfg(evcore_failpoints)]
+        inside::install(&state);
+        Self(state)
+    }
+
+    /// Sets whether failpoints count and kill from now on.
+    pub(crate) fn enable(&self, on: bool) {
+        self.0.enabled.store(on, Relaxed);
+    }
+
+    /// Ends this process if this failpoint is the fatal one.
+    pub(crate) fn hit(&self, when: &str, call: &str) {
+        self.0.hit(&format!("{when} {call}"));
+    }
+
+    /// Makes a call, with failpoints before, inside and after it.
+    pub(crate) fn around<T>(&self, name: &'static str, call: impl FnOnce() -> T) -> T {
+        self.enter(name);
+        let result = call();
+        self.leave(name);
+        result
+    }
+
+    /// Begins a call.
+    pub(crate) fn enter(&self, name: &'static str) {
+        self.hit("before", name);
+        self.0.set_call(Some(name));
+    }
+
+    /// Ends a call.
+    pub(crate) fn leave(&self, name: &'static str) {
+        self.0.set_call(None);
+        self.hit("after", name);
+    }
+}
+
+/// An id that a replacement does not share with the worker that died, because it must not die too.
+pub(crate) fn this_process() -> WorkerId {
+    WorkerId::from_slot(std::process::id() as usize)
+}
+
+impl State {
+    fn hit(&self, kind: &str) {
+        if !self.enabled.load(Relaxed) {
+            return;
+        }
+        let hits = self.hits.fetch_add(1, Relaxed);
+        let is_fatal = match self.fatal {
+            Fatal::Number(number) => hits == number,
+            Fatal::Kind(fatal) => fatal == kind,
+        };
+        if is_fatal {
+            self.die(kind);
+        }
+    }
+
+    /// Ends this process, unless another worker has died before.
+    fn die(&self, kind: &str) {
+        // The lock below has failpoints inside too. Without a present call they have no effect.
+        let call = self.set_call(None);
+        if self.death.try_lock(this_process()) {
+            eprintln!("dies {kind}");
+            kill_process(getpid(), Signal::KILL).expect("this process exists");
+            unreachable!("no process survives SIGKILL");
+        }
+        self.set_call(call);
+    }
+
+    /// Sets the present call, and returns the one before.
+    fn set_call(&self, call: Option<&'static str>) -> Option<&'static str> {
+        mem::replace(&mut self.call.lock().expect("no call panics"), call)
+    }
+}
+
+#[cfg(evcore_failpoints)]
+mod inside {
+    use std::{cell::RefCell, sync::Arc};
+
+    use super::State;
+
+    thread_local! {
+        static STATE: RefCell<Option<Arc<State>>> = const { RefCell::new(None) };
+    }
+
+    /// Makes the failpoints inside calls use this state.
+    pub(super) fn install(state: &Arc<State>) {
+        STATE.set(Some(Arc::clone(state)));
+        evcore::balancer::set_failpoint_hook(hit);
+    }
+
+    /// Hits a failpoint inside the present call. Outside of calls it has no effect.
+    fn hit(operation: &str) {
+        let Some(state) = STATE.with_borrow(Clone::clone) else {
+            return;
+        };
+        let call = *state.call.lock().expect("no call panics");
+        if let Some(call) = call {
+            state.hit(&format!("before {operation} in {call}"));
+        }
+    }
+}
