@@ -31,7 +31,7 @@ fn a_client_that_never_finishes_its_head_is_told_while_thousands_are_served() {
         });
         for client in &mut slow {
             assert_eq!(client.response().status, 408);
-            assert!(client.is_ended());
+            assert!(client.is_closed());
         }
     }
 }

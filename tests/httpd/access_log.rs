@@ -1,4 +1,4 @@
-//! A line for each answer, whole and in order, in the file that is there.
+//! The access log: a line for each response, whole and in order; log rotation.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A line without its time, which has to have the layout of one.
+/// Removes the time from a line, and checks its layout.
 fn timeless(line: &str) -> String {
     let (before, rest) = line.split_once('[').expect("a time");
     let (time, after) = rest.split_once(']').expect("the time's end");
@@ -37,7 +37,7 @@ fn timeless(line: &str) -> String {
     format!("{before}{after}")
 }
 
-/// A server that logs, and its log.
+/// A server with an access log, and the path of the log.
 fn logging(scratch: &Scratch, options: &[&str]) -> (Server, PathBuf) {
     let path = scratch.path().join("access.log");
     let log = ["--access-log", text(&path)];
@@ -45,7 +45,7 @@ fn logging(scratch: &Scratch, options: &[&str]) -> (Server, PathBuf) {
 }
 
 #[test]
-fn each_answer_is_a_line() {
+fn each_response_is_logged() {
     for options in [["--workers", "0"], ["--workers", "1"], ["--threads", "1"]] {
         let scratch = Scratch::new(&format!("each{}{}", options[0], options[1]));
         let (mut server, path) = logging(&scratch, &options);
@@ -68,7 +68,7 @@ fn each_answer_is_a_line() {
         client.response();
         server.signal(Signal::TERM);
         assert!(server.wait().success());
-        let told: Vec<_> = lines(&path).iter().map(|line| timeless(line)).collect();
+        let logged: Vec<_> = lines(&path).iter().map(|line| timeless(line)).collect();
         let expected = [
             r#""GET / HTTP/1.1" 200 13"#,
             r#""HEAD /bytes/100 HTTP/1.0" 200 0"#,
@@ -82,12 +82,12 @@ fn each_answer_is_a_line() {
             r#""BAD\x00LINE" 400 16"#,
         ];
         let expected = expected.map(|line| format!("127.0.0.1 - -  {line}"));
-        assert_eq!(told, expected, "{options:?}");
+        assert_eq!(logged, expected, "{options:?}");
     }
 }
 
 #[test]
-fn a_client_that_was_too_slow_is_a_line_without_a_request() {
+fn a_request_timeout_is_logged_without_a_request_line() {
     let scratch = Scratch::new("slow");
     let (server, path) = logging(&scratch, &["--workers", "0", "--header-timeout", "20"]);
     let mut client = server.connect();
@@ -98,7 +98,7 @@ fn a_client_that_was_too_slow_is_a_line_without_a_request() {
 }
 
 #[test]
-fn a_line_is_written_although_nobody_comes_any_more() {
+fn a_buffered_line_is_flushed_by_a_timer() {
     let scratch = Scratch::new("alone");
     let (server, path) = logging(&scratch, &["--workers", "1"]);
     assert!(path.exists(), "it is opened at the start");
@@ -110,7 +110,7 @@ fn a_line_is_written_although_nobody_comes_any_more() {
 }
 
 #[test]
-fn a_log_does_not_keep_a_worker_that_finishes() {
+fn the_log_does_not_delay_a_graceful_shutdown() {
     let scratch = Scratch::new("finishes");
     let (mut server, path) = logging(&scratch, &["--workers", "1"]);
     server.connect().get("/");
@@ -120,7 +120,7 @@ fn a_log_does_not_keep_a_worker_that_finishes() {
 }
 
 #[test]
-fn a_client_of_a_unix_socket_has_no_address() {
+fn a_client_of_a_unix_socket_is_logged_without_an_address() {
     let scratch = Scratch::new("unix");
     let (socket, path) = (scratch.path().join("s"), scratch.path().join("log"));
     let mut command = Command::new(httpd());
@@ -128,7 +128,7 @@ fn a_client_of_a_unix_socket_has_no_address() {
     command.args(["--listen", &format!("unix:{}", socket.display())]);
     let _server = Server::from_command(command, 1);
     let client = Client::try_connect_unix(&socket);
-    client.expect("somebody listens").get("/");
+    client.expect("the server listens").get("/");
     eventually("its line", || !lines(&path).is_empty());
     assert_eq!(
         timeless(&lines(&path)[0]),
@@ -162,7 +162,7 @@ fn lines_of_several_workers_do_not_mix() {
 }
 
 #[test]
-fn usr1_begins_another_file_and_no_line_is_lost() {
+fn usr1_starts_a_new_file_and_loses_no_line() {
     for options in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
         let scratch = Scratch::new(&format!("usr1{}{}", options[0], options[1]));
         let (mut server, path) = logging(&scratch, &options);
@@ -174,12 +174,12 @@ fn usr1_begins_another_file_and_no_line_is_lost() {
         fs::rename(&path, &old).expect("it is there");
         server.signal(Signal::USR1);
         let mut after = 0;
-        eventually("everybody writes to the new file", || {
+        eventually("every worker writes to the new file", || {
             for client in &mut clients {
                 client.get("/after");
                 after += 1;
             }
-            // Each worker flushes to the old file for the last time when it opens the new one.
+            // Each worker flushes to the old file before it opens the new one.
             lines(&old).len() >= 8 && path.exists()
         });
         server.signal(Signal::TERM);
@@ -191,7 +191,7 @@ fn usr1_begins_another_file_and_no_line_is_lost() {
 }
 
 #[test]
-fn a_new_file_that_cannot_be_opened_leaves_the_old_one() {
+fn the_old_file_is_kept_if_the_new_one_cannot_be_opened() {
     let scratch = Scratch::new("cannot");
     let (mut server, path) = logging(&scratch, &["--workers", "1"]);
     let mut client = server.connect();
@@ -200,7 +200,7 @@ fn a_new_file_that_cannot_be_opened_leaves_the_old_one() {
     fs::rename(&path, &old).expect("it is there");
     fs::create_dir(&path).expect("nothing is there");
     server.signal(Signal::USR1);
-    eventually("it is said", || server.log().contains(text(&path)));
+    eventually("it is logged", || server.log().contains(text(&path)));
     client.get("/");
     server.signal(Signal::TERM);
     assert!(server.wait().success());
@@ -208,24 +208,24 @@ fn a_new_file_that_cannot_be_opened_leaves_the_old_one() {
 }
 
 #[test]
-fn a_dash_is_standard_output() {
+fn a_dash_logs_to_standard_output() {
     let mut command = Command::new(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     command.args(["--access-log", "-"]).stdout(Stdio::piped());
     let mut server = Server::from_command(command, 1);
     server.connect().get("/");
     server.signal(Signal::TERM);
-    let mut told = String::new();
+    let mut logged = String::new();
     let mut output = server.take_stdout().expect("it was asked for");
-    output.read_to_string(&mut told).expect("a text");
+    output.read_to_string(&mut logged).expect("a text");
     assert!(server.wait().success());
     assert_eq!(
-        timeless(told.trim_end()),
+        timeless(logged.trim_end()),
         "127.0.0.1 - -  \"GET / HTTP/1.1\" 200 13"
     );
 }
 
-/// Waits until the worker of this process id sleeps.
+/// Waits until the process sleeps in a system call.
 fn sleeps(pid: u32) {
     eventually("it sleeps", || {
         let about = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -237,11 +237,11 @@ fn sleeps(pid: u32) {
 }
 
 #[test]
-fn usr1_to_a_worker_that_is_about_to_open_its_log_is_not_lost() {
+fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     let scratch = Scratch::new("early-usr1");
     let (server, path) = logging(&scratch, &["--workers", "1"]);
     let old = server.connect().worker();
-    // Nobody reads it: so whoever opens it to write waits.
+    // The pipe has no reader, so opening it to write blocks.
     let fifo = scratch.path().join("fifo");
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("it runs").success());
@@ -256,13 +256,13 @@ fn usr1_to_a_worker_that_is_about_to_open_its_log_is_not_lost() {
     sleeps(new);
     signal_to(new, Signal::USR1);
     fs::rename(&path, &fifo).expect("it is there");
-    // Who opens it to read as well does not wait.
+    // Opening it to read and write does not block.
     let _reader = fs::File::options().read(true).write(true).open(&fifo);
     eventually("the log is opened once more", || path.exists());
 }
 
 #[test]
-fn a_later_worker_that_cannot_open_its_log_comes_when_it_can() {
+fn a_replacement_that_cannot_open_its_log_is_retried() {
     for (setup, signal) in [
         (["--workers", "1"], Signal::KILL),
         (["--workers", "1"], Signal::HUP),
@@ -279,7 +279,7 @@ fn a_later_worker_that_cannot_open_its_log_comes_when_it_can() {
             Signal::KILL => signal_to(worker, signal),
             _ => server.signal(signal),
         }
-        eventually("it is said", || {
+        eventually("it is logged", || {
             server.log().contains("worker cannot start")
         });
         fs::rename(&away, &logs).expect("it is there");
@@ -291,11 +291,11 @@ fn a_later_worker_that_cannot_open_its_log_comes_when_it_can() {
 }
 
 #[test]
-fn a_log_that_has_reached_the_limit_of_a_file_is_told_of_once_and_the_server_serves_on() {
+fn reaching_the_file_size_limit_is_logged_once() {
     let scratch = Scratch::new("limit");
     let path = scratch.path().join("access.log");
     let mut command = Command::new("sh");
-    // At least twice what is kept for it. The signal is ignored here in any case.
+    // At least twice the buffer. SIGXFSZ is ignored here in any case.
     let script = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
     command.args(["-c", script]).arg(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
@@ -303,7 +303,7 @@ fn a_log_that_has_reached_the_limit_of_a_file_is_told_of_once_and_the_server_ser
     let mut server = Server::from_command(command, 1);
     let mut client = server.connect();
     let worker = client.worker();
-    eventually("it is said", || {
+    eventually("it is logged", || {
         assert_eq!(client.get("/").status, 200);
         server.log().contains("are lost: ")
     });

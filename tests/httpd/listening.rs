@@ -1,4 +1,4 @@
-//! Where the server listens: addresses of each kind, several at once, and the files of sockets.
+//! Listeners: addresses of each kind, several at once, inherited ones, and socket files.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use std::{
 use evcore_tests::{Client, Scratch, Server, eventually, httpd};
 use rustix::process::Signal;
 
-use crate::options::assert_refusal;
+use crate::command_line::assert_refusal;
 
 fn socket(dir: &Scratch) -> PathBuf {
     dir.path().join("httpd.sock")
@@ -36,37 +36,37 @@ fn unix(path: &Path) -> String {
     format!("unix:{}", path.display())
 }
 
-fn ask_at(path: &Path) -> u16 {
+fn status_at(path: &Path) -> u16 {
     let client = Client::try_connect_unix(path);
-    client.expect("somebody listens").get("/").status
+    client.expect("the server listens").get("/").status
 }
 
 #[test]
-fn each_address_is_said_and_served() {
+fn each_address_is_logged_and_served() {
     let dir = Scratch::new("each");
     let path = socket(&dir);
-    let mut asked = vec!["127.0.0.1:0".to_owned(), unix(&path)];
+    let mut listen = vec!["127.0.0.1:0".to_owned(), unix(&path)];
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
-        asked.push("[::1]:0".to_owned());
+        listen.push("[::1]:0".to_owned());
     }
     for workers in ["0", "2"] {
-        let server = listening(&asked, workers);
-        assert_eq!(server.addresses()[1], asked[1]);
-        assert_eq!(ask_at(&path), 200);
-        for said in [&server.addresses()[..1], &server.addresses()[2..]].concat() {
-            let address: SocketAddr = said.parse().expect("an address and port");
-            assert_ne!(address.port(), 0, "the real one");
+        let server = listening(&listen, workers);
+        assert_eq!(server.addresses()[1], listen[1]);
+        assert_eq!(status_at(&path), 200);
+        for message in [&server.addresses()[..1], &server.addresses()[2..]].concat() {
+            let address: SocketAddr = message.parse().expect("an address and port");
+            assert_ne!(address.port(), 0, "the actual port");
             assert_eq!(Client::connect(address).get("/").status, 200, "{address}");
         }
     }
 }
 
 #[test]
-fn pipelined_requests_and_large_answers_come_through_a_unix_socket() {
+fn a_unix_socket_serves_pipelined_and_large_responses() {
     let dir = Scratch::new("large");
     let path = socket(&dir);
     let _server = listening(&[unix(&path)], "1");
-    let mut client = Client::try_connect_unix(&path).expect("somebody listens");
+    let mut client = Client::try_connect_unix(&path).expect("the server listens");
     client.send(
         "GET /bytes/3000000 HTTP/1.1\r\nHost: test\r\n\r\n\
          GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n",
@@ -74,11 +74,11 @@ fn pipelined_requests_and_large_answers_come_through_a_unix_socket() {
     assert_eq!(client.response().body.len(), 3_000_000);
     let last = client.response();
     assert_eq!(last.text(), "Hello, World!");
-    assert!(last.closes() && client.is_ended());
+    assert!(last.closes() && client.is_closed());
 }
 
 #[test]
-fn the_file_goes_with_the_server_that_ends_in_order() {
+fn a_stopped_server_removes_its_socket_file() {
     let dir = Scratch::new("goes");
     let path = socket(&dir);
     for (workers, signal) in [
@@ -88,7 +88,7 @@ fn the_file_goes_with_the_server_that_ends_in_order() {
         ("2", Signal::QUIT),
     ] {
         let mut server = listening(&[unix(&path)], workers);
-        assert_eq!(ask_at(&path), 200);
+        assert_eq!(status_at(&path), 200);
         server.signal(signal);
         assert!(server.wait().success());
         assert!(!path.exists(), "{workers} workers, {signal:?}");
@@ -96,30 +96,30 @@ fn the_file_goes_with_the_server_that_ends_in_order() {
 }
 
 #[test]
-fn the_death_of_a_worker_leaves_the_file_alone() {
+fn the_death_of_a_worker_does_not_remove_the_socket_file() {
     let dir = Scratch::new("worker");
     let path = socket(&dir);
     let server = listening(&[unix(&path)], "2");
     for pid in server.worker_pids() {
         evcore_tests::signal_to(pid, Signal::KILL);
     }
-    assert_eq!(ask_at(&path), 200);
+    assert_eq!(status_at(&path), 200);
 }
 
 #[test]
-fn the_file_of_a_server_that_was_killed_is_replaced() {
+fn a_stale_socket_file_is_replaced() {
     let dir = Scratch::new("killed");
     let path = socket(&dir);
     let mut server = listening(&[unix(&path)], "0");
     server.signal(Signal::KILL);
     server.wait();
-    assert!(path.exists(), "it had no time to remove it");
+    assert!(path.exists(), "a killed server cannot remove it");
     let _next = listening(&[unix(&path)], "0");
-    assert_eq!(ask_at(&path), 200);
+    assert_eq!(status_at(&path), 200);
 }
 
 #[test]
-fn what_is_at_the_path_already_is_said_in_one_line() {
+fn a_path_in_use_is_an_error_of_one_line() {
     let dir = Scratch::new("taken");
     let path = socket(&dir);
     let _there = UnixListener::bind(&path).expect("a socket");
@@ -132,17 +132,20 @@ fn what_is_at_the_path_already_is_said_in_one_line() {
         let mut command = Command::new(httpd());
         let output = command.args(["--listen", &unix(path)]).output();
         let output = output.expect("it runs");
-        let said = String::from_utf8(output.stderr).expect("a text");
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains(what) && said.contains(&unix(path)), "{said}");
+        let message = String::from_utf8(output.stderr).expect("a text");
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(
+            message.contains(what) && message.contains(&unix(path)),
+            "{message}"
+        );
     }
     let found = fs::symlink_metadata(&path).expect("it is still there");
     assert!(found.file_type().is_socket());
 }
 
 #[test]
-fn a_start_that_fails_leaves_no_file() {
+fn a_failed_start_leaves_no_socket_file() {
     let dir = Scratch::new("fails");
     let path = socket(&dir);
     let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -162,16 +165,16 @@ fn a_start_that_fails_leaves_no_file() {
     }
 }
 
-/// A server that inherits this listener, as a new binary does, and is to listen at `asked`.
-fn inheriting(listener: TcpListener, asked: &str) -> Server {
-    inheriting_from(Command::new("sh"), listener.into(), asked)
+/// A server that inherits this listener, as a new binary does, and has the option `--listen`.
+fn inheriting(listener: TcpListener, listen: &str) -> Server {
+    inheriting_from(Command::new("sh"), listener.into(), listen)
 }
 
-fn inheriting_from(mut command: Command, listener: OwnedFd, asked: &str) -> Server {
-    // A shell gives it a number that is known, in the process that becomes the server.
+fn inheriting_from(mut command: Command, listener: OwnedFd, listen: &str) -> Server {
+    // A shell gives the listener a known number, in the process that becomes the server.
     command.args(["-c", "exec \"$0\" \"$@\" 7>&1 >/dev/null"]);
     command.arg(httpd());
-    command.args(["--workers", "1", "--listen", asked]);
+    command.args(["--workers", "1", "--listen", listen]);
     command
         .stdout(Stdio::from(listener))
         .env("EVCORE_INHERITED", "7");
@@ -179,7 +182,7 @@ fn inheriting_from(mut command: Command, listener: OwnedFd, asked: &str) -> Serv
 }
 
 #[test]
-fn descriptors_of_standard_streams_are_no_listeners_and_refused_in_one_line() {
+fn inherited_standard_streams_are_an_error_of_one_line() {
     let mut command = Command::new(httpd());
     command.env("EVCORE_INHERITED", "0,1,2");
     let output = command.args(["--listen", "127.0.0.1:0"]).output();
@@ -191,7 +194,7 @@ fn descriptors_of_standard_streams_are_no_listeners_and_refused_in_one_line() {
 fn an_inherited_listener_is_found_by_its_address() {
     let old = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = old.local_addr().expect("it has one").to_string();
-    // Bound anew, it would be in use: the test holds it as well.
+    // A second bind would fail, because the test holds the listener as well.
     let other = old.try_clone().expect("a descriptor");
     let server = inheriting(old, &address);
     drop(other);
@@ -200,36 +203,38 @@ fn an_inherited_listener_is_found_by_its_address() {
 }
 
 #[test]
-fn an_inherited_listener_that_nobody_asks_for_is_closed() {
-    // Of an address that no other test uses: its port may be given to the next who asks for any.
+fn an_inherited_listener_of_another_address_is_closed() {
+    // No other test uses this address, because the kernel may give its port to the next bind.
     let old = TcpListener::bind("127.0.0.3:0").expect("a free port");
     let address = old.local_addr().expect("it has one");
-    // Another address, and so another listener, though any port will do.
+    // Another address is another listener, although both have any port.
     let server = inheriting(old, "127.0.0.2:0");
     assert_eq!(server.connect().get("/").status, 200);
     assert!(server.addresses()[0].starts_with("127.0.0.2:"));
-    // Tests beside this one fork, and until they exec their children have it too.
-    eventually("nobody listens", || Client::try_connect(address).is_err());
-    let said = format!("no longer listening on {address}");
-    assert!(server.log().contains(&said), "{}", server.log());
+    // Other tests fork, and their children hold the listener until they exec.
+    eventually("connecting is refused", || {
+        Client::try_connect(address).is_err()
+    });
+    let message = format!("no longer listening on {address}");
+    assert!(server.log().contains(&message), "{}", server.log());
 }
 
 #[test]
-fn an_inherited_unix_socket_that_nobody_asks_for_goes_with_the_server() {
-    let dir = Scratch::new("unasked");
+fn the_file_of_an_unused_inherited_socket_is_removed() {
+    let dir = Scratch::new("unlisten");
     let path = socket(&dir);
     let old = UnixListener::bind(&path).expect("a free path");
     let mut server = inheriting_from(Command::new("sh"), old.into(), "127.0.0.1:0");
-    let said = format!("no longer listening on {}", unix(&path));
-    assert!(server.log().contains(&said), "{}", server.log());
+    let message = format!("no longer listening on {}", unix(&path));
+    assert!(server.log().contains(&message), "{}", server.log());
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
-    assert!(!path.exists(), "nobody is left who would remove it");
+    assert!(!path.exists(), "no other process would remove it");
 }
 
 #[test]
-fn a_unix_socket_of_an_old_binary_that_lives_is_left_to_it() {
-    let dir = Scratch::new("unasked-lives");
+fn the_socket_file_of_a_running_old_binary_is_kept() {
+    let dir = Scratch::new("unlisten-lives");
     let path = socket(&dir);
     let old = UnixListener::bind(&path).expect("a free path");
     let mut command = Command::new("sh");
@@ -239,5 +244,5 @@ fn a_unix_socket_of_an_old_binary_that_lives_is_left_to_it() {
     let mut server = inheriting_from(command, passed_on, "127.0.0.1:0");
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
-    UnixStream::connect(&path).expect("the old one listens here");
+    UnixStream::connect(&path).expect("the old binary listens here");
 }

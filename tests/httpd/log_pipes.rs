@@ -1,4 +1,4 @@
-//! Whoever reads a log through a pipe may hang: the server serves on, and counts what is lost.
+//! Logs to a pipe whose reader hangs: the server continues, and counts the lost lines.
 
 use std::{
     fs::{self, File},
@@ -17,11 +17,11 @@ use rustix::{
 /// More lines than a pipe and a worker's buffer hold together.
 const REQUESTS: usize = 4_000;
 
-/// A named pipe, and its reader, which reads when it is told to.
+/// A named pipe and its reading end.
 fn named_pipe(scratch: &Scratch) -> (PathBuf, File) {
     let path = scratch.path().join("access.log");
     make_named_pipe(&path);
-    // One that may write as well does not wait for a writer.
+    // Opening it to read and write does not block.
     let reader = File::options().read(true).write(true).open(&path);
     let reader = reader.expect("it was just made");
     ioctl_fionbio(&reader, true).expect("it is a pipe");
@@ -33,7 +33,7 @@ fn make_named_pipe(path: &Path) {
     assert!(made.expect("it runs").success());
 }
 
-/// Reads what there is.
+/// Reads the bytes that are in the pipe.
 fn read(mut pipe: &File, text: &mut String) {
     let mut bytes = [0; 4096];
     loop {
@@ -46,7 +46,7 @@ fn read(mut pipe: &File, text: &mut String) {
     }
 }
 
-/// How many lines the server says that it lost.
+/// The number of lost lines, by the server's log.
 fn lost(log: &str) -> usize {
     let lines = log.lines().filter_map(|line| {
         let (before, _) = line.split_once(" lines of ")?;
@@ -56,7 +56,7 @@ fn lost(log: &str) -> usize {
 }
 
 #[test]
-fn a_reader_that_hangs_holds_up_no_worker_and_costs_lines_that_are_counted() {
+fn a_hanging_log_reader_blocks_no_worker_and_losses_are_counted() {
     for workers in [["--workers", "1"], ["--threads", "1"]] {
         let scratch = Scratch::new(&format!("hangs{}", workers[0]));
         let (path, reader) = named_pipe(&scratch);
@@ -67,7 +67,7 @@ fn a_reader_that_hangs_holds_up_no_worker_and_costs_lines_that_are_counted() {
             assert_eq!(client.get("/").status, 200);
         }
         let mut text = String::new();
-        eventually("it takes lines again, and says how many are lost", || {
+        eventually("it writes lines again, and logs how many were lost", || {
             read(&reader, &mut text);
             lost(&server.log()) > 0
         });
@@ -91,7 +91,7 @@ fn a_reader_that_hangs_holds_up_no_worker_and_costs_lines_that_are_counted() {
 }
 
 #[test]
-fn a_reader_of_the_standard_output_that_hangs_holds_up_no_worker() {
+fn a_hanging_reader_of_standard_output_blocks_no_worker() {
     let mut command = Command::new(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     command.args(["--access-log", "-"]).stdout(Stdio::piped());
@@ -101,7 +101,7 @@ fn a_reader_of_the_standard_output_that_hangs_holds_up_no_worker() {
         assert_eq!(client.get("/").status, 200);
     }
     drop(client);
-    // It waits a moment for its reader, and no longer.
+    // The worker waits a moment for the reader.
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     let mut text = String::new();
@@ -113,7 +113,7 @@ fn a_reader_of_the_standard_output_that_hangs_holds_up_no_worker() {
 }
 
 #[test]
-fn a_new_log_that_nobody_reads_does_not_hold_up_who_opens_it() {
+fn reopening_a_pipe_without_a_reader_does_not_block() {
     let scratch = Scratch::new("unread");
     let path = scratch.path().join("access.log");
     let log = path.to_str().expect("a text");
@@ -123,13 +123,13 @@ fn a_new_log_that_nobody_reads_does_not_hold_up_who_opens_it() {
     fs::rename(&path, scratch.path().join("old.log")).expect("it is there");
     make_named_pipe(&path);
     server.signal(Signal::USR1);
-    eventually("it says that it cannot", || {
+    eventually("it logs that it cannot", || {
         server.log().contains("cannot open the access log")
     });
     assert_eq!(client.get("/").status, 200);
 }
 
-/// A server that would go on if the test failed.
+/// Kills the server when dropped.
 struct KilledOnDrop(Child);
 
 impl Drop for KilledOnDrop {
@@ -139,10 +139,10 @@ impl Drop for KilledOnDrop {
     }
 }
 
-/// Linux: where a pipe can be made small.
+/// Linux only: elsewhere the size of a pipe cannot be set.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_reader_of_the_error_log_that_hangs_holds_up_nobody() {
+fn a_hanging_reader_of_the_error_log_blocks_no_process() {
     let mut command = Command::new(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -162,19 +162,19 @@ fn a_reader_of_the_error_log_that_hangs_holds_up_nobody() {
         kill_process(pid, Signal::HUP).expect("it lives");
         eventually("it reloads", || worker() != old);
     };
-    // Two lines each: more than fit.
+    // Two lines each: more than the pipe holds.
     for _ in 0..150 {
         reload();
     }
-    let says_how_many = std::thread::spawn(move || {
+    let logs_the_losses = std::thread::spawn(move || {
         let mut lines = log.lines().map(|line| line.expect("a text"));
         lines.any(|line| line.contains(" lines of this log are lost"))
     });
     eventually("there is room for lines again", || {
         reload();
-        says_how_many.is_finished()
+        logs_the_losses.is_finished()
     });
-    assert!(says_how_many.join().expect("a text"));
+    assert!(logs_the_losses.join().expect("a text"));
     kill_process(pid, Signal::TERM).expect("it lives");
     assert!(server.0.wait().expect("a child").success());
 }

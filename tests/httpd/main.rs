@@ -1,17 +1,17 @@
-//! The example server's contract, over real sockets, on every poller that this system has.
+//! The behaviour of the program `httpd`, over real sockets, on every poller of this system.
 
+mod accept_policies;
 mod access_log;
-mod bodies;
-mod descriptors;
-mod file_sizes;
+mod client_timeouts;
+mod command_line;
+mod connection_limit;
+mod descriptor_limit;
+mod error_responses;
+mod file_size_limit;
 mod listening;
 mod log_pipes;
-mod options;
-mod places;
-mod refusals;
-mod refused;
+mod refused_syscalls;
+mod request_bodies;
 mod requests;
-mod segments;
-mod sharing;
-mod status;
-mod timeouts;
+mod split_requests;
+mod status_pages;

@@ -1,4 +1,4 @@
-//! What is asked for is answered.
+//! Requests and their responses.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ fn assert_hello(response: &Response) {
 }
 
 #[test]
-fn hello_is_thirteen_bytes() {
+fn the_root_is_thirteen_bytes() {
     for poller in ["auto", "epoll", "poll", "select"] {
         assert_hello(&server(poller).connect().get("/"));
     }
@@ -34,12 +34,16 @@ fn a_connection_serves_many_requests() {
         for _ in 0..100 {
             assert_hello(&client.get("/?a=query"));
         }
-        assert_eq!(server.status().accepts, 2, "one, and the one that asks");
+        assert_eq!(
+            server.status().accepts,
+            2,
+            "the client, and the one that asks"
+        );
     }
 }
 
 #[test]
-fn two_requests_in_one_segment_get_two_answers_in_order() {
+fn two_requests_in_one_segment_get_two_responses_in_order() {
     for poller in ["epoll", "poll", "select"] {
         let mut client = server(poller).connect_and_keep();
         client.1.send(format!(
@@ -51,10 +55,10 @@ fn two_requests_in_one_segment_get_two_answers_in_order() {
 }
 
 #[test]
-fn a_flood_of_pipelined_requests_is_answered_whole() {
+fn a_flood_of_pipelined_requests_gets_all_responses() {
     for poller in ["epoll", "poll", "select"] {
         let (_server, mut client) = server(poller).connect_and_keep();
-        // Far more than any buffer holds, both ways, with large answers among them.
+        // Far more than any buffer holds, in both directions, with some large responses.
         const REQUESTS: usize = 5_000;
         let request = "GET /bytes/20000 HTTP/1.1\r\nHost: test\r\n\r\n".to_owned() + HELLO;
         let mut sender = client.try_clone();
@@ -63,18 +67,18 @@ fn a_flood_of_pipelined_requests_is_answered_whole() {
             assert_eq!(client.response().body.len(), 20_000);
             assert_hello(&client.response());
         }
-        sending.join().expect("all was taken");
+        sending.join().expect("all is sent");
     }
 }
 
-/// Answers are made in a buffer that all connections of a worker share: each must get its own.
+/// Responses are made in a buffer that all connections of a worker share.
 #[test]
-fn answers_to_clients_that_flood_do_not_mix() {
+fn responses_to_flooding_clients_do_not_mix() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let bodies = |name: usize| {
-            // Around what one visit reads, and small ones of all sizes: so that visits end
-            // everywhere, also between making an answer and sending it.
+            // Sizes around the budget of one step, and small ones of all sizes: so that steps end
+            // everywhere, also between making a response and sending it.
             let large = (380_000..560_000).step_by(16_000);
             let lengths = large.chain(0..1_000).collect::<Vec<_>>();
             lengths
@@ -86,7 +90,7 @@ fn answers_to_clients_that_flood_do_not_mix() {
                 let mut client = server.connect();
                 let mut sender = client.try_clone();
                 scope.spawn(move || {
-                    // Meanwhile, the socket fills up to its limit.
+                    // Meanwhile the socket buffer fills up.
                     sender.send("GET /block/100 HTTP/1.1\r\nHost: test\r\n\r\n");
                     for body in bodies(name) {
                         let length = body.len();
@@ -117,7 +121,7 @@ fn head_has_the_length_and_no_body() {
 }
 
 #[test]
-fn bytes_are_as_many_as_were_asked_for() {
+fn bytes_sends_as_many_bytes_as_the_path_names() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
@@ -146,7 +150,7 @@ fn echo_sends_the_body_back() {
 }
 
 #[test]
-fn echo_takes_chunks() {
+fn echo_accepts_chunked_bodies() {
     let server = server("auto");
     let mut client = server.connect();
     let head = "POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -158,7 +162,7 @@ fn echo_takes_chunks() {
 }
 
 #[test]
-fn a_client_that_expects_to_be_told_is_told() {
+fn expect_continue_gets_100_continue() {
     let server = server("auto");
     let mut client = server.connect();
     client.send(
@@ -170,7 +174,7 @@ fn a_client_that_expects_to_be_told_is_told() {
 }
 
 #[test]
-fn a_body_that_nobody_asked_for_does_not_become_a_request() {
+fn an_unexpected_body_is_not_taken_for_a_request() {
     let server = server("auto");
     let mut client = server.connect();
     client.send(format!(
@@ -183,70 +187,72 @@ fn a_body_that_nobody_asked_for_does_not_become_a_request() {
 }
 
 #[test]
-fn connection_close_is_kept() {
+fn connection_close_is_obeyed() {
     let server = server("auto");
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: foo, Close\r\n\r\n");
     let response = client.response();
     assert_hello(&response);
     assert!(response.closes());
-    assert!(client.is_ended());
+    assert!(client.is_closed());
 }
 
-/// Closing a socket with unread bytes resets the connection, which may destroy the answer.
+/// Closing a socket with unread bytes resets the connection, which may destroy the response.
 #[test]
-fn what_is_sent_behind_the_last_request_does_not_destroy_its_answer() {
+fn bytes_after_the_last_request_do_not_destroy_its_response() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         client.send("GET /sleep/300 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         server.wait_for_status("it sleeps", |status| status.writing == 2);
         client.send(HELLO.repeat(1_000));
-        client.end_sending();
+        client.shutdown_write();
         assert_eq!(client.response().text(), "slept\n");
-        assert!(client.is_ended());
+        assert!(client.is_closed());
     }
 }
 
 #[test]
-fn http_1_0_closes_unless_it_is_asked_not_to() {
+fn http_1_0_closes_unless_the_client_asks_for_keep_alive() {
     let server = server("auto");
     let mut client = server.connect();
     client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_eq!(client.response().header("connection"), Some("keep-alive"));
     client.send("GET / HTTP/1.0\r\n\r\n");
     assert_hello(&client.response());
-    assert!(client.is_ended());
+    assert!(client.is_closed());
 }
 
 #[test]
-fn a_client_that_has_ended_sending_gets_its_answers() {
+fn a_half_closed_client_gets_its_responses() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         client.send(HELLO.repeat(3) + "GET /sleep/50 HTTP/1.1\r\nHost: t\r\n\r\n");
-        client.end_sending();
+        client.shutdown_write();
         for _ in 0..3 {
             assert_hello(&client.response());
         }
         assert_eq!(client.response().body, b"slept\n");
-        assert!(client.is_ended());
+        assert!(client.is_closed());
     }
 }
 
 #[test]
-fn a_sleeper_holds_nobody_up() {
+fn a_delayed_response_does_not_delay_other_clients() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut sleeper = server.connect();
         sleeper.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
-        server.wait_for_status("the sleeper is counted", |status| status.writing == 2);
+        server.wait_for_status("the delayed response is counted", |status| {
+            status.writing == 2
+        });
         assert_hello(&server.connect().get("/"));
     }
 }
 
 #[test]
-fn a_sleeper_wakes_and_goes_on_with_what_was_sent_meanwhile() {
+fn requests_sent_during_a_sleep_are_served_after_it() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
@@ -259,7 +265,7 @@ fn a_sleeper_wakes_and_goes_on_with_what_was_sent_meanwhile() {
 }
 
 #[test]
-fn worker_tells_who_answers() {
+fn worker_returns_index_and_pid_of_the_serving_worker() {
     let server = Server::start(&["--workers", "2"]);
     let answer = server.connect().get("/worker");
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -272,7 +278,7 @@ fn worker_tells_who_answers() {
 }
 
 #[test]
-fn without_a_master_the_process_itself_serves() {
+fn with_workers_0_the_process_itself_serves() {
     let server = Server::start(&["--workers", "0"]);
     let answer = server.connect().get("/worker");
     assert_eq!(
@@ -282,7 +288,7 @@ fn without_a_master_the_process_itself_serves() {
 }
 
 #[test]
-fn every_listener_is_served_on_both_versions_of_ip() {
+fn every_listener_is_served_over_ipv4_and_ipv6() {
     let mut command = Command::new(httpd());
     command.args([
         "--listen",
@@ -298,7 +304,7 @@ fn every_listener_is_served_on_both_versions_of_ip() {
     }
 }
 
-/// Keeps the server for as long as its client.
+/// Keeps the server alive as long as its client.
 trait ConnectAndKeep {
     fn connect_and_keep(self) -> (Server, Client);
 }

@@ -189,5 +189,5 @@ fn workers_stop_when_their_master_is_killed() {
     let mut client = server.connect();
     assert_eq!(client.get("/").status, 200);
     server.signal(Signal::KILL);
-    assert!(client.is_ended() || client.try_response().is_err());
+    assert!(client.is_closed() || client.try_response().is_err());
 }

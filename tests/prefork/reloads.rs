@@ -64,7 +64,7 @@ fn keep_busy(address: SocketAddr, stop: &Stop) -> u32 {
     let (mut client, mut connections) = (connect(), 1);
     let mut answered = Instant::now();
     while !stop.is_raised() {
-        client.send_in_vain("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        client.send_lossy("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         let pause = answered.elapsed();
         match client.try_response() {
             Ok(response) => {
@@ -210,7 +210,7 @@ fn winch_and_hup(accept: &str) {
     assert_eq!(idle.get("/").status, 200);
     all_new(&server, &[], 2);
     server.signal(Signal::WINCH);
-    assert!(idle.is_ended());
+    assert!(idle.is_closed());
     eventually("they are gone", || server.worker_pids().is_empty());
     // The master keeps the listener open, so a client that comes now waits.
     let mut patient = server.connect();
@@ -370,7 +370,7 @@ fn threads_serve_reload_and_stop_as_processes_do() {
         let mut idle = server.connect();
         assert_eq!(idle.get("/").status, 200);
         server.signal(Signal::HUP);
-        assert!(idle.is_ended(), "its thread has finished");
+        assert!(idle.is_closed(), "its thread has finished");
         let mut sleeper = server.connect();
         sleeper.send("GET /sleep/500 HTTP/1.1\r\nHost: test\r\n\r\n");
         server.wait_for_status("it sleeps", |status| status.writing == 2);

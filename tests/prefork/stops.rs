@@ -63,7 +63,7 @@ fn quit_finishes_what_is_under_way() {
         let response = sleeper.response();
         assert_eq!((response.status, response.text()), (200, "slept\n"));
         assert!(response.closes(), "the answer announces the end");
-        assert!(sleeper.is_ended());
+        assert!(sleeper.is_closed());
         assert!(server.wait().success());
     }
 }
@@ -79,8 +79,8 @@ fn quit_closes_at_once_what_was_idle_for_over_a_second() {
             assert_eq!(recent.get("/sleep/1500").status, 200);
             let answered = Instant::now();
             server.signal(Signal::QUIT);
-            assert!(long_idle.iter_mut().all(Client::is_ended));
-            assert!(silent.iter_mut().all(Client::is_ended));
+            assert!(long_idle.iter_mut().all(Client::is_closed));
+            assert!(silent.iter_mut().all(Client::is_closed));
             // So they did not get a second each: the second of `recent` would be over.
             stops_listening(&server);
             let last = last_answer(&mut recent);
@@ -105,7 +105,7 @@ fn quit_gives_fresh_connections_time_for_a_last_request() {
             stops_listening(&server);
             let last = last_answer(&mut served).and_then(|()| last_answer(&mut asks));
             let took = begun.elapsed();
-            assert!(silent.is_ended());
+            assert!(silent.is_closed());
             drop((served, asks));
             assert!(server.wait().success());
             (took, last)
@@ -120,7 +120,7 @@ fn quit_serves_a_request_that_has_begun() {
     client.send("GET / HTTP/1.1\r\nHo");
     server.wait_for_status("it has begun", |status| status.reading == 1);
     server.signal(Signal::QUIT);
-    assert!(idle.is_ended(), "the worker has handled QUIT");
+    assert!(idle.is_closed(), "the worker has handled QUIT");
     client.send("st: test\r\n\r\n");
     let response = client.response();
     assert_eq!(response.status, 200);
@@ -147,7 +147,7 @@ fn quit_takes_no_new_clients() {
         let _sleeper = sleeper(&server, 3_600_000);
         let mut idle = idle(&server);
         server.signal(Signal::QUIT);
-        assert!(idle.is_ended());
+        assert!(idle.is_closed());
         // Every worker has closed its listener, and so has the master.
         evcore_tests::eventually("connecting is refused", || {
             Client::try_connect(server.address()).is_err()
@@ -175,7 +175,7 @@ fn term_makes_a_graceful_stop_fast() {
         let mut idle = idle(&server);
         let _sleeper = sleeper(&server, 3_600_000);
         server.signal(Signal::QUIT);
-        assert!(idle.is_ended());
+        assert!(idle.is_closed());
         server.signal(Signal::TERM);
         assert!(server.wait().success());
     }
@@ -187,7 +187,7 @@ fn a_second_quit_changes_nothing() {
         let mut server = Server::start(setup);
         let (mut idle, mut sleeper) = (idle(&server), sleeper(&server, 1000));
         server.signal(Signal::QUIT);
-        assert!(idle.is_ended());
+        assert!(idle.is_closed());
         server.signal(Signal::QUIT);
         assert_eq!(sleeper.response().text(), "slept\n");
         assert!(server.wait().success());

@@ -1,4 +1,4 @@
-//! A client that sends exactly what it is told, and reads one answer at a time.
+//! An HTTP client that sends exact bytes, and reads one response at a time.
 
 use std::{
     io::{self, Read, Write},
@@ -11,26 +11,26 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::PATIENCE;
 
-/// One connection.
+/// A client connection.
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
-    /// Received, and not yet part of an answer.
+    /// Received, and not yet part of a response.
     received: Vec<u8>,
 }
 
-/// One answer.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// 200, say.
+    /// The status code, such as 200.
     pub status: u16,
     headers: Vec<(String, String)>,
-    /// By Content-Length.
+    /// The body, by `Content-Length`.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// A header by its name, in any case.
+    /// A header by its name, case-insensitively.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self
@@ -44,13 +44,13 @@ impl Response {
     ///
     /// # Panics
     ///
-    /// Where it is not UTF-8.
+    /// If it is not UTF-8.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a text")
     }
 
-    /// Whether the server announced that it ends the connection.
+    /// Whether the response announces the close of the connection.
     #[must_use]
     pub fn closes(&self) -> bool {
         self.header("connection")
@@ -59,35 +59,35 @@ impl Response {
 }
 
 impl Client {
-    /// Connects. Small pieces are sent as they are written.
+    /// Connects. Small writes are sent at once (`TCP_NODELAY`).
     ///
     /// # Panics
     ///
-    /// Where nobody listens.
+    /// If the connection is refused.
     #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
         Self::try_connect(address)
             .unwrap_or_else(|error| panic!("connecting to {address}: {error}"))
     }
 
-    /// Connects, or not.
+    /// Like [`connect`](Self::connect), with an error instead of a panic.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the system call.
     pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
         Self::patient(stream)
     }
 
-    /// Connects to the Unix socket at a path, or not.
+    /// Connects to the Unix socket at a path.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The error of the system call.
     pub fn try_connect_unix(path: &Path) -> io::Result<Self> {
-        // To reading, writing and shutting down, a stream is a stream.
+        // Reading, writing and shutting down work the same on both kinds of stream.
         let stream = OwnedFd::from(UnixStream::connect(path)?);
         Self::patient(stream.into())
     }
@@ -101,41 +101,41 @@ impl Client {
         })
     }
 
-    /// Lets the kernel keep about so many bytes that the server has not read.
+    /// Sets the size of the send buffer, about as many bytes as the kernel keeps unsent.
     ///
     /// # Panics
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn set_send_buffer(&self, bytes: usize) {
         set_socket_send_buffer_size(&self.stream, bytes).expect("a buffer of that size");
     }
 
-    /// Sends these bytes.
+    /// Sends bytes.
     ///
     /// # Panics
     ///
-    /// Where the server does not take them.
+    /// If they cannot be sent.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream
             .write_all(bytes.as_ref())
-            .expect("the server takes what it is sent");
+            .expect("the bytes are sent");
     }
 
-    /// Sends as much as the server takes, which may be nothing any more.
-    pub fn send_in_vain(&mut self, bytes: impl AsRef<[u8]>) {
+    /// Sends bytes, and ignores an error.
+    pub fn send_lossy(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Sends these bytes, or finds that there is no connection any more.
+    /// Sends bytes. Returns `false` if the connection is closed.
     pub fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// The same connection once more, to send from another thread.
+    /// Duplicates the connection, to send from another thread.
     ///
     /// # Panics
     ///
-    /// Where descriptors have run out.
+    /// If descriptors have run out.
     #[must_use]
     pub fn try_clone(&self) -> Self {
         let stream = self.stream.try_clone().expect("a descriptor");
@@ -145,46 +145,46 @@ impl Client {
         }
     }
 
-    /// Sends no more.
+    /// Shuts down the write side.
     ///
     /// # Panics
     ///
-    /// Where there is no connection.
-    pub fn end_sending(&self) {
+    /// If the connection is closed.
+    pub fn shutdown_write(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a connection");
     }
 
-    /// A request without a body, and its answer.
+    /// Sends a GET request. Returns its response.
     ///
     /// # Panics
     ///
-    /// Where there is no whole answer.
+    /// If there is no complete response.
     pub fn get(&mut self, path: &str) -> Response {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
         self.response()
     }
 
-    /// A request without a body, and its answer, or how the connection ended before it.
+    /// Sends a GET request. Returns its response.
     ///
     /// # Errors
     ///
-    /// As [`try_response`](Self::try_response), and the kernel's, which does not take the request.
+    /// As [`try_response`](Self::try_response), or the error of sending the request.
     pub fn try_get(&mut self, path: &str) -> io::Result<Response> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
         self.stream.write_all(request.as_bytes())?;
         self.try_response()
     }
 
-    /// Who serves this connection: the process id that `/worker` tells.
+    /// The process id of the worker that serves this connection, from `/worker`.
     ///
     /// # Panics
     ///
-    /// Where there is no whole answer, or no process id in it.
+    /// If there is no complete response with a process id.
     pub fn worker(&mut self) -> u32 {
-        self.try_worker().expect("an answer with a process id")
+        self.try_worker().expect("an response with a process id")
     }
 
-    /// As [`worker`](Self::worker), or how the connection ended before it.
+    /// Like [`worker`](Self::worker), with an error instead of a panic.
     ///
     /// # Errors
     ///
@@ -192,26 +192,26 @@ impl Client {
     pub fn try_worker(&mut self) -> io::Result<u32> {
         self.stream
             .write_all(b"GET /worker HTTP/1.1\r\nHost: test\r\n\r\n")?;
-        let answer = self.try_response()?;
-        let (_, pid) = answer.text().rsplit_once(':').unwrap_or_default();
+        let response = self.try_response()?;
+        let (_, pid) = response.text().rsplit_once(':').unwrap_or_default();
         let pid = pid.trim_end_matches("}\n").parse();
         pid.map_err(io::Error::other)
     }
 
-    /// The next answer.
+    /// Reads the next response.
     ///
     /// # Panics
     ///
-    /// Where there is no whole one.
+    /// If there is no complete response.
     pub fn response(&mut self) -> Response {
-        self.try_response().expect("an answer")
+        self.try_response().expect("an response")
     }
 
-    /// The next answer, or how the connection ended before it.
+    /// Reads the next response.
     ///
     /// # Errors
     ///
-    /// `UnexpectedEof`, `ConnectionReset`, or the timeout's.
+    /// `UnexpectedEof`, `ConnectionReset`, or the error of a timeout.
     pub fn try_response(&mut self) -> io::Result<Response> {
         let (mut response, length) = self.head()?;
         let length = length.unwrap_or(0);
@@ -222,26 +222,26 @@ impl Client {
         Ok(response)
     }
 
-    /// The next answer to a HEAD request: it has no body, whatever its length says.
+    /// Reads the next response to a HEAD request, which has no body, and its `Content-Length`.
     ///
     /// # Panics
     ///
-    /// Where there is none.
+    /// If there is no response.
     pub fn head_response(&mut self) -> (Response, Option<usize>) {
-        self.head().expect("an answer")
+        self.head().expect("an response")
     }
 
-    /// Whether the server ends the connection in order, having sent nothing more.
-    pub fn is_ended(&mut self) -> bool {
+    /// Whether the server closes the connection without a reset and without another byte.
+    pub fn is_closed(&mut self) -> bool {
         self.received.is_empty()
             && matches!(self.receive(), Err(error) if error.kind() == io::ErrorKind::UnexpectedEof)
     }
 
-    /// Reads everything that comes up to the end, and throws it away; how much it was.
+    /// Reads up to the end and discards the bytes. Returns how many there were.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ConnectionReset`, say.
+    /// The error of reading, such as `ConnectionReset`.
     pub fn read_to_end(&mut self) -> io::Result<usize> {
         self.received.clear();
         io::copy(&mut self.stream, &mut io::sink())
@@ -288,8 +288,7 @@ impl Client {
                     self.received.extend_from_slice(&bytes[..n]);
                     return Ok(());
                 }
-                // A socket with a timeout is not read again by itself after this process was
-                // stopped or frozen.
+                // After this process was stopped or frozen, a read with a timeout is interrupted.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

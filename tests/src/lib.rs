@@ -1,25 +1,23 @@
-//! What the tests of the whole share: the examples as processes, and a client that sees
-//! every byte.
+//! What the tests of the whole share: the programs as processes, and an HTTP client.
 //!
-//! Nothing here waits for a time to pass: it waits for a condition, and gives up after
-//! [`PATIENCE`], which only a failure needs.
+//! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`].
 
 mod client;
-mod example;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod refusing;
+mod programs;
 mod server;
 mod status;
 mod strace;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod syscall_filter;
 
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually, strace_works};
-pub use example::{echo, example, httpd, prefork_echo};
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub use refusing::without;
-pub use server::{Server, signal_to};
+pub use programs::{echo, example, httpd, prefork_echo};
+pub use server::{Server, httpd_limited, signal_to};
 pub use status::Status;
 pub use strace::Strace;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use syscall_filter::without;
 
 /// The root README's example compiles.
 #[cfg(doctest)]

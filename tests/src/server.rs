@@ -1,4 +1,4 @@
-//! The example server, as a process.
+//! The program `httpd` as a process.
 
 use std::{
     io::{BufRead, BufReader},
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Client, Status, eventually, httpd};
 
-/// A running server. It ends with this value, whatever happens.
+/// A running server. Dropping it kills the server.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -21,11 +21,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it on a free port of the loopback interface, and waits until it listens.
+    /// Starts the server on a free port of the loopback interface, and waits until it listens.
     ///
     /// # Panics
     ///
-    /// Where it does not.
+    /// If it does not listen.
     #[must_use]
     pub fn start(options: &[&str]) -> Self {
         let mut command = Command::new(httpd());
@@ -33,30 +33,23 @@ impl Server {
         Self::from_command(command, 1)
     }
 
-    /// Starts it with a limit on the number of descriptors of each of its processes.
+    /// Starts the server with a limit on the descriptors of each of its processes.
     ///
     /// # Panics
     ///
-    /// Where it does not listen.
+    /// If it does not listen.
     #[must_use]
     pub fn start_limited(descriptors: u32, options: &[&str]) -> Self {
-        let mut command = Command::new("sh");
-        command.args([
-            "-c",
-            &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""),
-        ]);
-        command
-            .arg(httpd())
-            .args(["--listen", "127.0.0.1:0"])
-            .args(options);
+        let mut command = httpd_limited(descriptors);
+        command.args(["--listen", "127.0.0.1:0"]).args(options);
         Self::from_command(command, 1)
     }
 
-    /// Starts a command that becomes the server, and waits for so many addresses.
+    /// Starts a command that becomes the server, and waits until it has logged this many addresses.
     ///
     /// # Panics
     ///
-    /// Where it ends instead.
+    /// If it ends instead.
     #[must_use]
     pub fn from_command(mut command: Command, listeners: usize) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
@@ -91,48 +84,48 @@ impl Server {
         });
     }
 
-    /// Where it listens, first of all.
+    /// The first address that the server listens on.
     ///
     /// # Panics
     ///
-    /// Where that is a path.
+    /// If it is the path of a Unix socket.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.addresses[0].parse().expect("an address and port")
     }
 
-    /// Everywhere it listens, as it said.
+    /// The addresses that the server listens on, as logged.
     #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
-    /// A new connection.
+    /// Connects a client.
     #[must_use]
     pub fn connect(&self) -> Client {
         Client::connect(self.address())
     }
 
-    /// What it says of itself, over a connection of its own (which it counts).
+    /// Fetches `/status` over a new connection, which the page counts too.
     ///
     /// # Panics
     ///
-    /// Where it does not answer.
+    /// If the server does not respond.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::parse(self.connect().get("/status").text())
     }
 
-    /// Waits until its status is so.
+    /// Waits until the status meets a condition.
     ///
     /// # Panics
     ///
-    /// When patience ends.
+    /// After [`PATIENCE`](crate::PATIENCE).
     pub fn wait_for_status(&self, what: &str, condition: impl Fn(&Status) -> bool) {
         let mut client = self.connect();
         eventually(what, || match client.try_get("/status") {
-            Ok(answer) => condition(&Status::parse(answer.text())),
-            // A worker that is to finish closes whoever is idle: another answers.
+            Ok(response) => condition(&Status::parse(response.text())),
+            // A worker that is shutting down closes idle connections; another worker responds.
             Err(_) => {
                 client = self.connect();
                 false
@@ -140,22 +133,22 @@ impl Server {
         });
     }
 
-    /// Its standard output, if the command [asked](Command::stdout) for a pipe; once.
+    /// Takes the standard output, if the command [has a pipe](Command::stdout) for it.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// What it has written to its log so far.
+    /// What the server has logged so far.
     ///
     /// # Panics
     ///
-    /// Never, but where the thread that reads the log has.
+    /// If the thread that reads the log has panicked.
     #[must_use]
     pub fn log(&self) -> String {
         self.log.lock().expect("nobody panicked").clone()
     }
 
-    /// The process id of the master (of the server, where there is none).
+    /// The process id of the master, or of the server without one.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -165,16 +158,16 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// Where it is gone.
+    /// If the process has ended.
     pub fn signal(&self, signal: Signal) {
         signal_to(self.pid(), signal);
     }
 
-    /// Waits for the master's end.
+    /// Waits until the master ends. Returns its status.
     ///
     /// # Panics
     ///
-    /// When patience ends.
+    /// After [`PATIENCE`](crate::PATIENCE).
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("the server's end", || {
@@ -184,11 +177,11 @@ impl Server {
         status.expect("just waited for")
     }
 
-    /// The worker processes that there are now, from `/proc`.
+    /// The process ids of the workers now, from `/proc`.
     ///
     /// # Panics
     ///
-    /// Where there is no `/proc`.
+    /// If the system has no `/proc`.
     #[must_use]
     pub fn worker_pids(&self) -> Vec<u32> {
         let pid = self.pid();
@@ -201,11 +194,31 @@ impl Server {
     }
 }
 
+/// The command of the server with a limit on its descriptors.
+///
+/// Descriptors that the server inherits from this process do not count. The shell counts them, since
+/// tests beside this one open and close some.
+#[must_use]
+pub fn httpd_limited(descriptors: u32) -> Command {
+    let limit = format!(
+        r#"limit={descriptors} number=3
+        while [ $number -lt $limit ]; do
+            [ -e /proc/$$/fd/$number ] && limit=$((limit + 1))
+            number=$((number + 1))
+        done
+        ulimit -n $limit
+        exec "$0" "$@""#
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &limit]).arg(httpd());
+    command
+}
+
 /// Sends a signal to a process.
 ///
 /// # Panics
 ///
-/// Where it is gone.
+/// If the process has ended.
 pub fn signal_to(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid)
         .ok()
@@ -216,7 +229,7 @@ pub fn signal_to(pid: u32, signal: Signal) {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Workers notice when their master is gone.
+        // Workers exit when their master has died.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {

@@ -1,6 +1,6 @@
-//! nginx's `stub_status`, read back.
+//! A parser of nginx's `stub_status`.
 
-/// What `/status` tells.
+/// The numbers of `/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are those of the page")]
 pub struct Status {
@@ -14,11 +14,11 @@ pub struct Status {
 }
 
 impl Status {
-    /// Reads the page, and insists on its layout.
+    /// Parses the page.
     ///
     /// # Panics
     ///
-    /// Where it is another one.
+    /// If the layout differs.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let lines: Vec<_> = text.lines().collect();

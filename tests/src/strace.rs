@@ -1,11 +1,11 @@
-//! System calls of a running process that fail because strace makes them.
+//! Injects failures into the system calls of a running process, by strace.
 
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
 };
 
-/// One strace, attached to a process. It detaches when this is dropped; the process goes on.
+/// A strace that is attached to a process. Dropping it detaches; the process continues.
 #[derive(Debug)]
 pub struct Strace(Child);
 
@@ -25,12 +25,12 @@ impl Strace {
             .expect("strace runs");
         let stderr = strace.stderr.take().expect("it was asked for");
         let strace = Self(strace);
-        let mut said = String::new();
-        // Its last word for now; nothing else follows while the process lives.
+        let mut message = String::new();
+        // Nothing else follows while the process runs.
         BufReader::new(stderr)
-            .read_line(&mut said)
+            .read_line(&mut message)
             .expect("its messages can be read");
-        assert!(said.contains("attached"), "strace: {said}");
+        assert!(message.contains("attached"), "strace: {message}");
         strace
     }
 }

@@ -1,5 +1,5 @@
-//! The steady state of keep-alive requests allocates nothing: counted in the example server's
-//! library, on a thread whose allocations are counted.
+//! Keep-alive requests allocate nothing in the steady state. The server runs on a thread whose
+//! allocations are counted.
 
 use std::{ffi::OsString, fs, process::Command};
 
@@ -34,10 +34,10 @@ fn setup(options: Options) -> Setup {
     }
 }
 
-/// Names the poller to the process that serves.
+/// Passes the poller to the serving process.
 const POLLER: &str = "EVCORE_STEADY_POLLER";
 
-/// Names the access log, if there is to be one.
+/// Passes the path of the access log, if there is one.
 const LOG: &str = "EVCORE_STEADY_LOG";
 
 #[test]
@@ -48,13 +48,13 @@ fn keep_alive_requests_allocate_nothing() {
 }
 
 #[test]
-fn keep_alive_requests_that_are_logged_allocate_nothing() {
+fn logged_keep_alive_requests_allocate_nothing() {
     let name = format!("evcore-steady-{}.log", std::process::id());
     let path = std::env::temp_dir().join(name);
     serve_and_count_in_a_process(|command| command.env(POLLER, "epoll").env(LOG, &path));
     let lines = fs::read_to_string(&path).expect("it was written");
     fs::remove_file(&path).expect("it is there");
-    // Enough for the buffer to have been full several times, within what was counted.
+    // Enough to fill the buffer several times while allocations are counted.
     assert_eq!(lines.lines().count(), 50 * (20 + 200) * 3);
     assert!(
         lines
@@ -64,25 +64,25 @@ fn keep_alive_requests_that_are_logged_allocate_nothing() {
     );
 }
 
-/// In a process of its own: a stop signal is the whole process's, and final.
+/// Runs the server in a process of its own, because a stop signal ends the whole process.
 fn serve_and_count_in_a_process(options: impl FnOnce(&mut Command) -> &mut Command) {
     let this = std::env::current_exe().expect("this program has a path");
     let mut command = Command::new(this);
     command.args(["--exact", "serve_and_count", "--nocapture"]);
     let ended = options(&mut command).output().expect("it runs once more");
-    let said = String::from_utf8_lossy(&ended.stdout);
+    let output = String::from_utf8_lossy(&ended.stdout);
     assert!(
         ended.status.success(),
-        "{command:?}: {said}{}",
+        "{command:?}: {output}{}",
         String::from_utf8_lossy(&ended.stderr)
     );
     assert!(
-        said.contains("counted 10000 keep-alive visits"),
-        "{command:?}: {said}"
+        output.contains("counted 10000 keep-alive rounds"),
+        "{command:?}: {output}"
     );
 }
 
-/// What the tests above run; alone, it has nothing to do.
+/// The serving process of the tests above; without their variables it does nothing.
 #[test]
 fn serve_and_count() {
     let Ok(poller) = std::env::var(POLLER) else {
@@ -99,21 +99,21 @@ fn serve_and_count() {
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();
     allocations_of(&mut clients, 20);
-    // Construction included: that may be over before the first client has come.
-    assert!(watched_allocations() > 0, "what is counted is counted");
-    // The `Date` changes meanwhile, or does not: either costs nothing.
+    // Includes construction, which may be over before the first client connects.
+    assert!(watched_allocations() > 0, "the counter works");
+    // The `Date` may change meanwhile.
     assert_eq!(
         allocations_of(&mut clients, 200),
         0,
         "allocations in the steady state"
     );
-    println!("counted {} keep-alive visits", 50 * 200);
+    println!("counted {} keep-alive rounds", 50 * 200);
 
     signal_to(std::process::id(), Signal::TERM);
     serving.join().expect("it ends");
 }
 
-/// The server's allocations in so many rounds of requests, single ones and two in a segment.
+/// The server's allocations during `rounds` rounds of requests: single ones, and two in a segment.
 fn allocations_of(clients: &mut [Client], rounds: usize) -> usize {
     let before = watched_allocations();
     for _ in 0..rounds {

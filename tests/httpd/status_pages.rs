@@ -1,10 +1,10 @@
-//! The counts add up.
+//! `/status` and `/status.json`.
 
 use evcore_tests::{Server, Status, eventually};
 use rustix::process::Signal;
 
 #[test]
-fn counts_add_up_over_workers() {
+fn status_sums_over_all_workers() {
     for accept in ["mutex", "off"] {
         let server = Server::start(&["--workers", "2", "--accept", accept]);
         let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
@@ -20,7 +20,7 @@ fn counts_add_up_over_workers() {
         let status = loop {
             asked += 1;
             let status = Status::parse(asker.get("/status").text());
-            // What the other worker has counted is published at the end of its turn.
+            // The other worker publishes its counters at the end of its turn.
             if settled(&status, asked) || asked == 100_000 {
                 break status;
             }
@@ -31,14 +31,14 @@ fn counts_add_up_over_workers() {
         assert_eq!(status.requests, 40 * 5 + asked);
         assert_eq!((status.reading, status.writing, status.waiting), (0, 1, 40));
         drop(clients);
-        server.wait_for_status("all but the two who ask are gone", |status| {
+        server.wait_for_status("only the two asking clients are left", |status| {
             status.active == 2
         });
     }
 }
 
 #[test]
-fn each_state_is_counted_as_what_it_is() {
+fn status_counts_reading_writing_and_waiting() {
     let server = Server::start(&["--workers", "1"]);
     let mut reading = server.connect();
     reading.send("GET / HT");
@@ -57,7 +57,7 @@ fn each_state_is_counted_as_what_it_is() {
     });
 }
 
-/// The number of that name in a piece of JSON, the first if there are several.
+/// The first number with this name in a piece of JSON.
 fn number(json: &str, name: &str) -> f64 {
     let key = format!("\"{name}\":");
     let (_, rest) = json
@@ -67,7 +67,7 @@ fn number(json: &str, name: &str) -> f64 {
     rest[..end].parse().expect("a number")
 }
 
-/// The pieces of the page: the sums, and each worker.
+/// Splits the page into the sums and a piece for each worker.
 fn pieces(page: &str) -> (&str, Vec<&str>) {
     let (sums, workers) = page.split_once("\"workers\":[").expect("a list");
     let workers = workers.strip_suffix("\n]}\n").expect("its end");
@@ -75,7 +75,7 @@ fn pieces(page: &str) -> (&str, Vec<&str>) {
 }
 
 #[test]
-fn the_json_tells_the_same_of_each_worker_and_more() {
+fn status_json_lists_counters_and_metrics_of_each_worker() {
     for workers in ["--workers", "--threads"] {
         let server = Server::start(&[workers, "2"]);
         let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
@@ -90,7 +90,7 @@ fn the_json_tells_the_same_of_each_worker_and_more() {
             answer.text().clone_into(&mut page);
             let (sums, each) = pieces(&page);
             let fired: f64 = each.iter().map(|one| number(one, "timers_fired")).sum();
-            // A timer for each: what is published at a turn's end may be behind the counts.
+            // Each connection has a timer; published metrics may be older than the counters.
             let armed = |one: &&str| number(one, "timers_armed") == number(one, "active");
             let is_settled = number(sums, "waiting") == 40.0 && fired == 40.0;
             is_settled && each.len() == 2 && each.iter().all(armed)
@@ -110,7 +110,7 @@ fn the_json_tells_the_same_of_each_worker_and_more() {
         let (sum, squares) = (active(0) + active(1), active(0).powi(2) + active(1).powi(2));
         let jain = sum * sum / (2.0 * squares);
         assert!((number(sums, "jain") - jain).abs() < 1e-4, "{page}");
-        // One of them may have had nothing to do yet.
+        // One worker may have had no event yet.
         for name in ["turns", "events"] {
             let sum: f64 = each.iter().map(|one| number(one, name)).sum();
             assert!(sum > 0.0, "{name}: {page}");
@@ -130,13 +130,13 @@ fn the_json_tells_the_same_of_each_worker_and_more() {
 }
 
 #[test]
-fn who_is_gone_counts_in_the_sums_alone() {
+fn workers_that_have_ended_count_only_in_the_sums() {
     let server = Server::start(&["--workers", "2"]);
     assert_eq!(server.connect().get("/").status, 200);
     let old = server.worker_pids();
     server.signal(Signal::HUP);
     let mut page = String::new();
-    eventually("only new ones are there", || {
+    eventually("only new workers are listed", || {
         server
             .connect()
             .get("/status.json")

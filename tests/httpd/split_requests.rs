@@ -1,4 +1,4 @@
-//! Requests that come in pieces.
+//! Requests that arrive in several segments.
 
 use evcore_tests::{Client, Server};
 
@@ -10,7 +10,7 @@ fn assert_echo(client: &mut Client) {
     assert_eq!((response.status, response.text()), (200, "body"));
 }
 
-/// The server has seen the first piece before the second is sent: it says that it is reading.
+/// `/status` shows that the server has read the first piece before the second is sent.
 #[test]
 fn a_request_may_be_split_at_every_byte() {
     for poller in ["epoll", "poll", "select"] {
@@ -26,7 +26,7 @@ fn a_request_may_be_split_at_every_byte() {
 }
 
 #[test]
-fn a_request_may_come_a_byte_at_a_time() {
+fn a_request_may_arrive_a_byte_at_a_time() {
     for poller in ["epoll", "poll", "select"] {
         let server = Server::start(&["--workers", "1", "--poller", poller]);
         let mut client = server.connect();

@@ -1,4 +1,4 @@
-//! What is wrong is refused by its status.
+//! Bad requests get the right status.
 
 use evcore_tests::{Client, Server};
 
@@ -6,22 +6,22 @@ fn server() -> Server {
     Server::start(&["--workers", "1"])
 }
 
-/// Refused, told so, and the connection ended in order: no reset destroys the answer.
+/// Asserts an error response and a close without a reset, which could destroy the response.
 fn assert_refused(server: &Server, request: impl AsRef<[u8]>, status: u16) {
     let mut client = server.connect();
-    client.send_in_vain(request.as_ref());
+    client.send_lossy(request.as_ref());
     let start = String::from_utf8_lossy(&request.as_ref()[..request.as_ref().len().min(60)]);
     let response = client
         .try_response()
         .unwrap_or_else(|error| panic!("{start:?}: {error}"));
     assert_eq!(response.status, status, "{start:?}");
     assert!(response.closes(), "{start:?}");
-    client.end_sending();
-    assert!(client.is_ended(), "{start:?}");
+    client.shutdown_write();
+    assert!(client.is_closed(), "{start:?}");
 }
 
 #[test]
-fn what_is_no_request_is_a_400() {
+fn a_malformed_request_is_a_400() {
     let server = server();
     let host = "Host: test\r\n";
     for bad in [
@@ -48,7 +48,7 @@ fn what_is_no_request_is_a_400() {
 
 /// `uri-host [ ":" port ]` (RFC 9110, section 7.2).
 #[test]
-fn a_host_that_is_none_is_a_400() {
+fn an_invalid_host_is_a_400() {
     let server = server();
     for host in [
         "a b",
@@ -72,9 +72,9 @@ fn a_host_that_is_none_is_a_400() {
     }
 }
 
-/// Nothing else says where the body ends (RFC 9112, section 6.3).
+/// Without chunked at the end, the body has no delimiter (RFC 9112, section 6.3).
 #[test]
-fn a_transfer_encoding_that_does_not_end_in_chunked_is_a_400() {
+fn a_transfer_encoding_without_chunked_at_its_end_is_a_400() {
     let server = server();
     for bad in [
         "gzip",
@@ -97,7 +97,7 @@ fn a_target_of_more_than_8_kib_is_a_414() {
     let target = |length: usize| "/".repeat(length);
     for (length, rest) in [
         (8193, " HTTP/1.1\r\nHost: t\r\n\r\n".to_owned()),
-        // The head is too large as well, or not even the target has an end.
+        // The head is too large as well, or the target is incomplete.
         (
             8193,
             format!(" HTTP/1.1\r\nHost: t\r\nX: {}", "x".repeat(16 * 1024)),
@@ -111,12 +111,12 @@ fn a_target_of_more_than_8_kib_is_a_414() {
 }
 
 #[test]
-fn a_bad_line_is_refused_before_the_head_is_whole() {
+fn a_malformed_line_is_refused_before_the_head_is_complete() {
     assert_refused(&server(), "GARBAGE\r\n", 400);
 }
 
 #[test]
-fn other_versions_and_encodings_are_refused_by_name() {
+fn other_http_versions_are_a_505_and_other_codings_a_501() {
     let server = server();
     assert_refused(&server, "GET / HTTP/2.0\r\nHost: t\r\n\r\n", 505);
     for encoding in ["gzip, chunked", "gzip\r\nTransfer-Encoding: chunked"] {
@@ -126,7 +126,7 @@ fn other_versions_and_encodings_are_refused_by_name() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_and_while_it_comes() {
+fn a_body_that_is_too_large_is_a_413_before_it_is_read() {
     let server = server();
     let echo = "POST /echo HTTP/1.1\r\nHost: test\r\n";
     assert_refused(
@@ -153,7 +153,7 @@ fn a_body_that_is_too_large_is_refused_before_and_while_it_comes() {
 }
 
 #[test]
-fn the_refusal_arrives_although_the_body_is_on_its_way() {
+fn the_error_response_arrives_while_the_client_is_sending() {
     let body = "x".repeat(2 * 1024 * 1024);
     let head = format!(
         "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
@@ -187,7 +187,7 @@ fn a_head_just_below_the_limit_is_served() {
 }
 
 #[test]
-fn what_is_not_there_is_a_404_and_the_connection_goes_on() {
+fn an_unknown_path_is_a_404_and_keeps_the_connection() {
     let server = server();
     let mut client = server.connect();
     for path in [
@@ -209,7 +209,7 @@ fn what_is_not_there_is_a_404_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_wrong_method_is_a_405_that_names_the_right_ones() {
+fn a_wrong_method_is_a_405_that_lists_the_allowed_ones() {
     let server = server();
     let mut client = server.connect();
     let ask = |client: &mut Client, line: &str| {
@@ -227,9 +227,9 @@ fn a_wrong_method_is_a_405_that_names_the_right_ones() {
     assert_eq!(client.get("/").status, 200);
 }
 
-/// Who asks before it sends its body is told no at once, and not to go on.
+/// The error response comes at once, without `100 Continue`.
 #[test]
-fn a_client_that_expects_to_be_told_is_told_no() {
+fn expect_continue_of_a_bad_request_gets_its_error() {
     let server = server();
     for (path, status) in [("/", 405), ("/nothing", 404)] {
         let mut client = server.connect();
@@ -243,7 +243,7 @@ fn a_client_that_expects_to_be_told_is_told_no() {
 }
 
 #[test]
-fn without_delay_endpoints_they_are_as_if_they_were_not_there() {
+fn no_delay_endpoints_makes_them_404s() {
     let server = Server::start(&["--workers", "0", "--no-delay-endpoints"]);
     let mut client = server.connect();
     for path in ["/sleep/1", "/block/1"] {

@@ -1,4 +1,4 @@
-//! What request bodies hold of a worker's memory is bounded, and every client gets its answer.
+//! The limit on the memory of request bodies; every client gets a response.
 
 use std::{
     fs,
@@ -15,15 +15,15 @@ use evcore_tests::{Client, Server, eventually, httpd};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// So that a busy machine makes nobody give up.
+/// Long enough for a busy machine.
 const PATIENT: [&str; 2] = ["--header-timeout", "600000"];
 
-/// The head of a request whose body is so long.
+/// The head of a request with a body of this length.
 fn head(length: usize) -> String {
     format!("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// The most memory that a process has had at a time, in bytes.
+/// The peak memory of a process, in bytes.
 fn peak_memory(pid: u32) -> usize {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -33,7 +33,7 @@ fn peak_memory(pid: u32) -> usize {
 }
 
 #[test]
-fn clients_that_hold_back_the_end_of_a_body_do_not_fill_the_memory() {
+fn incomplete_bodies_do_not_exceed_the_memory_limit() {
     const CLIENTS: usize = 300;
     const LENGTH: usize = 256 * KIB;
     const ADMITTED: usize = 64;
@@ -46,11 +46,11 @@ fn clients_that_hold_back_the_end_of_a_body_do_not_fill_the_memory() {
         let (held_back, released) = (AtomicUsize::new(0), Barrier::new(ADMITTED + 1));
         let visit = || {
             let mut client = server.connect();
-            // What the server does not read stays here, and not in the kernel.
+            // Unread bytes stay in the client, not in the kernel.
             client.set_send_buffer(16 * KIB);
             client.send(head(LENGTH));
             client.send(&body[1..]);
-            // The first ones wait for each other, and so for the test.
+            // The first clients wait for each other, and so for the test.
             if held_back.fetch_add(1, Ordering::Relaxed) < ADMITTED {
                 released.wait();
             }
@@ -64,14 +64,14 @@ fn clients_that_hold_back_the_end_of_a_body_do_not_fill_the_memory() {
             server.wait_for_status("all have sent what is taken", |status| {
                 status.reading == CLIENTS as u64 && sent() >= ADMITTED
             });
-            // Others are served meanwhile.
+            // Other clients are served meanwhile.
             for _ in 0..100 {
                 assert_eq!(server.connect().get("/").status, 200);
             }
             let admitted = sent();
             released.wait();
             for client in clients {
-                client.join().expect("each is answered in the end");
+                client.join().expect("each gets a response");
             }
             assert_eq!(admitted, ADMITTED, "{poller}");
         });
@@ -81,7 +81,7 @@ fn clients_that_hold_back_the_end_of_a_body_do_not_fill_the_memory() {
 }
 
 #[test]
-fn a_chunked_body_that_has_no_room_to_grow_is_a_503() {
+fn a_chunked_body_that_cannot_grow_is_a_503() {
     let server =
         Server::start(&[&["--workers", "1", "--bodies", "1048576"][..], &PATIENT].concat());
     let (mut chunked, mut other) = (server.connect(), server.connect());
@@ -89,10 +89,10 @@ fn a_chunked_body_that_has_no_room_to_grow_is_a_503() {
     server.wait_for_status("it has a little room", |status| status.reading == 1);
     other.send(head(MIB - 4 * KIB));
     server.wait_for_status("the other has the rest", |status| status.reading == 2);
-    chunked.send_in_vain(format!("1001\r\n{}\r\n", "x".repeat(0x1001)));
+    chunked.send_lossy(format!("1001\r\n{}\r\n", "x".repeat(0x1001)));
     assert_eq!(chunked.response().status, 503);
     drop(chunked);
-    // What it had is there again.
+    // Its memory is released.
     other.send(vec![b'x'; MIB - 4 * KIB]);
     assert_eq!(other.response().status, 200);
     let mut largest = server.connect();
@@ -101,13 +101,13 @@ fn a_chunked_body_that_has_no_room_to_grow_is_a_503() {
     assert_eq!(largest.response().status, 200);
 }
 
-/// Linux: where a process can be denied memory without being killed.
+/// Linux only: elsewhere a process cannot be denied memory without being killed.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_worker_that_gets_no_memory_for_bodies_refuses_them_and_lives() {
+fn failed_allocations_of_bodies_are_503s() {
     const CLIENTS: usize = 100;
     let mut command = Command::new("sh");
-    // In KiB: far less than what all of them want.
+    // In KiB: far less than the bodies need together.
     command.args(["-c", "ulimit -v 60000; exec \"$0\" \"$@\""]);
     command.arg(httpd()).args(["--listen", "127.0.0.1:0"]);
     command.args(["--workers", "1", "--bodies", "1073741824"]);
@@ -121,19 +121,19 @@ fn a_worker_that_gets_no_memory_for_bodies_refuses_them_and_lives() {
     for client in &mut clients {
         client.set_send_buffer(2 * MIB);
         client.send(head(MIB));
-        client.send_in_vain("x");
+        client.send_lossy("x");
     }
-    // Each is being read, or refused, or refused and gone.
+    // The server is reading it, has refused it, or has closed it.
     server.wait_for_status("all have begun", |status| status.waiting == 0);
     let ask = |client: &mut Client| {
-        client.send_in_vain(vec![b'x'; MIB - 1]);
-        client.try_response().expect("each is answered").status
+        client.send_lossy(vec![b'x'; MIB - 1]);
+        client.try_response().expect("each gets a response").status
     };
     let answers: Vec<_> = clients.iter_mut().map(ask).collect();
     let count = |status| answers.iter().filter(|it| **it == status).count();
     assert_eq!(count(200) + count(503), CLIENTS, "{answers:?}");
     assert!(count(200) > 0 && count(503) > 0, "{answers:?}");
     let mut client = server.connect();
-    eventually("it serves on", || client.get("/").status == 200);
+    eventually("it still serves", || client.get("/").status == 200);
     assert_eq!(client.worker(), worker);
 }

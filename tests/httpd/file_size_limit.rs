@@ -1,13 +1,13 @@
-//! A limit on the size of files: an error of a write, and no end of the server.
+//! The file size limit (`ulimit -f`): a write fails, and the server continues.
 
 use std::{fs, process::Command};
 
 use evcore_tests::{Scratch, Server, httpd};
 use rustix::process::Signal;
 
-use crate::options::assert_refusal;
+use crate::command_line::assert_refusal;
 
-/// The server, not allowed to write so much as a byte to a file.
+/// A server with a file size limit of 0.
 fn limited() -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]);
@@ -16,7 +16,7 @@ fn limited() -> Command {
 }
 
 #[test]
-fn a_worker_that_may_not_write_its_access_log_serves_on() {
+fn a_worker_that_cannot_write_its_access_log_still_serves() {
     let scratch = Scratch::new("file-size");
     let path = scratch.path().join("access.log");
     for workers in [["--workers", "0"], ["--workers", "1"], ["--threads", "1"]] {
@@ -24,7 +24,7 @@ fn a_worker_that_may_not_write_its_access_log_serves_on() {
         command.args(workers).arg("--access-log").arg(&path);
         let mut server = Server::from_command(command, 1);
         let worker = server.connect().worker();
-        // What is in the buffer is written at the latest when the log is opened again.
+        // The buffer is written at the latest when the log is reopened.
         server.signal(Signal::USR1);
         for _ in 0..3 {
             assert_eq!(server.connect().worker(), worker);
@@ -37,7 +37,7 @@ fn a_worker_that_may_not_write_its_access_log_serves_on() {
 }
 
 #[test]
-fn a_pid_file_that_may_not_be_written_is_said_in_one_line() {
+fn a_pid_file_that_cannot_be_written_is_an_error_of_one_line() {
     let scratch = Scratch::new("pid-size");
     let path = scratch.path().join("pid");
     let output = limited().arg("--pid").arg(&path).output().expect("it runs");
@@ -48,7 +48,7 @@ fn a_pid_file_that_may_not_be_written_is_said_in_one_line() {
 }
 
 #[test]
-fn a_log_that_may_not_be_written_ends_no_server() {
+fn an_error_log_that_cannot_be_written_does_not_end_the_server() {
     let scratch = Scratch::new("log-size");
     let log = fs::File::create(scratch.path().join("log")).expect("a file");
     let status = limited().arg("--nonsense").stderr(log).status();

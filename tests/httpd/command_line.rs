@@ -1,4 +1,4 @@
-//! What the command line may say, and what it is told.
+//! The command line: options, and errors of one line.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ fn run(options: &[&str]) -> Output {
         .expect("it runs")
 }
 
-/// One line on standard error, which names what is wrong.
+/// Asserts an error of one line that names the fault.
 fn assert_refused(options: &[&str], status: i32, named: &[&str]) {
     assert_refusal(&run(options), options, status, named);
 }
@@ -22,20 +22,20 @@ pub(super) fn assert_refusal(
     status: i32,
     named: &[&str],
 ) -> String {
-    let said = String::from_utf8(output.stderr.clone()).expect("a text");
-    assert_eq!(output.status.code(), Some(status), "{options:?}: {said}");
-    assert_eq!(said.lines().count(), 1, "{options:?}: {said}");
+    let message = String::from_utf8(output.stderr.clone()).expect("a text");
+    assert_eq!(output.status.code(), Some(status), "{options:?}: {message}");
+    assert_eq!(message.lines().count(), 1, "{options:?}: {message}");
     for word in named {
         assert!(
-            said.contains(word),
-            "{options:?}: {word:?} is not in {said:?}"
+            message.contains(word),
+            "{options:?}: {word:?} is not in {message:?}"
         );
     }
-    said
+    message
 }
 
 #[test]
-fn a_bad_option_is_named_with_what_is_allowed() {
+fn a_bad_option_is_named_with_the_allowed_values() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--nonsense"], &["--nonsense"]),
         (&["-x"], &["-x"]),
@@ -122,7 +122,7 @@ fn a_bad_option_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn what_is_not_built_yet_is_refused_by_name() {
+fn an_option_that_is_not_implemented_is_refused_by_name() {
     assert_refused(&["--root", "/"], 2, &["--root", "not implemented"]);
 }
 
@@ -157,14 +157,14 @@ fn help_lists_every_option_and_succeeds() {
 }
 
 #[test]
-fn an_address_in_use_is_said_in_one_line() {
+fn an_address_in_use_is_an_error_of_one_line() {
     let server = Server::start(&["--workers", "0"]);
     let address = server.address().to_string();
     assert_refused(&["--listen", &address], 1, &[&address, "in use"]);
 }
 
 #[test]
-fn a_bad_path_is_said_in_one_line() {
+fn a_bad_path_is_an_error_of_one_line() {
     let scratch = Scratch::new("paths");
     let directory = scratch.path().to_str().expect("a text");
     let missing = format!("{directory}/no/such");
@@ -177,31 +177,32 @@ fn a_bad_path_is_said_in_one_line() {
 }
 
 #[test]
-fn an_address_of_somebody_else_is_said_in_one_line() {
-    // Reserved for documentation: no machine has it.
+fn an_address_of_another_host_is_an_error_of_one_line() {
+    // Reserved for documentation: no machine has this address.
     assert_refused(&["--listen", "192.0.2.1:0"], 1, &["192.0.2.1"]);
 }
 
-/// Linux: where a superuser can do without this privilege alone. (As another user it might not
-/// reach the program: a checkout may be its owner's only.)
+/// Linux only: a superuser can drop this capability alone. (Another user might have no access to the
+/// program.)
 #[cfg(target_os = "linux")]
 #[test]
-fn a_port_that_needs_privilege_is_said_in_one_line() {
+fn a_privileged_port_is_an_error_of_one_line() {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
     let first_free = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     let first_free: u16 = first_free.map_or(1024, |text| text.trim().parse().expect("a port"));
     let Some(port) = first_free.checked_sub(1).filter(|port| *port > 0) else {
-        return; // here anybody may have any port
+        return; // here every user may bind any port
     };
     let address = format!("127.0.0.1:{port}");
     let options = ["--listen", &address];
-    // A thread gives up what is its own, and its children's.
+    // The capability is dropped for this thread and its children.
     let output = std::thread::scope(|threads| {
         let running = threads.spawn(|| {
             if rustix::process::getuid().is_root() {
                 let given_up = CapabilitySet::NET_BIND_SERVICE;
-                remove_capability_from_bounding_set(given_up).expect("whoever has it may do so");
+                remove_capability_from_bounding_set(given_up)
+                    .expect("the thread has the capability");
             }
             run(&options)
         });

@@ -1,11 +1,10 @@
-//! Kernels (here: sandboxes) that refuse a call: Linux, by a filter on one thread and on what it
-//! starts.
+//! Makes system calls fail, by a seccomp filter (Linux) on a thread and the processes it starts.
 
 #![allow(unsafe_code, reason = "a seccomp filter is installed")]
 
 use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_int, c_long};
 
-/// Where the filter finds the call's number, and the low half of `mmap`'s flags.
+/// The offsets of the call's number and of the low half of `mmap`'s flags.
 const NUMBER_AT: u32 = 0;
 const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
     40
@@ -13,12 +12,12 @@ const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
     44
 };
 
-/// Runs `claim` in a thread for which the kernel answers `call` by `errno`, as it does for the
-/// processes that the thread starts. Of `mmap`, only calls for shared memory are refused.
+/// Runs `claim` in a thread in which `call` fails with `errno`; so does it in the processes that the
+/// thread starts. Of `mmap`, only calls for shared memory fail.
 ///
 /// # Panics
 ///
-/// Where `claim` does, or the kernel takes no filter.
+/// If `claim` panics, or if the kernel refuses the filter.
 pub fn without<T: Send>(call: c_long, errno: c_int, claim: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|threads| {
         let claim = threads.spawn(|| {
@@ -51,7 +50,7 @@ fn filter(call: c_long, errno: c_int) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// A step that goes on with the next one, or past so many if its condition does not hold.
+/// An instruction. If its condition is false, it skips `jump_if_not` instructions.
 fn step(code: u32, k: u32, jump_if_not: u8) -> libc::sock_filter {
     libc::sock_filter {
         code: u16::try_from(code).expect("an instruction"),
@@ -66,10 +65,10 @@ fn install(filter: &mut [libc::sock_filter]) {
         len: u16::try_from(filter.len()).expect("a few steps"),
         filter: filter.as_mut_ptr(),
     };
-    // SAFETY: it concerns this thread alone, and takes nothing from it but privileges to come.
+    // SAFETY: the call has no pointer. It only keeps this thread from gaining privileges.
     let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(result, 0, "prctl(PR_SET_NO_NEW_PRIVS)");
-    // SAFETY: `program` names the steps of `filter`, which outlives the call.
+    // SAFETY: `program` points to the instructions of `filter`, which outlives the call.
     let result = unsafe {
         libc::prctl(
             libc::PR_SET_SECCOMP,

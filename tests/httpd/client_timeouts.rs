@@ -1,4 +1,4 @@
-//! Who takes too long is told, or left.
+//! The timeouts of a client: header, keep-alive, send.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,7 +11,7 @@ fn server(poller: &str, timeout: &str, ms: &str) -> Server {
 }
 
 #[test]
-fn a_head_that_is_never_whole_is_a_408() {
+fn an_incomplete_head_is_a_408() {
     for poller in POLLERS {
         let server = server(poller, "--header-timeout", "200");
         for start in ["", "G", "GET / HTTP/1.1\r\nHost: te"] {
@@ -20,32 +20,32 @@ fn a_head_that_is_never_whole_is_a_408() {
             let response = client.response();
             assert_eq!(response.status, 408, "{start:?}");
             assert!(response.closes());
-            assert!(client.is_ended());
+            assert!(client.is_closed());
         }
     }
 }
 
-/// A byte now and then does not buy time.
+/// Single bytes do not extend the timeout.
 #[test]
-fn a_head_that_trickles_in_is_a_408_too() {
+fn a_head_that_arrives_slowly_is_a_408() {
     let server = server("auto", "--header-timeout", "300");
     let mut client = server.connect();
     let mut trickling = client.try_clone();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Each byte as slow as a connection and an answer, until the server has had enough.
+            // A byte for each request to `/status`, until the server closes the connection.
             while trickling.try_send(b"x") {
                 let _ = server.status();
             }
         });
         assert_eq!(client.response().status, 408);
-        assert!(client.is_ended());
+        assert!(client.is_closed());
         drop(client);
     });
 }
 
 #[test]
-fn the_second_head_has_its_own_time() {
+fn the_second_head_has_its_own_timeout() {
     let server = Server::start(&[
         "--workers",
         "1",
@@ -61,18 +61,18 @@ fn the_second_head_has_its_own_time() {
 }
 
 #[test]
-fn a_body_that_stops_coming_is_a_408() {
+fn a_body_that_stops_arriving_is_a_408() {
     for poller in POLLERS {
         let server = server(poller, "--header-timeout", "200");
         let mut client = server.connect();
         client.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nabc");
         assert_eq!(client.response().status, 408);
-        assert!(client.is_ended());
+        assert!(client.is_closed());
     }
 }
 
 #[test]
-fn every_timer_queue_keeps_the_times() {
+fn every_timer_queue_keeps_the_timeouts() {
     for timers in ["wheel", "tree", "heap"] {
         let server = Server::start(&[
             "--workers",
@@ -88,12 +88,12 @@ fn every_timer_queue_keeps_the_times() {
         slow.send("GET / HT");
         assert_eq!(idle.get("/sleep/400").status, 200);
         assert_eq!(slow.response().status, 408);
-        assert!(idle.is_ended());
+        assert!(idle.is_closed());
     }
 }
 
 #[test]
-fn a_timer_resolution_keeps_the_times_and_the_date() {
+fn a_timer_resolution_keeps_the_timeouts_and_the_date() {
     for poller in POLLERS {
         let server = Server::start(&[
             "--workers",
@@ -128,30 +128,30 @@ fn a_timer_resolution_keeps_the_times_and_the_date() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_without_a_word() {
+fn an_idle_connection_is_closed_without_a_response() {
     for poller in POLLERS {
         let server = server(poller, "--keepalive-timeout", "200");
         let mut client = server.connect();
         assert_eq!(client.get("/").status, 200);
-        assert!(client.is_ended());
+        assert!(client.is_closed());
     }
 }
 
 #[test]
-fn a_sleeper_is_not_idle() {
+fn a_delayed_response_is_not_idle() {
     let server = server("auto", "--keepalive-timeout", "100");
     assert_eq!(server.connect().get("/sleep/500").status, 200);
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_left() {
+fn a_client_that_does_not_read_is_closed() {
     for poller in POLLERS {
         let server = server(poller, "--send-timeout", "200");
         let mut client = server.connect();
         client.send("GET /bytes/1000000000 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // It came first, so whoever asks is accepted after it.
-        server.wait_for_status("it is left", |status| status.active == 1);
-        // What was in flight is cut short.
+        // The asking client is accepted after this one.
+        server.wait_for_status("the connection is closed", |status| status.active == 1);
+        // The response is cut short.
         assert!(client.read_to_end().is_ok_and(|n| n < 1_000_000_000));
     }
 }

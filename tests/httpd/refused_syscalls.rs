@@ -1,4 +1,4 @@
-//! Kernels (here: sandboxes) that refuse what a server needs at its start.
+//! System calls that a kernel or a sandbox refuses when the server starts.
 
 #![cfg(target_os = "linux")]
 
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use evcore_tests::{Scratch, httpd, without};
 
-use crate::options::assert_refusal;
+use crate::command_line::assert_refusal;
 
 #[test]
-fn a_server_whose_workers_cannot_serve_announces_nothing() {
+fn a_server_whose_workers_cannot_start_logs_no_address() {
     let scratch = Scratch::new("refused");
     let pid_file = scratch.path().join("pid");
     for workers in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
@@ -27,7 +27,7 @@ fn a_server_whose_workers_cannot_serve_announces_nothing() {
 }
 
 #[test]
-fn what_the_kernel_refuses_at_the_start_is_named_with_what_to_do_about_it() {
+fn a_refused_system_call_is_named_with_a_remedy() {
     let cases: [(_, _, &[&str]); 3] = [
         (
             libc::SYS_mmap,

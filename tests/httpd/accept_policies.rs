@@ -1,23 +1,25 @@
-//! Every policy of accepting, on every poller, with processes and with threads: all are served.
+//! Every accept policy, on every poller, with processes and with threads.
 
 use evcore_tests::Server;
 
-/// So many clients at a time that a worker which does not accept would show.
+/// Enough clients at a time to reveal a worker that does not accept.
 const CLIENTS: usize = 16;
 
-fn all_are_served(accept: &str) {
+fn serves_all_clients(accept: &str) {
     for poller in ["epoll", "poll", "select"] {
         for workers in ["--workers", "--threads"] {
             let options = [workers, "2", "--poller", poller, "--accept", accept];
             let server = Server::start(&[&options[..], &["--accept-delay", "50"]].concat());
-            // Twice: who comes when others have gone is served as well.
+            // Twice: new clients are served after others have gone.
             for _ in 0..2 {
                 let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
                 for client in &mut clients {
                     assert_eq!(client.get("/").text(), "Hello, World!", "{options:?}");
                 }
             }
-            server.wait_for_status("all but who asks are gone", |status| status.active == 1);
+            server.wait_for_status("only the asking client is left", |status| {
+                status.active == 1
+            });
             assert_eq!(server.status().accepts, 2 * CLIENTS as u64 + 2);
         }
     }
@@ -25,25 +27,25 @@ fn all_are_served(accept: &str) {
 
 #[test]
 fn off_serves_on_every_poller() {
-    all_are_served("off");
+    serves_all_clients("off");
 }
 
 #[test]
 fn mutex_serves_on_every_poller() {
-    all_are_served("mutex");
+    serves_all_clients("mutex");
 }
 
 #[test]
 fn exclusive_serves_on_every_poller() {
-    all_are_served("exclusive");
+    serves_all_clients("exclusive");
 }
 
 #[test]
 fn reuseport_serves_on_every_poller() {
-    all_are_served("reuseport");
+    serves_all_clients("reuseport");
 }
 
 #[test]
 fn least_loaded_serves_on_every_poller() {
-    all_are_served("least-loaded");
+    serves_all_clients("least-loaded");
 }
