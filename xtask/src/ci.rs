@@ -8,7 +8,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
     targets::run(workspace)
 }
 
-/// Whether nobody is watching: what cannot be checked must then be a failure.
+/// Whether this runs in CI, where a check that cannot be made is a failure.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

@@ -8,44 +8,44 @@
 xflags::xflags! {
     /// Everything CI runs, as one program.
     cmd xtask {
-        /// All that a change must pass, on a machine with only the Rust toolchain.
+        /// Everything that a change must pass, with only the Rust toolchain.
         cmd test {}
 
         /// `test`, then `targets`.
         cmd ci {}
 
-        /// Who may depend on whom, and what a manifest must say.
+        /// Checks the dependencies between crates and the contents of manifests.
         cmd layers {}
 
-        /// The rules that no compiler checks: sizes, names, places, documents.
+        /// Checks rules that no compiler knows: sizes, names, places, documents.
         cmd tidy {}
 
-        /// The loom models, with every interleaving that loom can find.
+        /// Runs the loom models.
         cmd loom {}
 
-        /// Bugs planted into a copy of the tree, each of which a test has to find.
+        /// Plants bugs into a copy of the tree, each of which a test must find.
         cmd mutants {
-            /// Only those whose names contain this.
+            /// Only mutants whose names contain this.
             optional name: String
         }
 
-        /// A type check for the systems that this machine is not.
+        /// Type-checks the workspace for other systems.
         cmd targets {}
 
-        /// The example server's figures: system calls and CPU a request, beside nginx.
+        /// Measures httpd beside nginx: system calls and CPU time for each request.
         cmd measure {}
 
-        /// The example server under wrk and ab while it is reloaded: what they lose, by policy.
+        /// Reloads httpd under the load of wrk and ab, and counts lost requests, for each policy.
         cmd reloads {
-            /// How many reloads for each tool and policy: 1000 if not given.
+            /// Reloads for each tool and policy; 1000 by default.
             optional --count count: u32
         }
 
-        /// The parts beside their peers, in one run, into `docs/`. No names: all that there are.
+        /// Measures the parts beside their peers, and writes `docs/`. Without names: all parts.
         cmd bench {
             /// `timers`, `clock`, `pollers`, `posted`, `budgets`, `accept`, `kills`, `shortage`.
             repeated part: String
-            /// Of servers: more rounds, in as long as it takes.
+            /// More rounds for servers.
             optional --full
         }
     }

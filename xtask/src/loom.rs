@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::command::CommandLine;
-use crate::part::{self, Part};
+use crate::step::{self, Step};
 use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
 
@@ -16,15 +16,15 @@ const CFG: &str = "--cfg evcore_loom";
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let tree = Tree::read(&workspace.root)?;
-    let parts = parts(workspace, &tree);
-    if parts.is_empty() {
+    let steps = steps(workspace, &tree);
+    if steps.is_empty() {
         println!("no crate has tests/loom_*.rs");
     }
-    part::run_all(workspace, &parts)
+    step::run_all(workspace, &steps)
 }
 
-/// A part for each crate that has models.
-pub(crate) fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
+/// A step for each crate with models.
+pub(crate) fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {
     let target_dir = workspace.own_target_dir("loom");
     let models = models(workspace, tree).into_iter();
     models
@@ -33,7 +33,7 @@ pub(crate) fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
             let command = CommandLine::new(&line)
                 .env("CARGO_TARGET_DIR", &target_dir)
                 .env("RUSTFLAGS", CFG);
-            Part::command(format!("loom: {name}"), command)
+            Step::command(format!("loom: {name}"), command)
         })
         .collect()
 }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn models_are_found_by_their_files_and_run_with_their_cfg() {
-        let tree = Tree::made_up(&[
+        let tree = Tree::fake(&[
             ("crates/evcore-clock/tests/loom_shared.rs", ""),
             ("crates/evcore-posted/tests/loom_drain.rs", ""),
             ("crates/evcore-posted/tests/loom_inbox.rs", ""),
@@ -75,8 +75,8 @@ mod tests {
             ("crates/evcore-token/src/loom_no.rs", ""),
         ]);
         let names = ["evcore-clock", "evcore-posted", "evcore-token"];
-        let workspace = Workspace::made_up(names.map(Package::made_up).into());
-        let commands: Vec<_> = parts(&workspace, &tree).iter().map(Part::alone).collect();
+        let workspace = Workspace::fake(names.map(Package::fake).into());
+        let commands: Vec<_> = steps(&workspace, &tree).iter().map(Step::alone).collect();
         let before = "CARGO_TARGET_DIR=target/loom RUSTFLAGS=\"--cfg evcore_loom\" \
                       cargo test --profile loom -p";
         assert_eq!(

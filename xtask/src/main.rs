@@ -1,17 +1,16 @@
 //! Everything CI runs, as one program: `cargo xtask <task>`.
 //!
-//! A module a task. A task is a list of parts (`part.rs`), each of which is
-//! either a command that can be typed by hand (`command.rs`) or a check that
-//! names its faults (`fault.rs`) after reading the workspace's metadata
-//! (`workspace.rs`) and its files (`tree.rs`).
+//! Each task is a module: a list of steps (`step.rs`). A step is either a command that can be typed
+//! by hand (`command.rs`), or a check that returns diagnostics (`diagnostic.rs`) about the
+//! workspace's metadata (`workspace.rs`) and files (`tree.rs`).
 //!
-//! There is no shell and no state between tasks: what a part does is data, so
-//! what a failed part prints is what it ran.
+//! A step is data: a failed step prints the command that it ran. There is no shell, and no state
+//! between tasks.
 
 mod cli;
 mod command;
-mod fault;
-mod part;
+mod diagnostic;
+mod step;
 mod strace;
 mod tree;
 mod workspace;
@@ -34,7 +33,7 @@ use std::process::ExitCode;
 use cli::{Xtask, XtaskCmd};
 use workspace::Workspace;
 
-/// What went wrong is for people to read; no caller acts on its kind.
+/// Errors are for people to read; no caller distinguishes them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {

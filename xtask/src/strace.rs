@@ -1,4 +1,4 @@
-//! The table that `strace -c` writes.
+//! A parser of the table of `strace -c`.
 
 /// Each call and how often it was made, in the order of the table.
 ///
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_read_in_its_order_and_without_the_sum() {
+    fn calls_are_parsed_in_order_without_the_total() {
         let table = "\
 strace: Process 1 attached
 % time     seconds  usecs/call     calls    errors syscall

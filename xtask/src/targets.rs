@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::Result;
 use crate::ci::is_ci;
 use crate::command::CommandLine;
-use crate::part::{self, Part};
+use crate::step::{self, Step};
 use crate::workspace::Workspace;
 
 /// A system to check for, and the crates that do not apply to it, with the reason.
@@ -43,7 +43,7 @@ const BIN: &str = "/usr/bin";
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     match missing(workspace) {
-        None => part::run_all(workspace, &parts(workspace)),
+        None => step::run_all(workspace, &steps(workspace)),
         Some(missing) if is_ci() => Err(not_checked(&missing).into()),
         Some(missing) => {
             println!("{}", not_checked(&missing));
@@ -60,14 +60,14 @@ fn not_checked(missing: &str) -> String {
     )
 }
 
-fn parts(workspace: &Workspace) -> Vec<Part> {
+fn steps(workspace: &Workspace) -> Vec<Step> {
     TARGETS
         .iter()
-        .map(|target| part(workspace, target))
+        .map(|target| step(workspace, target))
         .collect()
 }
 
-fn part(workspace: &Workspace, target: &Target) -> Part {
+fn step(workspace: &Workspace, target: &Target) -> Step {
     let triple = target.triple;
     // The tasks and the benchmarks run on the machine that builds; all else runs on the target.
     let here = ["xtask", "evcore-bench"].into_iter();
@@ -85,7 +85,7 @@ fn part(workspace: &Workspace, target: &Target) -> Part {
         .env("RUSTC", format!("{BIN}/rustc"))
         .env_remove("LD_LIBRARY_PATH")
         .env_remove("RUSTUP_TOOLCHAIN");
-    Part::command(format!("check for {triple}"), command)
+    Step::command(format!("check for {triple}"), command)
 }
 
 /// What is missing for the check, if anything.
@@ -130,7 +130,7 @@ mod tests {
             triple: "x86_64-unknown-freebsd",
             without: &[("evcore-prefork", "for this test")],
         };
-        let command = part(&Workspace::made_up(Vec::new()), &target).alone();
+        let command = step(&Workspace::fake(Vec::new()), &target).alone();
         let end = "/cargo check -Zbuild-std=std --target x86_64-unknown-freebsd --workspace \
                    --exclude xtask --exclude evcore-bench --exclude evcore-prefork --all-targets";
         assert!(command.ends_with(end), "{command}");

@@ -1,39 +1,38 @@
-//! All that a change must pass, on a machine with only the Rust toolchain.
+//! Everything that a change must pass, with only the Rust toolchain.
 //!
-//! The cheap and most telling parts come first, so that most faults show in
-//! seconds. Each crate is also built and tested by itself: in one build for
-//! all, a crate would get the features that its neighbours ask for, and one
-//! that cannot do without them would go unnoticed.
+//! Cheap steps come first, so that most failures show in seconds. Each crate is also built and tested
+//! alone: a build of the whole workspace unifies features, and hides that a crate depends on those of
+//! another.
 
 use crate::command::CommandLine;
-use crate::part::{self, Part};
+use crate::step::{self, Step};
 use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
 use crate::{Result, compat, layers, loom, mutants, tidy};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let tree = Tree::read(&workspace.root)?;
-    part::run_all(workspace, &parts(workspace, &tree))
+    step::run_all(workspace, &steps(workspace, &tree))
 }
 
-fn parts(workspace: &Workspace, tree: &Tree) -> Vec<Part> {
-    let mut parts = vec![tidy::part(), layers::part(), fmt()];
-    parts.extend(clippy(workspace));
-    parts.push(docs());
-    parts.extend(example_server(workspace));
-    parts.push(cargo("test", "test --workspace"));
-    parts.extend(workspace.packages.iter().flat_map(alone));
-    parts.extend(compat::parts(workspace));
-    parts.extend(loom::parts(workspace, tree));
-    parts.extend(mutants::parts(tree));
-    parts
+fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {
+    let mut steps = vec![tidy::step(), layers::step(), fmt()];
+    steps.extend(clippy(workspace));
+    steps.push(docs());
+    steps.extend(example_server(workspace));
+    steps.push(cargo("test", "test --workspace"));
+    steps.extend(workspace.packages.iter().flat_map(alone));
+    steps.extend(compat::steps(workspace));
+    steps.extend(loom::steps(workspace, tree));
+    steps.extend(mutants::steps(tree));
+    steps
 }
 
-fn fmt() -> Part {
+fn fmt() -> Step {
     cargo("fmt", "fmt --all -- --check")
 }
 
-fn clippy(workspace: &Workspace) -> impl Iterator<Item = Part> {
+fn clippy(workspace: &Workspace) -> impl Iterator<Item = Step> {
     let all = cargo("clippy", "clippy --workspace --all-targets -- -D warnings");
     let bare = workspace.packages.iter().filter(|p| p.default_features);
     let bare = bare.map(|Package { name, .. }| {
@@ -43,47 +42,45 @@ fn clippy(workspace: &Workspace) -> impl Iterator<Item = Part> {
     std::iter::once(all).chain(bare)
 }
 
-fn docs() -> Part {
+fn docs() -> Step {
     let doc = CommandLine::new("cargo doc --workspace --no-deps");
-    Part::command("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))
+    Step::command("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The tests of the whole start this program from the target directory; cargo
-/// builds it for them only where their own package has it.
-fn example_server(workspace: &Workspace) -> Option<Part> {
+/// Builds `httpd`, which the tests of the whole start. Cargo builds programs only for the tests of
+/// their own package.
+fn example_server(workspace: &Workspace) -> Option<Step> {
     let package = workspace.package("evcore-httpd")?;
     let has_it = package.bins.iter().any(|bin| bin == "httpd");
     has_it.then(|| cargo("httpd", "build -p evcore-httpd --bin httpd"))
 }
 
-/// A crate by itself, as its users build it and as its authors test it; and
-/// without its default features, if it has any.
+/// Checks and tests a crate alone, also without its default features, if it has any.
 ///
-/// The check without tests is not implied by the tests: they bring
-/// dev-dependencies, whose features unify with those of what ships.
+/// The tests do not imply the check: dev-dependencies unify their features with those of the crate.
 ///
-/// Nobody uses an unpublished one by itself: that it builds is enough, since
-/// its tests have run with the workspace's.
-fn alone(package: &Package) -> Vec<Part> {
+/// An unpublished crate has no users, so building its tests is enough. They have run with the
+/// workspace's.
+fn alone(package: &Package) -> Vec<Step> {
     let name = &package.name;
-    let part = |what: &str, line: &str| cargo(&format!("{what}: {name}"), line);
+    let step = |what: &str, line: &str| cargo(&format!("{what}: {name}"), line);
     if !package.published {
-        return vec![part("build alone", &format!("test -p {name} --no-run"))];
+        return vec![step("build alone", &format!("test -p {name} --no-run"))];
     }
-    let mut parts = vec![
-        part("check alone", &format!("check -p {name}")),
-        part("test alone", &format!("test -p {name}")),
+    let mut steps = vec![
+        step("check alone", &format!("check -p {name}")),
+        step("test alone", &format!("test -p {name}")),
     ];
     if package.default_features {
         let bare = format!("-p {name} --no-default-features");
-        parts.push(part("check without features", &format!("check {bare}")));
-        parts.push(part("test without features", &format!("test {bare}")));
+        steps.push(step("check without features", &format!("check {bare}")));
+        steps.push(step("test without features", &format!("test {bare}")));
     }
-    parts
+    steps
 }
 
-fn cargo(name: &str, args: &str) -> Part {
-    Part::command(name, CommandLine::new(&format!("cargo {args}")))
+fn cargo(name: &str, args: &str) -> Step {
+    Step::command(name, CommandLine::new(&format!("cargo {args}")))
 }
 
 #[cfg(test)]
@@ -93,25 +90,24 @@ mod tests {
     fn names() -> Vec<String> {
         let evcore = Package {
             default_features: true,
-            ..Package::made_up("evcore")
+            ..Package::fake("evcore")
         };
         let httpd = Package {
             published: false,
             bins: vec!["httpd".to_owned()],
-            ..Package::made_up("evcore-httpd")
+            ..Package::fake("evcore-httpd")
         };
         let tests = Package {
             published: false,
-            ..Package::made_up("evcore-tests")
+            ..Package::fake("evcore-tests")
         };
-        let workspace =
-            Workspace::made_up(vec![evcore, Package::made_up("evcore-token"), httpd, tests]);
-        let tree = Tree::made_up(&[
+        let workspace = Workspace::fake(vec![evcore, Package::fake("evcore-token"), httpd, tests]);
+        let tree = Tree::fake(&[
             ("crates/evcore-token/tests/loom_table.rs", ""),
             ("tests/mutants/early_timers.mutant", ""),
         ]);
-        let parts = parts(&workspace, &tree);
-        parts.iter().map(|part| part.name.clone()).collect()
+        let steps = steps(&workspace, &tree);
+        steps.iter().map(|step| step.name.clone()).collect()
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn is_output(name: &str) -> bool {
 
 #[cfg(test)]
 impl Tree {
-    pub(crate) fn made_up(files: &[(&str, &str)]) -> Tree {
+    pub(crate) fn fake(files: &[(&str, &str)]) -> Tree {
         Tree {
             files: files.iter().map(|&(p, t)| File::new(p, t)).collect(),
             paths: files.iter().map(|&(path, _)| path.to_owned()).collect(),

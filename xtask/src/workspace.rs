@@ -148,7 +148,7 @@ fn dependency(dependency: &cargo_metadata::Dependency) -> Dependency {
 
 #[cfg(test)]
 impl Workspace {
-    pub(crate) fn made_up(packages: Vec<Package>) -> Workspace {
+    pub(crate) fn fake(packages: Vec<Package>) -> Workspace {
         Workspace {
             root: PathBuf::from("/made-up"),
             target_dir: PathBuf::from("/made-up/target"),
@@ -160,7 +160,7 @@ impl Workspace {
 #[cfg(test)]
 impl Package {
     /// A published crate with no fault.
-    pub(crate) fn made_up(name: &str) -> Package {
+    pub(crate) fn fake(name: &str) -> Package {
         Package {
             name: name.to_owned(),
             dir: format!("crates/{name}"),
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_own_target_directory_is_named_from_the_root() {
-        let workspace = Workspace::made_up(Vec::new());
+        let workspace = Workspace::fake(Vec::new());
         assert_eq!(workspace.own_target_dir("loom"), "target/loom");
     }
 }

@@ -6,7 +6,7 @@ use crate::record;
 pub(crate) const NAMES: [&str; 3] = ["libev", "libevent", "libuv"];
 
 /// Tells the versions of those that are here, and who is not.
-pub(crate) fn tell<'a>(here: impl IntoIterator<Item = (&'a str, &'a str)>) {
+pub(crate) fn record_versions<'a>(here: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let here: Vec<(&str, &str)> = here.into_iter().collect();
     for (name, version) in &here {
         record::version(name, version);

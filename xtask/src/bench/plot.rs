@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_queue_has_a_line_and_an_escaped_name() {
-        let svg = timers(&Results::made_up());
+        let svg = timers(&Results::fake());
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert_eq!(escaped("A<B>"), "A&lt;B&gt;");
     }

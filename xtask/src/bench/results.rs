@@ -168,7 +168,7 @@ pub(super) fn baseline(workload: &str) -> &'static str {
 #[cfg(test)]
 impl Results {
     /// Re-arming by three, at two sizes.
-    pub(super) fn made_up() -> Results {
+    pub(super) fn fake() -> Results {
         let mut results = Results::default();
         let text = "date\t2026-01-02T03:04:05+00:00\nversion\tlibev\t4.33\nabsent\tlibuv\n\
                     time\ttimers/rearm\t1000\tloop\t1 1 1\n\
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_loop_is_taken_off_and_rounds_are_compared_in_pairs() {
-        let results = Results::made_up();
+        let results = Results::fake();
         let figure = results.figure("timers/rearm", 1_000, "TimerWheel").unwrap();
         assert_eq!((figure.ns.least, figure.ns.median), (10.0, 20.0));
         assert!((figure.ratio.least - 0.1).abs() < 1e-9);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_has_no_figure() {
-        let results = Results::made_up();
+        let results = Results::fake();
         assert!(results.figure("timers/rearm", 10, "TimerWheel").is_none());
         assert!(results.longest("timers/expire", 1_000, "libev").is_none());
         assert_eq!(results.peers("timers/rearm"), ["BTreeSet", "TimerWheel"]);

@@ -4,34 +4,34 @@
 //! value was inherited has to be read. What is read is the plain form that
 //! our manifests have, a key a line; any other form is a fault, not a gap.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::workspace::Package;
 
 /// Fields of `[package]` that are the same for all members.
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license"];
 
 /// Version, edition, licence and lints are decided once, in the root.
-pub(super) fn the_common_fields_are_inherited(package: &Package) -> Vec<Fault> {
+pub(super) fn the_common_fields_are_inherited(package: &Package) -> Vec<Diagnostic> {
     let inherits = |section: &str, key: &str| {
         lines(&package.manifest)
             .any(|line| line.section == section && line.key == key && line.value == "true")
     };
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     for field in INHERITED {
         if !inherits("package", &format!("{field}.workspace")) {
             let what = format!("say `{field}.workspace = true` in [package]");
-            faults.push(Fault::of(package.manifest_path(), what));
+            diagnostics.push(Diagnostic::of(package.manifest_path(), what));
         }
     }
     if !inherits("lints", "workspace") {
         let what = "say `workspace = true` in [lints]";
-        faults.push(Fault::of(package.manifest_path(), what));
+        diagnostics.push(Diagnostic::of(package.manifest_path(), what));
     }
-    faults
+    diagnostics
 }
 
 /// All versions are in the root's `[workspace.dependencies]`.
-pub(super) fn versions_come_from_the_workspace(package: &Package) -> Vec<Fault> {
+pub(super) fn versions_come_from_the_workspace(package: &Package) -> Vec<Diagnostic> {
     lines(&package.manifest)
         .filter(Line::breaks_the_form_of_a_dependency)
         .map(|line| {
@@ -39,13 +39,13 @@ pub(super) fn versions_come_from_the_workspace(package: &Package) -> Vec<Fault> 
                 "say `{}.workspace = true`, with the version in the root's manifest",
                 line.key.trim_end_matches(".workspace")
             );
-            Fault::at(package.manifest_path(), line.number, what)
+            Diagnostic::at(package.manifest_path(), line.number, what)
         })
         .collect()
 }
 
 /// A registry shows these, and people search by them.
-pub(super) fn a_published_crate_describes_itself(package: &Package) -> Vec<Fault> {
+pub(super) fn a_published_crate_describes_itself(package: &Package) -> Vec<Diagnostic> {
     let fields = [
         ("description", !package.description.is_empty()),
         ("keywords", !package.keywords.is_empty()),
@@ -56,7 +56,7 @@ pub(super) fn a_published_crate_describes_itself(package: &Package) -> Vec<Fault
     let missing = fields.iter().filter(|(_, is_there)| !is_there);
     missing
         .filter(|_| package.published)
-        .map(|(field, _)| Fault::of(package.manifest_path(), format!("a {field} is missing")))
+        .map(|(field, _)| Diagnostic::of(package.manifest_path(), format!("a {field} is missing")))
         .collect()
 }
 
@@ -135,12 +135,12 @@ evcore-prefork = { path = "../evcore-prefork" }
         assert!(SOUND.contains(from));
         Package {
             manifest: SOUND.replace(from, to),
-            ..Package::made_up("evcore-token")
+            ..Package::fake("evcore-token")
         }
     }
 
     #[test]
-    fn a_sound_manifest_has_no_fault() {
+    fn a_sound_manifest_has_no_diagnostic() {
         let sound = with("", "");
         assert!(the_common_fields_are_inherited(&sound).is_empty());
         assert!(versions_come_from_the_workspace(&sound).is_empty());
@@ -161,7 +161,7 @@ evcore-prefork = { path = "../evcore-prefork" }
     }
 
     #[test]
-    fn a_version_outside_the_root_is_a_fault_with_its_line() {
+    fn a_version_outside_the_root_is_reported_with_its_line() {
         for (from, to) in [
             ("libc.workspace = true", "libc = \"0.2\""),
             ("libc.workspace = true", "libc = { version = \"0.2\" }"),
@@ -177,26 +177,26 @@ evcore-prefork = { path = "../evcore-prefork" }
                 "[dependencies.libc]\n# Why.\n",
             ),
         ] {
-            let faults = versions_come_from_the_workspace(&with(from, to));
-            assert!(!faults.is_empty(), "{to}");
+            let diagnostics = versions_come_from_the_workspace(&with(from, to));
+            assert!(!diagnostics.is_empty(), "{to}");
         }
-        let faults =
+        let diagnostics =
             versions_come_from_the_workspace(&with("libc.workspace = true", "libc = \"1\""));
         assert!(
-            faults[0]
+            diagnostics[0]
                 .to_string()
                 .starts_with("crates/evcore-token/Cargo.toml:14: ")
         );
     }
 
     #[test]
-    fn a_published_crate_without_its_fields_is_a_fault_each() {
+    fn a_published_crate_without_its_fields_is_reported_each() {
         let bare = Package {
             description: String::new(),
             keywords: Vec::new(),
             categories: Vec::new(),
             readme: None,
-            ..Package::made_up("evcore-token")
+            ..Package::fake("evcore-token")
         };
         assert_eq!(a_published_crate_describes_itself(&bare).len(), 4);
         let private = Package {

@@ -1,20 +1,19 @@
-//! Who may depend on whom, and what a manifest must say.
+//! The allowed dependencies of each crate, and the required contents of manifests.
 //!
-//! The tables are in `table.rs`, so that a new dependency is a deliberate act
-//! with a reason; the rules that read them in `dependencies.rs`; what each
-//! manifest must hold in `manifest.rs`.
+//! `table.rs` lists the dependencies with their reasons, `dependencies.rs` has the rules about them,
+//! and `manifest.rs` those about manifests.
 
 mod dependencies;
 mod manifest;
 mod table;
 
 use crate::Result;
-use crate::fault::Fault;
-use crate::part::{self, Part};
+use crate::diagnostic::Diagnostic;
+use crate::step::{self, Step};
 use crate::workspace::{Package, Workspace};
 
-/// The rules of one package each.
-const RULES: &[fn(&Package) -> Vec<Fault>] = &[
+/// The rules that look at one package.
+const RULES: &[fn(&Package) -> Vec<Diagnostic>] = &[
     dependencies::ours_follow_the_layers,
     dependencies::others_are_allowed_by_name,
     dependencies::loom_stays_behind_its_cfg,
@@ -25,17 +24,17 @@ const RULES: &[fn(&Package) -> Vec<Fault>] = &[
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    part::run_all(workspace, &[part()])
+    step::run_all(workspace, &[step()])
 }
 
-pub(crate) fn part() -> Part {
-    Part::check("layers", "layers", check)
+pub(crate) fn step() -> Step {
+    Step::check("layers", "layers", check)
 }
 
-fn check(workspace: &Workspace) -> Result<Vec<Fault>> {
-    let mut faults = dependencies::nothing_published_needs_the_unpublished(workspace);
+fn check(workspace: &Workspace) -> Result<Vec<Diagnostic>> {
+    let mut diagnostics = dependencies::nothing_published_needs_the_unpublished(workspace);
     for package in &workspace.packages {
-        faults.extend(RULES.iter().flat_map(|rule| rule(package)));
+        diagnostics.extend(RULES.iter().flat_map(|rule| rule(package)));
     }
-    Ok(faults)
+    Ok(diagnostics)
 }

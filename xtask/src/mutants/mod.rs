@@ -1,9 +1,9 @@
-//! Mutants: bugs planted on purpose, each of which a named test has to find.
+//! Mutants: bugs planted on purpose, each of which a named test must find.
 //!
 //! A mutant is a file under `tests/mutants`: an edit of the source, the test that finds it, and
-//! words of that test's failure. The edit is made in a copy of the tree, so that the source that
-//! ships has no trace of it. An edit that does not apply any more is a fault, and so is a mutant
-//! that no test finds.
+//! words of that test's failure. The edit is made in a copy of the tree, so shipped source has no
+//! trace of it. An edit that no longer applies is an error, and so is a mutant that its test does
+//! not find.
 
 mod copy;
 mod mutant;
@@ -13,8 +13,8 @@ use std::path::Path;
 
 use crate::Result;
 use crate::command::CommandLine;
-use crate::fault::Fault;
-use crate::part::{self, Part};
+use crate::diagnostic::Diagnostic;
+use crate::step::{self, Step};
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 
@@ -26,26 +26,26 @@ const DIR: &str = "tests/mutants/";
 /// Runs the mutants whose names contain `name`.
 pub(crate) fn run(workspace: &Workspace, name: &str) -> Result {
     let tree = Tree::read(&workspace.root)?;
-    let mut parts = parts(&tree);
-    parts.retain(|part| part.name.contains(name));
-    if parts.is_empty() {
+    let mut steps = steps(&tree);
+    steps.retain(|step| step.name.contains(name));
+    if steps.is_empty() {
         return Err(format!("no mutant in {DIR} has {name:?} in its name").into());
     }
-    part::run_all(workspace, &parts)
+    step::run_all(workspace, &steps)
 }
 
-/// A part for each mutant.
-pub(crate) fn parts(tree: &Tree) -> Vec<Part> {
+/// A step for each mutant.
+pub(crate) fn steps(tree: &Tree) -> Vec<Step> {
     let files = tree.files.iter().filter(|file| is_mutant(&file.path));
-    let parts = files.map(|file| {
+    let steps = files.map(|file| {
         let path = file.path.clone();
         let name = path[DIR.len()..].trim_end_matches(".mutant").to_owned();
         let task = format!("mutants {name}");
-        Part::check(&format!("mutant: {name}"), task, move |workspace| {
+        Step::check(&format!("mutant: {name}"), task, move |workspace| {
             try_mutant(workspace, &path)
         })
     });
-    parts.collect()
+    steps.collect()
 }
 
 fn is_mutant(path: &str) -> bool {
@@ -53,17 +53,20 @@ fn is_mutant(path: &str) -> bool {
 }
 
 /// Makes the edits in the copy, runs the test, and returns what is wrong.
-fn try_mutant(workspace: &Workspace, path: &str) -> Result<Vec<Fault>> {
+fn try_mutant(workspace: &Workspace, path: &str) -> Result<Vec<Diagnostic>> {
     let tree = Tree::read(&workspace.root)?;
     let found = read(&tree, path).and_then(|mutant| Ok((mutant.apply(&tree)?, mutant)));
     let (mutated, mutant) = match found {
         Ok(found) => found,
-        Err(what) => return Ok(vec![Fault::of(path, what)]),
+        Err(what) => return Ok(vec![Diagnostic::of(path, what)]),
     };
     let dir = workspace.target_dir.join("mutants");
     copy::sync(&mutated, &dir.join("tree"))?;
     let what = run_test(&mutant, &dir)?;
-    Ok(what.map(|what| Fault::of(path, what)).into_iter().collect())
+    Ok(what
+        .map(|what| Diagnostic::of(path, what))
+        .into_iter()
+        .collect())
 }
 
 /// The mutant of a file, with the edits of the file that it names.
@@ -78,8 +81,8 @@ fn read(tree: &Tree, path: &str) -> std::result::Result<Mutant, String> {
     Ok(mutant)
 }
 
-/// Runs the test of a mutant in the copy; `None` if it fails as it should, or passes if the edit is
-/// no bug.
+/// Runs the test of a mutant in the copy. Returns `None` if the test fails as expected, or passes if
+/// the edit is no bug.
 fn run_test(mutant: &Mutant, dir: &Path) -> Result<Option<String>> {
     let (tree, log) = (dir.join("tree"), dir.join("log"));
     // Another flag is another build of all dependencies.

@@ -169,7 +169,7 @@ mod tests {
                         -- before\nthree\n-- after\n3\n4\n";
 
     fn tree(text: &str) -> Tree {
-        Tree::made_up(&[("src/a.rs", text)])
+        Tree::fake(&[("src/a.rs", text)])
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
                 .unwrap_err()
                 .contains("0 times")
         );
-        assert!(mutant.apply(&Tree::made_up(&[])).is_err());
+        assert!(mutant.apply(&Tree::fake(&[])).is_err());
     }
 
     #[test]

@@ -43,14 +43,14 @@ impl Tool {
     /// Reads what it printed when it ended.
     pub(super) fn finish(self, child: Child) -> Result<Report> {
         let output = child.wait_with_output()?;
-        let [text, complaint] =
+        let [text, failure_output] =
             [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
         let report = match self {
             Self::Wrk => wrk(&text),
             Self::Ab => ab(&text),
         };
-        let complaint = complaint.lines().last().unwrap_or_default();
-        report.ok_or_else(|| format!("no report: {complaint}").into())
+        let failure_output = failure_output.lines().last().unwrap_or_default();
+        report.ok_or_else(|| format!("no report: {failure_output}").into())
     }
 
     fn name(self) -> &'static str {

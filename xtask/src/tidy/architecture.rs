@@ -1,6 +1,6 @@
 //! The page that says how the crates fit.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 
@@ -15,9 +15,12 @@ const WORDS: &[&str] = &["Invariant", "Absent"];
 pub(super) fn each_crate_has_its_invariant_and_absence(
     tree: &Tree,
     workspace: &Workspace,
-) -> Vec<Fault> {
+) -> Vec<Diagnostic> {
     let Some(page) = tree.file(ARCHITECTURE) else {
-        return vec![Fault::of(ARCHITECTURE, "write it: a paragraph a crate")];
+        return vec![Diagnostic::of(
+            ARCHITECTURE,
+            "write it: a paragraph a crate",
+        )];
     };
     let is_told = |name: &str| {
         let mut passages = sections(&page.text).chain(page.text.split("\n\n"));
@@ -32,7 +35,7 @@ pub(super) fn each_crate_has_its_invariant_and_absence(
                 package.name,
                 WORDS.join(" and ")
             );
-            Fault::of(ARCHITECTURE, what)
+            Diagnostic::of(ARCHITECTURE, what)
         })
         .collect()
 }
@@ -70,37 +73,40 @@ mod tests {
     use super::*;
     use crate::workspace::Package;
 
-    fn faults(text: &str) -> usize {
-        let packages = vec![Package::made_up("evcore"), Package::made_up("evcore-timer")];
-        let tree = Tree::made_up(&[(ARCHITECTURE, text)]);
-        each_crate_has_its_invariant_and_absence(&tree, &Workspace::made_up(packages)).len()
+    fn diagnostics(text: &str) -> usize {
+        let packages = vec![Package::fake("evcore"), Package::fake("evcore-timer")];
+        let tree = Tree::fake(&[(ARCHITECTURE, text)]);
+        each_crate_has_its_invariant_and_absence(&tree, &Workspace::fake(packages)).len()
     }
 
     #[test]
     fn headings_and_paragraphs_both_serve() {
         let headings = "# Page\n\n## `evcore`\n\nInvariant: a.\n\nAbsent: b.\n\n\
                         ### evcore-timer: deadlines\nInvariant: c. Absent: d.\n";
-        assert_eq!(faults(headings), 0);
+        assert_eq!(diagnostics(headings), 0);
         let paragraphs = "# Page\n\n**`evcore`** turns.\nInvariant: a.\nAbsent: b.\n\n\
                           - `evcore-timer`: Invariant: c. Absent: d.\n";
-        assert_eq!(faults(paragraphs), 0);
+        assert_eq!(diagnostics(paragraphs), 0);
     }
 
     #[test]
-    fn a_crate_without_its_own_passage_is_a_fault() {
-        assert_eq!(faults("## evcore\nInvariant: a. Absent: b.\n"), 1);
-        assert_eq!(faults("## evcore-timer\nInvariant: a. Absent: b.\n"), 1);
+    fn a_crate_without_its_own_passage_is_reported() {
+        assert_eq!(diagnostics("## evcore\nInvariant: a. Absent: b.\n"), 1);
+        assert_eq!(
+            diagnostics("## evcore-timer\nInvariant: a. Absent: b.\n"),
+            1
+        );
     }
 
     #[test]
-    fn a_passage_without_both_words_is_a_fault() {
+    fn a_passage_without_both_words_is_reported() {
         let text = "## evcore\nInvariant: a.\n\n## evcore-timer\nInvariant: a. Absent: b.\n";
-        assert_eq!(faults(text), 1);
+        assert_eq!(diagnostics(text), 1);
     }
 
     #[test]
-    fn a_missing_page_is_a_fault() {
-        let workspace = Workspace::made_up(vec![Package::made_up("evcore")]);
+    fn a_missing_page_is_reported() {
+        let workspace = Workspace::fake(vec![Package::fake("evcore")]);
         let rule = each_crate_has_its_invariant_and_absence;
         assert_eq!(rule(&Tree::default(), &workspace).len(), 1);
     }

@@ -1,15 +1,21 @@
 //! What changed is told in the version that it changed in.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::Tree;
 use crate::workspace::Workspace;
 
 const CHANGELOG: &str = "CHANGELOG.md";
 
 /// There is a section for the version of the manifests, or one for what is not yet released.
-pub(super) fn has_a_section_for_what_comes_next(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+pub(super) fn has_a_section_for_what_comes_next(
+    tree: &Tree,
+    workspace: &Workspace,
+) -> Vec<Diagnostic> {
     let Some(changelog) = tree.file(CHANGELOG) else {
-        return vec![Fault::of(CHANGELOG, "write it: what changed, newest first")];
+        return vec![Diagnostic::of(
+            CHANGELOG,
+            "write it: what changed, newest first",
+        )];
     };
     let version = workspace.packages.first().map_or("", |p| &p.version);
     let headings = changelog
@@ -21,7 +27,7 @@ pub(super) fn has_a_section_for_what_comes_next(tree: &Tree, workspace: &Workspa
         return Vec::new();
     }
     let what = format!("add a section `## {version}` or `## Unreleased`");
-    vec![Fault::of(CHANGELOG, what)]
+    vec![Diagnostic::of(CHANGELOG, what)]
 }
 
 #[cfg(test)]
@@ -29,13 +35,13 @@ mod tests {
     use super::*;
     use crate::workspace::Package;
 
-    fn faults(tree: &Tree) -> usize {
-        let workspace = Workspace::made_up(vec![Package::made_up("evcore-token")]);
+    fn diagnostics(tree: &Tree) -> usize {
+        let workspace = Workspace::fake(vec![Package::fake("evcore-token")]);
         has_a_section_for_what_comes_next(tree, &workspace).len()
     }
 
     fn faults_of(text: &str) -> usize {
-        faults(&Tree::made_up(&[(CHANGELOG, text)]))
+        diagnostics(&Tree::fake(&[(CHANGELOG, text)]))
     }
 
     #[test]
@@ -46,8 +52,8 @@ mod tests {
     }
 
     #[test]
-    fn another_version_a_mere_mention_or_no_file_is_a_fault() {
+    fn another_version_a_mere_mention_or_no_file_is_reported() {
         assert_eq!(faults_of("## 0.1.01\n\n0.1.0 is next\n"), 1);
-        assert_eq!(faults(&Tree::default()), 1);
+        assert_eq!(diagnostics(&Tree::default()), 1);
     }
 }

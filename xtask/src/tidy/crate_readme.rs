@@ -1,6 +1,6 @@
 //! The front door of a crate.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::{File, Tree};
 use crate::workspace::{Package, Workspace};
 
@@ -10,31 +10,39 @@ const LINES_MAX: usize = 60;
 const INCLUDED: &str = "#![doc = include_str!(\"../README.md\")]";
 
 /// The README of a published crate can be read in two minutes, and its example runs.
-pub(super) fn is_short_named_and_tested(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+pub(super) fn is_short_named_and_tested(tree: &Tree, workspace: &Workspace) -> Vec<Diagnostic> {
     let packages = workspace.published();
-    packages.flat_map(|package| faults(tree, package)).collect()
+    packages
+        .flat_map(|package| diagnostics(tree, package))
+        .collect()
 }
 
-fn faults(tree: &Tree, package: &Package) -> Vec<Fault> {
+fn diagnostics(tree: &Tree, package: &Package) -> Vec<Diagnostic> {
     let path = format!("{}/README.md", package.dir);
     let Some(readme) = tree.file(&path) else {
-        return vec![Fault::of(path, "write it: a published crate has a README")];
+        return vec![Diagnostic::of(
+            path,
+            "write it: a published crate has a README",
+        )];
     };
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     let lines = readme.text.lines().count();
     if lines > LINES_MAX {
         let what = format!("{lines} lines, of {LINES_MAX} at most; move the rest to the modules");
-        faults.push(Fault::of(&path, what));
+        diagnostics.push(Diagnostic::of(&path, what));
     }
     let title = format!("# {}", package.name);
     if readme.text.lines().next() != Some(title.as_str()) {
-        faults.push(Fault::at(&path, 1, format!("begin with `{title}`")));
+        diagnostics.push(Diagnostic::at(&path, 1, format!("begin with `{title}`")));
     }
     let lib = format!("{}/src/lib.rs", package.dir);
     if !tree.file(&lib).is_some_and(includes_readme) {
-        faults.push(Fault::of(lib, format!("include the README: `{INCLUDED}`")));
+        diagnostics.push(Diagnostic::of(
+            lib,
+            format!("include the README: `{INCLUDED}`"),
+        ));
     }
-    faults
+    diagnostics
 }
 
 fn includes_readme(lib: &File) -> bool {
@@ -46,16 +54,16 @@ mod tests {
     use super::*;
 
     fn count(readme: &str, lib: &str) -> usize {
-        let tree = Tree::made_up(&[
+        let tree = Tree::fake(&[
             ("crates/evcore-token/README.md", readme),
             ("crates/evcore-token/src/lib.rs", lib),
         ]);
-        let workspace = Workspace::made_up(vec![Package::made_up("evcore-token")]);
+        let workspace = Workspace::fake(vec![Package::fake("evcore-token")]);
         is_short_named_and_tested(&tree, &workspace).len()
     }
 
     #[test]
-    fn a_sound_readme_has_no_fault() {
+    fn a_sound_readme_has_no_diagnostic() {
         assert_eq!(count("# evcore-token\n\nNames.\n", INCLUDED), 0);
     }
 
@@ -70,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn a_published_crate_without_a_readme_is_a_fault() {
-        let workspace = Workspace::made_up(vec![Package::made_up("evcore-token")]);
+    fn a_published_crate_without_a_readme_is_reported() {
+        let workspace = Workspace::fake(vec![Package::fake("evcore-token")]);
         assert_eq!(
             is_short_named_and_tested(&Tree::default(), &workspace).len(),
             1

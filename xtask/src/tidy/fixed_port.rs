@@ -1,7 +1,7 @@
 //! Tests take the port that the kernel gives them.
 
 use super::source;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::File;
 
 /// What a port follows.
@@ -16,14 +16,14 @@ const BEFORE_A_PORT: &[&str] = &[
 ];
 
 /// A fixed port may be in use on the machine that runs the test, or by the test beside it.
-pub(super) fn tests_bind_to_port_0(file: &File) -> Vec<Fault> {
+pub(super) fn tests_bind_to_port_0(file: &File) -> Vec<Diagnostic> {
     if !file.path.split('/').any(|name| name == "tests") {
         return Vec::new();
     }
     let code = File::new(&file.path, source::uncommented(&file.text));
     code.lines()
         .filter(|(_, line)| names_a_port(line))
-        .map(|(number, _)| Fault::at(&file.path, number, "bind to port 0 and ask which it is"))
+        .map(|(number, _)| Diagnostic::at(&file.path, number, "bind to port 0 and ask which it is"))
         .collect()
 }
 
@@ -46,26 +46,26 @@ fn is_fixed(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn faults(path: &str, text: &str) -> usize {
+    fn diagnostics(path: &str, text: &str) -> usize {
         tests_bind_to_port_0(&File::new(path, text)).len()
     }
 
     #[test]
-    fn a_port_other_than_0_is_a_fault() {
+    fn a_port_other_than_0_is_reported() {
         for text in [
             "bind(\"127.0.0.1:8080\")",
             "bind(\"[::1]:10\")",
             "bind((Ipv4Addr::LOCALHOST, 80))",
         ] {
-            assert_eq!(faults("tests/conformance/a.rs", text), 1, "{text}");
-            assert_eq!(faults("crates/a/tests/b.rs", text), 1, "{text}");
+            assert_eq!(diagnostics("tests/conformance/a.rs", text), 1, "{text}");
+            assert_eq!(diagnostics("crates/a/tests/b.rs", text), 1, "{text}");
         }
     }
 
     #[test]
     fn a_number_that_is_no_port_is_not() {
         assert_eq!(
-            faults("tests/a.rs", "\"127.0.0.1:65536\", \"127.0.0.1:\""),
+            diagnostics("tests/a.rs", "\"127.0.0.1:65536\", \"127.0.0.1:\""),
             0
         );
     }
@@ -73,7 +73,10 @@ mod tests {
     #[test]
     fn port_0_a_comment_and_other_code_are_not() {
         let text = "/// like 127.0.0.1:8080\nbind(\"127.0.0.1:0\"); (LOCALHOST, 0); (LOCALHOST, p)";
-        assert_eq!(faults("tests/a.rs", text), 0);
-        assert_eq!(faults("crates/a/examples/b.rs", "\"127.0.0.1:8080\""), 0);
+        assert_eq!(diagnostics("tests/a.rs", text), 0);
+        assert_eq!(
+            diagnostics("crates/a/examples/b.rs", "\"127.0.0.1:8080\""),
+            0
+        );
     }
 }

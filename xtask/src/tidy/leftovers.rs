@@ -1,7 +1,7 @@
 //! What is put in to be taken out again.
 
 use super::source;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::File;
 
 /// What stands in code, and what it leaves behind.
@@ -16,14 +16,14 @@ const LEFTOVERS: &[(&str, &str)] = &[
 ];
 
 /// No unfinished code, no traces, no tests that are skipped.
-pub(super) fn nothing_is_left_to_do(file: &File) -> Vec<Fault> {
+pub(super) fn nothing_is_left_to_do(file: &File) -> Vec<Diagnostic> {
     let code = File::new(&file.path, source::code(&file.text));
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     for (number, line) in code.lines() {
         let found = LEFTOVERS.iter().filter(|(mark, _)| line.contains(mark));
-        faults.extend(found.map(|(_, what)| Fault::at(&file.path, number, *what)));
+        diagnostics.extend(found.map(|(_, what)| Diagnostic::at(&file.path, number, *what)));
     }
-    faults
+    diagnostics
 }
 
 #[cfg(test)]
@@ -33,10 +33,10 @@ mod tests {
     #[test]
     fn each_leftover_is_found_in_code_and_not_in_text() {
         for (mark, _) in LEFTOVERS {
-            let faults = |text: String| nothing_is_left_to_do(&File::new("a.rs", text)).len();
-            assert_eq!(faults(format!("\n    {mark}(x)")), 1, "{mark}");
+            let diagnostics = |text: String| nothing_is_left_to_do(&File::new("a.rs", text)).len();
+            assert_eq!(diagnostics(format!("\n    {mark}(x)")), 1, "{mark}");
             assert_eq!(
-                faults(format!("// {mark}\nlet a = \"{mark}\";")),
+                diagnostics(format!("// {mark}\nlet a = \"{mark}\";")),
                 0,
                 "{mark}"
             );

@@ -1,14 +1,14 @@
 //! `lib.rs` is a table of contents.
 
 use super::source;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::File;
 
 /// Part of an assertion at compile time, which does not run.
 const ASSERTION: &str = "const fn is_send<T: Send>() {}";
 
 /// Documentation, `mod` lines in reading order and `pub use`: nothing that runs.
-pub(super) fn holds_no_logic(file: &File) -> Vec<Fault> {
+pub(super) fn holds_no_logic(file: &File) -> Vec<Diagnostic> {
     if !file.path.ends_with("src/lib.rs") {
         return Vec::new();
     }
@@ -16,7 +16,9 @@ pub(super) fn holds_no_logic(file: &File) -> Vec<Fault> {
     code.lines()
         .filter(|(_, line)| line.trim() != ASSERTION)
         .filter(|(_, line)| source::has_word(line, "fn") || source::has_word(line, "impl"))
-        .map(|(number, _)| Fault::at(&file.path, number, "move the logic to a module of its own"))
+        .map(|(number, _)| {
+            Diagnostic::at(&file.path, number, "move the logic to a module of its own")
+        })
         .collect()
 }
 
@@ -24,22 +26,22 @@ pub(super) fn holds_no_logic(file: &File) -> Vec<Fault> {
 mod tests {
     use super::*;
 
-    fn faults(path: &str, text: &str) -> usize {
+    fn diagnostics(path: &str, text: &str) -> usize {
         holds_no_logic(&File::new(path, text)).len()
     }
 
     #[test]
     fn a_function_or_an_impl_is_logic() {
         let lib = "crates/a/src/lib.rs";
-        assert_eq!(faults(lib, "pub(crate) const fn f() {}"), 1);
-        assert_eq!(faults(lib, "struct S;\nimpl<T> X for S {}"), 1);
-        assert_eq!(faults(lib, "mod inner {\n    fn f() {}\n}"), 1);
+        assert_eq!(diagnostics(lib, "pub(crate) const fn f() {}"), 1);
+        assert_eq!(diagnostics(lib, "struct S;\nimpl<T> X for S {}"), 1);
+        assert_eq!(diagnostics(lib, "mod inner {\n    fn f() {}\n}"), 1);
     }
 
     #[test]
     fn documentation_and_module_lines_are_not() {
         let text = "//! ```\n//! fn main() {}\n//! ```\nmod a;\npub use a::A;";
-        assert_eq!(faults("crates/a/src/lib.rs", text), 0);
-        assert_eq!(faults("crates/a/src/a.rs", "fn f() {}"), 0);
+        assert_eq!(diagnostics("crates/a/src/lib.rs", text), 0);
+        assert_eq!(diagnostics("crates/a/src/a.rs", "fn f() {}"), 0);
     }
 }

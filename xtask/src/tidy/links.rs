@@ -1,6 +1,6 @@
 //! Links between our own documents lead somewhere.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::{File, Tree};
 use crate::workspace::Workspace;
 
@@ -8,17 +8,17 @@ use crate::workspace::Workspace;
 ///
 /// `[text](path)`, images, and definitions `[name]: path`. Links that only
 /// rustdoc understands are faults too: on the registry's page they lead nowhere.
-pub(super) fn relative_links_resolve(tree: &Tree, _: &Workspace) -> Vec<Fault> {
-    let mut faults = Vec::new();
+pub(super) fn relative_links_resolve(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_markdown()) {
         for (number, target) in targets(file) {
             if !resolves(tree, &file.path, &target) {
                 let what = format!("the link `{target}` leads nowhere; name a path from this file");
-                faults.push(Fault::at(&file.path, number, what));
+                diagnostics.push(Diagnostic::at(&file.path, number, what));
             }
         }
     }
-    faults
+    diagnostics
 }
 
 fn resolves(tree: &Tree, from: &str, target: &str) -> bool {
@@ -89,14 +89,14 @@ fn without_code(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn faults(text: &str) -> Vec<String> {
-        let tree = Tree::made_up(&[
+    fn diagnostics(text: &str) -> Vec<String> {
+        let tree = Tree::fake(&[
             ("README.md", ""),
             ("crates/a/src/lib.rs", ""),
             ("crates/a/README.md", text),
         ]);
-        let faults = relative_links_resolve(&tree, &Workspace::made_up(Vec::new()));
-        faults.iter().map(ToString::to_string).collect()
+        let diagnostics = relative_links_resolve(&tree, &Workspace::fake(Vec::new()));
+        diagnostics.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             "```\n[a](nowhere)\n```",
             "![a](src/lib.rs \"title\")",
         ] {
-            assert_eq!(faults(text), Vec::<String>::new(), "{text}");
+            assert_eq!(diagnostics(text), Vec::<String>::new(), "{text}");
         }
     }
 
@@ -124,8 +124,11 @@ mod tests {
             "\n[a](/README.md)",
             "\n```\n```\n[a](nowhere)",
         ] {
-            assert_eq!(faults(text).len(), 1, "{text}");
-            assert!(faults(text)[0].starts_with("crates/a/README.md:"), "{text}");
+            assert_eq!(diagnostics(text).len(), 1, "{text}");
+            assert!(
+                diagnostics(text)[0].starts_with("crates/a/README.md:"),
+                "{text}"
+            );
         }
     }
 }

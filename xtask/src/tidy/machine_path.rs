@@ -1,6 +1,6 @@
 //! No path that exists on one machine only.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::File;
 
 /// Where people and build machines keep their checkouts. In pieces, so that this file has none.
@@ -12,11 +12,11 @@ const PLACES: &[&str] = &[
 ];
 
 /// What is committed runs in any directory.
-pub(super) fn no_path_of_one_machine(file: &File) -> Vec<Fault> {
+pub(super) fn no_path_of_one_machine(file: &File) -> Vec<Diagnostic> {
     file.lines()
         .filter(|(_, line)| PLACES.iter().any(|place| begins_a_path(line, place)))
         .map(|(number, _)| {
-            Fault::at(
+            Diagnostic::at(
                 &file.path,
                 number,
                 "a path of one machine; make it relative",
@@ -37,15 +37,15 @@ fn begins_a_path(line: &str, place: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn faults(text: &str) -> usize {
+    fn diagnostics(text: &str) -> usize {
         no_path_of_one_machine(&File::new("a.md", text)).len()
     }
 
     #[test]
-    fn a_path_of_one_machine_is_a_fault() {
+    fn a_path_of_one_machine_is_reported() {
         for place in PLACES {
-            assert_eq!(faults(&format!("cd {place}x")), 1, "{place}");
-            assert_eq!(faults(&format!("\"{place}x\"")), 1, "{place}");
+            assert_eq!(diagnostics(&format!("cd {place}x")), 1, "{place}");
+            assert_eq!(diagnostics(&format!("\"{place}x\"")), 1, "{place}");
         }
     }
 
@@ -53,11 +53,11 @@ mod tests {
     fn a_directory_inside_a_path_is_not() {
         for place in PLACES {
             assert_eq!(
-                faults(&format!("https://example.org{place}x")),
+                diagnostics(&format!("https://example.org{place}x")),
                 0,
                 "{place}"
             );
-            assert_eq!(faults(&format!("docs{place}x")), 0, "{place}");
+            assert_eq!(diagnostics(&format!("docs{place}x")), 0, "{place}");
         }
     }
 }

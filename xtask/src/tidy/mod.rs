@@ -1,9 +1,8 @@
 //! The rules that no compiler checks.
 //!
-//! Each rule is a function from text to faults, with tests of its own on
-//! made-up text: a rule that cannot fail is no rule. Rules about Rust look at
-//! code with strings and comments blanked out (`source.rs`), so that a word in
-//! a sentence is not taken for a call.
+//! Each rule is a function from text to diagnostics, with tests on sample text. Rules about Rust look
+//! at code with strings and comments blanked out (`source.rs`), so that a word in a sentence is not
+//! taken for a call.
 
 mod architecture;
 mod changelog;
@@ -22,16 +21,16 @@ mod source;
 mod unsafe_code;
 
 use crate::Result;
-use crate::fault::Fault;
-use crate::part::{self, Part};
+use crate::diagnostic::Diagnostic;
+use crate::step::{self, Step};
 use crate::tree::{File, Tree};
 use crate::workspace::Workspace;
 
 /// Rules of one file each, of any kind.
-const OF_ANY_FILE: &[fn(&File) -> Vec<Fault>] = &[machine_path::no_path_of_one_machine];
+const OF_ANY_FILE: &[fn(&File) -> Vec<Diagnostic>] = &[machine_path::no_path_of_one_machine];
 
 /// Rules of one Rust file each.
-const OF_RUST: &[fn(&File) -> Vec<Fault>] = &[
+const OF_RUST: &[fn(&File) -> Vec<Diagnostic>] = &[
     shape::a_file_has_at_most_600_lines,
     shape::a_file_is_named_after_its_idea,
     lib_rs::holds_no_logic,
@@ -45,10 +44,10 @@ const OF_RUST: &[fn(&File) -> Vec<Fault>] = &[
 ];
 
 /// Rules of one Markdown file each.
-const OF_MARKDOWN: &[fn(&File) -> Vec<Fault>] = &[shape::no_line_ends_in_white_space];
+const OF_MARKDOWN: &[fn(&File) -> Vec<Diagnostic>] = &[shape::no_line_ends_in_white_space];
 
 /// Rules of how files fit each other and the manifests.
-const OF_ALL: &[fn(&Tree, &Workspace) -> Vec<Fault>] = &[
+const OF_ALL: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[
     links::relative_links_resolve,
     crate_readme::is_short_named_and_tested,
     root_readme::the_map_is_what_the_manifests_say,
@@ -61,25 +60,25 @@ const OF_ALL: &[fn(&Tree, &Workspace) -> Vec<Fault>] = &[
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    part::run_all(workspace, &[part()])
+    step::run_all(workspace, &[step()])
 }
 
-pub(crate) fn part() -> Part {
-    Part::check("tidy", "tidy", check)
+pub(crate) fn step() -> Step {
+    Step::check("tidy", "tidy", check)
 }
 
-fn check(workspace: &Workspace) -> Result<Vec<Fault>> {
+fn check(workspace: &Workspace) -> Result<Vec<Diagnostic>> {
     let tree = Tree::read(&workspace.root)?;
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     for file in &tree.files {
-        faults.extend(OF_ANY_FILE.iter().flat_map(|rule| rule(file)));
+        diagnostics.extend(OF_ANY_FILE.iter().flat_map(|rule| rule(file)));
         if file.is_rust() {
-            faults.extend(OF_RUST.iter().flat_map(|rule| rule(file)));
+            diagnostics.extend(OF_RUST.iter().flat_map(|rule| rule(file)));
         }
         if file.is_markdown() {
-            faults.extend(OF_MARKDOWN.iter().flat_map(|rule| rule(file)));
+            diagnostics.extend(OF_MARKDOWN.iter().flat_map(|rule| rule(file)));
         }
     }
-    faults.extend(OF_ALL.iter().flat_map(|rule| rule(&tree, workspace)));
-    Ok(faults)
+    diagnostics.extend(OF_ALL.iter().flat_map(|rule| rule(&tree, workspace)));
+    Ok(diagnostics)
 }

@@ -1,6 +1,6 @@
 //! The front door of the project: its map, its two commands and its program.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::{File, Tree};
 use crate::workspace::{Package, Workspace};
 
@@ -11,9 +11,12 @@ const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 const PROGRAM_LINES_MAX: usize = 60;
 
 /// The map has one row for each published crate, with its manifest's sentence, and no other.
-pub(super) fn the_map_is_what_the_manifests_say(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+pub(super) fn the_map_is_what_the_manifests_say(
+    tree: &Tree,
+    workspace: &Workspace,
+) -> Vec<Diagnostic> {
     let Some(readme) = tree.file(README) else {
-        return vec![Fault::of(
+        return vec![Diagnostic::of(
             README,
             "write it: what this is, and the map of crates",
         )];
@@ -22,22 +25,22 @@ pub(super) fn the_map_is_what_the_manifests_say(tree: &Tree, workspace: &Workspa
     let missing = rows
         .iter()
         .filter(|row| readme.text.lines().all(|line| line != row.as_str()))
-        .map(|row| Fault::of(README, format!("the map needs the row `{row}`")));
+        .map(|row| Diagnostic::of(README, format!("the map needs the row `{row}`")));
     let others = readme
         .lines()
         .filter(|(_, line)| is_row(line) && !rows.iter().any(|row| row == line))
         .map(|(number, line)| {
             let what = format!("no published crate says this: `{line}`");
-            Fault::at(README, number, what)
+            Diagnostic::at(README, number, what)
         });
     missing.chain(others).collect()
 }
 
 /// The README names the command that CI calls first, so whoever follows it does what CI does.
-pub(super) fn the_test_command_is_the_one_of_ci(tree: &Tree, _: &Workspace) -> Vec<Fault> {
+pub(super) fn the_test_command_is_the_one_of_ci(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
     let ci = tree.file(CI);
     let Some(command) = ci.and_then(|ci| ci.text.lines().find(|line| is_task(line))) else {
-        return vec![Fault::of(
+        return vec![Diagnostic::of(
             CI,
             "call the test command: a line `cargo xtask test`",
         )];
@@ -46,9 +49,9 @@ pub(super) fn the_test_command_is_the_one_of_ci(tree: &Tree, _: &Workspace) -> V
 }
 
 /// The README names the command that runs the server, and the programs that it names exist.
-pub(super) fn the_programs_exist(tree: &Tree, workspace: &Workspace) -> Vec<Fault> {
+pub(super) fn the_programs_exist(tree: &Tree, workspace: &Workspace) -> Vec<Diagnostic> {
     let command = format!("cargo run --release --bin {SERVER}");
-    let mut faults = needs_command(tree, &command);
+    let mut diagnostics = needs_command(tree, &command);
     let packages = &workspace.packages;
     let kinds: [(&str, Vec<&String>); 2] = [
         ("bin", packages.iter().flat_map(|p| &p.bins).collect()),
@@ -64,30 +67,30 @@ pub(super) fn the_programs_exist(tree: &Tree, workspace: &Workspace) -> Vec<Faul
             .flat_map(|it| programs(it, kind));
         for (number, name) in named.filter(|(_, name)| !exist.iter().any(|it| it == name)) {
             let what = format!("no crate has {kind} `{name}`");
-            faults.push(Fault::at(README, number, what));
+            diagnostics.push(Diagnostic::at(README, number, what));
         }
     }
-    faults
+    diagnostics
 }
 
 /// The program that the README shows is the example, to the letter: so it is the one that the tests
 /// run. It is short.
-pub(super) fn its_program_is_the_example(tree: &Tree, _: &Workspace) -> Vec<Fault> {
+pub(super) fn its_program_is_the_example(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
     let Some(program) = tree.file(PROGRAM) else {
-        return vec![Fault::of(PROGRAM, "write it: the README's program")];
+        return vec![Diagnostic::of(PROGRAM, "write it: the README's program")];
     };
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     let lines = program.text.lines().count();
     if lines > PROGRAM_LINES_MAX {
         let what = format!("{lines} lines, of {PROGRAM_LINES_MAX} at most");
-        faults.push(Fault::of(PROGRAM, what));
+        diagnostics.push(Diagnostic::of(PROGRAM, what));
     }
     let shown = format!("```rust,no_run\n{}```\n", program.text);
     if !tree.file(README).is_some_and(|it| it.text.contains(&shown)) {
         let what = format!("show {PROGRAM} as it is, between ```rust,no_run and ```");
-        faults.push(Fault::of(README, what));
+        diagnostics.push(Diagnostic::of(README, what));
     }
-    faults
+    diagnostics
 }
 
 fn row(package: &Package) -> String {
@@ -109,12 +112,12 @@ fn is_task(line: &str) -> bool {
     line.starts_with("cargo xtask ")
 }
 
-fn needs_command(tree: &Tree, command: &str) -> Vec<Fault> {
+fn needs_command(tree: &Tree, command: &str) -> Vec<Diagnostic> {
     let names = |readme: &File| readme.text.lines().any(|line| line.trim() == command);
     if tree.file(README).is_some_and(names) {
         return Vec::new();
     }
-    vec![Fault::of(
+    vec![Diagnostic::of(
         README,
         format!("name the command `{command}` in a line of its own"),
     )]
@@ -151,48 +154,48 @@ cargo run --release --bin httpd
     fn workspace() -> Workspace {
         let tests = Package {
             published: false,
-            ..Package::made_up("evcore-tests")
+            ..Package::fake("evcore-tests")
         };
         let token = Package {
             bins: vec![SERVER.to_owned()],
-            ..Package::made_up("evcore-token")
+            ..Package::fake("evcore-token")
         };
-        Workspace::made_up(vec![token, tests])
+        Workspace::fake(vec![token, tests])
     }
 
-    type Rule = fn(&Tree, &Workspace) -> Vec<Fault>;
+    type Rule = fn(&Tree, &Workspace) -> Vec<Diagnostic>;
 
-    fn faults(rule: Rule, readme: &str, ci: &str) -> usize {
-        rule(&Tree::made_up(&[(README, readme), (CI, ci)]), &workspace()).len()
+    fn diagnostics(rule: Rule, readme: &str, ci: &str) -> usize {
+        rule(&Tree::fake(&[(README, readme), (CI, ci)]), &workspace()).len()
     }
 
     #[test]
-    fn a_sound_readme_has_no_fault() {
+    fn a_sound_readme_has_no_diagnostic() {
         assert_eq!(
-            faults(the_map_is_what_the_manifests_say, SOUND, SOUND_CI),
+            diagnostics(the_map_is_what_the_manifests_say, SOUND, SOUND_CI),
             0
         );
         assert_eq!(
-            faults(the_test_command_is_the_one_of_ci, SOUND, SOUND_CI),
+            diagnostics(the_test_command_is_the_one_of_ci, SOUND, SOUND_CI),
             0
         );
-        assert_eq!(faults(the_programs_exist, SOUND, SOUND_CI), 0);
+        assert_eq!(diagnostics(the_programs_exist, SOUND, SOUND_CI), 0);
     }
 
     #[test]
     fn a_sentence_that_differs_is_a_row_too_few_and_one_too_many() {
         let other = SOUND.replace("What evcore-token is.", "Tokens.");
         assert_eq!(
-            faults(the_map_is_what_the_manifests_say, &other, SOUND_CI),
+            diagnostics(the_map_is_what_the_manifests_say, &other, SOUND_CI),
             2
         );
     }
 
     #[test]
-    fn a_row_for_what_is_not_published_is_a_fault() {
+    fn a_row_for_what_is_not_published_is_reported() {
         let more = format!("{SOUND}| [`evcore-tests`](crates/evcore-tests) | Tests. |\n");
         assert_eq!(
-            faults(the_map_is_what_the_manifests_say, &more, SOUND_CI),
+            diagnostics(the_map_is_what_the_manifests_say, &more, SOUND_CI),
             1
         );
     }
@@ -201,31 +204,34 @@ cargo run --release --bin httpd
     fn the_commands_must_be_there() {
         let none = SOUND.replace("cargo", "make");
         assert_eq!(
-            faults(the_test_command_is_the_one_of_ci, &none, SOUND_CI),
+            diagnostics(the_test_command_is_the_one_of_ci, &none, SOUND_CI),
             1
         );
-        assert_eq!(faults(the_programs_exist, &none, SOUND_CI), 1);
+        assert_eq!(diagnostics(the_programs_exist, &none, SOUND_CI), 1);
     }
 
     #[test]
-    fn a_test_command_that_ci_does_not_call_is_a_fault() {
+    fn a_test_command_that_ci_does_not_call_is_reported() {
         let other = SOUND_CI.replace("xtask test", "xtask ci");
-        assert_eq!(faults(the_test_command_is_the_one_of_ci, SOUND, &other), 1);
-        assert_eq!(faults(the_test_command_is_the_one_of_ci, SOUND, ""), 1);
+        assert_eq!(
+            diagnostics(the_test_command_is_the_one_of_ci, SOUND, &other),
+            1
+        );
+        assert_eq!(diagnostics(the_test_command_is_the_one_of_ci, SOUND, ""), 1);
     }
 
     #[test]
-    fn an_example_that_does_not_exist_is_a_fault() {
+    fn an_example_that_does_not_exist_is_reported() {
         let more = format!("{SOUND}Try `cargo run --example proxy`.\n");
-        assert_eq!(faults(the_programs_exist, &more, SOUND_CI), 1);
+        assert_eq!(diagnostics(the_programs_exist, &more, SOUND_CI), 1);
         let other = more.replace("--example", "--bin");
-        assert_eq!(faults(the_programs_exist, &other, SOUND_CI), 1);
+        assert_eq!(diagnostics(the_programs_exist, &other, SOUND_CI), 1);
     }
 
     #[test]
     fn the_program_is_shown_as_it_is_and_is_short() {
         let count = |program: &str, readme: &str| {
-            let tree = Tree::made_up(&[(README, readme), (PROGRAM, program)]);
+            let tree = Tree::fake(&[(README, readme), (PROGRAM, program)]);
             its_program_is_the_example(&tree, &workspace()).len()
         };
         let main = "fn main() {}\n";
@@ -242,7 +248,7 @@ cargo run --release --bin httpd
     }
 
     #[test]
-    fn a_missing_readme_is_a_fault() {
+    fn a_missing_readme_is_reported() {
         let rule = the_map_is_what_the_manifests_say;
         assert_eq!(rule(&Tree::default(), &workspace()).len(), 1);
     }

@@ -1,6 +1,6 @@
 //! The oldest Rust is the same wherever it is named.
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::{File, Tree};
 use crate::workspace::Workspace;
 
@@ -16,7 +16,7 @@ const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 pub(super) fn documents_say_what_the_manifest_says(
     tree: &Tree,
     workspace: &Workspace,
-) -> Vec<Fault> {
+) -> Vec<Diagnostic> {
     let Some(package) = workspace.packages.first() else {
         return Vec::new();
     };
@@ -28,16 +28,16 @@ pub(super) fn documents_say_what_the_manifest_says(
         .iter()
         .map(|path| (*path).to_owned())
         .chain(readmes);
-    let mut faults = Vec::new();
+    let mut diagnostics = Vec::new();
     for file in paths.filter_map(|path| tree.file(&path)) {
         for (number, named) in versions(file) {
             if named != *version {
                 let what = format!("Rust {named} is named; the manifest says {version}");
-                faults.push(Fault::at(&file.path, number, what));
+                diagnostics.push(Diagnostic::at(&file.path, number, what));
             }
         }
     }
-    faults
+    diagnostics
 }
 
 fn versions(file: &File) -> Vec<(usize, String)> {
@@ -82,38 +82,38 @@ mod tests {
     use super::*;
     use crate::workspace::Package;
 
-    fn faults(path: &str, text: &str) -> Vec<String> {
-        let workspace = Workspace::made_up(vec![Package::made_up("evcore-token")]);
-        let tree = Tree::made_up(&[(path, text)]);
-        let faults = documents_say_what_the_manifest_says(&tree, &workspace);
-        faults.iter().map(ToString::to_string).collect()
+    fn diagnostics(path: &str, text: &str) -> Vec<String> {
+        let workspace = Workspace::fake(vec![Package::fake("evcore-token")]);
+        let tree = Tree::fake(&[(path, text)]);
+        let diagnostics = documents_say_what_the_manifest_says(&tree, &workspace);
+        diagnostics.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn another_version_is_a_fault_in_its_line() {
+    fn another_version_is_reported_in_its_line() {
         for text in ["Needs Rust 1.84.", "MSRV 1.90", "`rust-version = \"1.8\"`"] {
-            assert_eq!(faults("README.md", text).len(), 1, "{text}");
+            assert_eq!(diagnostics("README.md", text).len(), 1, "{text}");
             assert_eq!(
-                faults("crates/evcore-token/README.md", text).len(),
+                diagnostics("crates/evcore-token/README.md", text).len(),
                 1,
                 "{text}"
             );
         }
-        assert!(faults("README.md", "\nRust 1.84")[0].starts_with("README.md:2: "));
+        assert!(diagnostics("README.md", "\nRust 1.84")[0].starts_with("README.md:2: "));
     }
 
     #[test]
     fn the_manifests_version_is_sound() {
         let text = "Rust 1.85.0 or later. `rust-version = \"1.85\"`. We trust 1.2.";
-        assert!(faults("README.md", text).is_empty());
+        assert!(diagnostics("README.md", text).is_empty());
     }
 
     #[test]
     fn the_history_of_changes_may_name_older_ones() {
         let text = "## Unreleased\nRust 1.85\n## 0.1.0\nRust 1.70\n";
-        assert!(faults("CHANGELOG.md", text).is_empty());
+        assert!(diagnostics("CHANGELOG.md", text).is_empty());
         assert_eq!(
-            faults("CHANGELOG.md", "## 0.2.0\nRust 1.84\n## 0.1.0\n").len(),
+            diagnostics("CHANGELOG.md", "## 0.2.0\nRust 1.84\n## 0.1.0\n").len(),
             1
         );
     }

@@ -4,7 +4,7 @@
 //! the condition, with a deadline.
 
 use super::source;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::File;
 
 /// Where one sleep is what the program is about: a place, and why.
@@ -31,14 +31,14 @@ const ALLOWED: &[(&str, &str)] = &[
 const CALLS: &[&str] = &["thread::sleep", "nanosleep", "usleep"];
 
 /// Only the allowed places sleep, each file once.
-pub(super) fn nothing_sleeps_to_wait(file: &File) -> Vec<Fault> {
+pub(super) fn nothing_sleeps_to_wait(file: &File) -> Vec<Diagnostic> {
     let code = File::new(&file.path, source::code(&file.text));
     let sleeping = code.lines().filter(|(_, line)| sleeps(line));
     sleeping
         .skip(usize::from(is_allowed(&file.path)))
         .map(|(number, _)| {
             let what = "wait for the condition with a deadline; do not sleep";
-            Fault::at(&file.path, number, what)
+            Diagnostic::at(&file.path, number, what)
         })
         .collect()
 }
@@ -56,21 +56,21 @@ fn is_allowed(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn faults(path: &str, text: &str) -> usize {
+    fn diagnostics(path: &str, text: &str) -> usize {
         nothing_sleeps_to_wait(&File::new(path, text)).len()
     }
 
     #[test]
-    fn a_sleep_is_a_fault_however_it_is_spelt() {
+    fn a_sleep_is_reported_however_it_is_spelt() {
         for text in [
             "std::thread::sleep(d);",
             "use std::thread::{sleep, spawn};",
             "libc::usleep(5);",
         ] {
-            assert_eq!(faults("tests/a.rs", text), 1, "{text}");
+            assert_eq!(diagnostics("tests/a.rs", text), 1, "{text}");
         }
         assert_eq!(
-            faults("tests/a.rs", "// thread::sleep\nfn sleep_route() {}"),
+            diagnostics("tests/a.rs", "// thread::sleep\nfn sleep_route() {}"),
             0
         );
     }
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn an_allowed_place_sleeps_once() {
         let once = "thread::sleep(pause);\n";
-        assert_eq!(faults("crates/evcore-accept/src/options.rs", once), 0);
+        assert_eq!(diagnostics("crates/evcore-accept/src/options.rs", once), 0);
         assert_eq!(
-            faults("crates/evcore-accept/src/options.rs", &once.repeat(2)),
+            diagnostics("crates/evcore-accept/src/options.rs", &once.repeat(2)),
             1
         );
     }

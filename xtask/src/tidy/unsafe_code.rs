@@ -1,7 +1,7 @@
 //! `unsafe` is where the operating system is, and says so.
 
 use super::source;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::tree::File;
 
 /// Where `unsafe` may be: the crates that call the OS, and tests (see [`may_hold_unsafe`]).
@@ -20,14 +20,14 @@ const PLACES: &[&str] = &[
 ];
 
 /// A file with `unsafe` allows it by name, for the file as a whole, with a reason.
-pub(super) fn is_in_files_that_say_so(file: &File) -> Vec<Fault> {
+pub(super) fn is_in_files_that_say_so(file: &File) -> Vec<Diagnostic> {
     let code = source::code(&file.text);
     let compact: String = code.split_whitespace().collect();
     let says_so = compact.contains("#![allow(unsafe_code,reason=");
     let what = "say `#![allow(unsafe_code, reason = \"...\")]` at the top of the file";
     match first_line_with_unsafe(&code) {
-        Some(line) if !says_so => vec![Fault::at(&file.path, line, what)],
-        None if says_so => vec![Fault::of(
+        Some(line) if !says_so => vec![Diagnostic::at(&file.path, line, what)],
+        None if says_so => vec![Diagnostic::of(
             &file.path,
             "nothing here is unsafe: deny it again",
         )],
@@ -36,19 +36,19 @@ pub(super) fn is_in_files_that_say_so(file: &File) -> Vec<Fault> {
 }
 
 /// The pure crates have none at all.
-pub(super) fn is_in_crates_that_meet_the_os(file: &File) -> Vec<Fault> {
+pub(super) fn is_in_crates_that_meet_the_os(file: &File) -> Vec<Diagnostic> {
     if may_hold_unsafe(&file.path) {
         return Vec::new();
     }
     let what = "no unsafe here: only clock, poller, balancer, accept and prefork meet the OS";
     first_line_with_unsafe(&source::code(&file.text))
-        .map(|line| Fault::at(&file.path, line, what))
+        .map(|line| Diagnostic::at(&file.path, line, what))
         .into_iter()
         .collect()
 }
 
 /// What is forbidden in `lib.rs` cannot be allowed again in a module.
-pub(super) fn is_forbidden_in_all_other_crates(file: &File) -> Vec<Fault> {
+pub(super) fn is_forbidden_in_all_other_crates(file: &File) -> Vec<Diagnostic> {
     let is_lib = file.path.starts_with("crates/") && file.path.ends_with("/src/lib.rs");
     let forbids = source::code(&file.text).contains("#![forbid(unsafe_code)]");
     // A lib.rs that forbade it would forbid it in the one file that may have it, too.
@@ -58,7 +58,7 @@ pub(super) fn is_forbidden_in_all_other_crates(file: &File) -> Vec<Fault> {
     if !is_lib || has_place || forbids {
         return Vec::new();
     }
-    vec![Fault::of(&file.path, "say `#![forbid(unsafe_code)]`")]
+    vec![Diagnostic::of(&file.path, "say `#![forbid(unsafe_code)]`")]
 }
 
 /// Integration tests of any crate count as tests: they are crates of their own,
@@ -85,26 +85,26 @@ mod tests {
     const PURE: &str = "crates/evcore-timer/src/wheel.rs";
     const OS: &str = "crates/evcore-poller/src/sys/epoll.rs";
 
-    fn faults(rule: fn(&File) -> Vec<Fault>, path: &str, text: &str) -> Vec<String> {
-        let faults = rule(&File::new(path, text));
-        faults.iter().map(ToString::to_string).collect()
+    fn diagnostics(rule: fn(&File) -> Vec<Diagnostic>, path: &str, text: &str) -> Vec<String> {
+        let diagnostics = rule(&File::new(path, text));
+        diagnostics.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_file_with_unsafe_must_say_so() {
-        let silent = faults(is_in_files_that_say_so, OS, UNSAFE);
+        let silent = diagnostics(is_in_files_that_say_so, OS, UNSAFE);
         assert!(silent[0].starts_with("crates/evcore-poller/src/sys/epoll.rs:2: "));
         let by_item = format!("#[allow(unsafe_code, reason = \"x\")]{UNSAFE}");
-        assert_eq!(faults(is_in_files_that_say_so, OS, &by_item).len(), 1);
+        assert_eq!(diagnostics(is_in_files_that_say_so, OS, &by_item).len(), 1);
         let says_so = format!("{SAYS_SO}{UNSAFE}");
-        assert!(faults(is_in_files_that_say_so, OS, &says_so).is_empty());
+        assert!(diagnostics(is_in_files_that_say_so, OS, &says_so).is_empty());
     }
 
     #[test]
     fn a_file_without_unsafe_must_not_allow_it() {
-        assert_eq!(faults(is_in_files_that_say_so, OS, SAYS_SO).len(), 1);
+        assert_eq!(diagnostics(is_in_files_that_say_so, OS, SAYS_SO).len(), 1);
         assert!(
-            faults(
+            diagnostics(
                 is_in_files_that_say_so,
                 OS,
                 "// unsafe\nlet a = \"unsafe\";"
@@ -115,18 +115,24 @@ mod tests {
 
     #[test]
     fn a_pure_crate_holds_none() {
-        assert_eq!(faults(is_in_crates_that_meet_the_os, PURE, UNSAFE).len(), 1);
-        assert!(faults(is_in_crates_that_meet_the_os, OS, UNSAFE).is_empty());
+        assert_eq!(
+            diagnostics(is_in_crates_that_meet_the_os, PURE, UNSAFE).len(),
+            1
+        );
+        assert!(diagnostics(is_in_crates_that_meet_the_os, OS, UNSAFE).is_empty());
     }
 
     #[test]
     fn tests_may_hold_it_wherever_they_are() {
-        for path in ["tests/faults/a.rs", "crates/evcore-timer/tests/memory.rs"] {
-            assert!(faults(is_in_crates_that_meet_the_os, path, UNSAFE).is_empty());
+        for path in [
+            "tests/diagnostics/a.rs",
+            "crates/evcore-timer/tests/memory.rs",
+        ] {
+            assert!(diagnostics(is_in_crates_that_meet_the_os, path, UNSAFE).is_empty());
         }
         let inside = "crates/evcore-timer/src/tests/a.rs";
         assert_eq!(
-            faults(is_in_crates_that_meet_the_os, inside, UNSAFE).len(),
+            diagnostics(is_in_crates_that_meet_the_os, inside, UNSAFE).len(),
             1
         );
     }
@@ -135,12 +141,12 @@ mod tests {
     fn a_pure_crate_forbids_it() {
         let rule = is_forbidden_in_all_other_crates;
         assert_eq!(
-            faults(rule, "crates/evcore-timer/src/lib.rs", "mod a;").len(),
+            diagnostics(rule, "crates/evcore-timer/src/lib.rs", "mod a;").len(),
             1
         );
         let forbids = "#![forbid(unsafe_code)]";
-        assert!(faults(rule, "crates/evcore-timer/src/lib.rs", forbids).is_empty());
-        assert!(faults(rule, "crates/evcore-poller/src/lib.rs", "mod a;").is_empty());
-        assert!(faults(rule, PURE, "").is_empty());
+        assert!(diagnostics(rule, "crates/evcore-timer/src/lib.rs", forbids).is_empty());
+        assert!(diagnostics(rule, "crates/evcore-poller/src/lib.rs", "mod a;").is_empty());
+        assert!(diagnostics(rule, PURE, "").is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::arrivals::Arrivals;
-use super::crowd::Crowd;
+use super::load::Load;
 use super::server::Server;
 use super::waits::Waits;
 
@@ -44,20 +44,20 @@ impl Blocked {
     pub(super) fn run(&self, server: &Server) -> Waits {
         let mut waits = Waits::default();
         for _ in 0..self.times {
-            server.rest();
+            server.wait_until_idle();
             self.once(server, &mut waits);
         }
         waits
     }
 
     fn once(&self, server: &Server, waits: &mut Waits) {
-        let mut crowd = Crowd::new();
+        let mut load = Load::new();
         // Who takes this one is who would be first to take the next.
-        let blocker = crowd.join(server.address, self.path);
+        let blocker = load.join(server.address, self.path);
         let mut arrivals = Arrivals::since(Instant::now(), EVERY);
         let mut is_blocked = true;
-        while is_blocked || crowd.waiting() > 0 {
-            let news = crowd.wait(if is_blocked {
+        while is_blocked || load.waiting() > 0 {
+            let news = load.wait(if is_blocked {
                 arrivals.time_left(Instant::now())
             } else {
                 PATIENCE
@@ -70,10 +70,10 @@ impl Blocked {
                 } else {
                     waits.add(answer.wait);
                 }
-                crowd.leave(outcome.client);
+                load.leave(outcome.client);
             }
             if is_blocked && arrivals.come(Instant::now()) {
-                crowd.join(server.address, "/worker");
+                load.join(server.address, "/worker");
             }
         }
     }

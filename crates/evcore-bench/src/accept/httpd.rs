@@ -27,7 +27,7 @@ pub(super) fn start(
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
     let mut master = command.spawn().map_err(|error| error.to_string())?;
-    let mut log = BufReader::new(master.stderr.take().expect("it was asked for"));
+    let mut log = BufReader::new(master.stderr.take().expect("it was scenario for"));
     let address = match address(&mut log) {
         Ok(address) => address,
         Err(last_words) => {

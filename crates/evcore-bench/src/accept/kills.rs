@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::asked::{Asked, leave_out};
 use super::client::Client;
 use super::rounds::Rounds;
+use super::scenario::{Scenario, record_absence};
 use super::server::Server;
 use super::{pace, process};
 
@@ -25,7 +25,7 @@ const THOROUGH_STOPS: usize = 100;
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
 /// How long a worker is stopped if nobody else takes the client. Twice the delay of all
-/// contestants.
+/// peers.
 const STOPPED: Duration = Duration::from_secs(1);
 
 /// How long a client tries: longer than any that is served.
@@ -33,20 +33,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Measures all that replace a dead worker, and prints the records.
 pub(crate) fn measure(words: &[&str]) {
-    let asked = Asked::of(words);
-    let (kills, stops) = if asked.full {
+    let scenario = Scenario::of(words);
+    let (kills, stops) = if scenario.full {
         (THOROUGH_KILLS, THOROUGH_STOPS)
     } else {
         (KILLS, STOPS)
     };
     let mut found = Rounds::default();
-    for contestant in asked.with_master() {
-        let name = &contestant.name;
+    for peer in scenario.with_master() {
+        let name = &peer.name;
         eprintln!("kills: {name}");
-        let server = match contestant.start(asked.launch, WORKERS) {
+        let server = match peer.start(scenario.launch, WORKERS) {
             Ok(server) => server,
             Err(why) => {
-                leave_out(&contestant, &why);
+                record_absence(&peer, &why);
                 continue;
             }
         };
@@ -81,9 +81,9 @@ fn kill_one(server: &Server, ages: &mut Ages) -> Duration {
 
 /// Stops the one that would accept until another did, and returns how long that took.
 fn stop_one(server: &Server) -> Duration {
-    server.rest();
+    server.wait_until_idle();
     let stopped = front(server).expect("all workers are there");
-    server.rest();
+    server.wait_until_idle();
     process::signal(stopped, Signal::STOP);
     let began = Instant::now();
     let mut client = Client::connect(server.address).expect("the kernel takes it");
@@ -107,9 +107,9 @@ fn settled_front(server: &Server, ages: &mut Ages) -> u32 {
     loop {
         whole(server);
         ages.see(&server.pids());
-        server.rest();
+        server.wait_until_idle();
         let front = front(server).expect("all workers are there");
-        server.rest();
+        server.wait_until_idle();
         if ages.is_settled(front) {
             return front;
         }

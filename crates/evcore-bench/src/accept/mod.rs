@@ -2,27 +2,27 @@
 //! wait.
 //!
 //! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.
-//! All contestants are asked the same by the same clients, and their wakes are counted by the
+//! All peers are asked the same by the same clients, and their wakes are counted by the
 //! kernel.
 
 mod arrivals;
-mod asked;
 mod bare;
 mod blocked;
 mod client;
-mod crowd;
 mod fairness;
 mod httpd;
 mod kills;
 mod launch;
+mod load;
 mod nginx;
 mod pace;
 mod patterns;
+mod peers;
 mod pin;
 mod process;
-mod roster;
 mod rounds;
 mod run;
+mod scenario;
 mod server;
 mod shortage;
 mod waits;

@@ -10,18 +10,18 @@ pub(super) struct Rounds(Vec<Row>);
 struct Row {
     workload: String,
     workers: usize,
-    contestant: String,
+    peer: String,
     what: &'static str,
     values: Vec<f64>,
 }
 
 impl Rounds {
-    /// What one round of a contestant found.
+    /// What one round of a peer found.
     pub(super) fn add(
         &mut self,
         workload: &str,
         workers: usize,
-        contestant: &str,
+        peer: &str,
         figures: impl IntoIterator<Item = (&'static str, f64)>,
     ) {
         for (what, value) in figures {
@@ -29,14 +29,14 @@ impl Rounds {
                 row.workers == workers
                     && row.what == what
                     && row.workload == workload
-                    && row.contestant == contestant
+                    && row.peer == peer
             };
             match self.0.iter_mut().find(is_its) {
                 Some(row) => row.values.push(value),
                 None => self.0.push(Row {
                     workload: workload.to_owned(),
                     workers,
-                    contestant: contestant.to_owned(),
+                    peer: peer.to_owned(),
                     what,
                     values: vec![value],
                 }),
@@ -47,13 +47,7 @@ impl Rounds {
     /// Prints the records.
     pub(super) fn print(&self) {
         for row in &self.0 {
-            record::figures(
-                &row.workload,
-                row.workers,
-                &row.contestant,
-                row.what,
-                &row.values,
-            );
+            record::figures(&row.workload, row.workers, &row.peer, row.what, &row.values);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The patterns, in rounds in which all contestants take turns, each with a fresh server.
+//! The patterns, in rounds in which all peers take turns, each with a fresh server.
 
 use std::time::{Duration, Instant};
 
-use super::asked::{Asked, leave_out};
-use super::roster::Contestant;
+use super::peers::Peer;
 use super::rounds::Rounds;
+use super::scenario::{Scenario, record_absence};
 use super::server::Server;
 use super::{blocked, patterns};
 
@@ -20,41 +20,45 @@ const THOROUGH_ROUNDS: u32 = 9;
 
 /// Measures all who are there, and prints the records.
 pub(crate) fn measure(words: &[&str]) {
-    let asked = Asked::of(words);
+    let scenario = Scenario::of(words);
     let began = Instant::now();
-    let rounds = if asked.full { THOROUGH_ROUNDS } else { ROUNDS };
-    let mut contestants = asked.all();
+    let rounds = if scenario.full {
+        THOROUGH_ROUNDS
+    } else {
+        ROUNDS
+    };
+    let mut peers = scenario.all();
     let mut found = Rounds::default();
     for round in 1..=rounds {
         // With one more, that takes as long as those before.
         let in_all = began.elapsed() / (round - 1).max(1) * round;
-        if round > 1 && !asked.full && in_all > MOST {
+        if round > 1 && !scenario.full && in_all > MOST {
             eprintln!("accept: no time for round {round}");
             break;
         }
         eprintln!("accept: round {round} of {rounds}");
-        contestants.retain(|contestant| {
+        peers.retain(|peer| {
             let served = WORKERS.iter().try_for_each(|workers| {
-                let server = contestant.start(asked.launch, *workers)?;
-                try_all(contestant, &server, &mut found);
+                let server = peer.start(scenario.launch, *workers)?;
+                try_all(peer, &server, &mut found);
                 Ok(())
             });
             served
-                .map_err(|why: String| leave_out(contestant, &why))
+                .map_err(|why: String| record_absence(peer, &why))
                 .is_ok()
         });
     }
     found.print();
 }
 
-fn try_all(contestant: &Contestant, server: &Server, found: &mut Rounds) {
-    let (name, workers) = (&contestant.name, server.workers);
+fn try_all(peer: &Peer, server: &Server, found: &mut Rounds) {
+    let (name, workers) = (&peer.name, server.workers);
     eprintln!("accept: {name}, {workers} workers");
     for pattern in patterns::ALL.iter().filter(|p| p.least_workers <= workers) {
         let workload = format!("accept/{}", pattern.name);
         found.add(&workload, workers, name, (pattern.run)(server));
     }
-    if contestant.can_block() {
+    if peer.can_block() {
         for blocked in blocked::ALL {
             let figures = blocked.run(server).figures();
             found.add(blocked.workload, workers, name, figures);

@@ -72,7 +72,7 @@ impl Server {
         if !pace::until(is_ready) {
             return Err(format!("not ready on {}", self.address));
         }
-        self.rest();
+        self.wait_until_idle();
         Ok(self)
     }
 
@@ -89,7 +89,7 @@ impl Server {
     /// # Panics
     ///
     /// If one never sleeps: it spins.
-    pub(super) fn rest(&self) {
+    pub(super) fn wait_until_idle(&self) {
         let pids = self.pids();
         let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
         // Twice: one may have woken another that was looked at before.

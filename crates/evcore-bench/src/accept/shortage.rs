@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::asked::{Asked, leave_out};
-use super::crowd::{Crowd, Outcome};
 use super::launch::Launch;
+use super::load::{Load, Outcome};
 use super::rounds::Rounds;
+use super::scenario::{Scenario, record_absence};
 use super::server::Server;
 use super::{pace, process};
 
@@ -27,50 +27,50 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Measures all that can be there, and prints the records.
 pub(crate) fn measure(words: &[&str]) {
-    let asked = Asked::of(words);
+    let scenario = Scenario::of(words);
     let launch = Launch {
         descriptors: DESCRIPTORS,
-        ..asked.launch
+        ..scenario.launch
     };
     let mut found = Rounds::default();
-    for contestant in asked.with_master() {
-        eprintln!("shortage: {}", contestant.name);
-        match contestant.start(launch, WORKERS) {
-            Ok(server) => starve(&server, &contestant.name, &mut found),
-            Err(why) => leave_out(&contestant, &why),
+    for peer in scenario.with_master() {
+        eprintln!("shortage: {}", peer.name);
+        match peer.start(launch, WORKERS) {
+            Ok(server) => starve(&server, &peer.name, &mut found),
+            Err(why) => record_absence(&peer, &why),
         }
     }
     found.print();
 }
 
 fn starve(server: &Server, name: &str, found: &mut Rounds) {
-    let mut crowd = Crowd::new();
+    let mut load = Load::new();
     for _ in 0..CLIENTS {
-        crowd.join(server.address, "/worker");
+        load.join(server.address, "/worker");
     }
     let mut hall = Hall::default();
-    hall.take_in_until_quiet(&mut crowd);
+    hall.take_in_until_quiet(&mut load);
     let mut add = |figure| found.add("shortage", WORKERS, name, [figure]);
     add(("cpu_percent", cpu_percent(server)));
-    hall.take_in_until_quiet(&mut crowd);
+    hall.take_in_until_quiet(&mut load);
     add(("served", count(hall.served.len())));
     add(("shed", count(hall.shed)));
     for _ in 0..CLOSES {
         let Some(leaving) = hall.served.pop() else {
             break;
         };
-        crowd.leave(leaving);
-        let resumed = resumed(&mut crowd, &mut hall);
+        load.leave(leaving);
+        let resumed = resumed(&mut load, &mut hall);
         add(("resumed_us", resumed.as_secs_f64() * 1e6));
     }
 }
 
 /// How long it takes until one who waits is served.
-fn resumed(crowd: &mut Crowd, hall: &mut Hall) -> Duration {
+fn resumed(load: &mut Load, hall: &mut Hall) -> Duration {
     let began = Instant::now();
     let before = hall.served.len();
     while hall.served.len() == before && began.elapsed() < PATIENCE {
-        hall.take_in(&crowd.wait(PATIENCE));
+        hall.take_in(&load.wait(PATIENCE));
     }
     began.elapsed()
 }
@@ -102,11 +102,11 @@ impl Hall {
         }
     }
 
-    fn take_in_until_quiet(&mut self, crowd: &mut Crowd) {
+    fn take_in_until_quiet(&mut self, load: &mut Load) {
         let mut served = Instant::now();
         while served.elapsed() < QUIET {
             let before = self.served.len();
-            self.take_in(&crowd.wait(QUIET));
+            self.take_in(&load.wait(QUIET));
             // One who is turned away now and then is no sign that more are served.
             if self.served.len() > before {
                 served = Instant::now();

@@ -7,7 +7,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::contestant::{BATCH, Contestant};
+use super::peer_poller::{BATCH, PeerPoller};
 use super::ring::Ring;
 
 /// The set, and what the last wait brought.
@@ -44,7 +44,7 @@ impl<'a> Bare<'a> {
     }
 }
 
-impl Contestant for Bare<'_> {
+impl PeerPoller for Bare<'_> {
     fn run(&mut self, ring: &mut Ring<'_>) {
         while !ring.is_over() {
             self.fill(None);

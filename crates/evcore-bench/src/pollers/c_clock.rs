@@ -33,7 +33,7 @@ fn time_of(clock: libc::clockid_t) -> libc::timespec {
         tv_nsec: 0,
     };
     // SAFETY: there is a place for the time.
-    let told = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    assert_eq!(told, 0, "every system has these clocks");
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    assert_eq!(result, 0, "every system has these clocks");
     time
 }

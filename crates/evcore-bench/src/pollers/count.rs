@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::contestant::Setup;
 use super::pairs::Pairs;
+use super::peer_poller::Setup;
+use super::peers::{self, Peer};
 use super::ring::{self, Ring};
-use super::roster::{self, Peer};
 use crate::descriptors;
 
 /// The benchmark whose instructions are counted, and how many pairs are active unless a last word
@@ -24,7 +24,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
         _ => return false,
     };
     descriptors::most();
-    let peers = roster::peers();
+    let peers = peers::peers();
     let peer = peers.iter().find(|peer| peer.name == name);
     let (Some(peer), Ok(times), Some(active)) = (peer, times.parse(), active) else {
         return false;
@@ -50,8 +50,8 @@ fn pipes(peer: &Peer, timers: bool, events: usize, active: usize) -> bool {
         timers,
         under_valgrind: true,
     };
-    let mut contestant = (peer.create)(&pairs.near, setup);
-    contestant.run(&mut Ring::start(&pairs, active, events));
+    let mut poller = (peer.create)(&pairs.near, setup);
+    poller.run(&mut Ring::start(&pairs, active, events));
     true
 }
 
@@ -64,10 +64,10 @@ fn toggle(peer: &Peer, times: usize) -> bool {
 /// Waits without limit, each time for a byte that was just written, and reads it.
 fn waits_for_a_byte(peer: &Peer, times: usize) -> bool {
     let pairs = Pairs::open(1);
-    let mut contestant = (peer.create)(&pairs.near, Setup::default());
+    let mut poller = (peer.create)(&pairs.near, Setup::default());
     (0..times).all(|_| {
         ring::write_byte(&pairs.far[0]);
-        let events = contestant.wait(None);
+        let events = poller.wait(None);
         ring::read_byte(&pairs.near[0]);
         events == Some(1)
     })
@@ -76,6 +76,6 @@ fn waits_for_a_byte(peer: &Peer, times: usize) -> bool {
 /// Waits where nothing comes.
 fn waits(peer: &Peer, timeout: Duration, times: usize) -> bool {
     let pairs = Pairs::open(1);
-    let mut contestant = (peer.create)(&pairs.near, Setup::default());
-    (0..times).all(|_| contestant.wait(Some(timeout)) == Some(0))
+    let mut poller = (peer.create)(&pairs.near, Setup::default());
+    (0..times).all(|_| poller.wait(Some(timeout)) == Some(0))
 }

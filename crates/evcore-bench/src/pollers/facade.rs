@@ -9,7 +9,7 @@ use evcore::clock::Clock;
 use evcore::{Budgets, Connections, EventLoop, Interest, Mode, Step, Timer, Token};
 
 use super::c_clock::CClock;
-use super::contestant::{BATCH, Contestant, Setup};
+use super::peer_poller::{BATCH, PeerPoller, Setup};
 use super::ring::Ring;
 
 /// A loop, and whether each pair has a timer.
@@ -58,7 +58,7 @@ impl Facade {
     }
 }
 
-impl Contestant for Facade {
+impl PeerPoller for Facade {
     fn run(&mut self, ring: &mut Ring<'_>) {
         while !ring.is_over() {
             self.ev.wait().expect("no listener fails");

@@ -5,8 +5,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::OwnedFd;
 
-use super::contestant::{Contestant, Setup};
 use super::pairs::Pairs;
+use super::peer_poller::{PeerPoller, Setup};
 use super::ring::Ring;
 
 /// As `struct peer` in `c/pollers/peer.h`, where the functions are described.
@@ -85,7 +85,7 @@ impl<'a> Foreign<'a> {
     }
 }
 
-impl Contestant for Foreign<'_> {
+impl PeerPoller for Foreign<'_> {
     fn run(&mut self, ring: &mut Ring<'_>) {
         let Pairs { near, far } = ring.pairs;
         let n = self.watched.len();

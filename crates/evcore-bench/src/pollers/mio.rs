@@ -9,7 +9,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::contestant::{BATCH, Contestant};
+use super::peer_poller::{BATCH, PeerPoller};
 use super::ring::Ring;
 
 /// mio's poller, and what its last wait brought.
@@ -46,7 +46,7 @@ impl<'a> Mio<'a> {
     }
 }
 
-impl Contestant for Mio<'_> {
+impl PeerPoller for Mio<'_> {
     fn run(&mut self, ring: &mut Ring<'_>) {
         while !ring.is_over() {
             self.fill(None);

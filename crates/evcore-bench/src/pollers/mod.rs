@@ -4,7 +4,6 @@
 
 mod bare;
 mod c_clock;
-mod contestant;
 mod count;
 mod facade;
 #[cfg(any(peer_libev, peer_libevent, peer_libuv))]
@@ -12,10 +11,11 @@ mod foreign;
 mod mio;
 mod ours;
 mod pairs;
+mod peer_poller;
+mod peers;
 mod pipes;
 mod polling;
 mod ring;
-mod roster;
 mod toggle;
 mod watched;
 
@@ -29,8 +29,8 @@ pub(crate) use self::count::count;
 /// Measures all peers, and prints the records.
 pub(crate) fn measure() {
     let most = descriptors::most();
-    let peers = roster::peers();
-    library::tell(
+    let peers = peers::peers();
+    library::record_versions(
         peers
             .iter()
             .filter_map(|peer| Some((peer.name, peer.version.as_deref()?))),

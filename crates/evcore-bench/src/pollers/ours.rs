@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
 
-use super::contestant::{BATCH, Contestant};
+use super::peer_poller::{BATCH, PeerPoller};
 use super::ring::Ring;
 
 /// A poller, and what its last wait brought.
@@ -45,7 +45,7 @@ impl Ours {
     }
 }
 
-impl Contestant for Ours {
+impl PeerPoller for Ours {
     fn run(&mut self, ring: &mut Ring<'_>) {
         while !ring.is_over() {
             let waited = self.poller.wait(&mut self.events, None);

@@ -1,9 +1,9 @@
 //! libevent's benchmark, without timers and with one re-armed for each event.
 
-use super::contestant::Setup;
 use super::pairs::Pairs;
+use super::peer_poller::Setup;
+use super::peers::Peer;
 use super::ring::Ring;
-use super::roster::Peer;
 use crate::record;
 use crate::watch::{ROUNDS, ns_each};
 
@@ -74,10 +74,10 @@ impl Case<'_> {
             timers: self.timers,
             ..Setup::default()
         };
-        let mut contestant = (peer.create)(&self.pairs.near, setup);
+        let mut poller = (peer.create)(&self.pairs.near, setup);
         let events = self.active + WRITES;
         let mut ring = Ring::start(self.pairs, self.active, events);
-        let ns = ns_each(events, || contestant.run(&mut ring));
+        let ns = ns_each(events, || poller.run(&mut ring));
         assert!(ring.is_over(), "{} has lost a byte", peer.name);
         ns
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use polling::{Event, Events, PollMode, Poller};
 
-use super::contestant::{BATCH, Contestant};
+use super::peer_poller::{BATCH, PeerPoller};
 use super::ring::Ring;
 
 /// Its poller, and what its last wait brought.
@@ -43,7 +43,7 @@ impl<'a> Polling<'a> {
     }
 }
 
-impl Contestant for Polling<'_> {
+impl PeerPoller for Polling<'_> {
     fn run(&mut self, ring: &mut Ring<'_>) {
         while !ring.is_over() {
             self.fill(None);

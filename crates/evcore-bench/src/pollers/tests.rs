@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::contestant::{Contestant, Setup};
 use super::count::count;
 use super::pairs::Pairs;
+use super::peer_poller::{PeerPoller, Setup};
+use super::peers::peers;
 use super::ring::Ring;
-use super::roster::peers;
 
 /// Has so many events served, and returns how many bytes lie about afterwards.
-fn left_over(contestant: &mut dyn Contestant, pairs: &Pairs, active: usize) -> usize {
+fn left_over(poller: &mut dyn PeerPoller, pairs: &Pairs, active: usize) -> usize {
     let mut ring = Ring::start(pairs, active, 5_000);
-    contestant.run(&mut ring);
+    poller.run(&mut ring);
     assert!(ring.is_over());
     let can_be_read = |fd| rustix::io::read(fd, &mut [0]).is_ok();
     pairs.near.iter().filter(|fd| can_be_read(*fd)).count()
@@ -26,9 +26,9 @@ fn each_byte_is_served_once_and_passed_on() {
                 timers,
                 ..Setup::default()
             };
-            let mut contestant = (peer.create)(&pairs.near, setup);
+            let mut poller = (peer.create)(&pairs.near, setup);
             for active in [1, 7, 20] {
-                let left = left_over(contestant.as_mut(), &pairs, active);
+                let left = left_over(poller.as_mut(), &pairs, active);
                 assert_eq!(left, 0, "{}, {active} active", peer.name);
             }
         }
@@ -39,9 +39,9 @@ fn each_byte_is_served_once_and_passed_on() {
 fn what_was_stopped_and_started_is_still_watched() {
     let pairs = Pairs::open(3);
     for peer in peers() {
-        let mut contestant = (peer.create)(&pairs.near, Setup::default());
-        contestant.toggle(3);
-        let left = left_over(contestant.as_mut(), &pairs, 1);
+        let mut poller = (peer.create)(&pairs.near, Setup::default());
+        poller.toggle(3);
+        let left = left_over(poller.as_mut(), &pairs, 1);
         assert_eq!(left, 0, "{}", peer.name);
     }
 }

@@ -1,8 +1,8 @@
 //! Stop and start of one descriptor: what a server does whose peer is too slow, or too quick.
 
-use super::contestant::Setup;
 use super::pairs::Pairs;
-use super::roster::Peer;
+use super::peer_poller::Setup;
+use super::peers::Peer;
 use crate::record;
 use crate::watch::{ROUNDS, ns_each};
 
@@ -17,8 +17,8 @@ pub(super) fn measure(peers: &[Peer]) {
     for round in 1..=ROUNDS {
         eprintln!("pollers: stop and start, round {round} of {ROUNDS}");
         for (peer, figures) in peers.iter().zip(&mut figures) {
-            let mut contestant = (peer.create)(&pairs.near, Setup::default());
-            figures.push(ns_each(TIMES, || contestant.toggle(TIMES)));
+            let mut poller = (peer.create)(&pairs.near, Setup::default());
+            figures.push(ns_each(TIMES, || poller.toggle(TIMES)));
         }
     }
     for (peer, figures) in peers.iter().zip(&figures) {

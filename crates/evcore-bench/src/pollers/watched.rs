@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::contestant::Setup;
-use super::roster::Peer;
+use super::peer_poller::Setup;
+use super::peers::Peer;
 use crate::record;
 use crate::watch::{ROUNDS, ns_each};
 
@@ -51,7 +51,7 @@ fn first_ready(n: usize) -> Vec<OwnedFd> {
 
 /// Nanoseconds a wait.
 fn round_among(descriptors: &[OwnedFd], peer: &Peer) -> f64 {
-    let mut contestant = (peer.create)(descriptors, Setup::default());
+    let mut poller = (peer.create)(descriptors, Setup::default());
     let waits = if peer.looks_at_all() {
         LONG_WAITS
     } else {
@@ -59,7 +59,7 @@ fn round_among(descriptors: &[OwnedFd], peer: &Peer) -> f64 {
     };
     ns_each(waits, || {
         for _ in 0..waits {
-            let events = contestant.wait(Some(Duration::ZERO));
+            let events = poller.wait(Some(Duration::ZERO));
             assert_eq!(events, Some(1), "{}", peer.name);
         }
     })

@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use super::queue::Contestant;
+use super::queue::PeerQueue;
 use super::script::Step;
 
 /// As `struct peer` in `c/timers/peer.h`, where the functions are described.
@@ -72,7 +72,7 @@ impl Foreign {
     }
 }
 
-impl Contestant for Foreign {
+impl PeerQueue for Foreign {
     fn arm(&mut self, steps: &[Step]) {
         self.debug_assert_known(steps);
         // SAFETY: by the invariant of `queue`; `Script` makes ids below `Script::ids` only, which

@@ -9,15 +9,15 @@ mod foreign;
 mod hash_wheel;
 mod nothing;
 mod ours;
+mod peers;
 mod queue;
-mod roster;
 mod script;
 
 #[cfg(test)]
 mod tests;
 
-use self::queue::Contestant;
-use self::roster::Peer;
+use self::peers::Peer;
+use self::queue::PeerQueue;
 use self::script::Script;
 use crate::library;
 use crate::record;
@@ -28,7 +28,7 @@ const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
 /// Measures all peers at all sizes, and prints the records.
 pub(crate) fn measure() {
-    let peers = roster::peers();
+    let peers = peers::peers();
     tell_versions(&peers);
     for size in SIZES {
         measure_size(&peers, size);
@@ -43,7 +43,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
     let [name, ids, steps] = words[..] else {
         return false;
     };
-    let peers = roster::peers();
+    let peers = peers::peers();
     let peer = peers.iter().find(|peer| peer.name == name);
     let (Some(peer), Ok(ids), Ok(steps)) = (peer, ids.parse(), steps.parse()) else {
         return false;
@@ -55,7 +55,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
 }
 
 fn tell_versions(peers: &[Peer]) {
-    library::tell(
+    library::record_versions(
         peers
             .iter()
             .filter_map(|peer| Some((peer.name, peer.version.as_deref()?))),
@@ -154,7 +154,7 @@ impl Figures {
     }
 }
 
-fn armed(peer: &Peer, script: &Script, due: bool) -> Box<dyn Contestant> {
+fn armed(peer: &Peer, script: &Script, due: bool) -> Box<dyn PeerQueue> {
     let mut queue = (peer.create)(script.ids(), due);
     queue.arm(&script.arm);
     queue

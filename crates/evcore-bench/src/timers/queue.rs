@@ -26,7 +26,7 @@ pub(super) trait Queue {
 }
 
 /// A queue as the measurement sees it: a whole script a call.
-pub(super) trait Contestant {
+pub(super) trait PeerQueue {
     /// Arms, or arms again.
     fn arm(&mut self, steps: &[Step]);
 
@@ -50,7 +50,7 @@ pub(super) trait Contestant {
     }
 }
 
-impl<Q: Queue> Contestant for Q {
+impl<Q: Queue> PeerQueue for Q {
     fn arm(&mut self, steps: &[Step]) {
         for step in steps {
             Queue::arm(self, step.id, step.deadline);

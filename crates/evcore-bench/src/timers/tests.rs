@@ -1,7 +1,7 @@
 //! That each peer does the work that it is measured by.
 
 use super::armed;
-use super::roster::{Peer, peers};
+use super::peers::{Peer, peers};
 use super::script::{Script, Step};
 
 fn queues() -> impl Iterator<Item = Peer> {

@@ -22,7 +22,7 @@ const WAKES: (&str, &str) = ("wakes", "wakes a connection");
 
 const PATTERNS: &[Pattern] = &[
     Pattern {
-        workload: "accept/rest",
+        workload: "accept/idle",
         heading: "At rest before each step",
         what: "1,000 connect one after the other and stay; before each connection and before its \
                request all workers are asleep. So each has two wakes that are needed, and what is \

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn timers() -> String {
-        let mut results = Results::made_up();
+        let mut results = Results::fake();
         results.counted.no_events = Some("no valgrind".to_owned());
         section("timers", &results, &Machine::default())
     }

@@ -14,13 +14,13 @@ pub(super) const TARGETS: &[Target] = &[
         what: "Jain index, 4 and 8 workers, `least-loaded`, at rest",
         bound: AtLeast(0.99),
         unit: "",
-        of: |run| jain(run, "accept/rest", MORE, LEAST_LOADED),
+        of: |run| jain(run, "accept/idle", MORE, LEAST_LOADED),
     },
     Target {
         what: "Jain index, 2 workers, `least-loaded`, at rest",
         bound: AtLeast(0.99),
         unit: "",
-        of: |run| jain(run, "accept/rest", TWO, LEAST_LOADED),
+        of: |run| jain(run, "accept/idle", TWO, LEAST_LOADED),
     },
     Target {
         what: "Jain index, 4 and 8 workers, `least-loaded`, one at a time",
@@ -105,7 +105,7 @@ pub(super) const TARGETS: &[Target] = &[
         what: "extra wakes a connection, 2, 4 and 8 workers, `least-loaded`",
         bound: AtMost(0.25),
         unit: "",
-        of: |run| most(WORKERS.map(|n| median(run, "accept/rest", n, LEAST_LOADED, "extra"))),
+        of: |run| most(WORKERS.map(|n| median(run, "accept/idle", n, LEAST_LOADED, "extra"))),
     },
 ];
 
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn two_workers_may_not_cost_more_wakes_either() {
         let found = reached_by(
-            "figure\taccept/rest\t2\thttpd least-loaded\textra\t0.3\n\
-             figure\taccept/rest\t8\thttpd least-loaded\textra\t0.2\n",
+            "figure\taccept/idle\t2\thttpd least-loaded\textra\t0.3\n\
+             figure\taccept/idle\t8\thttpd least-loaded\textra\t0.2\n",
         );
         assert_eq!(found.len(), 1);
         assert_eq!(found[0][1], "0.30");

@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn only_what_was_measured_is_judged_and_what_is_missed_is_said() {
-        let run = Results::made_up();
+        let run = Results::fake();
         let reached = reached(&run);
         let (wheel, ns) = &reached[0];
         assert_eq!(reached.len(), 1);

@@ -1,10 +1,10 @@
-//! Bursts of 64 clients, all of which stay. The server is at rest between two bursts.
+//! Bursts of 64 clients, all of which stay. The server is idle between two bursts.
 
 use std::time::Duration;
 
 use super::{Figures, LONG_LIVED, each};
-use crate::accept::crowd::Crowd;
 use crate::accept::fairness::Shares;
+use crate::accept::load::Load;
 use crate::accept::server::Server;
 use crate::accept::waits::Waits;
 
@@ -17,20 +17,20 @@ const BURSTS: usize = LONG_LIVED.div_ceil(BURST);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(server: &Server) -> Figures {
-    server.rest();
+    server.wait_until_idle();
     let before = server.sleeps();
-    let mut crowd = Crowd::new();
+    let mut load = Load::new();
     let (mut shares, mut waits) = (Shares::default(), Waits::default());
     for _ in 0..BURSTS {
         for _ in 0..BURST {
-            crowd.join(server.address, "/worker");
+            load.join(server.address, "/worker");
         }
-        for outcome in crowd.wait_for_all(PATIENCE) {
+        for outcome in load.wait_for_all(PATIENCE) {
             let answer = outcome.answer.expect("nobody is turned away");
             shares.add(answer.worker);
             waits.add(answer.wait);
         }
-        server.rest();
+        server.wait_until_idle();
     }
     let wakes = each(server.sleeps() - before, BURSTS * BURST);
     let mut figures = vec![("jain", shares.jain(server.workers)), ("wakes", wakes)];

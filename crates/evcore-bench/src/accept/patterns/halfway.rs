@@ -10,12 +10,12 @@ use crate::accept::server::Server;
 pub(super) const CLOSED: usize = 2;
 
 pub(super) fn run(server: &Server) -> Figures {
-    server.rest();
+    server.wait_until_idle();
     let mut clients = Vec::new();
     come(server, LONG_LIVED / 2, &mut clients);
     let closed = shares(&clients).greatest(CLOSED);
     clients.retain(|(_, worker)| !closed.contains(worker));
-    server.rest();
+    server.wait_until_idle();
     come(server, LONG_LIVED / 2, &mut clients);
     vec![("jain", shares(&clients).jain(server.workers))]
 }

@@ -2,7 +2,7 @@
 
 mod burst;
 mod halfway;
-mod rest;
+mod idle;
 mod single;
 mod uneven;
 
@@ -25,9 +25,9 @@ pub(super) struct Pattern {
 /// All, in the order in which they are run.
 pub(super) const ALL: &[Pattern] = &[
     Pattern {
-        name: "rest",
+        name: "idle",
         least_workers: 1,
-        run: rest::run,
+        run: idle::run,
     },
     Pattern {
         name: "single",

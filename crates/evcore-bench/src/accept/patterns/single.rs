@@ -7,7 +7,7 @@ use crate::accept::server::Server;
 use crate::accept::waits::Waits;
 
 pub(super) fn run(server: &Server) -> Figures {
-    server.rest();
+    server.wait_until_idle();
     let before = server.sleeps();
     let mut clients = Vec::new();
     let (mut shares, mut waits) = (Shares::default(), Waits::default());
@@ -18,7 +18,7 @@ pub(super) fn run(server: &Server) -> Figures {
         waits.add(answer.wait);
         clients.push(client);
     }
-    server.rest();
+    server.wait_until_idle();
     let wakes = each(server.sleeps() - before, LONG_LIVED);
     let mut figures = vec![("jain", shares.jain(server.workers)), ("wakes", wakes)];
     figures.extend(waits.figures());

@@ -1,7 +1,7 @@
 //! One client after the other, who stay for very different times: most go soon, a few stay long.
 //!
 //! Lifetimes are counted in arrivals, by a Pareto distribution, so that there is no clock in it:
-//! all contestants have the same clients in the same order.
+//! all peers have the same clients in the same order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,7 +27,7 @@ const FIRST_LOOK: usize = 500;
 const LOOK_EVERY: usize = 50;
 
 pub(super) fn run(server: &Server) -> Figures {
-    server.rest();
+    server.wait_until_idle();
     let before = server.sleeps();
     let (mut random, mut guests, mut waits) = (Random::new(), Guests::default(), Waits::default());
     let mut looks = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn run(server: &Server) -> Figures {
             looks.push(guests.shares.jain(server.workers));
         }
     }
-    server.rest();
+    server.wait_until_idle();
     let wakes = each(server.sleeps() - before, ARRIVALS);
     looks.sort_by(f64::total_cmp);
     let mut figures = vec![

@@ -1,4 +1,4 @@
-//! One step at a time: the server is at rest before each connection and before each request.
+//! One step at a time: the server is idle before each connection and before each request.
 //!
 //! So a connection has exactly two wakes that are needed, one that brings it and one that brings
 //! its request; whatever there is more is extra.
@@ -12,15 +12,15 @@ use crate::accept::server::Server;
 const NEEDED: f64 = 2.0;
 
 pub(super) fn run(server: &Server) -> Figures {
-    server.rest();
+    server.wait_until_idle();
     let before = server.sleeps();
     let mut clients = Vec::new();
     let mut shares = Shares::default();
     for _ in 0..LONG_LIVED {
         let mut client = Client::connect(server.address).expect("the kernel takes it");
-        server.rest();
+        server.wait_until_idle();
         shares.add(client.worker().expect("an answer").worker);
-        server.rest();
+        server.wait_until_idle();
         clients.push(client);
     }
     let wakes = each(server.sleeps() - before, LONG_LIVED);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use super::launch::Launch;
-use super::roster::{self, Contestant};
+use super::peers::{self, Peer};
 use super::{nginx, pin};
 use crate::{descriptors, record};
 
 /// What the words say.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Scenario {
     /// The program of the example server.
     httpd: PathBuf,
     /// Whether it may take as long as it takes.
@@ -20,17 +20,17 @@ pub(super) struct Asked {
     only: Vec<String>,
 }
 
-impl Asked {
+impl Scenario {
     /// Of the words: the path of the example server, `full` if the run is to be thorough, and how
     /// the names of those begin who are to take part, if not all.
     ///
     /// From then on this process is on a CPU of its own, where there are two.
-    pub(super) fn of(words: &[&str]) -> Asked {
+    pub(super) fn of(words: &[&str]) -> Scenario {
         let (httpd, words) = words.split_first().expect("the path of the example server");
         let only = words.iter().filter(|word| **word != FULL);
         descriptors::most();
-        tell_nginx();
-        Asked {
+        record_nginx_version();
+        Scenario {
             httpd: PathBuf::from(httpd),
             full: words.contains(&FULL),
             only: only.map(|word| (*word).to_owned()).collect(),
@@ -42,33 +42,33 @@ impl Asked {
     }
 
     /// All who are to take part, those without a master too.
-    pub(super) fn all(&self) -> Vec<Contestant> {
-        self.asked_for(roster::all(&self.httpd))
+    pub(super) fn all(&self) -> Vec<Peer> {
+        self.selected(peers::all(&self.httpd))
     }
 
     /// Those who are to take part and have a master, who looks after workers that die.
-    pub(super) fn with_master(&self) -> Vec<Contestant> {
-        self.asked_for(roster::with_master(&self.httpd))
+    pub(super) fn with_master(&self) -> Vec<Peer> {
+        self.selected(peers::with_master(&self.httpd))
     }
 
-    fn asked_for(&self, mut contestants: Vec<Contestant>) -> Vec<Contestant> {
+    fn selected(&self, mut peers: Vec<Peer>) -> Vec<Peer> {
         let is_named = |name: &str| self.only.iter().any(|word| name.starts_with(word.as_str()));
-        contestants.retain(|contestant| self.only.is_empty() || is_named(&contestant.name));
-        contestants
+        peers.retain(|peer| self.only.is_empty() || is_named(&peer.name));
+        peers
     }
 }
 
 /// What a thorough run is asked for by.
 const FULL: &str = "full";
 
-fn tell_nginx() {
+fn record_nginx_version() {
     if let Some(version) = nginx::version() {
         record::version("nginx", &version);
     }
 }
 
 /// Says that one does not take part, and why.
-pub(super) fn leave_out(contestant: &Contestant, why: &str) {
+pub(super) fn record_absence(peer: &Peer, why: &str) {
     eprintln!("  not there: {why}");
-    record::absent(&contestant.name);
+    record::absent(&peer.name);
 }

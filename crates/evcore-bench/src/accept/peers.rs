@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The peers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use super::{httpd, nginx};
 /// The policies of the example server, of which some may not be there yet.
 const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "reuseport", "least-loaded"];
 
-/// One who takes part.
+/// A peer.
 #[derive(Clone, Debug)]
-pub(super) struct Contestant {
+pub(super) struct Peer {
     pub(super) name: String,
     kind: Kind,
 }
@@ -29,7 +29,7 @@ enum Kind {
     },
 }
 
-impl Contestant {
+impl Peer {
     /// Starts it.
     ///
     /// # Errors
@@ -50,15 +50,15 @@ impl Contestant {
 }
 
 /// Those that have a master, who looks after workers that die.
-pub(super) fn with_master(httpd: &Path) -> Vec<Contestant> {
-    let policies = POLICIES.map(|policy| Contestant {
+pub(super) fn with_master(httpd: &Path) -> Vec<Peer> {
+    let policies = POLICIES.map(|policy| Peer {
         name: format!("httpd {policy}"),
         kind: Kind::Httpd {
             program: httpd.to_owned(),
             policy,
         },
     });
-    let nginx = [("on", true), ("off", false)].map(|(word, mutex)| Contestant {
+    let nginx = [("on", true), ("off", false)].map(|(word, mutex)| Peer {
         name: format!("nginx accept_mutex {word}"),
         kind: Kind::Nginx { mutex },
     });
@@ -66,14 +66,14 @@ pub(super) fn with_master(httpd: &Path) -> Vec<Contestant> {
 }
 
 /// All.
-pub(super) fn all(httpd: &Path) -> Vec<Contestant> {
+pub(super) fn all(httpd: &Path) -> Vec<Peer> {
     let bare = [
         ("bare shared", Sharing::Shared),
         ("bare EXCLUSIVE", Sharing::Exclusive),
         ("bare EXCLUSIVE re-added", Sharing::Readded),
         ("bare REUSEPORT", Sharing::ReusePort),
     ];
-    let bare = bare.map(|(name, sharing)| Contestant {
+    let bare = bare.map(|(name, sharing)| Peer {
         name: name.to_owned(),
         kind: Kind::Bare(sharing),
     });

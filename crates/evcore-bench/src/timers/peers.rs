@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The peers.
 
 use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
 
@@ -9,7 +9,7 @@ use super::foreign::{self, Foreign, Functions};
 use super::hash_wheel::HashWheel;
 use super::nothing::Nothing;
 use super::ours::Ours;
-use super::queue::Contestant;
+use super::queue::PeerQueue;
 
 /// nginx's slack, in milliseconds.
 const SLACK_MS: u64 = 300;
@@ -18,9 +18,9 @@ const SLACK_MS: u64 = 300;
 pub(super) const LOOP: &str = "loop";
 
 /// Makes an empty queue for so many ids; `due` is as in `c/timers/peer.h`.
-type Create = Box<dyn Fn(usize, bool) -> Box<dyn Contestant>>;
+type Create = Box<dyn Fn(usize, bool) -> Box<dyn PeerQueue>>;
 
-/// One who takes part.
+/// A peer.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     /// Where only the library itself knows it.
@@ -29,7 +29,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    fn new<C: Contestant + 'static>(name: &'static str, create: fn(usize) -> C) -> Peer {
+    fn new<C: PeerQueue + 'static>(name: &'static str, create: fn(usize) -> C) -> Peer {
         Peer {
             name,
             version: None,

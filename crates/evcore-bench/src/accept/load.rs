@@ -14,7 +14,7 @@ use super::client::{Answer, Client};
 const BATCH: usize = 256;
 
 /// Clients, by the order in which they came.
-pub(super) struct Crowd {
+pub(super) struct Load {
     set: OwnedFd,
     clients: Vec<Option<Client>>,
     events: Vec<Event>,
@@ -30,10 +30,10 @@ pub(super) struct Outcome {
     pub(super) answer: Option<Answer>,
 }
 
-impl Crowd {
+impl Load {
     /// Nobody yet.
-    pub(super) fn new() -> Crowd {
-        Crowd {
+    pub(super) fn new() -> Load {
+        Load {
             set: epoll::create(CreateFlags::CLOEXEC).expect("there is a descriptor left"),
             clients: Vec::new(),
             events: Vec::with_capacity(BATCH),
@@ -65,7 +65,7 @@ impl Crowd {
         let places = spare_capacity(&mut self.events);
         epoll::wait(&self.set, places, Some(&most)).expect("no signal comes");
         let ready: Vec<usize> = self.events.iter().map(index).collect();
-        let outcomes: Vec<Outcome> = ready.into_iter().filter_map(|i| self.hear(i)).collect();
+        let outcomes: Vec<Outcome> = ready.into_iter().filter_map(|i| self.receive(i)).collect();
         self.waiting -= outcomes.len();
         outcomes
     }
@@ -90,7 +90,7 @@ impl Crowd {
         self.clients[client] = None;
     }
 
-    fn hear(&mut self, index: usize) -> Option<Outcome> {
+    fn receive(&mut self, index: usize) -> Option<Outcome> {
         let client = self.clients[index].as_mut()?;
         let (client, answer) = match client.receive() {
             Ok(None) => return None,
@@ -124,15 +124,15 @@ mod tests {
     fn each_is_heard_of_once_whether_answered_or_turned_away() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut crowd = Crowd::new();
-        let (first, second) = (crowd.join(address, "/worker"), crowd.join(address, "/"));
+        let mut load = Load::new();
+        let (first, second) = (load.join(address, "/worker"), load.join(address, "/"));
         let (mut answered, _) = listener.accept().unwrap();
         let request = answered.read(&mut [0; 1024]).unwrap();
         assert!(request > 0);
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n42";
         answered.write_all(answer).unwrap();
         drop(listener.accept().unwrap());
-        let mut outcomes = crowd.wait_for_all(PATIENCE);
+        let mut outcomes = load.wait_for_all(PATIENCE);
         outcomes.sort_by_key(|outcome| outcome.client);
         let workers = outcomes
             .iter()
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(workers.collect::<Vec<_>>(), expected);
         // That its connection ends later is no news.
         drop(answered);
-        assert!(crowd.wait(Duration::ZERO).is_empty());
-        assert_eq!(crowd.waiting(), 0);
+        assert!(load.wait(Duration::ZERO).is_empty());
+        assert_eq!(load.waiting(), 0);
     }
 }

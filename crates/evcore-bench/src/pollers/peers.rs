@@ -1,16 +1,16 @@
-//! Who takes part.
+//! The peers.
 
 use std::os::fd::OwnedFd;
 
 use evcore_poller::{BackendKind, Mode};
 
 use super::bare::Bare;
-use super::contestant::{Contestant, Setup};
 use super::facade::Facade;
 #[cfg(any(peer_libev, peer_libevent, peer_libuv))]
 use super::foreign::{self, Foreign, Functions};
 use super::mio::Mio;
 use super::ours::Ours;
+use super::peer_poller::{PeerPoller, Setup};
 use super::polling::Polling;
 
 /// The name of the baseline.
@@ -20,9 +20,9 @@ const BARE: &str = "bare epoll";
 const FEW: usize = 100;
 
 /// Makes one that watches descriptors.
-type Create = Box<dyn for<'a> Fn(&'a [OwnedFd], Setup) -> Box<dyn Contestant + 'a>>;
+type Create = Box<dyn for<'a> Fn(&'a [OwnedFd], Setup) -> Box<dyn PeerPoller + 'a>>;
 
-/// One who takes part.
+/// A peer.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     /// Where only the library itself knows it.
@@ -88,7 +88,7 @@ impl Peer {
     }
 }
 
-/// All who are here, the baseline first.
+/// The peers that are installed, the baseline first.
 pub(super) fn peers() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(BARE, Box::new(|watched, _| Box::new(Bare::new(watched)))),

@@ -8,7 +8,7 @@ use super::ring::Ring;
 pub(super) const BATCH: usize = 1024;
 
 /// A poller that watches the descriptors that it was made for, which are near ends of pairs.
-pub(super) trait Contestant {
+pub(super) trait PeerPoller {
     /// Serves until no events are left.
     fn run(&mut self, ring: &mut Ring<'_>);
 
