@@ -12,9 +12,9 @@
 //! - `add` and `remove` take effect at once. `modify` is called just before a wait.
 //! - A wait reports at most as many events as there is room, and each key at most once. What does
 //!   not fit is reported by a later wait, so that no key starves.
-//! - A wait never ends before its timeout without a reason, and one that fails has reported nothing.
+//! - A wait that reports nothing never ends before its timeout. A wait that fails has reported nothing.
 //!
-//! A simulator implements this with no kernel behind it, and says so: it is then given
+//! A simulator implements this without a kernel, and sets that capability: it then gets
 //! [simulated](Capabilities::simulated) targets only.
 
 use std::{fmt, os::fd::RawFd, time::Duration};

@@ -105,7 +105,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_backend_that_is_not_here_is_refused_with_those_that_are() {
+    fn an_absent_backend_is_an_error_that_lists_the_others() {
         for kind in ALL {
             let here = BackendKind::available().contains(&kind);
             assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");

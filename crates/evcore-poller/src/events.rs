@@ -55,7 +55,7 @@ impl Events {
     pub(crate) fn push(&mut self, key: u64, ready: Ready) {
         assert!(
             self.entries.len() < self.capacity,
-            "a backend reported more events than asked for"
+            "a backend reported more events than there is room for"
         );
         self.seen |= ready;
         self.entries.push(Entry::new(key, ready));

@@ -273,8 +273,8 @@ impl Poller {
     /// A backend that [batches changes](crate::Capabilities::batches_changes) makes them in the wait
     /// all the same. Fails with [`Error::Forked`].
     //
-    // Hidden: only a simulator needs it, which drives several loops from one thread and must know
-    // what each one watches before it lets time pass. A `wait` needs no help.
+    // Hidden: only a simulator needs it, which drives several loops from one thread and needs the
+    // changes of all of them before it lets time pass. A `wait` needs no help.
     #[doc(hidden)]
     pub fn flush(&mut self) -> Result<bool> {
         self.fork_guard.check()?;

@@ -1,4 +1,4 @@
-//! The front over a backend that writes down what it is asked and answers from a script.
+//! The poller over a fake backend, which records its calls and reports what a test has prepared.
 
 use std::{
     collections::VecDeque,
@@ -38,8 +38,8 @@ const NOTHING: Capabilities = Capabilities {
 };
 
 #[derive(Debug, Default)]
-struct Script {
-    /// What was asked since the last look.
+struct FakeState {
+    /// The calls since the last look.
     calls: Vec<Call>,
     /// What the next waits answer; after the last of them, nothing and at once.
     answers: VecDeque<Answer>,
@@ -72,9 +72,9 @@ fn reports<const N: usize>(events: [(u64, Ready); N]) -> Answer {
 }
 
 #[derive(Debug)]
-struct FakeKernel {
+struct FakeBackend {
     capabilities: Capabilities,
-    script: Arc<Mutex<Script>>,
+    state: Arc<Mutex<FakeState>>,
     wake: WakeChannel,
 }
 
@@ -82,24 +82,26 @@ fn out_of_memory() -> Error {
     Error::os("pretending")(rustix::io::Errno::NOMEM)
 }
 
-impl FakeKernel {
-    fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().expect("no test panics with the script")
+impl FakeBackend {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
+        self.state
+            .lock()
+            .expect("no test panics while it is locked")
     }
 
-    fn tell(&self, key: u64, call: Call) -> Result<()> {
-        let mut script = self.script();
-        script.calls.push(call);
-        if script.refuses.contains(&key) {
+    fn record(&self, key: u64, call: Call) -> Result<()> {
+        let mut state = self.state();
+        state.calls.push(call);
+        if state.refuses.contains(&key) {
             return Err(out_of_memory());
         }
         Ok(())
     }
 }
 
-impl Backend for FakeKernel {
+impl Backend for FakeBackend {
     fn name(&self) -> &'static str {
-        "scripted"
+        "stateed"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -107,31 +109,31 @@ impl Backend for FakeKernel {
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
-        assert!(!new.ends.is_empty(), "it asks for nothing");
-        self.tell(new.key, Add(new.key, new.interest))
+        assert!(!new.ends.is_empty(), "there is nothing to watch");
+        self.record(new.key, Add(new.key, new.interest))
     }
 
     fn modify(&mut self, new: &Registration) -> Result<()> {
-        assert!(!new.ends.is_empty(), "it asks for nothing");
+        assert!(!new.ends.is_empty(), "there is nothing to watch");
         if new.interest.is_empty() {
-            return self.tell(new.key, AskEnds(new.key, new.ends));
+            return self.record(new.key, AskEnds(new.key, new.ends));
         }
-        self.tell(new.key, Modify(new.key, new.interest))
+        self.record(new.key, Modify(new.key, new.interest))
     }
 
     fn remove(&mut self, old: &Registration) -> Result<()> {
-        assert!(!old.ends.is_empty(), "nothing is known of it");
-        self.tell(old.key, Remove(old.key, old.interest))
+        assert!(!old.ends.is_empty(), "the backend does not watch it");
+        self.record(old.key, Remove(old.key, old.interest))
     }
 
     fn remove_before_close(&mut self, old: &Registration) {
-        self.script().calls.push(Forget(old.key));
+        self.state().calls.push(Forget(old.key));
     }
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
-        let mut script = self.script();
-        script.calls.push(Wait(timeout));
-        match script.answers.pop_front() {
+        let mut state = self.state();
+        state.calls.push(Wait(timeout));
+        match state.answers.pop_front() {
             None => Ok(()),
             Some(Answer::Interrupted) => Err(Error::Interrupted),
             Some(Answer::Broken) => Err(out_of_memory()),
@@ -145,7 +147,7 @@ impl Backend for FakeKernel {
     }
 
     fn reset(&mut self) -> Result<bool> {
-        self.script().calls.push(Reset);
+        self.state().calls.push(Reset);
         Ok(self.capabilities == ALL)
     }
 
@@ -155,8 +157,8 @@ impl Backend for FakeKernel {
 }
 
 impl Poller {
-    /// Registers a number under which no descriptor need be open: for a model of a kernel, and for
-    /// what a kernel answers to a descriptor that was closed.
+    /// Registers a number under which no destateor need be open: for a model of a kernel, and for
+    /// what a kernel answers to a destateor that was closed.
     pub(crate) fn add_number(
         &mut self,
         fd: RawFd,
@@ -175,30 +177,32 @@ impl Poller {
     }
 }
 
-/// A poller and its script.
+/// A poller and the state of its fake backend.
 struct Fixture {
     poller: Poller,
-    script: Arc<Mutex<Script>>,
+    state: Arc<Mutex<FakeState>>,
     events: Events,
 }
 
 impl Fixture {
     fn new(capabilities: Capabilities) -> Self {
-        let script = Arc::<Mutex<Script>>::default();
-        let backend = FakeKernel {
+        let state = Arc::<Mutex<FakeState>>::default();
+        let backend = FakeBackend {
             capabilities,
-            script: Arc::clone(&script),
+            state: Arc::clone(&state),
             wake: WakeChannel::new().expect("a channel"),
         };
         Self {
             poller: Poller::from(backend),
-            script,
+            state,
             events: Events::with_capacity(4),
         }
     }
 
-    fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().expect("no test panics with the script")
+    fn state(&self) -> MutexGuard<'_, FakeState> {
+        self.state
+            .lock()
+            .expect("no test panics while it is locked")
     }
 
     fn add(&mut self, key: u64, interest: Interest, mode: Mode) -> Result<()> {
@@ -216,11 +220,11 @@ impl Fixture {
 
     /// Waits; what the backend answers is `answer`. Returns the events.
     fn wait(&mut self, answer: Answer) -> Vec<(u64, Ready)> {
-        self.script().answers.push_back(answer);
+        self.state().answers.push_back(answer);
         self.idle()
     }
 
-    /// Waits, and the backend has nothing to say of its own. Returns the events.
+    /// Waits, and the backend has nothing prepared. Returns the events.
     fn idle(&mut self) -> Vec<(u64, Ready)> {
         let count = self.poller.wait(&mut self.events, None).expect("a wait");
         self.poller.registry.verify();
@@ -228,8 +232,8 @@ impl Fixture {
         self.events.iter().map(|it| (it.key, it.ready)).collect()
     }
 
-    /// What the backend was asked since the last look.
+    /// The backend's calls since the last look.
     fn calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.script().calls)
+        std::mem::take(&mut self.state().calls)
     }
 }

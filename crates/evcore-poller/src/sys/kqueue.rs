@@ -1,49 +1,48 @@
-//! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. What is
+//! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. Everything
 //! above the call itself was run on Linux, over a model of the call (`kqueue/fake_kernel.rs`).
 //!
-//! A registration is one knote a filter: one for reading and one for writing, whose events are
-//! merged into one. What is relied upon, by the manual pages and the kernels' sources:
+//! A registration has one knote per filter: one for reading and one for writing, whose events are
+//! merged into one. The backend relies on these facts, from the manual pages and the kernels'
+//! sources:
 //!
-//! - Changes are made before events are looked for, so those of `modify` go with the wait: one
-//!   call. A change that is refused becomes an event where there is a place in the list of events,
-//!   and those behind it are made; where there is no place the call fails and they are not. So a
-//!   wait whose buffer is smaller than the list of changes makes them in a call before it, which
-//!   asks for receipts.
-//! - A call in which a change was refused returns without looking for events. It is then made
-//!   again, with no changes, so that a bad registration hides no good one.
-//! - `add` and `remove` act at once and ask for a receipt of each change, so that a refusal is
-//!   told where it happens, and one filter is taken back where the other is refused. Receipts fill
-//!   the list of events first, and this one is as long as the list of changes, so no event is taken
+//! - The kernel applies changes before it looks for events, so the changes of `modify` go with the
+//!   wait: one call. A refused change becomes an event if the list of events has room, and the
+//!   changes behind it are applied. Without room the call fails, and they are not applied. So if a
+//!   wait's buffer is smaller than the list of changes, a call before it applies them and asks for
+//!   receipts.
+//! - A call with a refused change returns without looking for events. It is then made again without
+//!   changes, so that a bad registration hides no good one.
+//! - `add` and `remove` act at once and ask for a receipt of each change. So a refusal is returned
+//!   where it happens, and one filter is removed again if the other is refused. Receipts fill the
+//!   list of events first, and this list is as long as the list of changes, so no event is taken
 //!   from a wait.
-//! - `EV_CLEAR` is `Edge`. Adding what is there needs_scan at the descriptor afresh, as a change of
-//!   interest is to do.
+//! - `EV_CLEAR` is `Edge`. Adding an existing knote evaluates the descriptor afresh, as a change of
+//!   interest should.
 //! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
-//!   reported, or arms them again, before it needs_scan for events. `EV_ONESHOT` is not used: it ends one
-//!   filter alone, and FreeBSD, NetBSD and OpenBSD report it without looking again, so that data
-//!   that was drained before the wait would be reported, and would spend the registration.
+//!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it
+//!   ends only one filter, and FreeBSD, NetBSD and OpenBSD report it without evaluating it again, so
+//!   that data that was drained before the wait would be reported, and would use up the registration.
 //! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is no
-//!   hang-up. Where no error explains the end, `getpeername` tells the two apart: one call more for
+//!   hang-up. If no error explains the end, `getpeername` distinguishes the two: one more call for
 //!   each such event.
 //! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
-//!   FreeBSD drops a knote whose pipe has lost its reader when it has reported. Either is reported
-//!   as the end that it is. `Level` asks again in each wait, which costs a second call; should the
-//!   number be another file's by then, that is watched by mistake. NetBSD answers `EBADF`, as for a
+//!   FreeBSD drops a knote whose pipe has lost its reader once it has reported. Both are reported as
+//!   a hang-up. A `Level` registration tries again in each wait, which costs a second call; if the
+//!   number is another file's by then, that is watched by mistake. NetBSD answers `EBADF`, as for a
 //!   closed descriptor, and so it is refused there.
-//! - Knotes belong to a descriptor's number, and go when that is closed, whether or not a
-//!   duplicate is open. A number that is given to another file begins anew.
-//! - Adding what is there takes it over without a word, whatever it was for. The front lets no
-//!   descriptor have two keys.
-//! - A knote that nobody wants any more is a stray: its descriptor was forgotten and not closed. It
-//!   is dropped when it reports. A wait that it alone has ended is an interruption.
+//! - Knotes belong to a descriptor's number, and end when that is closed, even if a duplicate is
+//!   open. If the number is assigned to another file, it starts without knotes.
+//! - Adding an existing knote silently takes it over. The poller gives no descriptor two keys.
+//! - A knote without a registration is a stray: its descriptor was removed before a close, and not
+//!   closed. It is dropped when it reports. A wait that only a stray has ended is an interruption.
 //!
-//! What differs from epoll: `WRITE_CLOSED` is told only where writing is asked for, and an error of
-//! a socket that goes on receiving (UDP) only as readiness. A regular file is readable while it is
-//! not at its end. The bytes available are, of a listener, the connections that wait.
+//! What differs from epoll: `WRITE_CLOSED` is reported only with an interest in writing, and the
+//! error of a socket that goes on receiving (UDP) only as readiness. A regular file is readable until
+//! its end. For a listener, the available bytes are the connections that wait.
 //!
-//! No priority data: `EVFILT_EXCEPT` is not on every system, so the interest is refused, rather
-//! than taken and never answered. No `EVFILT_USER` for the waker: it is not on every system
-//! either, and no mere `write` triggers it, which is what `Waker` promises. The waker is a pair of
-//! sockets.
+//! Priority data is refused, because `EVFILT_EXCEPT` does not exist on every system. The waker is a
+//! pair of sockets, not `EVFILT_USER`: that does not exist on every system either, and a plain
+//! `write` cannot trigger it, which `Waker` promises.
 
 use std::{
     fmt,
@@ -78,16 +77,16 @@ mod tests;
 use kernel::{Change, Kernel, flag};
 use table::{Table, drops, id_of, makes};
 
-/// What the waker's events carry. It is no id, since those end at `MAX_ID`.
+/// The id of the waker's events. It is above `MAX_ID`.
 const WAKE: u32 = u32::MAX;
 
 pub(super) struct Kqueue<K> {
     kernel: K,
     wake: WakeChannel,
     table: Table,
-    /// Empty between calls; kept for its memory.
+    /// Empty between calls; kept for its allocation.
     changes: Vec<Change>,
-    /// Whether the next wait with answers to changes to report has them behind what is ready.
+    /// Whether the next wait that has answers to changes puts them behind what is ready.
     ready_first: bool,
 }
 
@@ -113,40 +112,40 @@ impl<K: Kernel> Kqueue<K> {
             ready_first: false,
         };
         let fd = kqueue.wake.as_fd().as_raw_fd();
-        // Level, since it is drained anyway: what a drain should leave behind is told again.
+        // Level, since it is drained anyway: anything that a drain leaves is reported again.
         kqueue
-            .make(makes(fd, WAKE, Interest::READ, Mode::Level))
+            .apply(makes(fd, WAKE, Interest::READ, Mode::Level))
             .map_err(Error::os("kevent(EV_ADD)"))?;
         Ok(kqueue)
     }
 
-    /// Makes changes now: each is made or refused for itself, and the first refusal is returned. A
-    /// pipe without a reader is not a refusal.
-    fn make(&mut self, changes: impl Iterator<Item = Change>) -> Result<Made, Errno> {
+    /// Applies changes now, each independently of the others, and returns the first refusal. A pipe
+    /// without a reader is not a refusal.
+    fn apply(&mut self, changes: impl Iterator<Item = Change>) -> Result<Applied, Errno> {
         self.changes.extend(changes.map(with_receipt));
         let count = self.changes.len();
-        let told = self
+        let result = self
             .kernel
             .kevent(&self.changes, count, Some(Duration::ZERO));
         self.changes.clear();
-        let mut made = Made::default();
-        for index in 0..told? {
+        let mut applied = Applied::default();
+        for index in 0..result? {
             let event = self.kernel.event(index);
             if event.is_broken_pipe() {
-                made.is_broken_pipe = true;
+                applied.is_broken_pipe = true;
             } else if let Some(Err(errno)) = event.receipt() {
                 return Err(errno);
             }
         }
-        Ok(made)
+        Ok(applied)
     }
 
-    /// Makes the changes and, where none was refused, waits for events and takes them in.
+    /// Applies the changes and, if none was refused, waits for events and collects them.
     ///
-    /// A refusal needs a place among the events. Where there may be too few, the changes are made
-    /// by a call of their own; nor is more asked for than there is room, since what an `Edge` or a
-    /// `Oneshot` once told is not told again.
-    fn make_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Told> {
+    /// A refusal needs a place among the events. If there may be too few, a call of its own applies
+    /// the changes. The wait takes no more events than there is room, because an `Edge` or a
+    /// `Oneshot` is not reported twice.
+    fn apply_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Collected> {
         self.table.changes(&mut self.changes);
         let count = self.changes.len();
         if count <= room {
@@ -158,14 +157,14 @@ impl<K: Kernel> Kqueue<K> {
         self.call(count, Some(Duration::ZERO))
     }
 
-    /// One call (but for a timeout of more than 24 days): `changes` go in, and what comes out is
-    /// in the table.
-    fn call(&mut self, limit: usize, timeout: Option<Duration>) -> Result<Told> {
-        let count = chunked_wait(timeout, LONGEST_IN_MS, |piece| {
-            let result = self.kernel.kevent(&self.changes, limit, piece);
+    /// Makes one call (more for a timeout of more than 24 days): it applies `changes`, and the table
+    /// collects its events.
+    fn call(&mut self, limit: usize, timeout: Option<Duration>) -> Result<Collected> {
+        let count = chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
+            let result = self.kernel.kevent(&self.changes, limit, chunk);
             self.changes.clear();
             if matches!(result, Ok(_) | Err(Errno::INTR)) {
-                self.table.settle();
+                self.table.mark_applied();
             }
             result
         });
@@ -173,21 +172,21 @@ impl<K: Kernel> Kqueue<K> {
             Errno::INTR => Error::Interrupted,
             other => Error::os("kevent")(other),
         })?;
-        let mut told = Told::default();
+        let mut collected = Collected::default();
         for index in 0..count {
             let mut event = self.kernel.event(index);
-            told.receipts |= event.receipt().is_some();
+            collected.receipts |= event.receipt().is_some();
             if event.is_unexplained_end() && self.kernel.is_connected(event.ident.fd()) {
-                // One's own shutdown.
+                // The user's own shutdown.
                 event.flags &= !flag::EOF;
             }
             if event.id == WAKE {
-                told.woken = true;
+                collected.woken = true;
             } else {
-                self.table.gather(&event);
+                self.table.collect(&event);
             }
         }
-        Ok(told)
+        Ok(collected)
     }
 }
 
@@ -205,24 +204,24 @@ impl<K: Kernel> Backend for Kqueue<K> {
 
     fn add(&mut self, new: &Registration) -> Result<()> {
         refuse_priority(new)?;
-        match self.make(makes(new.fd, id_of(new), new.interest, new.mode)) {
-            Ok(made) => {
+        match self.apply(makes(new.fd, id_of(new), new.interest, new.mode)) {
+            Ok(applied) => {
                 self.table.enter(new);
-                if made.is_broken_pipe {
-                    // Should there be a knote all the same, the next wait takes it over.
-                    self.table.lack_writing(new);
+                if applied.is_broken_pipe {
+                    // If there is a knote all the same, the next wait takes it over.
+                    self.table.mark_write_missing(new);
                 }
                 Ok(())
             }
             Err(errno) => {
-                // The other filter may have been taken.
-                let _ = self.make(drops(new.fd, id_of(new), new.interest));
+                // The other filter may have been accepted.
+                let _ = self.apply(drops(new.fd, id_of(new), new.interest));
                 Err(Error::os("kevent(EV_ADD)")(errno))
             }
         }
     }
 
-    /// Makes no call: what is different then goes with the wait.
+    /// Makes no call: the difference goes with the wait.
     fn modify(&mut self, new: &Registration) -> Result<()> {
         if let Err(refused) = refuse_priority(new) {
             let _ = self.remove(new);
@@ -237,7 +236,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
         if known.is_empty() {
             return Ok(());
         }
-        self.make(drops(old.fd, id_of(old), known))
+        self.apply(drops(old.fd, id_of(old), known))
             .map(drop)
             .map_err(Error::os("kevent(EV_DELETE)"))
     }
@@ -249,8 +248,8 @@ impl<K: Kernel> Backend for Kqueue<K> {
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let (mut woken, mut left) = (false, timeout);
-        // In turn, the answers to changes (refusals, mostly) or what is ready go first. Otherwise, if
-        // there are as many answers each time as there is room, the kernel is not even asked.
+        // Answers to changes (mostly refusals) and ready descriptors take turns in coming first.
+        // Otherwise, if each wait had as many answers as there is room, no call would be made.
         let ready_first = self.ready_first;
         let mut answers = self.table.news();
         loop {
@@ -263,22 +262,22 @@ impl<K: Kernel> Backend for Kqueue<K> {
             }
             let has_news = self.table.news() > 0;
             let at_once = has_news.then_some(Duration::ZERO);
-            match self.make_and_wait(room, at_once.or(left)) {
-                Ok(told) => {
-                    woken |= told.woken;
-                    if told.receipts {
+            match self.apply_and_wait(room, at_once.or(left)) {
+                Ok(collected) => {
+                    woken |= collected.woken;
+                    if collected.receipts {
                         answers = self.table.news();
                     }
                     if self.table.has_strays() {
-                        // A stray is no news, and the call may have waited for it until the
-                        // timeout. So the next one drops it, and takes what is there.
+                        // A stray is nothing to report, and the call may have waited for it until
+                        // the timeout. So the next call drops it, and takes what is there.
                         left = left.map(|_| Duration::ZERO);
-                    } else if !told.receipts {
+                    } else if !collected.receipts {
                         break;
                     }
                     // After receipts alone, the kernel has neither waited nor looked for events.
                 }
-                // It is met again by the next wait, if it lasts.
+                // If it lasts, the next wait returns it.
                 Err(_) if has_news => break,
                 Err(error) => return Err(error),
             }
@@ -294,11 +293,11 @@ impl<K: Kernel> Backend for Kqueue<K> {
         #[cfg(test)]
         self.table.verify();
         if woken {
-            // Not before: until here, it ended each further call at once.
+            // Not earlier: until here, it ended each further call at once.
             self.wake.drain();
             events.set_woken();
         } else if is_cut_short {
-            // The caller's clock tells how much is left.
+            // The poller measures how much time is left.
             return Err(Error::Interrupted);
         }
         Ok(())
@@ -317,16 +316,16 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
     }
 }
 
-/// What became of changes, none of which was refused.
+/// The result of changes, none of which was refused.
 #[derive(Clone, Copy, Debug, Default)]
-struct Made {
-    /// The pipe has no reader: there is no knote for writing, and what it would report is known.
+struct Applied {
+    /// The pipe has no reader: there is no knote for writing, and its report is known.
     is_broken_pipe: bool,
 }
 
-/// What a call brought, beside what is in the table.
+/// The result of a call, beside what the table has collected.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Collected {
     woken: bool,
     receipts: bool,
 }

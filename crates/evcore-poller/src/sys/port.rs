@@ -1,31 +1,30 @@
-//! Event ports: illumos and Solaris. Not run there: no such kernel was at hand. What is above the
+//! Event ports: illumos and Solaris. Not run there: no such kernel was at hand. Everything above the
 //! calls themselves was run on Linux, over a model of them (`port/fake_kernel.rs`).
 //!
 //! An association is one-shot: it ends when its event is delivered. So a descriptor that has
-//! reported is associated again, just before the next wait. A kernel that finds it ready then
-//! queues it at once, which is what level-triggered means; and one that is removed, or changed, in
-//! between costs no call, or the one that the change itself costs. The front keeps `Edge` and
+//! reported is associated again just before the next wait. If it is ready then, the kernel queues an
+//! event at once, which makes it level-triggered. A descriptor that is removed in between costs no
+//! call, and one that is changed costs only the call of the change. The poller emulates `Edge` and
 //! `Oneshot` by masking: a `Oneshot` is not associated again before it is armed, and an `Edge` whose
-//! sides have all reported is associated with no flags, which queues a hang-up all the same. (The
-//! sockets of illumos report their errors as readiness: an error is silent until the rearm.)
+//! sides have all reported is associated without flags, which still queues a hang-up. (illumos'
+//! sockets report errors as readiness: an error is silent until the rearm.)
 //!
-//! What is relied upon, by the manual pages and illumos' sources:
+//! The backend relies on these facts, from the manual pages and illumos' sources:
 //!
-//! - A port has one association a descriptor's number, which ends when that is closed, duplicates
-//!   or not; its queued event goes with it. So the table is by number, and the cookie that an
-//!   association may carry is not needed.
-//! - Associating what is associated replaces what was asked, drops the event that was queued, and
-//!   needs_scan afresh.
-//! - Events come in the order in which they were queued: a small buffer starves nobody.
-//! - An event is what was true when it was queued. What others have read since is reported all
-//!   the same, and a hang-up that came later is told by the next event.
-//! - A `port_getn` that ends by its timeout or by a signal may have taken events all the same, and
-//!   may or may not have updated its count: the first entry of the list tells.
+//! - A port has one association per descriptor number. It ends when the number is closed, even if a
+//!   duplicate is open, and its queued event is dropped. So the table is by number, and the cookie
+//!   of an association is not used.
+//! - Associating an associated descriptor replaces its flags, drops the queued event, and evaluates
+//!   the descriptor afresh.
+//! - Events come in the order in which they were queued, so nothing starves with a small buffer.
+//! - An event is what was true when it was queued. It is reported even if others have read the data
+//!   since. The next event reports a hang-up that came later.
+//! - A `port_getn` that ends by its timeout or by a signal may still have taken events, and may or may
+//!   not have updated its count. The first entry of the list shows it.
 //!
-//! A half-close is not told: reading 0 bytes tells it. The waker is the usual pair of sockets:
-//! `port_send` could not be had by a mere `write`, which [`Waker`] promises, would fail where the
-//! port's queue is full, and a waker may outlive the port, whose number may then be another
-//! file's.
+//! A half-close is not reported: a read returns 0 bytes. The waker is the usual pair of sockets, not
+//! `port_send`: a plain `write` cannot do that, which [`Waker`] promises, it fails when the port's
+//! queue is full, and a waker may outlive the port, whose number may then be another file's.
 
 use std::{
     fmt,
@@ -58,13 +57,13 @@ use watches::Watches;
 pub(super) struct EventPorts<K> {
     kernel: K,
     wake: WakeChannel,
-    /// The waker has reported, and is to be associated again.
+    /// The waker has reported, and must be associated again.
     wake_is_spent: bool,
     watches: Watches,
-    /// What the kernel refused to associate again, and no wait has reported yet.
+    /// Keys that the kernel refused to associate again, and that no wait has reported yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
-    // Invariant: as long as the longest event buffer that was waited with.
+    // Invariant: as long as the largest event buffer of a wait so far.
     batch: Vec<PortEvent>,
 }
 
@@ -104,13 +103,13 @@ impl<K: Kernel> EventPorts<K> {
         Ok(())
     }
 
-    /// Associates, for the first time or with another interest.
+    /// Associates a descriptor for the first time, or with another interest.
     fn watch(&mut self, registration: &Registration) -> Result<()> {
         let fd = registration.fd;
-        let asked = asking(registration.interest);
+        let flags = asking(registration.interest);
         self.unlist(registration.key);
-        match self.kernel.associate(fd, asked) {
-            Ok(()) => self.watches.enter(fd, registration.key, asked),
+        match self.kernel.associate(fd, flags) {
+            Ok(()) => self.watches.enter(fd, registration.key, flags),
             Err(errno) => {
                 self.watches.leave(fd, registration.key);
                 return Err(match errno {
@@ -122,12 +121,12 @@ impl<K: Kernel> EventPorts<K> {
         Ok(())
     }
 
-    /// Associates again what has reported, and still asks for something.
+    /// Associates every descriptor again that has reported and is still registered.
     ///
-    /// What the kernel refuses (it was closed, most likely) hides none of the others.
+    /// If the kernel refuses one (most likely it was closed), the others are associated all the same.
     fn watch_again(&mut self) {
         while let Some(spent) = self.watches.next_spent() {
-            if self.kernel.associate(spent.fd, spent.asked).is_err() {
+            if self.kernel.associate(spent.fd, spent.flags).is_err() {
                 self.watches.leave(spent.fd, spent.key);
                 self.lost.push(spent.key);
             }
@@ -150,27 +149,27 @@ impl<K: Kernel> EventPorts<K> {
         if self.batch.len() < limit {
             self.batch.resize(limit, PortEvent::default());
         }
-        chunked_wait(timeout, LONGEST_IN_MS, |piece| {
+        chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
             let batch = &mut self.batch[..limit];
-            // A call that fails may leave the count as it is, at the one that it asks for. It is
-            // true only if it also wrote an entry.
+            // A call that fails may leave the count at the 1 that it asks for. The count is true
+            // only if the call also wrote an entry.
             batch[0].source = 0;
             let mut count = 1;
-            let outcome = self.kernel.getn(batch, &mut count, piece);
+            let outcome = self.kernel.getn(batch, &mut count, chunk);
             let taken = match batch[0].source {
                 0 => 0,
                 _ => limit.min(count as usize),
             };
             match outcome {
                 Ok(()) | Err(Errno::TIME) => Ok(taken),
-                // What was taken is not queued any more, and would be lost.
+                // The taken events are not queued any more, and would be lost.
                 Err(Errno::INTR) if taken > 0 => Ok(taken),
                 Err(errno) => Err(errno),
             }
         })
     }
 
-    /// Reports the first `taken` of `batch`. Returns whether any was news.
+    /// Reports the first `taken` of `batch`. Returns whether there was anything to report.
     fn report(&mut self, taken: usize, events: &mut EventSink<'_>) -> bool {
         let mut news = false;
         for index in 0..taken {
@@ -180,7 +179,7 @@ impl<K: Kernel> EventPorts<K> {
             };
             if fd == self.wake_fd() {
                 self.wake_is_spent = true;
-                // Queued before the front found the wake by its flag, it is no other wake.
+                // If the poller has already found the wake by its flag, this is not another one.
                 if self.wake.drain() {
                     events.set_woken();
                     news = true;
@@ -214,14 +213,14 @@ impl<K: Kernel> Backend for EventPorts<K> {
     fn remove(&mut self, old: &Registration) -> Result<()> {
         self.unlist(old.key);
         if !self.watches.leave(old.fd, old.key) {
-            // Not associated: it has just reported, or the kernel refused it.
+            // It is not associated: it has just reported, or the kernel has refused it.
             return Ok(());
         }
         match self.kernel.dissociate(old.fd) {
             // It was closed, and its number is another file's.
             Err(Errno::NOENT) => Ok(()),
             Err(Errno::BADFD) => Err(Error::NotOpen { fd: old.fd }),
-            told => told.map_err(Error::os("port_dissociate")),
+            result => result.map_err(Error::os("port_dissociate")),
         }
     }
 
@@ -243,10 +242,10 @@ impl<K: Kernel> Backend for EventPorts<K> {
         };
         let mut is_cut_short = false;
         while events.remaining() > 0 {
-            // Each time: its event may have been no news, and without it the wait is deaf.
+            // Each time: its event may not have been a wake, and without it no wake ends the wait.
             match self.watch_waker() {
                 Err(_) if has_news => break,
-                told => told?,
+                result => result?,
             }
             match self.take(events.remaining(), left) {
                 Ok(0) => break,
@@ -255,12 +254,12 @@ impl<K: Kernel> Backend for EventPorts<K> {
                         is_cut_short = false;
                         break;
                     }
-                    // Strays alone: forgotten, but not closed. Each comes once, so this ends. They
-                    // may have taken all of the timeout, so only what is there is taken now.
+                    // Only strays: removed before a close, but not closed. Each comes once, so this
+                    // ends. They may have used up the timeout, so only what is there is taken now.
                     is_cut_short |= left.is_some_and(|left| !left.is_zero());
                     left = left.map(|_| Duration::ZERO);
                 }
-                // It is met again by the next wait, if it lasts.
+                // If it lasts, the next wait returns it.
                 Err(_) if has_news => break,
                 Err(Errno::INTR) => return Err(Error::Interrupted),
                 Err(errno) => return Err(Error::os("port_getn")(errno)),
@@ -269,7 +268,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
         #[cfg(test)]
         self.verify();
         if is_cut_short {
-            // The caller's clock tells how much is left.
+            // The poller measures how much time is left.
             return Err(Error::Interrupted);
         }
         Ok(())
@@ -282,7 +281,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
 
 #[cfg(test)]
 impl<K> EventPorts<K> {
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     fn verify(&self) {
         self.watches.verify();
         for key in &self.lost {

@@ -12,7 +12,7 @@ fn add_and_remove_act_at_once() {
 }
 
 #[test]
-fn modify_waits_for_the_wait_and_is_merged() {
+fn modify_is_deferred_to_the_wait_and_merged() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.modify(3, Interest::WRITE);
@@ -21,7 +21,7 @@ fn modify_waits_for_the_wait_and_is_merged() {
     fixture.idle();
     assert_eq!(fixture.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
     fixture.idle();
-    assert_eq!(fixture.calls(), [Wait(None)], "told once");
+    assert_eq!(fixture.calls(), [Wait(None)], "reported once");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn modify_that_is_taken_back_costs_no_call() {
 }
 
 #[test]
-fn an_empty_interest_is_removed_and_comes_back_as_an_addition() {
+fn an_empty_interest_is_removed_and_added_again() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.calls();
@@ -51,7 +51,7 @@ fn an_empty_interest_is_removed_and_comes_back_as_an_addition() {
 }
 
 #[test]
-fn nothing_asked_is_nothing_told() {
+fn an_empty_interest_makes_no_call() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::NONE, Mode::Level).expect("add");
     fixture.idle();
@@ -62,7 +62,7 @@ fn nothing_asked_is_nothing_told() {
 }
 
 #[test]
-fn remove_names_what_the_backend_knows_not_what_is_pending() {
+fn remove_passes_the_backends_interest_not_the_pending_one() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.modify(3, Interest::NONE);
@@ -77,7 +77,7 @@ fn remove_names_what_the_backend_knows_not_what_is_pending() {
 }
 
 #[test]
-fn forget_says_so_to_the_backend() {
+fn remove_before_close_reaches_the_backend() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.poller.remove_before_close(3).expect("forget");

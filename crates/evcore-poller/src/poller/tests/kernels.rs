@@ -26,7 +26,7 @@ fn a_change_for_a_number_without_a_file_is_an_error_event() {
         let mut events = Events::with_capacity(4);
         for number in [-100, RawFd::MAX] {
             let added = poller.add_number(number, 1, Interest::NONE, Mode::Level);
-            added.expect("nothing is asked yet");
+            added.expect("the interest is empty");
             let count = poller.wait(&mut events, Some(Duration::ZERO));
             assert_eq!(count.expect("a wait"), 0, "{kind}");
             poller.modify(1, Interest::READ).expect("registered");

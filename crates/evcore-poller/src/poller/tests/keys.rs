@@ -27,7 +27,7 @@ fn both_halves_of_a_key_must_match() {
 }
 
 #[test]
-fn rearm_checks_the_key_where_it_has_nothing_else_to_do() {
+fn rearm_checks_the_key_on_a_native_edge_too() {
     let mut fixture = Fixture::new(ALL);
     assert!(matches!(
         fixture.poller.rearm(3, Interest::READ),
@@ -51,7 +51,7 @@ fn ids_end_at_the_limit() {
 }
 
 #[test]
-fn an_id_that_still_waits_to_be_told_may_be_reused() {
+fn an_id_with_a_pending_change_may_be_reused() {
     let (old, new) = ((1 << 32) | 3, (2 << 32) | 3);
     let mut fixture = Fixture::new(ALL);
     fixture.add(old, Interest::READ, Mode::Level).expect("add");
@@ -60,11 +60,7 @@ fn an_id_that_still_waits_to_be_told_may_be_reused() {
     fixture.add(new, Interest::WRITE, Mode::Level).expect("add");
     fixture.calls();
     fixture.idle();
-    assert_eq!(
-        fixture.calls(),
-        [Wait(None)],
-        "the new one has nothing to tell"
-    );
+    assert_eq!(fixture.calls(), [Wait(None)], "the new one makes no change");
     fixture.modify(new, Interest::READ);
     fixture.idle();
     assert_eq!(fixture.calls(), [Modify(new, Interest::READ), Wait(None)]);
@@ -97,7 +93,7 @@ fn a_descriptor_is_registered_once() {
     };
     let refused = fixture.poller.register(&twice);
     assert!(matches!(refused, Err(Error::AlreadyWatched { fd: 3 })));
-    assert_eq!(fixture.calls(), [], "the kernel is not asked");
+    assert_eq!(fixture.calls(), [], "no call is made");
     fixture.poller.remove_before_close(3).expect("registered");
     fixture.poller.register(&twice).expect("it is free");
 }

@@ -1,4 +1,4 @@
-//! `Edge` and `Oneshot`, kept by the kernel or by masking; errors told to the sides of interest.
+//! `Edge` and `Oneshot`, kept by the kernel or by masking; errors reported to the sides of interest.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn hang_up() -> Ready {
 }
 
 #[test]
-fn a_one_shot_that_has_not_reported_needs_no_arming() {
+fn a_one_shot_that_has_not_fired_needs_no_arming() {
     for capabilities in [ALL, NOTHING] {
         let mut fixture = Fixture::new(capabilities);
         fixture.add(3, Interest::READ, Mode::Oneshot).expect("add");
@@ -21,7 +21,7 @@ fn a_one_shot_that_has_not_reported_needs_no_arming() {
 }
 
 #[test]
-fn a_one_shot_that_reported_is_armed_by_modify_where_the_kernel_keeps_it() {
+fn modify_arms_a_fired_one_shot_of_the_kernel() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Oneshot).expect("add");
     fixture.calls();
@@ -33,7 +33,7 @@ fn a_one_shot_that_reported_is_armed_by_modify_where_the_kernel_keeps_it() {
 }
 
 #[test]
-fn a_one_shot_that_reported_is_masked_until_modify() {
+fn a_fired_one_shot_is_masked_until_modify() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Oneshot).expect("add");
     fixture.calls();
@@ -53,7 +53,7 @@ fn a_one_shot_that_reported_is_masked_until_modify() {
 }
 
 #[test]
-fn an_edge_that_reported_is_masked_on_that_side_until_rearmed() {
+fn a_reported_edge_is_masked_on_that_side_until_rearmed() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Edge).expect("add");
     fixture.calls();
@@ -86,7 +86,7 @@ fn an_edge_rearmed_before_the_next_wait_costs_no_call() {
 }
 
 #[test]
-fn an_edge_stays_masked_when_modify_is_taken_back_and_starts_afresh_when_not() {
+fn an_edge_stays_masked_if_modify_is_taken_back() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::READ, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));
@@ -103,9 +103,9 @@ fn an_edge_stays_masked_when_modify_is_taken_back_and_starts_afresh_when_not() {
     assert_eq!(fixture.calls(), [Modify(3, Interest::BOTH), Wait(None)]);
 }
 
-/// The caller has drained a side that it does not ask for just then, and asks for it again.
+/// The caller drains a side outside of its interest, and then takes that change back.
 #[test]
-fn a_rearm_of_what_is_not_asked_is_kept_if_that_change_is_taken_back() {
+fn a_rearm_beside_the_interest_survives_a_taken_back_modify() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));
@@ -114,11 +114,11 @@ fn a_rearm_of_what_is_not_asked_is_kept_if_that_change_is_taken_back() {
     fixture.modify(3, Interest::BOTH);
     fixture.calls();
     fixture.idle();
-    assert_eq!(fixture.calls(), [Wait(None)], "it asks for both as before");
+    assert_eq!(fixture.calls(), [Wait(None)], "the interest is as before");
 }
 
 #[test]
-fn nothing_is_masked_where_the_kernel_keeps_the_mode() {
+fn nothing_is_masked_if_the_kernel_has_the_mode() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
         let mut fixture = Fixture::new(ALL);
         fixture.add(3, Interest::BOTH, mode).expect("add");
@@ -141,7 +141,7 @@ fn level_is_never_masked() {
 }
 
 #[test]
-fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
+fn an_error_or_hang_up_sets_the_sides_of_the_interest() {
     for capabilities in [ALL, NOTHING] {
         for (interest, sides) in [
             (Interest::READ, Ready::READABLE),
@@ -160,7 +160,7 @@ fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
 }
 
 #[test]
-fn an_error_masks_all_that_was_asked() {
+fn an_error_masks_the_whole_interest() {
     let everything = Interest::BOTH | Interest::PRIORITY;
     for interest in [Interest::BOTH, Interest::PRIORITY, everything] {
         let mut fixture = Fixture::new(NOTHING);
@@ -173,7 +173,7 @@ fn an_error_masks_all_that_was_asked() {
 }
 
 #[test]
-fn a_masked_edge_asks_for_its_ends_until_each_was_reported() {
+fn a_masked_edge_watches_its_ends_until_each_is_reported() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::READ, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));
@@ -200,7 +200,7 @@ fn a_masked_edge_asks_for_its_ends_until_each_was_reported() {
 }
 
 #[test]
-fn the_end_of_a_masked_side_is_reported_beside_an_open_one() {
+fn the_end_of_a_masked_side_comes_beside_an_open_side() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));
@@ -220,7 +220,7 @@ fn the_end_of_a_masked_side_is_reported_beside_an_open_one() {
 }
 
 #[test]
-fn rearming_a_side_asks_for_its_end_again_and_for_that_of_no_other() {
+fn rearming_a_side_watches_only_its_own_end_again() {
     for (side, ends) in [
         (Interest::READ, hang_up() | HALF_CLOSE),
         (Interest::WRITE, hang_up()),
@@ -242,7 +242,7 @@ fn rearming_a_side_asks_for_its_end_again_and_for_that_of_no_other() {
 }
 
 #[test]
-fn rearming_a_side_that_nobody_wants_asks_for_nothing() {
+fn rearming_a_side_beside_the_interest_changes_nothing() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::READ, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::WRITE_CLOSED)]));
@@ -257,7 +257,7 @@ fn rearming_a_side_that_nobody_wants_asks_for_nothing() {
 }
 
 #[test]
-fn a_masked_edge_is_removed_and_forgotten_as_what_it_is() {
+fn a_masked_edge_is_removed_with_its_ends() {
     let mut fixture = Fixture::new(NOTHING);
     for key in [3, 4] {
         fixture.add(key, Interest::READ, Mode::Edge).expect("add");
@@ -271,7 +271,7 @@ fn a_masked_edge_is_removed_and_forgotten_as_what_it_is() {
 }
 
 #[test]
-fn a_masked_oneshot_asks_for_nothing() {
+fn a_masked_oneshot_watches_nothing() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::READ, Mode::Oneshot).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));

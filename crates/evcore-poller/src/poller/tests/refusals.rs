@@ -3,37 +3,37 @@
 use super::*;
 
 #[test]
-fn what_the_backend_refuses_to_add_is_not_registered() {
+fn a_refused_addition_is_not_registered() {
     let mut fixture = Fixture::new(ALL);
-    fixture.script().refuses.push(3);
+    fixture.state().refuses.push(3);
     assert!(fixture.add(3, Interest::READ, Mode::Level).is_err());
     assert!(fixture.poller.remove(3).is_err());
-    fixture.script().refuses.clear();
+    fixture.state().refuses.clear();
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
 }
 
 #[test]
-fn a_change_that_is_refused_comes_back_as_an_error_event_at_once() {
+fn a_refused_change_is_an_error_event_at_once() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
-    fixture.script().refuses.push(3);
+    fixture.state().refuses.push(3);
     fixture.calls();
     fixture.modify(3, Interest::BOTH);
     let sides = Ready::READABLE | Ready::WRITABLE;
     assert_eq!(fixture.idle(), [(3, Ready::ERROR | sides)]);
     let expected = [Modify(3, Interest::BOTH), Wait(Some(Duration::ZERO))];
     assert_eq!(fixture.calls(), expected);
-    assert_eq!(fixture.idle(), [], "said once");
+    assert_eq!(fixture.idle(), [], "reported once");
 }
 
 #[test]
-fn a_change_that_was_refused_is_tried_again_by_the_next_modify() {
+fn the_next_modify_tries_a_refused_change_again() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
-    fixture.script().refuses.push(3);
+    fixture.state().refuses.push(3);
     fixture.modify(3, Interest::BOTH);
     fixture.idle();
-    fixture.script().refuses.clear();
+    fixture.state().refuses.clear();
     fixture.calls();
     fixture.modify(3, Interest::BOTH);
     fixture.idle();
@@ -41,10 +41,10 @@ fn a_change_that_was_refused_is_tried_again_by_the_next_modify() {
 }
 
 #[test]
-fn a_refused_silence_is_silence_all_the_same() {
+fn a_refused_removal_reports_nothing() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
-    fixture.script().refuses.push(3);
+    fixture.state().refuses.push(3);
     fixture.modify(3, Interest::NONE);
     assert_eq!(fixture.idle(), []);
 }
@@ -54,7 +54,7 @@ fn refusals_that_do_not_fit_come_with_the_next_wait() {
     let mut fixture = Fixture::new(ALL);
     for key in 0..5 {
         fixture.add(key, Interest::READ, Mode::Level).expect("add");
-        fixture.script().refuses.push(key);
+        fixture.state().refuses.push(key);
         fixture.modify(key, Interest::WRITE);
     }
     let mut keys: Vec<_> = fixture.idle().iter().map(|event| event.0).collect();
@@ -65,30 +65,30 @@ fn refusals_that_do_not_fit_come_with_the_next_wait() {
 }
 
 #[test]
-fn a_refusal_of_what_was_removed_meanwhile_is_not_reported() {
+fn the_refusal_of_a_removed_key_is_not_reported() {
     let mut fixture = Fixture::new(ALL);
     for key in 0..5 {
         fixture.add(key, Interest::READ, Mode::Level).expect("add");
-        fixture.script().refuses.push(key);
+        fixture.state().refuses.push(key);
         fixture.modify(key, Interest::WRITE);
     }
-    let told: Vec<_> = fixture.idle().iter().map(|event| event.0).collect();
+    let reported: Vec<_> = fixture.idle().iter().map(|event| event.0).collect();
     let rest = (0..5)
-        .find(|key| !told.contains(key))
+        .find(|key| !reported.contains(key))
         .expect("one did not fit");
     fixture.poller.remove_before_close(rest).expect("forget");
-    fixture.script().refuses.clear();
+    fixture.state().refuses.clear();
     fixture.add(rest, Interest::READ, Mode::Level).expect("add");
     assert_eq!(fixture.idle(), []);
 }
 
 #[test]
-fn a_refusal_is_not_lost_when_the_wait_beside_it_fails() {
+fn a_failed_wait_loses_no_refusal() {
     for failure in [Answer::Interrupted, Answer::Broken] {
         let mut fixture = Fixture::new(ALL);
         fixture.poller.return_on_signal(true);
         fixture.add(3, Interest::READ, Mode::Level).expect("add");
-        fixture.script().refuses.push(3);
+        fixture.state().refuses.push(3);
         fixture.modify(3, Interest::WRITE);
         assert_eq!(fixture.wait(failure), [(3, Ready::ERROR | Ready::WRITABLE)]);
     }
@@ -100,23 +100,23 @@ fn with_a_refusal_to_come() -> (Fixture, u64) {
     fixture.events = Events::with_capacity(1);
     for key in [1, 2] {
         fixture.add(key, Interest::READ, Mode::Level).expect("add");
-        fixture.script().refuses.push(key);
+        fixture.state().refuses.push(key);
         fixture.modify(key, Interest::BOTH);
     }
-    let told = fixture.idle();
-    (fixture, 3 - told[0].0)
+    let reported = fixture.idle();
+    (fixture, 3 - reported[0].0)
 }
 
 #[test]
-fn a_refusal_that_was_repaired_before_it_was_told_is_not_told() {
+fn a_refusal_repaired_before_its_report_is_not_reported() {
     let (mut fixture, key) = with_a_refusal_to_come();
-    fixture.script().refuses.clear();
+    fixture.state().refuses.clear();
     fixture.modify(key, Interest::WRITE);
     assert_eq!(fixture.idle(), []);
 }
 
 #[test]
-fn a_change_refused_twice_before_it_was_told_is_told_once() {
+fn a_change_refused_twice_is_reported_once() {
     let (mut fixture, key) = with_a_refusal_to_come();
     fixture.modify(key, Interest::WRITE);
     assert_eq!(fixture.idle(), [(key, Ready::ERROR | Ready::WRITABLE)]);
@@ -124,7 +124,7 @@ fn a_change_refused_twice_before_it_was_told_is_told_once() {
 }
 
 #[test]
-fn a_refusal_is_not_told_to_who_asks_for_nothing_any_more() {
+fn a_refusal_is_not_reported_to_an_empty_interest() {
     let (mut fixture, key) = with_a_refusal_to_come();
     fixture.modify(key, Interest::NONE);
     assert_eq!(fixture.idle(), []);
@@ -135,7 +135,7 @@ fn a_wake_comes_with_a_refusal() {
     let mut fixture = Fixture::new(ALL);
     fixture.events = Events::with_capacity(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
-    fixture.script().refuses.push(3);
+    fixture.state().refuses.push(3);
     fixture.modify(3, Interest::WRITE);
     fixture.poller.waker().wake();
     assert_eq!(fixture.idle(), [(3, Ready::ERROR | Ready::WRITABLE)]);
@@ -152,13 +152,13 @@ fn refusals_and_what_is_ready_take_turns() {
         let keys = 0..u64::try_from(capacity).expect("a few");
         for key in keys.clone() {
             fixture.add(key, Interest::READ, Mode::Level).expect("add");
-            fixture.script().refuses.push(key);
+            fixture.state().refuses.push(key);
         }
         for turn in 0..10 {
             for key in keys.clone() {
                 fixture.modify(key, Interest::BOTH);
             }
-            fixture.script().answers.clear();
+            fixture.state().answers.clear();
             let found = fixture.wait(reports([(9, Ready::READABLE)]));
             let good = found.contains(&(9, Ready::READABLE));
             assert_eq!(found.len(), capacity);
@@ -167,9 +167,9 @@ fn refusals_and_what_is_ready_take_turns() {
     }
 }
 
-/// There is no news, although a refusal was not told.
+/// There is no news, although a refusal was not reported.
 #[test]
-fn a_refusal_that_nobody_asks_for_any_more_does_not_end_the_wait() {
+fn a_refusal_with_an_empty_interest_ends_no_wait() {
     let (mut fixture, key) = with_a_refusal_to_come();
     fixture.modify(key, Interest::NONE);
     assert!(!fixture.poller.flush().expect("not forked"));

@@ -6,7 +6,7 @@ use super::*;
 fn an_interrupted_wait_goes_on_to_the_same_deadline() {
     let mut fixture = Fixture::new(ALL);
     fixture
-        .script()
+        .state()
         .answers
         .extend([Answer::Interrupted, Answer::Interrupted]);
     let timeout = Some(SECOND);
@@ -22,10 +22,10 @@ fn an_interrupted_wait_goes_on_to_the_same_deadline() {
 }
 
 #[test]
-fn an_interrupted_wait_without_a_deadline_is_repeated_as_it_was() {
+fn an_interrupted_wait_without_a_deadline_is_repeated() {
     for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
         let mut fixture = Fixture::new(ALL);
-        fixture.script().answers.push_back(Answer::Interrupted);
+        fixture.state().answers.push_back(Answer::Interrupted);
         fixture
             .poller
             .wait(&mut fixture.events, timeout)
@@ -35,10 +35,10 @@ fn an_interrupted_wait_without_a_deadline_is_repeated_as_it_was() {
 }
 
 #[test]
-fn who_asks_to_see_signals_sees_them() {
+fn a_wait_returns_on_a_signal_if_asked_to() {
     let mut fixture = Fixture::new(ALL);
     fixture.poller.return_on_signal(true);
-    fixture.script().answers.push_back(Answer::Interrupted);
+    fixture.state().answers.push_back(Answer::Interrupted);
     let seen = fixture.poller.wait(&mut fixture.events, None);
     assert!(matches!(seen, Err(Error::Interrupted)));
     assert_eq!(fixture.calls(), [Wait(None)]);
@@ -47,14 +47,14 @@ fn who_asks_to_see_signals_sees_them() {
 #[test]
 fn an_error_of_the_wait_is_returned() {
     let mut fixture = Fixture::new(ALL);
-    fixture.script().answers.push_back(Answer::Broken);
+    fixture.state().answers.push_back(Answer::Broken);
     let broken = fixture.poller.wait(&mut fixture.events, None);
     assert!(matches!(broken, Err(Error::Os { .. })));
     assert!(fixture.events.is_empty());
 }
 
 #[test]
-fn a_buffer_of_no_capacity_is_refused_and_nothing_is_told() {
+fn a_buffer_without_capacity_is_refused() {
     let mut fixture = Fixture::new(ALL);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.modify(3, Interest::WRITE);
@@ -68,7 +68,7 @@ fn a_buffer_of_no_capacity_is_refused_and_nothing_is_told() {
 
 /// As where more is ready than fits, and the kernel comes to the waker last.
 #[test]
-fn a_wake_comes_with_the_first_wait_whatever_the_backend_reports() {
+fn a_wake_comes_with_the_first_wait_even_if_events_fill_it() {
     let mut fixture = Fixture::new(ALL);
     fixture.events = Events::with_capacity(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
@@ -88,7 +88,7 @@ fn a_wait_that_fails_leaves_the_wake_to_the_next() {
     fixture.events = Events::with_capacity(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.poller.waker().wake();
-    fixture.script().answers.push_back(Answer::Broken);
+    fixture.state().answers.push_back(Answer::Broken);
     assert!(fixture.poller.wait(&mut fixture.events, None).is_err());
     assert!(!fixture.events.was_woken());
     fixture.wait(reports([(3, Ready::READABLE)]));

@@ -3,7 +3,7 @@
 //! It follows the kernels where the backend relies on them, and FreeBSD's where they differ:
 //!
 //! - A knote belongs to a descriptor and a filter. Adding one that is there changes what its events
-//!   carry, keeps its mode, and needs_scan at the descriptor again. Dropping what is not there is
+//!   carry, keeps its mode, and looks at the descriptor again. Dropping what is not there is
 //!   `ENOENT`, and an identifier that is no open descriptor `EBADF`. Closing drops. Events and
 //!   receipts have the identifier as the change had it.
 //! - What becomes true of a descriptor activates its knotes; whether it still is true is looked at
@@ -22,7 +22,7 @@
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
 //! Time passes only in waits, and is counted and not spent, unless something
-//! [arrives in a wait](Model::arrive_in_wait). Of one descriptor, the waker's, the real kernel is asked. Not here:
+//! [arrives in a wait](Model::arrive_in_wait). The waker's descriptor is real, and a real poll looks at it. Not here:
 //! flags and filters that the backend does not use, and threads.
 
 #![allow(unsafe_code, reason = "the waker's descriptor is known by number")]
@@ -102,7 +102,7 @@ pub(super) struct Model {
     waker: Option<RawFd>,
 }
 
-/// What was asked of a call.
+/// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) changes: Vec<Change>,
@@ -216,7 +216,7 @@ impl Model {
         self.activate(fd, Filter::Write);
     }
 
-    /// What was asked since the last look.
+    /// The calls since the last look.
     pub(super) fn calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }

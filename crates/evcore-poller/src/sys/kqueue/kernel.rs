@@ -1,7 +1,7 @@
-//! What the backend asks of a kernel that has `kevent`, in types of our own.
+//! The kernel as the backend uses it, in types of our own.
 //!
-//! No header of a BSD is needed here, so that everything above the call is compiled and tested
-//! on any system: over the real call (`system.rs`) or over a model of it (`fake_kernel.rs`).
+//! They need no header of a BSD. So everything above the call is compiled and tested on any system,
+//! over the real call (`system.rs`) or over a model of it (`fake_kernel.rs`).
 
 use std::{fmt, os::fd::RawFd, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::Interest;
 
 /// The call.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
-    /// `kevent`: makes `changes` in their order, then waits and returns how many events there are,
-    /// at most `limit` and `c_int::MAX`; [`event`](Self::event) reads them.
+    /// `kevent`: applies `changes` in their order, then waits, and returns the number of events, at
+    /// most `limit` and `c_int::MAX`. [`event`](Self::event) reads them.
     ///
-    /// A change that is refused, or that asks for a receipt, is an event with [`flag::ERROR`];
-    /// where there is any such event, nothing was waited for or looked at. With no place left for
-    /// it the refusal is the error of the call, and the changes behind it were not made. After
+    /// A change that is refused, or that asks for a receipt, becomes an event with [`flag::ERROR`].
+    /// If there is any such event, the call has not waited and not looked for events. If a refusal
+    /// finds no room, it is the error of the call, and the changes behind it were not applied. After
     /// [`Errno::INTR`] all of them were.
     ///
-    /// `timeout` is a few weeks at most; `None` waits without limit.
+    /// `timeout` is at most a few weeks; `None` waits without limit.
     fn kevent(
         &mut self,
         changes: &[Change],
@@ -27,14 +27,14 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
         timeout: Option<Duration>,
     ) -> Result<usize, Errno>;
 
-    /// The event at `index` of those that the last call brought.
+    /// The event at `index` of the last call.
     fn event(&self, index: usize) -> Event;
 
     /// `getpeername`: whether `fd` is a socket that has a peer.
     fn is_connected(&self, fd: RawFd) -> bool;
 }
 
-/// What is watched for: with a descriptor, it names a knote (the kernel's word for a registration).
+/// A side of a descriptor. Together they identify a knote (the kernel's word for a registration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::sys) enum Filter {
     Read,
@@ -60,11 +60,11 @@ pub(super) fn filters(interest: Interest) -> impl Iterator<Item = Filter> {
         .filter(move |filter| interest.contains(filter.side()))
 }
 
-/// What the kernel knows a descriptor by: a `uintptr_t`, so a negative number (which no file has) is
-/// extended by its sign.
+/// The kernel's identifier of a descriptor: a `uintptr_t`, so a negative number (which no file has) is
+/// sign-extended.
 ///
-/// The kernel refuses such a number like any other that is not open, and returns the identifier as
-/// it was. So the refusal belongs to the registration only if the number comes back whole.
+/// The kernel refuses such a number like any other that is not open, and returns the identifier
+/// unchanged. The refusal finds its registration only if the number can be restored from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Ident(pub(super) usize);
 
@@ -76,7 +76,7 @@ impl Ident {
     /// The descriptor that the identifier was made of.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "what is cut off is the extended sign"
+        reason = "only the sign extension is cut off"
     )]
     pub(super) fn fd(self) -> RawFd {
         self.0 as RawFd
@@ -89,26 +89,26 @@ pub(in crate::sys) struct Change {
     pub(super) ident: Ident,
     pub(super) filter: Filter,
     pub(super) flags: u16,
-    /// What the knote's events carry. (Not the key: where a pointer has 32 bits, so has this.)
+    /// The id that the knote's events carry. (Not the key: on 32-bit systems this has 32 bits.)
     pub(super) id: u32,
 }
 
 /// One entry of the list of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Event {
-    /// As the change had it.
+    /// The identifier of the change.
     pub(super) ident: Ident,
     pub(super) filter: Filter,
     pub(super) flags: u16,
     /// With [`flag::EOF`]: the socket's error, or 0.
     pub(super) fflags: u32,
-    /// With [`flag::ERROR`]: the refusal, or 0. Else bytes to read or to write, or connections.
+    /// With [`flag::ERROR`]: the refusal, or 0. Otherwise bytes to read or to write, or connections.
     pub(super) data: i64,
     pub(super) id: u32,
 }
 
 impl Event {
-    /// What a receipt says: `Some` change was made, or refused. `None` where it is no receipt.
+    /// The content of a receipt: the change was applied, or refused. `None` if it is no receipt.
     pub(super) fn receipt(&self) -> Option<Result<(), Errno>> {
         if self.flags & flag::ERROR == 0 {
             return None;
@@ -125,26 +125,26 @@ impl Event {
         self.filter == Filter::Write && self.receipt() == Some(Err(Errno::PIPE))
     }
 
-    /// Whether the writing side is at its end, without an error that says why: the peer is gone, or
-    /// one's own side was shut.
+    /// Whether the writing side has ended without an error: the peer is gone, or the user's own side
+    /// was shut.
     pub(super) fn is_unexplained_end(&self) -> bool {
         let is_end = self.filter == Filter::Write && self.flags & flag::EOF != 0;
         is_end && self.fflags == 0 && self.receipt().is_none()
     }
 }
 
-/// The flags of changes and events. Every system that has `kevent` gives them these values, which
+/// The flags of changes and events. They have these values on every system with `kevent`, which
 /// `system.rs` checks.
 pub(in crate::sys) mod flag {
-    /// Makes a knote, or brings one that is there up to date; needs_scan at the descriptor afresh.
+    /// Makes a knote or updates it, and evaluates the descriptor afresh.
     pub(in crate::sys) const ADD: u16 = 0x01;
     /// Drops a knote.
     pub(in crate::sys) const DELETE: u16 = 0x02;
-    /// On an event: its knote is gone. (It is asked of no change: see `kqueue.rs`.)
+    /// On an event: its knote is gone. (No change uses it: see `kqueue.rs`.)
     pub(in crate::sys) const ONESHOT: u16 = 0x10;
     /// The knote reports changes only: edge-triggered.
     pub(in crate::sys) const CLEAR: u16 = 0x20;
-    /// The change is answered by an event, also where it was made.
+    /// The change is answered by an event, even if it was applied.
     pub(in crate::sys) const RECEIPT: u16 = 0x40;
     /// On an event: it is a receipt.
     pub(in crate::sys) const ERROR: u16 = 0x4000;

@@ -23,20 +23,20 @@ type Count = libc::size_t;
 #[cfg(not(target_os = "netbsd"))]
 type Count = libc::c_int;
 
-/// How much of a peer's address there is room for; nobody reads it.
+/// The room for a peer's address, which is not read.
 #[expect(clippy::cast_possible_truncation, reason = "a hundred bytes")]
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 pub(in crate::sys) struct System {
     fd: OwnedFd,
-    /// Empty between calls; kept for its memory.
+    /// Empty between calls; kept for its allocation.
     changes: Vec<libc::kevent>,
-    // Invariant: as long as the longest list of events that was asked for.
+    // Invariant: as long as the longest list of events of a call so far.
     events: Vec<libc::kevent>,
 }
 
-// SAFETY: what keeps it from being `Send` are the pointers among the events. They are ids, which
-// this file puts there, and are never followed.
+// SAFETY: only the pointers in the events keep it from being `Send`. This file stores ids in them, and
+// never follows them.
 unsafe impl Send for System {}
 
 impl System {
@@ -64,8 +64,8 @@ impl Kernel for System {
             self.events.resize(limit, blank());
         }
         let timeout = timeout.map(timespec);
-        // SAFETY: both lists hold at least as many entries as is said, and `timeout` outlives the
-        // call.
+        // SAFETY: both lists have at least as many entries as the call is given, and `timeout`
+        // outlives the call.
         let count = unsafe {
             libc::kevent(
                 self.fd.as_raw_fd(),
@@ -84,10 +84,10 @@ impl Kernel for System {
     }
 
     fn is_connected(&self, fd: RawFd) -> bool {
-        // SAFETY: numbers and addresses alone, of which any bits are valid.
+        // SAFETY: the structure holds only numbers, for which all bits are valid.
         let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut length = ADDRESS_LENGTH;
-        // SAFETY: the kernel writes at most `length` bytes, which is what `address` holds. A number
+        // SAFETY: the kernel writes at most `length` bytes, which is the size of `address`. A number
         // that is no socket's is an error.
         let found = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) };
         found == 0

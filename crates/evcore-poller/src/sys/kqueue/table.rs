@@ -1,8 +1,8 @@
-//! What each id is to have in the kernel, what it has there, and what the kernel said of it.
+//! What each id should have in the kernel, what it has there, and what the kernel has reported.
 //!
-//! There is no queue of changes. A change is the difference of what is wanted and what is known to
-//! be there, looked at when a wait begins: so what was taken back before is no difference, and
-//! what a failed call did not make is still one. No call is made from this file.
+//! There is no queue of changes. A change is the difference of what is wanted and what the kernel
+//! has, computed when a wait begins. So a change that was taken back makes no difference, and a
+//! change that a failed call did not apply still does. This file makes no call.
 
 use std::os::fd::RawFd;
 
@@ -12,15 +12,15 @@ use crate::{EventSink, Interest, Mode, Ready, Registration};
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Row>,
-    /// Ids of which the kernel may have to be told something.
-    // Invariant: an id is here exactly if its row says `dirty`, so each is here at most once.
+    /// Ids whose row may differ from what the kernel has.
+    // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
-    /// Ids of which there is something to report, in the order of arrival.
+    /// Ids that have something to report, in the order of arrival.
     // Invariant: an id is here exactly if its row has `found` something, so each at most once.
     news: Vec<u32>,
-    /// Knotes that nobody wants and that reported: to be dropped.
-    // Invariant: empty when a wait has ended, since what it names may then be wanted again. It is
-    // told in the same wait: a stray has taken the place of an event, so there is room.
+    /// Changes that drop knotes without a registration, which have reported.
+    // Invariant: empty when a wait has ended, because such a knote may be wanted again then. The
+    // same wait applies them: a stray has taken the place of an event, so there is room.
     strays: Vec<Change>,
 }
 
@@ -29,15 +29,15 @@ struct Row {
     key: u64,
     /// [`VACANT`]: there is no registration.
     fd: RawFd,
-    /// What the kernel is to watch for.
+    /// What the kernel should watch for.
     wanted: Interest,
-    /// What it has a knote for.
+    /// What it has knotes for.
     known: Interest,
     mode: Mode,
     dirty: bool,
-    /// A `Oneshot` that has reported. Its knotes are there until the next change of the row.
+    /// A `Oneshot` that has fired. Its knotes exist until the next change of the row.
     spent: bool,
-    /// What the kernel said since the last report.
+    /// What the kernel has reported, and no wait yet.
     found: Ready,
     available: Option<u32>,
 }
@@ -46,35 +46,35 @@ struct Row {
 const VACANT: RawFd = -1;
 
 impl Table {
-    /// Enters what the kernel has just been told.
+    /// Enters a registration that the kernel has just accepted.
     pub(super) fn enter(&mut self, new: &Registration) {
         self.begin(new).known = new.interest;
     }
 
-    /// Wants something else, and a one-shot again; or something for the first time.
+    /// Changes what is wanted, and arms a one-shot again; or enters a registration.
     pub(super) fn modify(&mut self, new: &Registration) {
         let row = self.rows.get_mut(new.id());
-        // One that wanted nothing may have ended, and another begun, without a word of the front's.
+        // A registration with an empty interest may have been replaced by another without a call.
         let is_same = |row: &&mut Row| (row.key, row.fd, row.mode) == (new.key, new.fd, new.mode);
         match row.filter(is_same) {
             Some(row) => row.wanted = new.interest,
             None => self.begin(new).known = Interest::NONE,
         }
         if new.interest.is_empty() {
-            self.forget_news(id_of(new));
+            self.drop_news(id_of(new));
         }
-        self.touch(id_of(new));
+        self.mark_dirty(id_of(new));
     }
 
-    /// A row for a registration. There may be that of one which wanted nothing in the end: of its
-    /// end the front says nothing. (A knote that a failed call has left of it is a stray then.)
+    /// Begins the row of a registration. The row may still be that of one that ended with an empty
+    /// interest, which takes no call. (A knote that a failed call has left of it is a stray then.)
     fn begin(&mut self, new: &Registration) -> &mut Row {
         let id = new.id();
         if self.rows.len() <= id {
             self.rows.resize(id + 1, Row::VACANT);
         }
         let row = &mut self.rows[id];
-        debug_assert!(row.wanted.is_empty(), "the front adds an id once");
+        debug_assert!(row.wanted.is_empty(), "the poller adds an id once");
         if !row.found.is_empty() {
             self.news.retain(|other| *other != id_of(new));
         }
@@ -83,14 +83,14 @@ impl Table {
             fd: new.fd,
             wanted: new.interest,
             mode: new.mode,
-            // An id may still be in the list of the registration before.
+            // The previous registration may have left the id in the list.
             dirty: row.dirty,
             ..Row::VACANT
         };
         row
     }
 
-    /// Ends a registration. Returns what the kernel has of it.
+    /// Ends a registration. Returns what the kernel has knotes for.
     pub(super) fn leave(&mut self, old: &Registration) -> Interest {
         let id = id_of(old);
         let Some(row) = self.rows.get_mut(old.id()) else {
@@ -107,7 +107,7 @@ impl Table {
         row.known
     }
 
-    /// Appends what the kernel is to be told.
+    /// Appends the changes that the kernel needs.
     pub(super) fn changes(&mut self, changes: &mut Vec<Change>) {
         changes.append(&mut self.strays);
         for id in &self.dirty {
@@ -115,8 +115,8 @@ impl Table {
         }
     }
 
-    /// The kernel was told.
-    pub(super) fn settle(&mut self) {
+    /// Records that the kernel has received all changes.
+    pub(super) fn mark_applied(&mut self) {
         for id in self.dirty.drain(..) {
             let row = &mut self.rows[id as usize];
             row.dirty = false;
@@ -125,28 +125,28 @@ impl Table {
         }
     }
 
-    /// Takes in what the kernel said.
-    pub(super) fn gather(&mut self, event: &Event) {
+    /// Collects an event of the kernel.
+    pub(super) fn collect(&mut self, event: &Event) {
         match event.receipt() {
-            None => self.gather_readiness(event),
-            Some(Err(_)) if event.is_broken_pipe() => self.gather_broken_pipe(event),
-            Some(Err(_)) => self.gather_refusal(event),
+            None => self.collect_readiness(event),
+            Some(Err(_)) if event.is_broken_pipe() => self.collect_broken_pipe(event),
+            Some(Err(_)) => self.collect_refusal(event),
             Some(Ok(())) => {}
         }
     }
 
-    /// Takes in that the kernel has no knote for writing, although that is wanted: the next wait
-    /// asks again.
-    pub(super) fn lack_writing(&mut self, registration: &Registration) {
+    /// Records that the kernel has no knote for writing, although that is wanted: the next wait tries
+    /// again.
+    pub(super) fn mark_write_missing(&mut self, registration: &Registration) {
         let id = id_of(registration);
         let row = &mut self.rows[id as usize];
         row.known = row.known - Interest::WRITE;
-        self.touch(id);
+        self.mark_dirty(id);
     }
 
-    /// What an earlier wait had no room for must not take the place of other news, once nothing is
-    /// asked for any more.
-    fn forget_news(&mut self, id: u32) {
+    /// Drops what an earlier wait had no room to report, because the interest is empty by now: it
+    /// must not take the place of other events.
+    fn drop_news(&mut self, id: u32) {
         let row = &mut self.rows[id as usize];
         if !std::mem::replace(&mut row.found, Ready::NONE).is_empty() {
             row.available = None;
@@ -154,17 +154,17 @@ impl Table {
         }
     }
 
-    /// Whether a knote reported that nobody wants.
+    /// Whether a knote without a registration has reported.
     pub(super) fn has_strays(&self) -> bool {
         !self.strays.is_empty()
     }
 
-    /// How many ids there is something to report of.
+    /// The number of ids that have something to report.
     pub(super) fn news(&self) -> usize {
         self.news.len()
     }
 
-    /// Puts the first `count` that there is something to report of behind the others.
+    /// Puts the first `count` ids that have something to report behind the others.
     pub(super) fn put_last(&mut self, count: usize) {
         self.news.rotate_left(count);
     }
@@ -176,7 +176,7 @@ impl Table {
             let row = &mut self.rows[id as usize];
             let ready = std::mem::replace(&mut row.found, Ready::NONE);
             events.push_with_available(row.key, ready, row.available.take());
-            // The knote of a broken pipe: what holds is to be reported by the next wait too.
+            // A broken pipe has no knote. The next wait must report it too.
             if row.mode == Mode::Level && row.known != row.wanted && !row.dirty {
                 row.dirty = true;
                 self.dirty.push(id);
@@ -184,11 +184,11 @@ impl Table {
         }
     }
 
-    fn gather_readiness(&mut self, event: &Event) {
+    fn collect_readiness(&mut self, event: &Event) {
         let side = event.filter.side();
-        // There may be a knote although the kernel has said that there is none.
+        // There may be a knote although the kernel has reported that there is none.
         let Some(row) = self.row_of(event, |row| row.known | row.wanted) else {
-            // Its registration was forgotten, and the descriptor not closed after all.
+            // Its registration was removed before a close, and the descriptor was not closed.
             self.strays.push(Change {
                 ident: event.ident,
                 filter: event.filter,
@@ -198,7 +198,7 @@ impl Table {
             return;
         };
         if event.filter == Filter::Read {
-            // Ready without a byte is an end or an error, which a read is to find: no hint.
+            // Ready without a byte is an end or an error, which a read must find: no hint.
             row.available = u32::try_from(event.data).ok().filter(|bytes| *bytes > 0);
         }
         row.known = if event.flags & flag::ONESHOT == 0 {
@@ -207,52 +207,53 @@ impl Table {
             row.known - side
         };
         self.spend(event.id);
-        self.tell(event.id, readiness(event));
+        self.note(event.id, readiness(event));
     }
 
-    /// There is no knote, so this is what it would have reported.
-    fn gather_broken_pipe(&mut self, event: &Event) {
+    /// Reports a hang-up in place of the knote that does not exist.
+    fn collect_broken_pipe(&mut self, event: &Event) {
         let side = event.filter.side();
         let Some(row) = self.row_of(event, |row| row.known) else {
             return;
         };
         row.known = row.known - side;
         self.spend(event.id);
-        self.tell(event.id, Ready::WRITABLE | Ready::WRITE_CLOSED);
+        self.note(event.id, Ready::WRITABLE | Ready::WRITE_CLOSED);
     }
 
-    /// A `Oneshot` has reported: neither of its filters is to report again.
+    /// Disarms a `Oneshot` that has fired: neither of its filters may report again.
     fn spend(&mut self, id: u32) {
         let row = &mut self.rows[id as usize];
         if row.mode == Mode::Oneshot {
             row.wanted = Interest::NONE;
             row.spent = true;
-            self.touch(id);
+            self.mark_dirty(id);
         }
     }
 
-    /// What is refused to one filter ends its registration: it falls silent after the news.
+    /// Ends the watch of a registration if a filter was refused: it reports the error, and then
+    /// nothing.
     ///
-    /// A knote that could not be dropped is not there, which is all that was asked.
-    fn gather_refusal(&mut self, event: &Event) {
+    /// A knote that could not be dropped does not exist, which was the purpose.
+    fn collect_refusal(&mut self, event: &Event) {
         let side = event.filter.side();
         let Some(row) = self.row_of(event, |row| row.known) else {
             return;
         };
         row.known = row.known - side;
         row.wanted = Interest::NONE;
-        self.touch(event.id);
-        self.tell(event.id, Ready::ERROR);
+        self.mark_dirty(event.id);
+        self.note(event.id, Ready::ERROR);
     }
 
-    /// The row that an event is about, if the event's side is among `sides` of the row.
+    /// The row of an event, if the event's side is among `sides` of the row.
     fn row_of(&mut self, event: &Event, sides: impl Fn(&Row) -> Interest) -> Option<&mut Row> {
         let row = self.rows.get_mut(event.id as usize)?;
         let is_its = row.fd == event.ident.fd() && sides(row).contains(event.filter.side());
         is_its.then_some(row)
     }
 
-    fn tell(&mut self, id: u32, ready: Ready) {
+    fn note(&mut self, id: u32, ready: Ready) {
         let row = &mut self.rows[id as usize];
         if row.found.is_empty() {
             self.news.push(id);
@@ -260,7 +261,7 @@ impl Table {
         row.found |= ready;
     }
 
-    fn touch(&mut self, id: u32) {
+    fn mark_dirty(&mut self, id: u32) {
         let row = &mut self.rows[id as usize];
         if !row.dirty {
             row.dirty = true;
@@ -268,7 +269,7 @@ impl Table {
         }
     }
 
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(super) fn verify(&self) {
         assert!(self.strays.is_empty(), "no wait is under way");
@@ -299,9 +300,9 @@ impl Row {
             return;
         }
         let missing = match self.mode {
-            // A change of interest needs_scan at everything afresh, as on epoll.
+            // A change of interest reports everything afresh, as on epoll.
             Mode::Edge => self.wanted,
-            // So does arming again what has reported.
+            // So does arming a one-shot that has fired.
             Mode::Oneshot if self.spent => self.wanted,
             Mode::Level | Mode::Oneshot => self.wanted - self.known,
         };
@@ -339,7 +340,7 @@ pub(super) fn drops(fd: RawFd, id: u32, interest: Interest) -> impl Iterator<Ite
     })
 }
 
-/// The low half of the key, as the kernel is given it.
+/// The low half of the key, as the kernel gets it.
 #[expect(clippy::cast_possible_truncation, reason = "the low half of 64 bits")]
 pub(super) const fn id_of(registration: &Registration) -> u32 {
     registration.key as u32

@@ -5,23 +5,23 @@
 //! - an association for each descriptor's number, which is one-shot: the delivery of its event ends
 //!   it; it ends too, with its queued event, by `port_dissociate` and when the number is closed;
 //! - associating what is ready queues the event at once; associating what is associated replaces
-//!   what was asked, drops the queued event and needs_scan afresh;
-//! - an event says what was true when it was queued, though it may not be true any more;
+//!   its flags, drops the queued event and looks afresh;
+//! - an event reports what was true when it was queued, though it may not be true any more;
 //! - errors and hang-ups come unasked;
 //! - `port_getn` takes what is queued, in order, up to the length of the list, and waits only while
-//!   there are fewer than it asks for; on ETIME and EINTR it may have taken some, and may leave
+//!   there are fewer than its count; on ETIME and EINTR it may have taken some, and may leave
 //!   its count alone ([`End`]);
 //! - EBADFD for a number that is not open, ENOENT for an association that is not there, EINVAL for
 //!   a list that is shorter than the count.
 //!
 //! It does not model other processes, other sources, and limits.
 //!
-//! Numbers from [`FIRST`] on are files of the model. Those below are real ones, asked by a real
-//! poll whenever the model is asked anything: so a real waker works. There is no time: a wait for
+//! Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
+//! looks at in every call: so a real waker works. There is no time: a wait for
 //! nothing ends at once, and is written down, unless something becomes ready
 //! [in a wait](Port::set_in_wait).
 
-#![allow(unsafe_code, reason = "real descriptors are asked by their numbers")]
+#![allow(unsafe_code, reason = "real descriptors are polled by their numbers")]
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -44,8 +44,8 @@ use super::{
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
 
-/// What is reported whether it is asked for or not.
-const UNASKED: c_int = (libc::POLLERR | libc::POLLHUP) as c_int;
+/// What is reported without being requested.
+const UNREQUESTED: c_int = (libc::POLLERR | libc::POLLHUP) as c_int;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
@@ -70,7 +70,7 @@ pub(super) enum End {
 pub(super) struct Port {
     /// What is ready on each open file.
     files: BTreeMap<RawFd, c_int>,
-    /// What each association asks.
+    /// The flags of each association.
     associations: BTreeMap<RawFd, c_int>,
     /// Events to be delivered. Those of an association stand here once.
     queue: VecDeque<(RawFd, c_int)>,
@@ -137,12 +137,12 @@ impl Port {
         Some(if readable { libc::POLLIN.into() } else { 0 })
     }
 
-    /// Queues what an association asks for, if it is so and not queued yet.
+    /// Queues the event of an association, if its flags are true and it is not queued yet.
     fn look(&mut self, fd: RawFd) {
-        let Some(asked) = self.associations.get(&fd) else {
+        let Some(flags) = self.associations.get(&fd) else {
             return;
         };
-        let found = self.ready(fd).expect("close ends associations") & (asked | UNASKED);
+        let found = self.ready(fd).expect("close ends associations") & (flags | UNREQUESTED);
         if found != 0 && !self.queue.iter().any(|queued| queued.0 == fd) {
             self.queue.push_back((fd, found));
         }
@@ -175,8 +175,8 @@ impl Port {
         count
     }
 
-    fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno> {
-        self.calls.push(Call::Associate(fd, asked));
+    fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno> {
+        self.calls.push(Call::Associate(fd, flags));
         if self.ready(fd).is_none() {
             return Err(Errno::BADFD);
         }
@@ -184,7 +184,7 @@ impl Port {
             return Err(Errno::NOMEM);
         }
         self.unqueue(fd);
-        self.associations.insert(fd, asked);
+        self.associations.insert(fd, flags);
         self.look(fd);
         Ok(())
     }
@@ -261,8 +261,8 @@ impl FakeKernel {
 }
 
 impl Kernel for FakeKernel {
-    fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno> {
-        self.port().associate(fd, asked)
+    fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno> {
+        self.port().associate(fd, flags)
     }
 
     fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno> {

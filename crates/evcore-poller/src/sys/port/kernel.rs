@@ -1,7 +1,7 @@
-//! What the backend asks of a kernel that has event ports, in types of our own.
+//! The kernel as the backend uses it, in types of our own.
 //!
-//! No header of illumos is needed here, so that everything above the calls is compiled and tested
-//! on any system: over the real calls (`system.rs`) or over a model of them (`fake_kernel.rs`).
+//! They need no header of illumos. So everything above the calls is compiled and tested on any
+//! system, over the real calls (`system.rs`) or over a model of them (`fake_kernel.rs`).
 
 use std::{
     ffi::{c_int, c_ushort},
@@ -16,12 +16,11 @@ use crate::{Interest, Ready};
 
 /// One port, and its calls for descriptors.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
-    /// `port_associate`: queues one event when one of `asked` holds, or an error or a hang-up, for
-    /// which nothing need be asked; at once, where it does already. Replaces an association that
-    /// there is.
+    /// `port_associate`: queues one event when one of its `flags`, an error or a hang-up is
+    /// true; at once if it already is. Replaces an existing association.
     ///
     /// [`Errno::BADFD`]: no file is open under `fd`.
-    fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno>;
+    fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno>;
 
     /// `port_dissociate`: ends an association, and drops its queued event.
     ///
@@ -29,13 +28,14 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// open under `fd`.
     fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno>;
 
-    /// `port_getn`: waits until `count` events are queued, and takes all there are, but no more
-    /// than `list` holds (at least `count`); `count` is then how many. Their associations end.
+    /// `port_getn`: waits until `count` events are queued, and takes as many as there are, at most
+    /// the length of `list` (which is at least `count`). Sets `count` to their number. Their
+    /// associations end.
     ///
-    /// [`Errno::TIME`]: the time has passed. [`Errno::INTR`]: a signal came. Events may have been
-    /// taken all the same, and `count` may have been left as it was.
+    /// [`Errno::TIME`]: the timeout has passed. [`Errno::INTR`]: a signal came. In both cases events
+    /// may have been taken, and `count` may be unchanged.
     ///
-    /// `timeout` is a few weeks at most; `None` waits without limit.
+    /// `timeout` is at most a few weeks; `None` waits without limit.
     fn getn(
         &mut self,
         list: &mut [PortEvent],
@@ -44,26 +44,26 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     ) -> Result<(), Errno>;
 }
 
-/// The kernel's `port_event`, which `system.rs` checks it against.
+/// The kernel's `port_event`; `system.rs` checks that the layout is the same.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sys) struct PortEvent {
-    /// What is ready, as of poll.
+    /// What is ready, in the flags of poll.
     pub(super) events: c_int,
-    /// What kind of thing it is about.
+    /// The kind of object.
     pub(super) source: c_ushort,
     pub(super) pad: c_ushort,
     /// The descriptor.
     pub(super) object: usize,
-    /// The cookie of the association, which is not used.
+    /// The cookie of the association; not used.
     pub(super) user: usize,
 }
 
-/// `PORT_SOURCE_FD`: the event is about a descriptor.
+/// `PORT_SOURCE_FD`: the object is a descriptor.
 pub(in crate::sys) const SOURCE_FD: c_ushort = 4;
 
 impl PortEvent {
-    /// The descriptor that it is about, if it is about one.
+    /// The descriptor, if the object is one.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         if self.source != SOURCE_FD {
             return None;
@@ -81,10 +81,10 @@ pub(super) fn asking(interest: Interest) -> c_int {
     ]
     .into_iter()
     .filter(|(side, _)| interest.contains(*side))
-    .fold(0, |asked, (_, flag)| asked | c_int::from(flag))
+    .fold(0, |flags, (_, flag)| flags | c_int::from(flag))
 }
 
-/// What the flags of poll say.
+/// The readiness of flags of poll.
 pub(super) fn readiness(found: c_int) -> Ready {
     [
         (libc::POLLIN, Ready::READABLE),

@@ -1,6 +1,6 @@
 //! The calls themselves.
 //!
-//! rustix has them too, but neither the source of an event nor what was taken by a call that fails.
+//! rustix has them too, but not the source of an event, and not the events that a failed call took.
 
 #![allow(unsafe_code, reason = "the port's calls are made through libc")]
 
@@ -34,20 +34,20 @@ impl System {
 }
 
 impl Kernel for System {
-    fn associate(&mut self, fd: RawFd, asked: c_int) -> Result<(), Errno> {
+    fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno> {
         let (port, object) = (self.port.as_raw_fd(), object(fd)?);
-        // SAFETY: numbers alone; the cookie is null, and never followed.
-        let told = unsafe {
-            libc::port_associate(port, libc::PORT_SOURCE_FD, object, asked, ptr::null_mut())
+        // SAFETY: the call gets only numbers. The cookie is null and never followed.
+        let result = unsafe {
+            libc::port_associate(port, libc::PORT_SOURCE_FD, object, flags, ptr::null_mut())
         };
-        check(told)
+        check(result)
     }
 
     fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno> {
         let (port, object) = (self.port.as_raw_fd(), object(fd)?);
-        // SAFETY: numbers alone.
-        let told = unsafe { libc::port_dissociate(port, libc::PORT_SOURCE_FD, object) };
-        check(told)
+        // SAFETY: the call gets only numbers.
+        let result = unsafe { libc::port_dissociate(port, libc::PORT_SOURCE_FD, object) };
+        check(result)
     }
 
     fn getn(
@@ -57,9 +57,9 @@ impl Kernel for System {
         timeout: Option<Duration>,
     ) -> Result<(), Errno> {
         let mut timeout = timeout.map(timespec);
-        // SAFETY: the list holds as many entries as is said, of the kernel's own layout (checked
-        // below), in which any bits are valid; `count` and `timeout` outlive the call.
-        let told = unsafe {
+        // SAFETY: the list has as many entries as the call is given, in the kernel's own layout
+        // (checked below), for which all bits are valid. `count` and `timeout` outlive the call.
+        let result = unsafe {
             libc::port_getn(
                 self.port.as_raw_fd(),
                 list.as_mut_ptr().cast::<libc::port_event>(),
@@ -68,7 +68,7 @@ impl Kernel for System {
                 timeout.as_mut().map_or(ptr::null_mut(), ptr::from_mut),
             )
         };
-        check(told)
+        check(result)
     }
 }
 
@@ -76,8 +76,8 @@ fn object(fd: RawFd) -> Result<libc::uintptr_t, Errno> {
     libc::uintptr_t::try_from(fd).map_err(|_| Errno::BADFD)
 }
 
-fn check(told: c_int) -> Result<(), Errno> {
-    if told == -1 {
+fn check(result: c_int) -> Result<(), Errno> {
+    if result == -1 {
         return Err(last_errno());
     }
     Ok(())
@@ -95,7 +95,7 @@ fn timespec(timeout: Duration) -> libc::timespec {
     }
 }
 
-/// Our entry is the kernel's.
+/// Our entry has the kernel's layout.
 const _: () = {
     use libc::port_event as Theirs;
     assert!(size_of::<PortEvent>() == size_of::<Theirs>());

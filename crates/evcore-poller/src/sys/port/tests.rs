@@ -91,9 +91,9 @@ impl Fixture {
 
     fn try_wait(&mut self, timeout: Option<Duration>) -> Result<Vec<(u64, Ready)>> {
         self.poller.wait(&mut self.events, timeout)?;
-        let mut told: Vec<_> = self.events.iter().map(|it| (it.key, it.ready)).collect();
-        told.sort_unstable_by_key(|event| event.0);
-        Ok(told)
+        let mut reported: Vec<_> = self.events.iter().map(|it| (it.key, it.ready)).collect();
+        reported.sort_unstable_by_key(|event| event.0);
+        Ok(reported)
     }
 
     /// The calls about files of the model, and the waits, since the last look.

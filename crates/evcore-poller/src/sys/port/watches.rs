@@ -1,15 +1,13 @@
-//! The table of what is watched, by descriptor, as the port's own is.
-//!
-//! No system call is made from this file.
+//! The table of watched descriptors, by number, like the port's own. This file makes no system call.
 
 use std::{ffi::c_int, os::fd::RawFd};
 
-/// What has reported, and is to be associated again.
+/// A descriptor that has reported, and must be associated again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) fd: RawFd,
     pub(super) key: u64,
-    pub(super) asked: c_int,
+    pub(super) flags: c_int,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +24,7 @@ pub(super) struct Watches {
 struct Row {
     key: u64,
     /// In the flags of poll.
-    asked: c_int,
+    flags: c_int,
     state: State,
 }
 
@@ -34,15 +32,15 @@ struct Row {
 enum State {
     /// Not watched.
     Vacant,
-    /// Associated, as far as we know.
+    /// Associated, unless it was closed.
     Associated,
-    /// Its event was delivered, and its association ended with that.
+    /// Its event was delivered, which has ended its association.
     Spent,
 }
 
 impl Watches {
-    /// Notes that `fd` was associated.
-    pub(super) fn enter(&mut self, fd: RawFd, key: u64, asked: c_int) {
+    /// Records that `fd` was associated.
+    pub(super) fn enter(&mut self, fd: RawFd, key: u64, flags: c_int) {
         let index = usize::try_from(fd).expect("the kernel associated it, so it is a descriptor");
         if self.rows.len() <= index {
             self.rows.resize(index + 1, Row::VACANT);
@@ -50,16 +48,16 @@ impl Watches {
         let row = &mut self.rows[index];
         debug_assert!(
             row.state == State::Vacant || row.key == key,
-            "the front lets no descriptor have two keys"
+            "the poller gives no descriptor two keys"
         );
         *row = Row {
             key,
-            asked,
+            flags,
             state: State::Associated,
         };
     }
 
-    /// Ends a watch. Returns whether there is an association to end.
+    /// Ends a watch. Returns whether it has an association to end.
     pub(super) fn leave(&mut self, fd: RawFd, key: u64) -> bool {
         match self.row(fd) {
             Some(row) if row.key == key => {
@@ -70,7 +68,7 @@ impl Watches {
         }
     }
 
-    /// Notes that the event of `fd` was delivered. Returns its key, unless nobody asks any more.
+    /// Records that the event of `fd` was delivered. Returns its key, unless it was removed.
     pub(super) fn spend(&mut self, fd: RawFd) -> Option<u64> {
         let row = self.row(fd)?;
         if row.state != State::Associated {
@@ -82,14 +80,14 @@ impl Watches {
         Some(key)
     }
 
-    /// The next that is to be associated again; it counts as associated from here on.
+    /// The next descriptor to associate again. It counts as associated from here on.
     pub(super) fn next_spent(&mut self) -> Option<Spent> {
         while let Some(fd) = self.spent.pop() {
             match self.row(fd) {
                 Some(row) if row.state == State::Spent => {
                     row.state = State::Associated;
-                    let (key, asked) = (row.key, row.asked);
-                    return Some(Spent { fd, key, asked });
+                    let (key, flags) = (row.key, row.flags);
+                    return Some(Spent { fd, key, flags });
                 }
                 _ => {}
             }
@@ -110,7 +108,7 @@ impl Watches {
         live.any(|row| row.key == key)
     }
 
-    /// Panics where an invariant does not hold.
+    /// Panics if an invariant does not hold.
     pub(super) fn verify(&self) {
         for (index, row) in self.rows.iter().enumerate() {
             if row.state == State::Spent {
@@ -124,7 +122,7 @@ impl Watches {
 impl Row {
     const VACANT: Self = Self {
         key: 0,
-        asked: 0,
+        flags: 0,
         state: State::Vacant,
     };
 }

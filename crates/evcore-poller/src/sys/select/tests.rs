@@ -8,7 +8,7 @@ use crate::{Events, Mode};
 impl Select {
     /// Panics if an invariant does not hold.
     fn verify(&self) {
-        let asked: Vec<_> = self
+        let watched: Vec<_> = self
             .watched
             .iter()
             .filter_map(|(fd, _)| place(fd))
@@ -17,7 +17,7 @@ impl Select {
         assert_eq!(self.rows.len(), bound + 1);
         for (place, row) in self.rows.iter().enumerate() {
             let expected = place == self.wake_fd || *row != VACANT;
-            assert_eq!(asked.contains(&place), expected, "descriptor {place}");
+            assert_eq!(watched.contains(&place), expected, "descriptor {place}");
             assert!(row.found.is_empty(), "descriptor {place}");
         }
     }
@@ -46,14 +46,14 @@ fn wait(select: &mut Select, capacity: usize) -> Vec<(u64, Ready)> {
 /// closed could be opened again by another test at any time.)
 fn unused() -> impl Iterator<Item = RawFd> {
     // The kernel's table reaches beyond them from here on. (Linux leaves alone what is beyond it:
-    // then what was asked would be read as found.)
+    // then what was watched would be read as found.)
     let far = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 1000);
     drop(far.expect("a duplicate"));
     (900..number_of(SIZE)).filter(|fd| is_open(*fd).is_err())
 }
 
 #[test]
-fn what_the_sets_do_not_hold_is_an_error_that_names_the_way_out() {
+fn a_descriptor_beyond_the_sets_is_an_error_with_advice() {
     let mut select = Select::new().expect("select");
     for fd in [-100, 1024, 1025, RawFd::MAX] {
         let refused = select.add(&registration(fd, 1)).expect_err("out of range");
@@ -77,7 +77,7 @@ fn a_closed_descriptor_is_not_added() {
 }
 
 #[test]
-fn a_small_buffer_goes_round() {
+fn no_row_starves_with_a_small_buffer() {
     let mut select = Select::new().expect("select");
     let pairs = [(); 5].map(|()| UnixStream::pair().expect("a pair"));
     for ((near, _), key) in pairs.iter().zip(0..) {
@@ -91,7 +91,7 @@ fn a_small_buffer_goes_round() {
 }
 
 #[test]
-fn closed_descriptors_are_said_once_and_blind_nobody() {
+fn a_closed_descriptor_is_reported_once() {
     let mut select = Select::new().expect("select");
     let (near, far) = UnixStream::pair().expect("a pair");
     for (end, key) in [(&near, 0), (&far, 1)] {
@@ -116,7 +116,7 @@ fn closed_descriptors_are_said_once_and_blind_nobody() {
 }
 
 #[test]
-fn closed_descriptors_that_do_not_fit_are_said_in_the_next_waits() {
+fn closed_descriptors_that_do_not_fit_come_later() {
     let mut select = Select::new().expect("select");
     for (fd, key) in unused().zip(0..5) {
         select.enter(&registration(fd, key)).expect("in range");
@@ -152,20 +152,20 @@ fn the_table_is_as_long_as_the_highest_descriptor() {
 }
 
 #[test]
-fn what_asks_for_ends_alone_is_in_no_set_and_comes_back() {
+fn a_registration_that_watches_ends_is_in_no_set() {
     let mut select = Select::new().expect("select");
     let (near, _far) = UnixStream::pair().expect("a pair");
-    let asks = registration(near.as_raw_fd(), 1);
+    let watching = registration(near.as_raw_fd(), 1);
     let masked = Registration {
         interest: Interest::NONE,
-        ..asks
+        ..watching
     };
-    select.add(&asks).expect("add");
+    select.add(&watching).expect("add");
     for _ in 0..2 {
         assert_eq!(wait(&mut select, 4), [(1, Ready::WRITABLE)]);
         select.modify(&masked).expect("modify");
         assert_eq!(wait(&mut select, 4), []);
-        select.modify(&asks).expect("modify");
+        select.modify(&watching).expect("modify");
     }
     select.modify(&masked).expect("modify");
     select.remove(&masked).expect("remove");

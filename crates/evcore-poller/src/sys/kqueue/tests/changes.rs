@@ -39,7 +39,7 @@ fn add_and_remove_are_one_call_each() {
 }
 
 #[test]
-fn forgetting_costs_no_call() {
+fn remove_before_close_costs_no_call() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
     fixture.calls();
@@ -54,7 +54,7 @@ fn stopping_and_starting_go_with_the_wait_too() {
         let mut fixture = Fixture::new();
         fixture.add(A, 7, Interest::NONE, mode).expect("add");
         fixture.kernel().arrive(A, 1);
-        assert_eq!(fixture.changes(), [], "nothing is asked");
+        assert_eq!(fixture.changes(), [], "no change is made");
         fixture.modify(7, Interest::READ);
         assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
         assert_eq!(fixture.changes(), [1], "{mode:?}: started");
@@ -71,7 +71,7 @@ fn stopping_and_starting_go_with_the_wait_too() {
 }
 
 #[test]
-fn one_that_ended_while_it_wanted_nothing_leaves_nothing_behind() {
+fn a_removed_empty_interest_leaves_nothing_behind() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
     fixture.modify(7, Interest::NONE);
@@ -107,11 +107,11 @@ fn changes_go_with_the_wait() {
     ];
     assert_eq!(fixture.kernel().knotes(), expected);
     fixture.wait();
-    assert_eq!(fixture.changes(), [0], "told once");
+    assert_eq!(fixture.changes(), [0], "reported once");
 }
 
 #[test]
-fn what_is_taken_back_before_the_wait_never_was() {
+fn a_change_taken_back_before_the_wait_makes_no_call() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
     fixture.calls();
@@ -123,7 +123,7 @@ fn what_is_taken_back_before_the_wait_never_was() {
 }
 
 #[test]
-fn a_change_undoes_one_that_the_kernel_was_not_told_yet() {
+fn a_change_replaces_a_pending_one() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
         let (mut kqueue, kernel) = bare();
         kqueue
@@ -143,7 +143,7 @@ fn a_change_undoes_one_that_the_kernel_was_not_told_yet() {
 }
 
 #[test]
-fn removing_drops_what_the_kernel_has_and_not_what_it_was_to_have() {
+fn remove_drops_the_knotes_that_exist() {
     let (mut kqueue, kernel) = bare();
     kqueue
         .add(&registration(Interest::READ, Mode::Level))
@@ -164,7 +164,7 @@ fn removing_drops_what_the_kernel_has_and_not_what_it_was_to_have() {
 }
 
 #[test]
-fn what_a_failed_call_did_not_make_the_next_one_makes() {
+fn the_next_call_applies_what_a_failed_one_did_not() {
     let (mut kqueue, kernel) = bare();
     kqueue
         .add(&registration(Interest::READ, Mode::Level))
@@ -180,7 +180,7 @@ fn what_a_failed_call_did_not_make_the_next_one_makes() {
 }
 
 #[test]
-fn an_interrupted_wait_has_made_its_changes() {
+fn an_interrupted_wait_has_applied_its_changes() {
     let mut fixture = Fixture::new();
     fixture.poller.return_on_signal(true);
     fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
@@ -196,7 +196,7 @@ fn an_interrupted_wait_has_made_its_changes() {
 }
 
 #[test]
-fn more_changes_than_room_are_made_by_a_call_before() {
+fn more_changes_than_room_take_a_call_before() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture
@@ -215,7 +215,7 @@ fn more_changes_than_room_are_made_by_a_call_before() {
 }
 
 #[test]
-fn an_id_that_is_used_again_is_told_of_once() {
+fn a_reused_id_is_changed_once() {
     let (mut kqueue, kernel) = bare();
     let both = registration(Interest::BOTH, Mode::Oneshot);
     kqueue.add(&both).expect("add");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_second_key_for_a_descriptor_does_not_take_over_the_first() {
+fn a_second_key_for_a_descriptor_is_refused() {
     let mut fixture = Fixture::new();
     fixture.kernel().arrive(A, 1);
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
@@ -16,7 +16,7 @@ fn a_second_key_for_a_descriptor_does_not_take_over_the_first() {
 }
 
 #[test]
-fn a_descriptor_that_was_closed_without_removal_is_silent() {
+fn a_descriptor_closed_without_removal_is_silent() {
     let mut fixture = Fixture::new();
     fixture.kernel().arrive(A, 1);
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
@@ -26,7 +26,7 @@ fn a_descriptor_that_was_closed_without_removal_is_silent() {
 }
 
 #[test]
-fn its_number_begins_anew_under_another_key() {
+fn a_reused_number_reports_under_its_new_key() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::BOTH, Mode::Level).expect("add");
     fixture.kernel().close(A);
@@ -39,7 +39,7 @@ fn its_number_begins_anew_under_another_key() {
 }
 
 #[test]
-fn a_descriptor_that_is_forgotten_and_not_closed_does_not_spin() {
+fn a_stray_does_not_make_the_loop_spin() {
     let mut fixture = Fixture::new();
     fixture.kernel().arrive(A, 1);
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
@@ -57,7 +57,7 @@ fn a_descriptor_that_is_forgotten_and_not_closed_does_not_spin() {
 }
 
 #[test]
-fn a_stray_takes_nobodys_name() {
+fn a_stray_is_reported_under_no_key() {
     let mut fixture = Fixture::new();
     fixture.kernel().arrive(A, 1);
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
@@ -70,7 +70,7 @@ fn a_stray_takes_nobodys_name() {
 }
 
 #[test]
-fn a_stray_that_could_not_be_dropped_is_nobodys_refusal() {
+fn a_stray_that_cannot_be_dropped_is_no_refusal() {
     // Another thread may close it between its report and its drop.
     let mut table = Table::default();
     table.enter(&Registration {
@@ -81,7 +81,7 @@ fn a_stray_that_could_not_be_dropped_is_nobodys_refusal() {
         mode: Mode::Level,
         exclusive: false,
     });
-    table.gather(&KernelEvent {
+    table.collect(&KernelEvent {
         ident: Ident::new(A),
         filter: Filter::Read,
         flags: flag::ERROR,
@@ -93,7 +93,7 @@ fn a_stray_that_could_not_be_dropped_is_nobodys_refusal() {
 }
 
 #[test]
-fn what_is_removed_inside_a_batch_is_not_reported_again() {
+fn a_key_removed_inside_a_batch_is_not_reported_again() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture
@@ -123,14 +123,14 @@ fn a_closed_descriptor_is_not_added() {
 }
 
 #[test]
-fn a_negative_number_is_refused_and_the_refusal_ends_the_wait() {
+fn a_refused_negative_number_ends_the_wait() {
     for number in [-100, RawFd::MIN, -2] {
         let mut fixture = Fixture::new();
         let refused = fixture.add(number, 1, Interest::READ, Mode::Level);
         assert!(matches!(refused, Err(Error::NotOpen { fd }) if fd == number));
         fixture
             .add(number, 1, Interest::NONE, Mode::Level)
-            .expect("nothing is asked yet");
+            .expect("the interest is empty");
         fixture.modify(1, Interest::READ);
         let mut events = Events::with_capacity(4);
         fixture.poller.wait(&mut events, None).expect("a wait");

@@ -19,16 +19,16 @@ fn broken() -> Ready {
 
 /// How often each of three waits reports it under the key 7.
 fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
-    let said = [(7, broken())];
-    let later: &[_] = if mode == Mode::Level { &said } else { &[] };
-    assert_eq!(fixture.wait(), said, "{mode:?}");
+    let reported = [(7, broken())];
+    let later: &[_] = if mode == Mode::Level { &reported } else { &[] };
+    assert_eq!(fixture.wait(), reported, "{mode:?}");
     for _ in 0..2 {
         assert_eq!(fixture.wait(), later, "{mode:?}");
     }
 }
 
 #[test]
-fn ones_own_shutdown_is_writable_and_no_hang_up() {
+fn the_users_own_shutdown_is_writable_and_no_hang_up() {
     for mode in MODES {
         for interest in [Interest::WRITE, Interest::BOTH] {
             let mut fixture = Fixture::new();
@@ -44,7 +44,7 @@ fn ones_own_shutdown_is_writable_and_no_hang_up() {
 }
 
 #[test]
-fn a_hang_up_after_ones_own_shutdown_is_one() {
+fn a_hang_up_after_the_users_own_shutdown_is_reported() {
     for (error, bit) in [(0, Ready::NONE), (54, Ready::ERROR)] {
         let mut fixture = Fixture::new();
         fixture.add(A, 7, Interest::WRITE, Mode::Edge).expect("add");
@@ -57,7 +57,7 @@ fn a_hang_up_after_ones_own_shutdown_is_one() {
 }
 
 #[test]
-fn a_pipe_without_a_reader_is_reported_and_not_refused() {
+fn a_pipe_without_a_reader_is_reported_not_refused() {
     for mode in MODES {
         let mut fixture = with_a_pipe();
         fixture.kernel().hang_up(A, 0);
@@ -69,7 +69,7 @@ fn a_pipe_without_a_reader_is_reported_and_not_refused() {
 }
 
 #[test]
-fn a_pipe_whose_reader_goes_is_reported_as_often_as_the_mode_says() {
+fn a_pipe_that_loses_its_reader_reports_as_its_mode_says() {
     for mode in MODES {
         let mut fixture = with_a_pipe();
         fixture.add(A, 7, Interest::WRITE, mode).expect("add");
@@ -82,7 +82,7 @@ fn a_pipe_whose_reader_goes_is_reported_as_often_as_the_mode_says() {
 }
 
 #[test]
-fn a_pipe_that_has_a_reader_again_is_written_to_again() {
+fn a_pipe_with_a_new_reader_is_writable_again() {
     // As the end of a FIFO.
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, 0);
@@ -97,7 +97,7 @@ fn a_pipe_that_has_a_reader_again_is_written_to_again() {
 }
 
 #[test]
-fn a_broken_pipe_is_reported_again_when_it_is_asked_again() {
+fn a_broken_pipe_is_reported_again_after_a_modify() {
     for mode in [Mode::Edge, Mode::Oneshot] {
         let mut fixture = with_a_pipe();
         fixture.kernel().hang_up(A, 0);
@@ -111,7 +111,7 @@ fn a_broken_pipe_is_reported_again_when_it_is_asked_again() {
 }
 
 #[test]
-fn a_broken_pipe_hides_no_other_and_is_not_waited_beside() {
+fn a_broken_pipe_hides_no_other_event() {
     for mode in MODES {
         let mut fixture = with_a_pipe();
         fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
@@ -145,7 +145,7 @@ fn several_broken_pipes_and_a_small_buffer() {
 }
 
 #[test]
-fn what_else_is_refused_of_a_broken_pipe_is_a_refusal() {
+fn another_refusal_of_a_broken_pipe_is_an_error() {
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, 0);
     fixture.kernel().refuses.push(refusal(A, Filter::Read));
@@ -153,7 +153,7 @@ fn what_else_is_refused_of_a_broken_pipe_is_a_refusal() {
     assert!(matches!(refused, Err(Error::Os { .. })), "{refused:?}");
     fixture.kernel().refuses.clear();
     fixture.add(A, 7, Interest::BOTH, Mode::Edge).expect("add");
-    let said = Ready::READABLE | broken();
-    assert_eq!(fixture.wait(), [(7, said)], "every side of interest");
+    let reported = Ready::READABLE | broken();
+    assert_eq!(fixture.wait(), [(7, reported)], "every side of interest");
     assert_eq!(fixture.wait(), []);
 }

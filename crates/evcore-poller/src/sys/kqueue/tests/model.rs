@@ -1,4 +1,4 @@
-//! Random programs against the contract, told as a few rules over what each file is ready for.
+//! Random programs against the contract, reported as a few rules over what each file is ready for.
 
 use proptest::prelude::*;
 
@@ -97,8 +97,8 @@ impl Known {
         sides
     }
 
-    /// The sides that the kernel reported, without those that the front told of a hang-up.
-    fn told_by_the_kernel(&self, ready: Ready) -> Interest {
+    /// The sides that the kernel reported, without those that the front reported of a hang-up.
+    fn reported_by_the_kernel(&self, ready: Ready) -> Interest {
         if !self.hung_up {
             return ready.answered();
         }
@@ -202,7 +202,7 @@ impl Run {
 
     fn modify(&mut self, i: usize, interest: Interest) {
         let Some(watch) = self.files[i].watch.as_mut().filter(|watch| !watch.stale) else {
-            return; // A stale one would watch whoever has its number now.
+            return; // A stale one would watch the file that has its number now.
         };
         watch.wanted = interest;
         watch.was_modified = true;
@@ -296,21 +296,24 @@ impl Run {
         let found = self.fixture.wait_with(capacity);
         let calls = self.fixture.calls().len();
 
-        let mut told = [Interest::NONE; FILES.len()];
+        let mut reported = [Interest::NONE; FILES.len()];
         for event in &found {
             let i = usize::try_from(event.key & 0xff).expect("small");
             assert_eq!(event.key, key(i));
-            assert!(told[i].is_empty(), "a key twice in a wait");
-            told[i] = self.files[i].told_by_the_kernel(event.ready);
+            assert!(reported[i].is_empty(), "a key twice in a wait");
+            reported[i] = self.files[i].reported_by_the_kernel(event.ready);
             self.check(i, due[i], *event);
         }
         if capacity == ROOMY {
-            assert_eq!(told.map(Interest::is_empty), due.map(Interest::is_empty));
+            assert_eq!(
+                reported.map(Interest::is_empty),
+                due.map(Interest::is_empty)
+            );
             assert!(calls == 1 || self.was_refused, "{calls} calls");
         }
         let is_due = due.iter().any(|sides| !sides.is_empty());
         assert_eq!(is_due, !found.is_empty(), "no wait is in vain");
-        for (file, sides) in self.files.iter_mut().zip(told) {
+        for (file, sides) in self.files.iter_mut().zip(reported) {
             if let Some(watch) = file.watch.as_mut().filter(|_| !sides.is_empty()) {
                 let reported = if capacity == ROOMY {
                     Interest::BOTH
@@ -324,17 +327,24 @@ impl Run {
 
     fn check(&self, i: usize, due: Interest, event: Event) {
         let (file, ready) = (&self.files[i], event.ready);
-        let told = file.told_by_the_kernel(ready);
-        assert!(!told.is_empty() && due.contains(told), "{ready:?}, {due:?}");
+        let reported = file.reported_by_the_kernel(ready);
+        assert!(
+            !reported.is_empty() && due.contains(reported),
+            "{ready:?}, {due:?}"
+        );
         let wanted = file.watch.expect("it reported").wanted;
         if ready.is_exceptional() {
             assert!(file.hung_up);
-            assert_eq!(ready.answered(), wanted, "told to every side of interest");
+            assert_eq!(
+                ready.answered(),
+                wanted,
+                "reported to every side of interest"
+            );
         } else {
-            assert_eq!(ready.answered(), told);
+            assert_eq!(ready.answered(), reported);
         }
         assert!(file.ended || !ready.is_read_closed());
-        if told.contains(Interest::READ) {
+        if reported.contains(Interest::READ) {
             assert_eq!(event.available(), file.incoming.then_some(1));
         }
     }
@@ -347,7 +357,7 @@ fn key(i: usize) -> u64 {
 
 proptest! {
     #[test]
-    fn every_program_is_told_what_the_contract_says(
+    fn every_program_sees_what_the_contract_promises(
         steps in steps(),
         collects_behind_receipts in any::<bool>(),
     ) {

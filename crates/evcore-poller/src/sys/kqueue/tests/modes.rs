@@ -5,7 +5,7 @@ use super::*;
 const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 
 #[test]
-fn level_is_reported_while_it_holds() {
+fn level_is_reported_while_it_lasts() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
     assert_eq!(fixture.wait(), []);
@@ -18,7 +18,7 @@ fn level_is_reported_while_it_holds() {
 }
 
 #[test]
-fn an_edge_is_reported_once_for_each_arrival_and_rearming_is_free() {
+fn an_edge_is_reported_once_for_each_arrival() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::READ, Mode::Edge).expect("add");
     fixture.calls();
@@ -33,7 +33,7 @@ fn an_edge_is_reported_once_for_each_arrival_and_rearming_is_free() {
 }
 
 #[test]
-fn an_edge_whose_interest_changed_reports_all_that_holds_afresh() {
+fn an_edge_with_a_changed_interest_reports_afresh() {
     let mut fixture = Fixture::new();
     fixture.kernel().arrive(A, 3);
     fixture.kernel().make_room(A, 1);
@@ -47,7 +47,7 @@ fn an_edge_whose_interest_changed_reports_all_that_holds_afresh() {
 }
 
 #[test]
-fn an_edge_that_was_drained_before_the_wait_is_not_reported() {
+fn an_edge_drained_before_the_wait_is_not_reported() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::READ, Mode::Edge).expect("add");
     fixture.kernel().arrive(A, 3);
@@ -73,7 +73,7 @@ fn a_one_shot_reports_once_for_both_filters_together() {
 }
 
 #[test]
-fn a_one_shot_that_was_drained_before_the_wait_is_neither_reported_nor_spent() {
+fn a_one_shot_drained_before_the_wait_stays_armed() {
     let mut fixture = Fixture::new();
     fixture
         .add(A, 7, Interest::READ, Mode::Oneshot)
@@ -86,7 +86,7 @@ fn a_one_shot_that_was_drained_before_the_wait_is_neither_reported_nor_spent() {
 }
 
 #[test]
-fn a_one_shot_that_was_drained_and_armed_before_the_wait_is_silent() {
+fn a_one_shot_drained_and_armed_again_is_silent() {
     let mut fixture = Fixture::new();
     fixture
         .add(A, 7, Interest::READ, Mode::Oneshot)
@@ -100,7 +100,7 @@ fn a_one_shot_that_was_drained_and_armed_before_the_wait_is_silent() {
 }
 
 #[test]
-fn a_one_shot_that_is_cut_in_two_by_a_small_buffer_reports_one_half() {
+fn a_one_shot_split_by_a_small_buffer_reports_one_half() {
     let mut fixture = Fixture::new();
     fixture
         .add(A, 7, Interest::BOTH, Mode::Oneshot)
@@ -112,7 +112,7 @@ fn a_one_shot_that_is_cut_in_two_by_a_small_buffer_reports_one_half() {
 }
 
 #[test]
-fn a_one_shot_is_armed_by_modify_with_the_wait_itself() {
+fn the_wait_arms_a_modified_one_shot() {
     let mut fixture = Fixture::new();
     fixture
         .add(A, 7, Interest::BOTH, Mode::Oneshot)
@@ -130,7 +130,7 @@ fn a_one_shot_is_armed_by_modify_with_the_wait_itself() {
 }
 
 #[test]
-fn a_one_shot_that_has_reported_goes_with_the_next_wait() {
+fn the_next_wait_drops_a_fired_one_shot() {
     let mut fixture = Fixture::new();
     fixture
         .add(A, 7, Interest::READ, Mode::Oneshot)
@@ -145,7 +145,7 @@ fn a_one_shot_that_has_reported_goes_with_the_next_wait() {
 }
 
 #[test]
-fn a_one_shot_that_has_just_reported_is_removed_by_a_call() {
+fn removing_a_fired_one_shot_takes_a_call() {
     let mut fixture = Fixture::new();
     fixture
         .add(A, 7, Interest::BOTH, Mode::Oneshot)
@@ -173,7 +173,7 @@ fn both_filters_of_a_key_are_one_event() {
 }
 
 #[test]
-fn the_bytes_that_can_be_read_are_told() {
+fn the_available_bytes_are_reported() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::BOTH, Mode::Level).expect("add");
     fixture.kernel().make_room(A, 9);
@@ -181,13 +181,13 @@ fn the_bytes_that_can_be_read_are_told() {
     fixture.kernel().arrive(A, 3);
     assert_eq!(fixture.wait_with(4)[0].available(), Some(3));
     fixture.kernel().drain(A);
-    assert_eq!(fixture.wait_with(4)[0].available(), None, "said afresh");
+    assert_eq!(fixture.wait_with(4)[0].available(), None, "reported afresh");
     fixture.kernel().end(A);
     assert_eq!(fixture.wait_with(4)[0].available(), None, "read to meet it");
 }
 
 #[test]
-fn a_half_close_with_data_pending_tells_both() {
+fn a_half_close_behind_data_reports_both() {
     for mode in MODES {
         let mut fixture = Fixture::new();
         fixture.add(A, 7, Interest::READ, mode).expect("add");
@@ -201,7 +201,7 @@ fn a_half_close_with_data_pending_tells_both() {
 }
 
 #[test]
-fn an_end_after_the_data_is_news() {
+fn an_end_after_the_data_is_reported() {
     for mode in [Mode::Level, Mode::Edge] {
         let mut fixture = Fixture::new();
         fixture.add(A, 7, Interest::READ, mode).expect("add");
@@ -214,7 +214,7 @@ fn an_end_after_the_data_is_news() {
 }
 
 #[test]
-fn a_hang_up_or_an_error_alone_wakes_the_side_of_interest() {
+fn a_hang_up_or_an_error_sets_the_side_of_the_interest() {
     let read = Ready::READABLE | Ready::READ_CLOSED;
     let write = Ready::WRITABLE | Ready::WRITE_CLOSED;
     for mode in MODES {

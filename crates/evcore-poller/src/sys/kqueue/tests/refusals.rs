@@ -3,13 +3,13 @@
 use super::*;
 
 #[test]
-fn an_addition_that_is_refused_for_one_filter_is_taken_back_for_the_other() {
+fn an_addition_refused_for_one_filter_removes_the_other() {
     for filter in Filter::ALL {
         let mut fixture = Fixture::new();
         fixture.kernel().refuses.push(refusal(A, filter));
         let refused = fixture.add(A, 7, Interest::BOTH, Mode::Level);
-        let said = refused.expect_err("refused").to_string();
-        assert!(said.starts_with("kevent(EV_ADD) failed"), "{said}");
+        let message = refused.expect_err("refused").to_string();
+        assert!(message.starts_with("kevent(EV_ADD) failed"), "{message}");
         assert_eq!(fixture.kernel().knotes(), []);
         fixture.kernel().refuses.clear();
         fixture.add(A, 7, Interest::BOTH, Mode::Level).expect("add");
@@ -18,7 +18,7 @@ fn an_addition_that_is_refused_for_one_filter_is_taken_back_for_the_other() {
 
 /// As macOS was seen to do for a pipe without a reader.
 #[test]
-fn a_knote_that_is_refused_and_made_all_the_same_is_taken_over() {
+fn a_knote_that_exists_despite_a_refusal_is_taken_over() {
     let broken_pipe = Refusal {
         errno: Errno::PIPE,
         made: true,
@@ -72,7 +72,7 @@ fn a_bad_change_hides_neither_changes_nor_events() {
 }
 
 #[test]
-fn a_registration_that_was_refused_is_silent_until_it_is_modified() {
+fn a_refused_registration_is_silent_until_modified() {
     // To what it was before, to what was refused, and to something else.
     for next in [Interest::READ, Interest::BOTH, Interest::WRITE] {
         let mut fixture = Fixture::new();
@@ -93,7 +93,7 @@ fn a_registration_that_was_refused_is_silent_until_it_is_modified() {
 }
 
 #[test]
-fn refusals_that_do_not_fit_are_told_by_later_waits() {
+fn refusals_that_do_not_fit_come_with_later_waits() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture
@@ -102,20 +102,20 @@ fn refusals_that_do_not_fit_are_told_by_later_waits() {
         fixture.modify(key, Interest::WRITE);
         fixture.kernel().refuses.push(refusal(fd, Filter::Write));
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..3 {
         let event = fixture.wait_with(1)[0];
         assert!(event.ready.is_error());
-        told.push(event.key);
+        reported.push(event.key);
     }
-    told.sort_unstable();
-    assert_eq!(told, [1, 2, 3]);
+    reported.sort_unstable();
+    assert_eq!(reported, [1, 2, 3]);
     assert_eq!(fixture.wait(), []);
 }
 
 /// Each turn as many changes are refused as there is room for.
 #[test]
-fn refused_changes_do_not_starve_what_is_ready() {
+fn refused_changes_do_not_starve_ready_descriptors() {
     for capacity in [1, 2] {
         let mut fixture = Fixture::new();
         let refused = &[(A, 1), (B, 2)][..capacity];
@@ -142,7 +142,7 @@ fn refused_changes_do_not_starve_what_is_ready() {
 }
 
 #[test]
-fn a_refusal_that_was_not_told_yet_goes_with_its_registration() {
+fn an_unreported_refusal_ends_with_its_registration() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture
@@ -151,14 +151,14 @@ fn a_refusal_that_was_not_told_yet_goes_with_its_registration() {
         fixture.modify(key, Interest::WRITE);
         fixture.kernel().refuses.push(refusal(fd, Filter::Write));
     }
-    let told = fixture.wait_with(1)[0].key;
-    let untold = 3 - told;
+    let reported = fixture.wait_with(1)[0].key;
+    let untold = 3 - reported;
     fixture.poller.remove(untold).expect("remove");
     assert_eq!(fixture.wait(), []);
 }
 
 #[test]
-fn dropping_what_is_gone_is_no_news() {
+fn dropping_a_missing_knote_reports_nothing() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::BOTH, Mode::Level).expect("add");
     fixture.add(B, 2, Interest::BOTH, Mode::Level).expect("add");
@@ -178,7 +178,7 @@ fn dropping_what_is_gone_is_no_news() {
 }
 
 #[test]
-fn a_refusal_is_news_for_which_nothing_is_waited() {
+fn a_wait_with_a_refusal_returns_at_once() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
     fixture.modify(1, Interest::WRITE);
@@ -193,7 +193,7 @@ fn a_refusal_is_news_for_which_nothing_is_waited() {
 }
 
 #[test]
-fn a_refusal_is_told_before_an_error_of_the_call_after_it() {
+fn a_refusal_comes_before_an_error_of_the_next_call() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
     fixture.modify(1, Interest::WRITE);
@@ -203,7 +203,7 @@ fn a_refusal_is_told_before_an_error_of_the_call_after_it() {
 }
 
 #[test]
-fn what_does_not_fit_beside_a_refusal_stays_in_the_kernel() {
+fn events_that_do_not_fit_stay_in_the_kernel() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture

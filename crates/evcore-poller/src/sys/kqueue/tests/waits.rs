@@ -1,9 +1,9 @@
-//! How long a wait lasts, what ends it, and whom it serves.
+//! How long a wait lasts, and what ends it.
 
 use super::*;
 
 #[test]
-fn a_timeout_is_waited_for_to_the_nanosecond() {
+fn a_timeout_is_exact_to_the_nanosecond() {
     for timeout in [
         Duration::ZERO,
         Duration::from_nanos(1),
@@ -23,8 +23,8 @@ fn a_timeout_is_waited_for_to_the_nanosecond() {
 }
 
 #[test]
-fn a_wait_without_limit_and_the_longest_one_end_by_readiness() {
-    for (timeout, told) in [(None, None), (Some(Duration::MAX), Some(LONGEST_IN_MS))] {
+fn readiness_ends_the_longest_wait() {
+    for (timeout, reported) in [(None, None), (Some(Duration::MAX), Some(LONGEST_IN_MS))] {
         let mut fixture = Fixture::new();
         fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
         fixture.kernel().arrive(A, 1);
@@ -35,7 +35,7 @@ fn a_wait_without_limit_and_the_longest_one_end_by_readiness() {
             1
         );
         let timeouts: Vec<_> = fixture.calls().iter().map(|call| call.timeout).collect();
-        assert_eq!(timeouts, [told]);
+        assert_eq!(timeouts, [reported]);
     }
 }
 
@@ -88,7 +88,7 @@ fn a_wake_and_an_event_share_a_small_buffer() {
 }
 
 #[test]
-fn a_small_buffer_starves_nobody() {
+fn nothing_starves_with_a_small_buffer() {
     for capacity in [1, 2, 3] {
         for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
             let mut fixture = Fixture::new();
@@ -109,7 +109,7 @@ fn a_small_buffer_starves_nobody() {
 }
 
 #[test]
-fn a_wake_that_comes_with_a_stray_ends_the_wait() {
+fn a_wake_beside_a_stray_ends_the_wait() {
     let mut fixture = Fixture::new();
     fixture.kernel().arrive(A, 1);
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
@@ -135,7 +135,7 @@ fn with_a_stray() -> Fixture {
 }
 
 #[test]
-fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
+fn a_stray_alone_does_not_restart_the_timeout() {
     let mut fixture = with_a_stray();
     let mut events = Events::with_capacity(4);
     let waited = fixture.poller.wait(&mut events, Some(BEFORE_REST + REST));
@@ -153,7 +153,7 @@ fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
 }
 
 #[test]
-fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
+fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
     let mut fixture = with_a_stray();
     fixture.poller.return_on_signal(true);
     let mut events = Events::with_capacity(4);
@@ -163,7 +163,7 @@ fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
 }
 
 #[test]
-fn what_is_ready_beside_a_stray_is_reported_at_once() {
+fn a_stray_does_not_delay_what_is_ready() {
     let mut fixture = with_a_stray();
     fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
     fixture.kernel().arrive(A, 1);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_wait_is_one_call_and_one_for_each_that_reported_before() {
+fn a_wait_is_one_call_plus_one_per_earlier_report() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.add(B, 2, Interest::READ, Mode::Level);
@@ -34,7 +34,7 @@ fn a_change_that_is_taken_back_costs_no_call() {
 }
 
 #[test]
-fn a_change_costs_one_call_whether_it_has_just_reported_or_not() {
+fn a_change_costs_one_call_also_after_a_report() {
     for ready in [0, IN] {
         let mut fixture = Fixture::new();
         fixture.add(A, 1, Interest::READ, Mode::Level);
@@ -48,7 +48,7 @@ fn a_change_costs_one_call_whether_it_has_just_reported_or_not() {
 }
 
 #[test]
-fn what_has_just_reported_is_removed_without_a_call() {
+fn removal_after_a_report_costs_no_call() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -60,7 +60,7 @@ fn what_has_just_reported_is_removed_without_a_call() {
 }
 
 #[test]
-fn a_one_shot_that_has_reported_costs_no_call() {
+fn a_fired_one_shot_costs_no_call() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Oneshot);
     fixture.set(A, IN);
@@ -71,7 +71,7 @@ fn a_one_shot_that_has_reported_costs_no_call() {
 }
 
 #[test]
-fn an_edge_that_nobody_answers_costs_one_call_for_its_ends() {
+fn an_unanswered_edge_costs_one_call_for_its_ends() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Edge);
     fixture.set(A, IN);
@@ -96,7 +96,7 @@ fn an_edge_that_is_rearmed_in_time_costs_one_call() {
 }
 
 #[test]
-fn nothing_and_back() {
+fn an_empty_interest_and_back() {
     let mut fixture = Fixture::new();
     fixture.set(A, IN);
     fixture.add(A, 1, Interest::READ, Mode::Level);
@@ -109,7 +109,7 @@ fn nothing_and_back() {
 }
 
 #[test]
-fn what_is_removed_takes_its_queued_event_with_it() {
+fn removal_drops_the_queued_event() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -122,7 +122,7 @@ fn what_is_removed_takes_its_queued_event_with_it() {
 }
 
 #[test]
-fn a_changed_interest_drops_what_was_queued_for_the_old_one() {
+fn a_changed_interest_drops_the_queued_event() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -133,7 +133,7 @@ fn a_changed_interest_drops_what_was_queued_for_the_old_one() {
 }
 
 #[test]
-fn what_is_removed_inside_a_batch_is_not_told_again() {
+fn a_key_removed_inside_a_batch_is_not_reported_again() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
@@ -155,7 +155,7 @@ fn a_descriptor_has_one_key() {
 }
 
 #[test]
-fn what_is_refused_is_not_registered() {
+fn a_refused_addition_is_not_registered() {
     let mut fixture = Fixture::new();
     fixture.kernel.port().refuses.push(A);
     let refused = fixture.try_add(A, 1, Interest::READ, Mode::Level);
@@ -165,7 +165,7 @@ fn what_is_refused_is_not_registered() {
 }
 
 #[test]
-fn one_refusal_of_a_batch_is_told_and_loses_no_other() {
+fn one_refusal_loses_no_other_change() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
@@ -173,9 +173,9 @@ fn one_refusal_of_a_batch_is_told_and_loses_no_other() {
     }
     assert_eq!(fixture.wait().len(), 2);
     fixture.kernel.port().refuses.push(A);
-    let told = [(1, Ready::ERROR | Ready::READABLE), (2, Ready::READABLE)];
-    assert_eq!(fixture.wait(), told);
-    assert_eq!(fixture.wait(), [(2, Ready::READABLE)], "told once");
+    let reported = [(1, Ready::ERROR | Ready::READABLE), (2, Ready::READABLE)];
+    assert_eq!(fixture.wait(), reported);
+    assert_eq!(fixture.wait(), [(2, Ready::READABLE)], "reported once");
     fixture.kernel.port().refuses.clear();
     fixture.modify(1, Interest::BOTH);
     assert_eq!(fixture.wait(), [(1, Ready::READABLE), (2, Ready::READABLE)]);
@@ -192,7 +192,7 @@ fn a_refused_change_is_an_error_event() {
 }
 
 #[test]
-fn refused_changes_do_not_starve_what_is_ready() {
+fn refused_changes_do_not_starve_ready_descriptors() {
     let mut fixture = Fixture::with_room(1);
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);

@@ -11,7 +11,7 @@ fn a_number_that_is_not_open_is_refused() {
 }
 
 #[test]
-fn closed_when_it_has_just_reported_is_one_error_event() {
+fn a_close_after_a_report_is_one_error_event() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
@@ -19,25 +19,25 @@ fn closed_when_it_has_just_reported_is_one_error_event() {
     }
     assert_eq!(fixture.wait().len(), 2);
     fixture.close(A);
-    let told = [(1, Ready::ERROR | Ready::READABLE), (2, Ready::READABLE)];
-    assert_eq!(fixture.wait(), told);
-    assert_eq!(fixture.wait(), [(2, Ready::READABLE)], "told once");
+    let reported = [(1, Ready::ERROR | Ready::READABLE), (2, Ready::READABLE)];
+    assert_eq!(fixture.wait(), reported);
+    assert_eq!(fixture.wait(), [(2, Ready::READABLE)], "reported once");
     fixture.remove(1);
 }
 
 #[test]
-fn what_was_lost_is_told_without_waiting() {
+fn a_lost_watch_is_reported_without_waiting() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
     fixture.wait();
     fixture.close(A);
-    let told = fixture.try_wait(None).expect("a wait");
-    assert_eq!(told, [(1, Ready::ERROR | Ready::READABLE)]);
+    let reported = fixture.try_wait(None).expect("a wait");
+    assert_eq!(reported, [(1, Ready::ERROR | Ready::READABLE)]);
 }
 
 #[test]
-fn what_is_watched_again_before_its_loss_was_told_is_not_lost() {
+fn a_lost_watch_made_again_is_not_reported() {
     let mut fixture = Fixture::new();
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
@@ -46,15 +46,15 @@ fn what_is_watched_again_before_its_loss_was_told_is_not_lost() {
     assert_eq!(fixture.wait().len(), 2);
     fixture.kernel.port().refuses.extend([A, B]);
     fixture.events = Events::with_capacity(1);
-    let told = fixture.wait()[0].0;
+    let reported = fixture.wait()[0].0;
     fixture.kernel.port().refuses.clear();
-    let other = 3 - told;
+    let other = 3 - reported;
     fixture.modify(other, Interest::BOTH);
     assert_eq!(fixture.wait(), [(other, Ready::READABLE)]);
 }
 
 #[test]
-fn closed_while_it_waits_is_silent() {
+fn a_close_during_the_wait_is_silent() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -65,7 +65,7 @@ fn closed_while_it_waits_is_silent() {
 }
 
 #[test]
-fn removed_after_its_number_went_to_another_file_is_no_error() {
+fn removing_a_reused_number_is_no_error() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.close(A);
@@ -76,7 +76,7 @@ fn removed_after_its_number_went_to_another_file_is_no_error() {
 }
 
 #[test]
-fn a_number_reused_inside_a_batch_reports_under_its_new_key() {
+fn a_reused_number_reports_under_its_new_key() {
     let (old, new) = ((1 << 32) | 3, (2 << 32) | 3);
     let mut fixture = Fixture::new();
     fixture.add(A, old, Interest::READ, Mode::Level);
@@ -92,7 +92,7 @@ fn a_number_reused_inside_a_batch_reports_under_its_new_key() {
 }
 
 #[test]
-fn forget_costs_no_call() {
+fn remove_before_close_costs_no_call() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.calls();
@@ -106,19 +106,19 @@ fn forget_costs_no_call() {
 }
 
 #[test]
-fn forgotten_but_not_closed_ends_no_wait() {
+fn a_stray_ends_no_wait() {
     let mut fixture = Fixture::with_room(1);
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture.set(A, IN);
     fixture.set(B, IN);
     fixture.poller.remove_before_close(1).expect("registered");
-    let told = fixture.try_wait(None).expect("a wait");
-    assert_eq!(told, [(2, Ready::READABLE)], "the stray is passed over");
+    let reported = fixture.try_wait(None).expect("a wait");
+    assert_eq!(reported, [(2, Ready::READABLE)], "the stray is passed over");
 }
 
 #[test]
-fn more_lost_than_there_is_room_for_are_told_one_by_one() {
+fn lost_watches_that_do_not_fit_come_later() {
     let mut fixture = Fixture::new();
     let fds = (B + 1)..(B + 5);
     for (fd, key) in fds.clone().zip(0..) {

@@ -17,7 +17,7 @@ enum Step {
     Remove(u64),
     /// Forgotten, and closed.
     Close(u64),
-    /// Closed by one who forgot to remove.
+    /// Closed without being removed.
     Lose(RawFd),
     Set(RawFd, c_int),
     Wait(usize),
@@ -29,7 +29,7 @@ struct Row {
     fd: RawFd,
     interest: Interest,
     mode: Mode,
-    /// What was asked for when the last wait began.
+    /// The interest when the last wait began.
     settled: Interest,
     /// Of an `Edge`: the sides that have reported and were not rearmed.
     masked: Interest,
@@ -39,12 +39,12 @@ struct Row {
     armed: bool,
     /// Its file was closed under it.
     lost: bool,
-    /// All flags that were set since it was last reported: what an event may say.
+    /// All flags that were set since it was last reported: what an event may report.
     seen: c_int,
 }
 
 impl Row {
-    fn asked(&self) -> c_int {
+    fn flags(&self) -> c_int {
         let open = self.interest - self.masked;
         if open.is_empty() && self.is_over {
             return 0;
@@ -63,12 +63,12 @@ impl Row {
     fn rearm(&mut self, interest: Interest) {
         let answered = interest - (interest - self.interest);
         if self.mode == Mode::Edge {
-            // Also of a side that is not asked for just now.
+            // Also of a side outside of the present interest.
             self.masked = self.masked - interest;
         }
         if self.mode == Mode::Edge && !answered.is_empty() {
             self.is_over = false;
-            // One that was refused is asked for again.
+            // A refused one is registered again.
             self.armed = true;
         }
     }
@@ -81,7 +81,7 @@ impl Row {
     }
 
     fn may_report(&self) -> bool {
-        self.armed && !self.interest.is_empty() && (self.lost || self.seen & self.asked() != 0)
+        self.armed && !self.interest.is_empty() && (self.lost || self.seen & self.flags() != 0)
     }
 }
 
@@ -94,12 +94,12 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// Who has to be told by a wait that begins now, or sooner or later, if nothing changes.
+    /// Who has to be reported by a wait that begins now, or sooner or later, if nothing changes.
     fn owed(&mut self) -> Vec<u64> {
         self.rows.values_mut().for_each(Row::settle);
         let owed = self.rows.iter().filter(|(_, row)| {
             let ready = self.files.get(&row.fd).copied().unwrap_or(0);
-            row.armed && !row.lost && !row.interest.is_empty() && ready & row.asked() != 0
+            row.armed && !row.lost && !row.interest.is_empty() && ready & row.flags() != 0
         });
         owed.map(|(key, _)| *key).collect()
     }
@@ -114,14 +114,14 @@ impl Oracle {
         self.rows.values().any(|row| row.fd == fd)
     }
 
-    fn told(&mut self, key: u64, ready: Ready) {
+    fn reported(&mut self, key: u64, ready: Ready) {
         let files = &self.files;
         let row = self.rows.get_mut(&key).expect("it is registered");
         assert!(row.may_report(), "{key}: {ready:?}, {row:?}");
         row.armed = row.mode != Mode::Oneshot;
         row.mask(ready);
         row.seen = files.get(&row.fd).copied().unwrap_or(0);
-        // A lost one is told once, and may not be again.
+        // A lost one is reported once, and may not be again.
         row.armed &= !row.lost;
     }
 }
@@ -275,13 +275,16 @@ impl Run {
     fn wait(&mut self, room: usize) -> Vec<u64> {
         let owed = self.oracle.owed();
         self.fixture.events = Events::with_capacity(room);
-        let told = self.fixture.wait();
-        assert!(told.len() >= owed.len().min(room), "{owed:?}, {told:?}");
-        for (place, (key, ready)) in told.iter().enumerate() {
-            assert!(told[place + 1..].iter().all(|later| later.0 != *key));
-            self.oracle.told(*key, *ready);
+        let reported = self.fixture.wait();
+        assert!(
+            reported.len() >= owed.len().min(room),
+            "{owed:?}, {reported:?}"
+        );
+        for (place, (key, ready)) in reported.iter().enumerate() {
+            assert!(reported[place + 1..].iter().all(|later| later.0 != *key));
+            self.oracle.reported(*key, *ready);
         }
-        told.into_iter().map(|event| event.0).collect()
+        reported.into_iter().map(|event| event.0).collect()
     }
 
     /// Nobody starves, however small the buffer.
@@ -289,16 +292,16 @@ impl Run {
         let mut owed = self.oracle.owed();
         // What was lost, or is not true any more, may come before.
         for _ in 0..2 * FILES {
-            let told = self.wait(room);
-            owed.retain(|key| !told.contains(key));
+            let reported = self.wait(room);
+            owed.retain(|key| !reported.contains(key));
         }
-        assert_eq!(owed, [], "never told");
+        assert_eq!(owed, [], "never reported");
     }
 }
 
 proptest! {
     #[test]
-    fn whoever_is_owed_news_gets_it_and_nobody_else(
+    fn every_owed_event_is_reported_and_no_other(
         steps in prop::collection::vec(step(), 0..80),
         room in 1usize..4,
     ) {

@@ -1,9 +1,9 @@
-//! How often readiness is told, and what it says.
+//! How often readiness is reported, and in which bits.
 
 use super::*;
 
 #[test]
-fn level_is_told_while_it_holds() {
+fn level_is_reported_while_it_lasts() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     assert_eq!(fixture.wait(), []);
@@ -16,7 +16,7 @@ fn level_is_told_while_it_holds() {
 }
 
 #[test]
-fn what_is_ready_already_is_told_at_once() {
+fn what_is_already_ready_is_reported_at_once() {
     let mut fixture = Fixture::new();
     fixture.set(A, IN | OUT);
     fixture.add(A, 1, Interest::BOTH, Mode::Level);
@@ -24,8 +24,8 @@ fn what_is_ready_already_is_told_at_once() {
 }
 
 #[test]
-fn only_what_is_asked_is_told() {
-    for (interest, told) in [
+fn only_the_interest_is_reported() {
+    for (interest, reported) in [
         (Interest::READ, Ready::READABLE),
         (Interest::WRITE, Ready::WRITABLE),
         (Interest::PRIORITY, Ready::PRIORITY),
@@ -33,12 +33,12 @@ fn only_what_is_asked_is_told() {
         let mut fixture = Fixture::new();
         fixture.set(A, IN | OUT | PRI);
         fixture.add(A, 1, interest, Mode::Level);
-        assert_eq!(fixture.wait(), [(1, told)]);
+        assert_eq!(fixture.wait(), [(1, reported)]);
     }
 }
 
 #[test]
-fn an_edge_is_told_once_a_side_until_rearmed() {
+fn an_edge_is_reported_once_per_side_until_rearmed() {
     let mut fixture = Fixture::new();
     fixture.set(A, IN);
     fixture.add(A, 1, Interest::BOTH, Mode::Edge);
@@ -52,7 +52,7 @@ fn an_edge_is_told_once_a_side_until_rearmed() {
 }
 
 #[test]
-fn a_hang_up_or_an_error_behind_an_unanswered_report_is_told_once() {
+fn an_end_behind_an_unanswered_report_is_reported_once() {
     for (flag, bit) in [(HUP, Ready::WRITE_CLOSED), (ERR, Ready::ERROR)] {
         let mut fixture = Fixture::new();
         fixture.add(A, 1, Interest::READ, Mode::Edge);
@@ -85,8 +85,8 @@ fn new_data_behind_an_unanswered_report_is_silent() {
 }
 
 #[test]
-fn a_connection_is_told_once_what_was_told_before_it_was_rearmed() {
-    // illumos tells nothing of a socket that is not connected; Linux' poll a hang-up and room.
+fn a_rearmed_connection_is_reported_once_more() {
+    // illumos reports nothing for an unconnected socket; Linux' poll a hang-up and room.
     for before in [0, HUP, HUP | OUT] {
         let mut fixture = Fixture::new();
         fixture.set(A, before);
@@ -103,7 +103,7 @@ fn a_connection_is_told_once_what_was_told_before_it_was_rearmed() {
 }
 
 #[test]
-fn a_one_shot_is_told_once_until_modified() {
+fn a_one_shot_fires_once_until_modified() {
     let mut fixture = Fixture::new();
     fixture.set(A, IN);
     fixture.add(A, 1, Interest::BOTH, Mode::Oneshot);
@@ -117,13 +117,13 @@ fn a_one_shot_is_told_once_until_modified() {
 }
 
 #[test]
-fn data_is_told_with_the_hang_up_behind_it() {
+fn data_is_reported_with_the_hang_up_behind_it() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
         let mut fixture = Fixture::new();
         fixture.add(A, 1, Interest::READ, mode);
         fixture.set(A, IN | HUP);
-        let told = Ready::READABLE | Ready::WRITE_CLOSED;
-        assert_eq!(fixture.wait(), [(1, told)], "{mode:?}");
+        let reported = Ready::READABLE | Ready::WRITE_CLOSED;
+        assert_eq!(fixture.wait(), [(1, reported)], "{mode:?}");
     }
 }
 
@@ -138,7 +138,7 @@ fn a_half_close_is_readable_and_stays_so() {
 }
 
 #[test]
-fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
+fn an_error_or_hang_up_sets_the_sides_of_the_interest() {
     for (flag, bit) in [(ERR, Ready::ERROR), (HUP, Ready::WRITE_CLOSED)] {
         for (interest, sides) in [
             (Interest::READ, Ready::READABLE),
@@ -154,14 +154,14 @@ fn an_error_or_hang_up_alone_is_told_to_the_sides_of_interest() {
 }
 
 #[test]
-fn an_event_says_what_was_true_when_it_was_queued() {
+fn an_event_reports_what_was_true_when_it_was_queued() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
     fixture.set(A, IN | HUP);
     assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    let told = Ready::READABLE | Ready::WRITE_CLOSED;
-    assert_eq!(fixture.wait(), [(1, told)], "the next one has the rest");
+    let reported = Ready::READABLE | Ready::WRITE_CLOSED;
+    assert_eq!(fixture.wait(), [(1, reported)], "the next one has the rest");
     fixture.set(A, 0);
     assert_eq!(fixture.wait(), []);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn timeouts_are_told_to_the_nanosecond() {
+fn timeouts_are_exact_to_the_nanosecond() {
     let nanoseconds = [0, 1, 999_999, 1_000_001];
     for timeout in nanoseconds.map(Duration::from_nanos) {
         for counts_none in [false, true] {
@@ -16,7 +16,7 @@ fn timeouts_are_told_to_the_nanosecond() {
 }
 
 #[test]
-fn a_timeout_after_events_is_not_taken_for_another_event() {
+fn a_timeout_after_events_is_no_further_event() {
     // The list still holds the entry of the wait before.
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
@@ -27,7 +27,7 @@ fn a_timeout_after_events_is_not_taken_for_another_event() {
 }
 
 #[test]
-fn a_long_wait_is_made_in_pieces() {
+fn a_long_wait_is_made_in_chunks() {
     let mut fixture = Fixture::new();
     let days = 24 * 3600 * 60 * SECOND;
     fixture.try_wait(Some(days)).expect("a wait");
@@ -48,13 +48,13 @@ fn the_longest_timeout_is_ended_by_an_event() {
         let mut fixture = Fixture::new();
         fixture.set(A, IN);
         fixture.add(A, 1, Interest::READ, Mode::Level);
-        let told = fixture.try_wait(timeout).expect("a wait");
-        assert_eq!(told, [(1, Ready::READABLE)]);
+        let reported = fixture.try_wait(timeout).expect("a wait");
+        assert_eq!(reported, [(1, Ready::READABLE)]);
     }
 }
 
 #[test]
-fn what_is_taken_at_the_last_moment_is_told() {
+fn events_taken_at_the_timeout_are_reported() {
     for errno in [Errno::TIME, Errno::INTR] {
         let mut fixture = Fixture::new();
         fixture.poller.return_on_signal(true);
@@ -66,7 +66,7 @@ fn what_is_taken_at_the_last_moment_is_told() {
 }
 
 #[test]
-fn a_signal_is_seen_by_who_asks() {
+fn a_wait_returns_on_a_signal_if_asked_to() {
     let mut fixture = Fixture::new();
     fixture.poller.return_on_signal(true);
     fixture.kernel.port().ends.push_back(End::Interrupted);
@@ -76,17 +76,17 @@ fn a_signal_is_seen_by_who_asks() {
 }
 
 #[test]
-fn a_signal_ends_no_wait_of_others() {
+fn a_signal_ends_no_other_wait() {
     let mut fixture = Fixture::new();
     fixture.kernel.port().ends.push_back(End::Interrupted);
     fixture.set(A, IN);
     fixture.add(A, 1, Interest::READ, Mode::Level);
-    let told = fixture.try_wait(None).expect("a wait");
-    assert_eq!(told, [(1, Ready::READABLE)]);
+    let reported = fixture.try_wait(None).expect("a wait");
+    assert_eq!(reported, [(1, Ready::READABLE)]);
 }
 
 #[test]
-fn an_error_of_the_wait_is_returned_and_loses_nothing() {
+fn an_error_of_the_wait_loses_nothing() {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -97,7 +97,7 @@ fn an_error_of_the_wait_is_returned_and_loses_nothing() {
 }
 
 #[test]
-fn a_lost_watch_is_told_though_the_wait_beside_it_fails() {
+fn a_lost_watch_is_reported_though_the_wait_fails() {
     for end in [End::Broken, End::Interrupted] {
         let mut fixture = Fixture::new();
         fixture.poller.return_on_signal(true);
@@ -106,13 +106,13 @@ fn a_lost_watch_is_told_though_the_wait_beside_it_fails() {
         fixture.wait();
         fixture.close(A);
         fixture.kernel.port().ends.push_back(end);
-        let told = fixture.try_wait(None).expect("a wait");
-        assert_eq!(told, [(1, Ready::ERROR | Ready::READABLE)]);
+        let reported = fixture.try_wait(None).expect("a wait");
+        assert_eq!(reported, [(1, Ready::ERROR | Ready::READABLE)]);
     }
 }
 
 #[test]
-fn a_small_buffer_starves_nobody() {
+fn nothing_starves_with_a_small_buffer() {
     let mut fixture = Fixture::with_room(1);
     for (fd, key) in (B + 1..).zip(0..5) {
         fixture.open(fd);
@@ -127,7 +127,7 @@ fn a_small_buffer_starves_nobody() {
 }
 
 #[test]
-fn a_larger_buffer_later_is_used_whole() {
+fn a_larger_buffer_is_used_to_its_end() {
     let mut fixture = Fixture::with_room(1);
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.add(B, 2, Interest::READ, Mode::Level);
@@ -139,7 +139,7 @@ fn a_larger_buffer_later_is_used_whole() {
 }
 
 #[test]
-fn a_wake_is_seen_once_and_the_next_one_again() {
+fn each_wake_is_reported_once() {
     let mut fixture = Fixture::new();
     let waker: Waker = fixture.poller.waker();
     for _ in 0..3 {
@@ -166,7 +166,7 @@ fn a_wake_hides_no_event_and_no_event_a_wake() {
 
 /// The event of the waker is behind another, and is delivered when its wake was reported.
 #[test]
-fn a_wake_is_reported_once_and_its_event_ends_no_other_wait() {
+fn the_event_of_a_reported_wake_ends_no_other_wait() {
     let mut fixture = Fixture::with_room(1);
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.set(A, IN);
@@ -176,7 +176,7 @@ fn a_wake_is_reported_once_and_its_event_ends_no_other_wait() {
     fixture.set(A, 0);
     fixture.calls();
     assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-    assert!(!fixture.events.was_woken(), "nobody woke it again");
+    assert!(!fixture.events.was_woken(), "there was no other wake");
     let waits = fixture.calls();
     let goes_on = matches!(waits.last(), Some(Getn(1, Some(left))) if !left.is_zero());
     assert!(waits.len() > 1 && goes_on, "{waits:?}");
@@ -200,7 +200,7 @@ fn with_a_stray() -> Fixture {
 }
 
 #[test]
-fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
+fn a_stray_alone_does_not_restart_the_timeout() {
     let mut fixture = with_a_stray();
     let timeout = BEFORE_REST + REST;
     assert_eq!(fixture.try_wait(Some(timeout)).expect("a wait"), []);
@@ -213,7 +213,7 @@ fn a_call_that_ended_for_a_stray_alone_does_not_wait_its_timeout_again() {
 }
 
 #[test]
-fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
+fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
     let mut fixture = with_a_stray();
     fixture.poller.return_on_signal(true);
     let waited = fixture.try_wait(Some(BEFORE_REST + REST));
@@ -221,14 +221,14 @@ fn a_stray_alone_is_an_interruption_for_a_caller_that_keeps_the_time() {
 }
 
 #[test]
-fn what_is_ready_beside_a_stray_is_reported_at_once() {
+fn a_stray_does_not_delay_what_is_ready() {
     let mut fixture = with_a_stray();
     fixture.events = Events::with_capacity(1);
     fixture.set(A, IN);
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture.set(B, IN);
-    let told = fixture.try_wait(Some(SECOND)).expect("a wait");
-    assert_eq!(told, [(2, Ready::READABLE)]);
+    let reported = fixture.try_wait(Some(SECOND)).expect("a wait");
+    assert_eq!(reported, [(2, Ready::READABLE)]);
 }
 
 #[test]
@@ -238,6 +238,6 @@ fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     fixture.set(A, IN);
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture.kernel.port().set_in_wait(Duration::ZERO, B, IN);
-    let told = fixture.try_wait(None).expect("a wait");
-    assert_eq!(told, [(2, Ready::READABLE)]);
+    let reported = fixture.try_wait(None).expect("a wait");
+    assert_eq!(reported, [(2, Ready::READABLE)]);
 }
