@@ -1,10 +1,11 @@
-//! What CI runs: `test`, then what needs more than the Rust toolchain.
+//! What CI runs: `test`, then what needs the network or more than the Rust toolchain.
 
 use crate::workspace::Workspace;
-use crate::{Result, targets, test};
+use crate::{Result, packages, targets, test};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     test::run(workspace)?;
+    packages::run(workspace)?;
     targets::run(workspace)
 }
 

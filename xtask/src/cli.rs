@@ -11,7 +11,7 @@ xflags::xflags! {
         /// Everything that a change must pass, with only the Rust toolchain.
         cmd test {}
 
-        /// `test`, then `targets`.
+        /// `test`, `packages` and `targets`.
         cmd ci {}
 
         /// Checks the dependencies between crates and the contents of manifests.
@@ -28,6 +28,9 @@ xflags::xflags! {
             /// Only mutants whose names contain this.
             optional name: String
         }
+
+        /// Packages the published crates, and builds each package. Needs the network.
+        cmd packages {}
 
         /// Type-checks the workspace for other systems.
         cmd targets {}

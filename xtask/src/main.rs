@@ -22,6 +22,7 @@ mod layers;
 mod loom;
 mod measure;
 mod mutants;
+mod packages;
 mod reloads;
 mod targets;
 mod test;
@@ -58,6 +59,7 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Mutants(mutants) => {
             mutants::run(&workspace, mutants.name.as_deref().unwrap_or(""))
         }
+        XtaskCmd::Packages(_) => packages::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Measure(_) => measure::run(&workspace),
         XtaskCmd::Reloads(reloads) => reloads::run(&workspace, reloads.count),
