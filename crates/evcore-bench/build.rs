@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A name, under which each folder of `c/` has a file, and the library that the files call.
 ///
-/// libevent before libev, which has functions of the same names for those who come from there: the
+/// libevent before libev, which has functions of the same names for compatibility: the
 /// loader takes the first.
 const PEERS: &[(&str, &str)] = &[("libevent", "event_core"), ("libev", "ev"), ("libuv", "uv")];
 

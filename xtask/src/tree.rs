@@ -97,7 +97,7 @@ impl Tree {
     }
 }
 
-/// What nobody wrote. (In a second work tree, `.git` is a file.)
+/// Generated files. (In a second work tree, `.git` is a file.)
 fn is_output(name: &str) -> bool {
     name == "target"
         || name.starts_with("target-")

@@ -1,4 +1,4 @@
-//! What cargo says about the workspace, reduced to what the tasks ask.
+//! The workspace's metadata, reduced to what the tasks need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ impl Workspace {
 
 #[cfg(test)]
 impl Package {
-    /// A published crate with no fault.
+    /// A published crate without a diagnostic.
     pub(crate) fn fake(name: &str) -> Package {
         Package {
             name: name.to_owned(),

@@ -16,7 +16,7 @@ const READS: usize = 1 << 20;
 /// How often the shared clock is updated meanwhile: a loop with little to do.
 const UPDATE_EVERY: Duration = Duration::from_millis(1);
 
-/// A name, and what a round of it does: so many reads.
+/// A name, and a function that makes this many reads.
 struct Peer<'a> {
     workload: &'static str,
     name: &'static str,

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not to be watched: the standard ones, and those of whoever takes part.
+/// Descriptors that are not watched: the standard ones, and those of the peers.
 const OTHERS: usize = 100;
 
 /// Lets the process have as many descriptors as it may, and returns how many there can be for

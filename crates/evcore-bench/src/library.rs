@@ -5,7 +5,7 @@ use crate::record;
 /// Their names.
 pub(crate) const NAMES: [&str; 3] = ["libev", "libevent", "libuv"];
 
-/// Tells the versions of those that are here, and who is not.
+/// Records the versions of the installed libraries, and the absence of others.
 pub(crate) fn record_versions<'a>(here: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let here: Vec<(&str, &str)> = here.into_iter().collect();
     for (name, version) in &here {

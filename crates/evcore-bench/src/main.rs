@@ -4,7 +4,7 @@
 //! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind or strace
 //! to count.
 
-// Worker processes on one CPU, and what /proc says of them.
+// Worker processes on one CPU, and what /proc has of them.
 #[cfg(target_os = "linux")]
 mod accept;
 mod budgets;

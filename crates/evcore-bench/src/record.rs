@@ -1,6 +1,6 @@
 //! What was measured, a record a line, its fields between tabs.
 //!
-//! Raw figures, a value a round: what to make of them is for whoever reads them.
+//! Raw figures, one value for each round. The reader interprets them.
 
 use std::time::SystemTime;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Result;
 
-/// What callgrind counts that is told.
+/// The events of callgrind that are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Events {
     pub(super) instructions: f64,
@@ -53,7 +53,7 @@ impl<'a> Callgrind<'a> {
     }
 }
 
-/// What callgrind says at its end: a line of names, a line of numbers.
+/// The summary of callgrind: a line of names, a line of numbers.
 fn parse(text: &str) -> Option<Events> {
     let line = |word: &str| {
         let line = text.lines().find_map(|line| line.split_once(word));

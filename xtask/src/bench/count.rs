@@ -18,7 +18,7 @@ const EVENTS: [u32; 2] = [20_000, 120_000];
 const TOGGLES: [u32; 2] = [100, 1_100];
 const WAITS: [u32; 2] = [20, 120];
 
-/// Who waits with each timeout: those whose one wait can be told from the next.
+/// The peers that wait with each timeout: those whose single waits can be counted.
 const WAITERS: &[&str] = &[
     "bare epoll",
     "Poller",
@@ -62,7 +62,7 @@ pub(super) fn part(
     }
 }
 
-/// What re-arming takes, for all who did it; the loop's own share is taken off.
+/// The cost of re-arming for each peer, without the loop's own share.
 fn rearming(callgrind: &Callgrind<'_>, results: &mut Results) -> Result {
     let workload = "timers/rearm";
     let each = |peer: &str| callgrind.each(&["timers", peer, &IDS.to_string()], REARMS);
@@ -75,7 +75,7 @@ fn rearming(callgrind: &Callgrind<'_>, results: &mut Results) -> Result {
     Ok(())
 }
 
-/// What an event of libevent's benchmark takes, for all who did it with a hundred active pairs.
+/// The cost of an event of libevent's benchmark for each peer, with a hundred active pairs.
 fn events(callgrind: &Callgrind<'_>, results: &mut Results) -> Result {
     for (workload, kind) in [
         ("pollers/pipes/100", "plain"),

@@ -1,4 +1,4 @@
-//! What was counted in a run, and who did it.
+//! The counts of a run, by workload and peer.
 
 use super::callgrind::Events;
 use super::strace::Calls;
@@ -6,35 +6,35 @@ use super::strace::Calls;
 /// All counts, in the order in which they were made.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    events: Vec<(Who, Events)>,
-    calls: Vec<(Who, Calls)>,
+    events: Vec<(Key, Events)>,
+    calls: Vec<(Key, Calls)>,
     /// Why nothing was counted by callgrind, or by strace.
     pub(super) no_events: Option<String>,
     pub(super) no_calls: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Who {
+struct Key {
     workload: &'static str,
     peer: String,
 }
 
 impl Counted {
     pub(super) fn add_events(&mut self, workload: &'static str, peer: &str, events: Events) {
-        self.events.push((Who::new(workload, peer), events));
+        self.events.push((Key::new(workload, peer), events));
     }
 
     pub(super) fn add_calls(&mut self, workload: &'static str, peer: &str, calls: Calls) {
-        self.calls.push((Who::new(workload, peer), calls));
+        self.calls.push((Key::new(workload, peer), calls));
     }
 
-    /// Instructions and misses of all who did a workload.
+    /// Instructions and misses of each peer in a workload.
     pub(super) fn events_of(&self, workload: &str) -> impl Iterator<Item = (&str, Events)> {
         let of_workload = self
             .events
             .iter()
             .filter(move |(w, _)| w.workload == workload);
-        of_workload.map(|(who, events)| (who.peer.as_str(), *events))
+        of_workload.map(|(key, events)| (key.peer.as_str(), *events))
     }
 
     /// Instructions of one; `None` if they were not counted.
@@ -45,26 +45,26 @@ impl Counted {
             .map(|(_, events)| events.instructions)
     }
 
-    /// Who had the system calls of a workload counted.
+    /// The peers whose system calls in a workload were counted.
     pub(super) fn callers(&self, workload: &str) -> impl Iterator<Item = &str> {
         let of_workload = self
             .calls
             .iter()
             .filter(move |(w, _)| w.workload == workload);
-        of_workload.map(|(who, _)| who.peer.as_str())
+        of_workload.map(|(key, _)| key.peer.as_str())
     }
 
     /// System calls of one; `None` if they were not counted.
     pub(super) fn calls(&self, workload: &str, peer: &str) -> Option<&Calls> {
-        let is_theirs = |who: &Who| who.workload == workload && who.peer == peer;
-        let found = self.calls.iter().find(|(who, _)| is_theirs(who));
+        let is_theirs = |key: &Key| key.workload == workload && key.peer == peer;
+        let found = self.calls.iter().find(|(key, _)| is_theirs(key));
         found.map(|(_, calls)| calls)
     }
 }
 
-impl Who {
-    fn new(workload: &'static str, peer: &str) -> Who {
+impl Key {
+    fn new(workload: &'static str, peer: &str) -> Key {
         let peer = peer.to_owned();
-        Who { workload, peer }
+        Key { workload, peer }
     }
 }

@@ -57,7 +57,7 @@ impl Figures {
         sizes
     }
 
-    /// Of whom something was measured, in the order of the run.
+    /// The peers that were measured, in the order of the run.
     pub(super) fn peers(&self, workload: &str, what: &str) -> Vec<&str> {
         let mut peers = Vec::new();
         for row in self.of(workload, what) {

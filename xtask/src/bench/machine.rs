@@ -1,4 +1,4 @@
-//! The machine and the versions, so that nobody compares figures of two without knowing.
+//! The machine and the versions, which stand beside the figures.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The parts beside their peers: measured by `evcore-bench`, told here.
+//! The parts beside their peers: runs `evcore-bench`, and writes the page.
 //!
-//! Nobody writes a figure by hand. A part that is measured gets its section of the page anew; the
+//! No figure is written by hand. A part that is measured gets its section of the page anew; the
 //! sections of the others stay as they were.
 
 mod callgrind;
@@ -35,7 +35,7 @@ const PARTS: &[&str] = &[
 const PAGE: &str = "docs/performance.md";
 const PLOT: &str = "docs/timers.svg";
 
-/// Parts whose peers are servers: they are told where the example server is, and how thorough to
+/// Parts whose peers are servers: they get the path of the example server, and how thorough to
 /// be.
 const OF_SERVERS: &[&str] = &["accept", "kills", "shortage"];
 
@@ -96,7 +96,7 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.target_dir.join("release/evcore-bench"))
 }
 
-/// The records that a command prints. What it says of its progress goes to the screen.
+/// The records that a command prints. Its progress goes to the screen.
 fn measured(mut command: Command) -> Result<String> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output()?;

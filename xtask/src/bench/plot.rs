@@ -190,7 +190,7 @@ fn names(svg: &mut String, axes: Axes, series: &[Series<'_>]) {
     }
 }
 
-/// Ours are told from the peers by colour and weight.
+/// Our lines differ from the peers' by colour and weight.
 fn class(name: &str) -> &'static str {
     let is_ours = ["Timer", "Lazy", "Coalesced"]
         .iter()

@@ -20,7 +20,7 @@ pub(super) struct Results {
     pub(super) counted: Counted,
 }
 
-/// Who did what, and to how many.
+/// The workload, its size and the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     workload: String,
@@ -89,7 +89,7 @@ impl Results {
         sizes
     }
 
-    /// Who did a workload, in the order of the run, without the loop.
+    /// The peers of a workload, in the order of the run, without the loop.
     pub(super) fn peers(&self, workload: &str) -> Vec<&str> {
         let mut peers = Vec::new();
         for Times { key, .. } in &self.times {
@@ -101,7 +101,7 @@ impl Results {
         peers
     }
 
-    /// As [`peers`](Self::peers), for whoever adds to the results meanwhile.
+    /// As [`peers`](Self::peers), as owned strings.
     pub(super) fn owned_peers(&self, workload: &str) -> Vec<String> {
         let peers = self.peers(workload).into_iter();
         peers.map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The rules of who may depend on whom.
+//! The rules about dependencies between crates.
 
 use super::table::{self, ONLY_IN_TESTS};
 use crate::diagnostic::Diagnostic;
@@ -36,7 +36,7 @@ pub(super) fn ours_follow_the_layers(package: &Package) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// Crates of others are used only by those whom the table names.
+/// A crate of others is used only by the crates that the table names.
 pub(super) fn others_are_allowed_by_name(package: &Package) -> Vec<Diagnostic> {
     let others = package
         .dependencies

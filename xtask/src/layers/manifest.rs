@@ -2,7 +2,7 @@
 //!
 //! Cargo's metadata gives values with all inheritance resolved, so whether a
 //! value was inherited has to be read. What is read is the plain form that
-//! our manifests have, a key a line; any other form is a fault, not a gap.
+//! our manifests have, a key a line; any other form is reported.
 
 use crate::diagnostic::Diagnostic;
 use crate::workspace::Package;

@@ -7,7 +7,7 @@ use By::{Every, Only, Tests};
 /// The prefix of all names of crates of this workspace that others may see.
 const OURS: &str = "evcore";
 
-/// The parts. Each stands alone: who uses one pulls in one.
+/// The leaves. Each is independent: a user of one pulls in one.
 pub(super) const LEAVES: &[&str] = &[
     "evcore-token",
     "evcore-clock",
@@ -59,7 +59,7 @@ impl Ours {
     }
 }
 
-/// The layer of a crate of ours; `None` if nobody has decided it yet.
+/// The layer of a crate of ours; `None` if the table has none.
 pub(super) fn layer(name: &str) -> Option<Layer> {
     let (normal, dev) = match name {
         leaf if LEAVES.contains(&leaf) => (Ours::None, Ours::Testing),
@@ -77,7 +77,7 @@ pub(super) fn layer(name: &str) -> Option<Layer> {
     Some(Layer { normal, dev })
 }
 
-/// Who may use a crate of others.
+/// The crates that may use a crate of others.
 #[derive(Debug)]
 enum By {
     /// What this crate ships.
@@ -88,7 +88,7 @@ enum By {
     Tests,
 }
 
-/// The crates of others: who may use it, its name, and why.
+/// The crates of others: the allowed users, the name, and the reason.
 #[rustfmt::skip] // A table is read by its columns.
 const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-token"), "slab", "the vector of reused slots that most callers already have"),
@@ -131,7 +131,7 @@ pub(super) fn allows(by: &str, name: &str, dev: bool) -> bool {
         || ALLOWED
             .iter()
             .filter(|(_, allowed, _)| *allowed == name)
-            .any(|(who, _, _)| match who {
+            .any(|(users, _, _)| match users {
                 Only(one) => *one == by,
                 Every => true,
                 Tests => dev,

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::Result;
 
-/// What wrk says of a run.
+/// The figures of a run of wrk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) requests: u64,
@@ -17,7 +17,7 @@ pub(super) fn run(address: &str, connections: u32, seconds: u32) -> Result<Repor
     finish(start(address, connections, seconds)?)
 }
 
-/// Starts it, for somebody who has to do something meanwhile.
+/// Starts wrk, and does not wait for its end.
 pub(super) fn start(address: &str, connections: u32, seconds: u32) -> Result<Child> {
     let mut command = Command::new("taskset");
     command.args(["-c", "1", "wrk", "-t1"]);
@@ -31,7 +31,7 @@ pub(super) fn start(address: &str, connections: u32, seconds: u32) -> Result<Chi
 pub(super) fn finish(wrk: Child) -> Result<Report> {
     let output = wrk.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    parse(&text).ok_or_else(|| format!("wrk said something else: {text}").into())
+    parse(&text).ok_or_else(|| format!("unexpected output of wrk: {text}").into())
 }
 
 fn parse(text: &str) -> Option<Report> {

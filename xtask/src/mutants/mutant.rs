@@ -1,7 +1,7 @@
 //! A mutant as its file describes it.
 //!
 //! ```text
-//! A sentence that says what the bug is.
+//! A sentence that describes the bug.
 //!
 //! test = the arguments of `cargo test` that select the test which must fail
 //! seeds = how many seeds a simulation may take to find it
@@ -97,7 +97,7 @@ impl Mutant {
     }
 
     fn take_key(&mut self, line: &str) -> Result<(), String> {
-        // A line without `=` is the sentence that says what the bug is.
+        // A line without `=` is the sentence that describes the bug.
         let Some((key, value)) = line.split_once(" = ") else {
             return Ok(());
         };

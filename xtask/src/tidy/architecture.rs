@@ -1,4 +1,4 @@
-//! The page that says how the crates fit.
+//! ARCHITECTURE.md, which describes every crate.
 
 use crate::diagnostic::Diagnostic;
 use crate::tree::Tree;
@@ -6,7 +6,7 @@ use crate::workspace::Workspace;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// What is said of each crate: what always holds there, and what is not there on purpose.
+/// The words of each crate's section: its invariant, and what it leaves out on purpose.
 const WORDS: &[&str] = &["Invariant", "Absent"];
 
 /// Each published crate has a section or a paragraph with its invariant and its absence.

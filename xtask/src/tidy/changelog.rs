@@ -1,4 +1,4 @@
-//! What changed is told in the version that it changed in.
+//! The changelog has a section for unreleased changes.
 
 use crate::diagnostic::Diagnostic;
 use crate::tree::Tree;

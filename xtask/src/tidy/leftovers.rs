@@ -6,7 +6,7 @@ use crate::tree::File;
 
 /// What stands in code, and what it leaves behind.
 const LEFTOVERS: &[(&str, &str)] = &[
-    ("todo!", "write what is to be done, or an issue"),
+    ("todo!", "write the code, or an issue"),
     ("unimplemented!", "implement it, or do not offer it"),
     ("dbg!", "take the trace out again"),
     (

@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 /// Each relative link of a Markdown file names a file or directory of the tree.
 ///
 /// `[text](path)`, images, and definitions `[name]: path`. Links that only
-/// rustdoc understands are faults too: on the registry's page they lead nowhere.
+/// rustdoc understands are reported too: on the registry's page they lead nowhere.
 pub(super) fn relative_links_resolve(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_markdown()) {

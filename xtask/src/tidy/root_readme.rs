@@ -30,13 +30,13 @@ pub(super) fn the_map_is_what_the_manifests_say(
         .lines()
         .filter(|(_, line)| is_row(line) && !rows.iter().any(|row| row == line))
         .map(|(number, line)| {
-            let what = format!("no published crate says this: `{line}`");
+            let what = format!("no published crate has this description: `{line}`");
             Diagnostic::at(README, number, what)
         });
     missing.chain(others).collect()
 }
 
-/// The README names the command that CI calls first, so whoever follows it does what CI does.
+/// The README names the command that CI calls first.
 pub(super) fn the_test_command_is_the_one_of_ci(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
     let ci = tree.file(CI);
     let Some(command) = ci.and_then(|ci| ci.text.lines().find(|line| is_task(line))) else {

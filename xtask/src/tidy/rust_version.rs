@@ -12,7 +12,7 @@ const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 
 /// Each `Rust 1.x` of a document is the `rust-version` of the manifests.
 ///
-/// In the change log only what comes next counts: older sections tell history.
+/// In the changelog only the unreleased section counts.
 pub(super) fn documents_say_what_the_manifest_says(
     tree: &Tree,
     workspace: &Workspace,

@@ -1,4 +1,4 @@
-//! Nobody sleeps to let something happen.
+//! No code sleeps to wait for something.
 //!
 //! A sleep is too short on one machine and too long on all others: wait for
 //! the condition, with a deadline.
@@ -19,12 +19,9 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "crates/evcore-bench/src/accept/pace.rs",
-        "a measurement lasts as long as it says, and a bare worker blocks when it is asked to",
+        "a measurement has a duration, and a bare worker blocks on request",
     ),
-    (
-        "xtask/src/measure/",
-        "a measurement lasts as long as it says",
-    ),
+    ("xtask/src/measure/", "a measurement has a duration"),
 ];
 
 /// The calls that put a thread to sleep.

@@ -1,4 +1,4 @@
-//! Rust text with strings and comments told apart from code.
+//! Rust text in which strings and comments are distinguished from code.
 //!
 //! Not a parser: it knows where literals and comments begin and end, and
 //! nothing of what stands between. Blanking keeps every line where it was.

@@ -1,4 +1,4 @@
-//! `unsafe` is where the operating system is, and says so.
+//! `unsafe` is only in files that call the operating system, and that allow it by name.
 
 use super::source;
 use crate::diagnostic::Diagnostic;

@@ -1,12 +1,12 @@
-//! When clients come: at times that are fixed beforehand, whatever becomes of those who came
+//! The arrival times of clients: fixed beforehand, whatever becomes of the clients that came
 //! before.
 //!
-//! Who waited for an answer before the next client came would have fewer clients, and so fewer that
+//! A load that waits for a response before the next client has fewer clients, and so fewer that
 //! wait, the slower the server is.
 
 use std::time::{Duration, Instant};
 
-/// Clients who come as often as that.
+/// Clients that arrive at this rate.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     every: Duration,

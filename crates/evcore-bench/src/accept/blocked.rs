@@ -10,7 +10,7 @@ use super::waits::Waits;
 /// One new client as often as this, while it is.
 const EVERY: Duration = Duration::from_millis(4);
 
-/// Longer than anybody waits.
+/// Longer than any client waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A worker that is blocked a few times.
@@ -24,7 +24,7 @@ pub(super) struct Blocked {
 }
 
 /// For less than the delay after which others look; and for four times the delay, so that it is
-/// seen where nobody takes over.
+/// seen if no other worker takes over.
 pub(super) const ALL: &[Blocked] = &[
     Blocked {
         workload: "accept/blocked/200",
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Blocked] = &[
     Blocked {
         workload: "accept/blocked/2000",
         path: "/block/2000",
-        // Once, for this is the time that a round takes: 54 s for all who can be blocked.
+        // Once, because a round of all peers that can block takes 54 s.
         times: 1,
     },
 ];
@@ -52,7 +52,7 @@ impl Blocked {
 
     fn once(&self, server: &Server, waits: &mut Waits) {
         let mut load = Load::new();
-        // Who takes this one is who would be first to take the next.
+        // The worker that accepts this client would be first to accept the next.
         let blocker = load.join(server.address, self.path);
         let mut arrivals = Arrivals::since(Instant::now(), EVERY);
         let mut is_blocked = true;
@@ -64,7 +64,7 @@ impl Blocked {
             });
             assert!(is_blocked || !news.is_empty(), "clients wait in vain");
             for outcome in news {
-                let answer = outcome.answer.expect("nobody is turned away");
+                let answer = outcome.answer.expect("no client is reset");
                 if outcome.client == blocker {
                     is_blocked = false;
                 } else {

@@ -16,7 +16,7 @@ pub(super) struct Client {
     first_byte: Option<Duration>,
 }
 
-/// Who answered, and after how long.
+/// The worker that responded, and after how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     /// The process id; 0 where the answer has none.
@@ -41,7 +41,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Waits so long for a byte from now on, before it gives up.
+    /// Sets the time to wait for a byte.
     pub(super) fn patience(&self, time: Duration) {
         let set = self.stream.set_read_timeout(Some(time));
         set.expect("it is more than no time");
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Asks who serves this connection, and waits for the answer.
+    /// Requests the process id of the worker that serves this connection.
     pub(super) fn worker(&mut self) -> io::Result<Answer> {
         self.ask("/worker")?;
         self.answer()

@@ -17,7 +17,7 @@ impl Shares {
         *self.0.get_mut(&worker).expect("it has been added") -= 1;
     }
 
-    /// Jain's index over so many workers, of which some may have none: 1 when all have the same,
+    /// Jain's index over `workers` workers, of which some may have none: 1 when all have the same,
     /// 1 / n when one of n has all. 1 for nothing at all.
     ///
     /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.

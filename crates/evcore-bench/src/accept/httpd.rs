@@ -13,7 +13,7 @@ use super::server::Server;
 ///
 /// # Errors
 ///
-/// What it says when it does not start: of a policy that it does not have, say.
+/// The error when it does not start, such as an unknown policy.
 pub(super) fn start(
     program: &Path,
     policy: &str,
@@ -36,12 +36,12 @@ pub(super) fn start(
             return Err(last_words);
         }
     };
-    // Somebody has to read on: it says something of each worker that is killed.
+    // The log must be read: the server logs each killed worker.
     thread::spawn(move || log.read_to_end(&mut Vec::new()));
     Server::with_master(master, address, workers).ready()
 }
 
-/// Where it listens, which it says after what else it has to say; or what it said last.
+/// The address from the log, or the last line of the log.
 fn address(log: &mut impl BufRead) -> Result<SocketAddr, String> {
     let mut last = String::new();
     loop {

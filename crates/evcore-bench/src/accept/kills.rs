@@ -1,4 +1,4 @@
-//! How long nobody accepts after the worker that would have is killed, or stopped.
+//! How long no worker accepts after the one that would have is killed or stopped.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ const THOROUGH_STOPS: usize = 100;
 /// A worker that dies before this age is replaced after a pause, which is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
-/// How long a worker is stopped if nobody else takes the client. Twice the delay of all
+/// How long a worker is stopped if no other accepts the client. Twice the delay of all
 /// peers.
 const STOPPED: Duration = Duration::from_secs(1);
 
@@ -71,11 +71,11 @@ fn kill_one(server: &Server, ages: &mut Ages) -> Duration {
     let killed = settled_front(server, ages);
     process::signal(killed, Signal::KILL);
     let began = Instant::now();
-    // Who had just been taken by the dying loses its connection, and tries again as clients do.
+    // A client of the killed worker loses its connection, and tries again as clients do.
     while front(server).is_err() && began.elapsed() < PATIENCE {}
     let took = began.elapsed();
     let is_gone = pace::until(|| !server.pids().contains(&killed));
-    assert!(is_gone, "who is killed ends");
+    assert!(is_gone, "a killed worker ends");
     took
 }
 
@@ -92,12 +92,12 @@ fn stop_one(server: &Server) -> Duration {
     process::signal(stopped, Signal::CONT);
     client.patience(PATIENCE);
     if !answered {
-        client.answer().expect("who was stopped goes on");
+        client.answer().expect("a continued worker responds");
     }
     began.elapsed()
 }
 
-/// Who took the last client, and would take the next: its process id.
+/// The process id of the worker that accepted the last client, and would accept the next.
 fn front(server: &Server) -> io::Result<u32> {
     Ok(Client::connect(server.address)?.worker()?.worker)
 }

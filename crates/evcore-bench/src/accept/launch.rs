@@ -1,5 +1,5 @@
-//! A program of its own that becomes another: on one CPU, with so many descriptors, and not for
-//! longer than whoever started it.
+//! A program that becomes another: on one CPU, with a limit of descriptors, and not longer than its
+//! parent runs.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -43,7 +43,7 @@ pub(crate) fn launch(words: &[&str]) -> ExitCode {
     let (Ok(cpu), Ok(descriptors)) = (cpu.parse(), descriptors.parse()) else {
         return ExitCode::FAILURE;
     };
-    // A server that nobody asks any more would stay for ever.
+    // A server without a parent would stay for ever.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
     pin::to(cpu);
     if descriptors > 0 {

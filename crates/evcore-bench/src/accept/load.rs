@@ -1,4 +1,4 @@
-//! Many clients that wait at the same time.
+//! The load: many clients that wait at the same time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 
 use super::client::{Answer, Client};
 
-/// The most that are told of at once.
+/// The most events of one wait.
 const BATCH: usize = 256;
 
 /// Clients, by the order in which they came.
@@ -21,7 +21,7 @@ pub(super) struct Load {
     waiting: usize,
 }
 
-/// What became of a client.
+/// The outcome of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     /// Which client it was.
@@ -31,7 +31,7 @@ pub(super) struct Outcome {
 }
 
 impl Load {
-    /// Nobody yet.
+    /// Creates a load without clients.
     pub(super) fn new() -> Load {
         Load {
             set: epoll::create(CreateFlags::CLOEXEC).expect("there is a descriptor left"),
@@ -41,7 +41,7 @@ impl Load {
         }
     }
 
-    /// A new client, that asks at once. Returns which it is.
+    /// Adds a client, which sends its request at once. Returns its index.
     pub(super) fn join(&mut self, address: SocketAddr, path: &str) -> usize {
         let mut client = Client::connect(address).expect("the kernel takes the connection");
         client.ask(path).expect("there is room for a request");
@@ -53,12 +53,12 @@ impl Load {
         index
     }
 
-    /// How many have neither an answer nor lost their connection.
+    /// The number of clients without a response and without a closed connection.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Waits for news, at most so long, and returns what became of those who had any.
+    /// Waits for events, at most `most`, and returns the outcomes.
     pub(super) fn wait(&mut self, most: Duration) -> Vec<Outcome> {
         self.events.clear();
         let most = Timespec::try_from(most).expect("it is short");
@@ -70,11 +70,11 @@ impl Load {
         outcomes
     }
 
-    /// Waits until nobody waits any more, and returns what became of them.
+    /// Waits until no client waits, and returns the outcomes.
     ///
     /// # Panics
     ///
-    /// If there is no news for as long as `patience`.
+    /// If there is no event for as long as `patience`.
     pub(super) fn wait_for_all(&mut self, patience: Duration) -> Vec<Outcome> {
         let mut all = Vec::new();
         while self.waiting > 0 {
@@ -97,7 +97,7 @@ impl Load {
             Ok(Some(answer)) => (index, Some(answer)),
             Err(_) => (index, None),
         };
-        // Whatever comes later is no news.
+        // Later events are ignored.
         epoll::delete(&self.set, &self.clients[index].as_ref()?.stream).expect("it is watched");
         if answer.is_none() {
             self.leave(index);
@@ -121,7 +121,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn each_is_heard_of_once_whether_answered_or_turned_away() {
+    fn each_client_has_one_outcome() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut load = Load::new();
@@ -139,7 +139,7 @@ mod tests {
             .map(|o| (o.client, o.answer.map(|a| a.worker)));
         let expected = [(first, Some(42)), (second, None)];
         assert_eq!(workers.collect::<Vec<_>>(), expected);
-        // That its connection ends later is no news.
+        // The later end of the connection is no event.
         drop(answered);
         assert!(load.wait(Duration::ZERO).is_empty());
         assert_eq!(load.waiting(), 0);

@@ -1,4 +1,4 @@
-//! Accepting: how worker processes share what comes, who is woken for it, and how long clients
+//! Accepting: how worker processes share connections, which of them wake up, and how long clients
 //! wait.
 //!
 //! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.

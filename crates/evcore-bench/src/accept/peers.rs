@@ -49,7 +49,7 @@ impl Peer {
     }
 }
 
-/// Those that have a master, who looks after workers that die.
+/// The peers with a master, which replaces dead workers.
 pub(super) fn with_master(httpd: &Path) -> Vec<Peer> {
     let policies = POLICIES.map(|policy| Peer {
         name: format!("httpd {policy}"),
@@ -65,7 +65,7 @@ pub(super) fn with_master(httpd: &Path) -> Vec<Peer> {
     policies.into_iter().chain(nginx).collect()
 }
 
-/// All.
+/// All peers.
 pub(super) fn all(httpd: &Path) -> Vec<Peer> {
     let bare = [
         ("bare shared", Sharing::Shared),

@@ -1,4 +1,4 @@
-//! What the kernel says of other processes, and signals to them.
+//! Other processes: their state in `/proc`, and signals to them.
 //!
 //! A process may end at any time, so all of this answers for one that is gone too.
 
@@ -38,7 +38,7 @@ pub(super) fn cpu_ns(pid: u32) -> u64 {
     first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// Sends a signal, to nobody where it is gone.
+/// Sends a signal, if the process still exists.
 pub(super) fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {

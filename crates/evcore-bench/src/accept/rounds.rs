@@ -1,4 +1,4 @@
-//! The figures of all rounds, until they are told.
+//! Collects the figures of all rounds.
 
 use crate::record;
 

@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_secs(430);
 /// How many there are in a thorough run, in as long as it takes.
 const THOROUGH_ROUNDS: u32 = 9;
 
-/// Measures all who are there, and prints the records.
+/// Measures all peers, and prints the records.
 pub(crate) fn measure(words: &[&str]) {
     let scenario = Scenario::of(words);
     let began = Instant::now();

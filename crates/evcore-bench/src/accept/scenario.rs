@@ -1,4 +1,4 @@
-//! What a part is asked for, and the place where it happens.
+//! The arguments of a part: the peers, and how servers are started.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ pub(super) struct Scenario {
     pub(super) full: bool,
     /// How servers are started.
     pub(super) launch: Launch,
-    /// Who takes part: those whose names begin with one of these; all if there are none.
+    /// The prefixes of the names of the peers; all peers if it is empty.
     only: Vec<String>,
 }
 
 impl Scenario {
-    /// Of the words: the path of the example server, `full` if the run is to be thorough, and how
-    /// the names of those begin who are to take part, if not all.
+    /// Parses the words: the path of the example server, `full` for a thorough run, and prefixes of
+    /// the names of peers.
     ///
     /// From then on this process is on a CPU of its own, where there are two.
     pub(super) fn of(words: &[&str]) -> Scenario {
@@ -41,12 +41,12 @@ impl Scenario {
         }
     }
 
-    /// All who are to take part, those without a master too.
+    /// The selected peers.
     pub(super) fn all(&self) -> Vec<Peer> {
         self.selected(peers::all(&self.httpd))
     }
 
-    /// Those who are to take part and have a master, who looks after workers that die.
+    /// The selected peers with a master, which replaces dead workers.
     pub(super) fn with_master(&self) -> Vec<Peer> {
         self.selected(peers::with_master(&self.httpd))
     }
@@ -58,7 +58,7 @@ impl Scenario {
     }
 }
 
-/// What a thorough run is asked for by.
+/// The word for a thorough run.
 const FULL: &str = "full";
 
 fn record_nginx_version() {
@@ -67,7 +67,7 @@ fn record_nginx_version() {
     }
 }
 
-/// Says that one does not take part, and why.
+/// Records that a peer is absent, and prints why.
 pub(super) fn record_absence(peer: &Peer, why: &str) {
     eprintln!("  not there: {why}");
     record::absent(&peer.name);

@@ -33,7 +33,7 @@ impl Server {
         }
     }
 
-    /// Workers and nobody else.
+    /// Only the workers.
     pub(super) fn of_workers(started: Vec<Child>, address: SocketAddr) -> Server {
         Server {
             workers: started.len(),
@@ -83,7 +83,7 @@ impl Server {
 
     /// Waits until every worker is asleep.
     ///
-    /// Over loopback whoever is to be woken by a connection or by bytes is awake by the time that
+    /// Over loopback, a worker that is woken by a connection or by bytes is awake by the time that
     /// sending them returns. So when all are asleep again, all that followed from it is done.
     ///
     /// # Panics

@@ -15,7 +15,7 @@ const WORKERS: usize = 2;
 const DESCRIPTORS: u64 = 64;
 const CLIENTS: usize = 500;
 
-/// When no news has come for so long, all that can be served are.
+/// After this long without an event, all clients that can be served are.
 const QUIET: Duration = Duration::from_millis(600);
 
 /// How long it is watched what the server uses, and how often a client leaves.
@@ -65,7 +65,7 @@ fn starve(server: &Server, name: &str, found: &mut Rounds) {
     }
 }
 
-/// How long it takes until one who waits is served.
+/// The time until a waiting client is served.
 fn resumed(load: &mut Load, hall: &mut Hall) -> Duration {
     let began = Instant::now();
     let before = hall.served.len();
@@ -85,7 +85,7 @@ fn cpu_percent(server: &Server) -> f64 {
     100.0 * used.as_secs_f64() / began.elapsed().as_secs_f64()
 }
 
-/// Those who have been heard of.
+/// The clients that had an event.
 #[derive(Debug, Default)]
 struct Hall {
     served: Vec<usize>,
@@ -107,7 +107,7 @@ impl Hall {
         while served.elapsed() < QUIET {
             let before = self.served.len();
             self.take_in(&load.wait(QUIET));
-            // One who is turned away now and then is no sign that more are served.
+            // A client that is reset now and then does not mean that more are served.
             if self.served.len() > before {
                 served = Instant::now();
             }

@@ -13,7 +13,7 @@ impl Waits {
     }
 
     /// The median, the 99th of a hundred and the longest, in microseconds, each with its name; all
-    /// 0 if nobody waited.
+    /// 0 if no client waited.
     pub(super) fn figures(mut self) -> [(&'static str, f64); 3] {
         self.0.sort_unstable();
         [
@@ -23,7 +23,7 @@ impl Waits {
         ]
     }
 
-    /// The one that so many of a hundred do not exceed. The waits are sorted.
+    /// A percentile. The waits are sorted.
     fn at(&self, percent: usize) -> f64 {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         self.0.get(rank - 1).copied().map_or(0.0, microseconds)

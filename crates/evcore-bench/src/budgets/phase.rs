@@ -21,7 +21,7 @@ pub(super) trait Phase {
     /// A loop that has all of it before it.
     fn ready(&self, budgets: Budgets) -> EventLoop;
 
-    /// Does what an application must, and says whether the step was of this phase.
+    /// Handles the step like an application. Returns whether it was of this phase.
     fn serves(&self, step: Step) -> bool;
 }
 
@@ -85,7 +85,7 @@ impl Phase for Batch {
     }
 }
 
-/// Clients in the backlog, who are told nothing.
+/// Clients in the backlog, which get no response.
 struct Accepts;
 
 impl Phase for Accepts {

@@ -1,4 +1,4 @@
-//! One thing only, so many times, for callgrind or strace to count.
+//! One operation, repeated, for callgrind or strace to count.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub(super) struct Functions {
 }
 
 // SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`; nothing
-// writes to it, and its functions may be called by anybody.
+// writes to it, and its functions may be called from any thread.
 unsafe extern "C" {
     #[cfg(peer_libev)]
     pub(super) safe static libev_poller: Functions;
@@ -44,7 +44,7 @@ struct RingInC {
 #[derive(Debug)]
 pub(super) struct Foreign<'a> {
     functions: &'static Functions,
-    // Invariant: what `create` returned, which is not null; nobody else has it.
+    // Invariant: what `create` returned, which is not null; there is no other copy.
     poller: *mut c_void,
     /// What it watches, which is to stay open.
     watched: &'a [OwnedFd],

@@ -1,6 +1,6 @@
 //! Pollers: libevent's benchmark, stopping and starting, and a wait among many descriptors.
 //!
-//! All who take part serve the same bytes in the same pairs of sockets, one after the other.
+//! All peers serve the same bytes in the same pairs of sockets, one after the other.
 
 mod bare;
 mod c_clock;

@@ -33,7 +33,7 @@ impl Ours {
     }
 
     /// As a server that has closed a connection, and left it to the kernel to forget it: from then
-    /// on the poller looks at each event, whether it is of somebody who is gone.
+    /// on the poller checks whether each event is stale.
     pub(super) fn after_a_close(watched: &[OwnedFd]) -> Ours {
         let mut ours = Ours::new(watched, BackendKind::Epoll, Mode::Level);
         let key = u64::try_from(watched.len()).expect("it is a count");

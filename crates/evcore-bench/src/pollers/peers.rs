@@ -81,8 +81,8 @@ impl Peer {
         self.most == FEW
     }
 
-    /// Whether it takes part among so many, and with timers or without. Without any of its
-    /// own, the baseline does, to be there as the measure.
+    /// Whether it takes part with this many descriptors, with or without timers. The baseline takes
+    /// part without timers of its own.
     pub(super) fn takes_part(&self, watched: usize, timers: bool) -> bool {
         watched <= self.most && (!timers || self.has_timers || self.is_baseline())
     }

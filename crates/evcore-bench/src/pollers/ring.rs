@@ -1,7 +1,7 @@
 //! libevent's benchmark: bytes that go round a ring of pairs.
 //!
 //! Each event is one byte, which is read and, as long as there are writes left, passed on to the
-//! next pair. All who take part do it so, those in C by `serve` of `c/pollers/peer.h`, with the C
+//! next pair. All peers do it so, those in C by `serve` of `c/pollers/peer.h`, with the C
 //! library's `read` and `write`: they count among an event's instructions.
 
 #![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
@@ -22,7 +22,7 @@ pub(super) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Writes the first bytes, to `active` pairs at equal distances; so many `events` will come,
+    /// Writes the first bytes, to `active` pairs at equal distances; `events` will come,
     /// which are at least as many.
     pub(super) fn start(pairs: &'a Pairs, active: usize, events: usize) -> Ring<'a> {
         let distance = pairs.far.len() / active;
@@ -38,7 +38,7 @@ impl<'a> Ring<'a> {
 
     /// Reads the byte of a pair, and passes one on to the next.
     ///
-    /// Inlined, as handlers are in a loop that pulls what is to be done. In C it is inlined into
+    /// Inlined, as handlers are in a loop that pulls its steps. In C it is inlined into
     /// the callback.
     #[inline]
     pub(super) fn serve(&mut self, index: usize) {

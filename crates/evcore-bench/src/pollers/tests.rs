@@ -8,7 +8,7 @@ use super::peer_poller::{PeerPoller, Setup};
 use super::peers::peers;
 use super::ring::Ring;
 
-/// Has so many events served, and returns how many bytes lie about afterwards.
+/// Serves events, and returns how many bytes are left over.
 fn left_over(poller: &mut dyn PeerPoller, pairs: &Pairs, active: usize) -> usize {
     let mut ring = Ring::start(pairs, active, 5_000);
     poller.run(&mut ring);
@@ -77,7 +77,7 @@ fn the_clock_for_valgrind_runs_the_loop_too() {
 fn what_nobody_can_do_is_not_done() {
     assert!(!count(&["pipes", "timers", "mio", "1000"]));
     assert!(!count(&["pipes", "plain", "EventLoop", "1000", "0"]));
-    assert!(!count(&["pipes", "plain", "nobody", "1000"]));
+    assert!(!count(&["pipes", "plain", "unknown", "1000"]));
     assert!(!count(&["wait", "zero", "EventLoop", "10"]));
     assert!(!count(&["wait", "long", "Poller", "10"]));
 }

@@ -9,7 +9,7 @@ use crate::watch::{ROUNDS, ns_each};
 /// How often a round does it.
 const TIMES: usize = 1 << 17;
 
-/// Measures all who watch by epoll, and prints the records.
+/// Measures the peers that use epoll, and prints the records.
 pub(super) fn measure(peers: &[Peer]) {
     let pairs = Pairs::open(1);
     let peers: Vec<&Peer> = peers.iter().filter(|peer| !peer.looks_at_all()).collect();

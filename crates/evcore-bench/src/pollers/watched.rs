@@ -10,7 +10,7 @@ use super::peers::Peer;
 use crate::record;
 use crate::watch::{ROUNDS, ns_each};
 
-/// Who takes part: those that report what stays ready again and again, and wait once if asked to.
+/// The peers that report persistent readiness again, and can wait once.
 const PEERS: [&str; 4] = ["bare epoll", "Poller", "Poller, poll", "polling"];
 
 const FEW: usize = 10;
@@ -42,7 +42,7 @@ pub(super) fn measure(peers: &[Peer], most_descriptors: usize) {
     }
 }
 
-/// So many descriptors, of which only the first can be read, again and again: nobody does.
+/// Descriptors of which only the first is readable, and stays so.
 fn first_ready(n: usize) -> Vec<OwnedFd> {
     let counts = std::iter::once(1).chain(std::iter::repeat(0));
     let open = |count| eventfd(count, EventfdFlags::NONBLOCK).expect("there are descriptors left");

@@ -15,7 +15,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::Peer;
 
-/// All who take part, the baseline first.
+/// The peers, the baseline first.
 pub(super) fn peers(batch: usize) -> Vec<Peer> {
     vec![std_mpsc(batch), crossbeam(batch), inbox(batch)]
 }
@@ -40,7 +40,7 @@ fn crossbeam(batch: usize) -> Peer {
     )
 }
 
-/// A channel that wakes nobody by itself: `send` one value, and `drain` all that there are.
+/// A channel that does not wake its receiver: `send` one value, and `drain` all values.
 fn with_bell(
     name: &'static str,
     batch: usize,
@@ -113,7 +113,7 @@ impl FlaggedBell {
         }
     }
 
-    /// Before the values are taken, or one that comes meanwhile would wake nobody.
+    /// Before the values are taken, or a value sent meanwhile would not wake the receiver.
     fn silence(&self) {
         self.bell.silence();
         self.is_rung.store(false, Ordering::Release);

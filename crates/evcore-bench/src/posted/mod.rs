@@ -9,7 +9,7 @@ use crate::watch::{ROUNDS, ns_each};
 /// Operations of a round.
 const OPERATIONS: usize = 1 << 18;
 
-/// A name, and what a round of it does: so many operations.
+/// A name, and a function that makes this many operations.
 struct Peer {
     name: &'static str,
     round: Box<dyn FnMut(usize)>,

@@ -12,7 +12,7 @@ use super::Peer;
 const IDS: u32 = 1 << 14;
 const STEP: u32 = 5_003;
 
-/// All who take part, the baseline first.
+/// The peers, the baseline first.
 pub(super) fn peers(batch: usize) -> Vec<Peer> {
     let mut plain = VecDeque::new();
     let mut once = Once::new();
@@ -55,7 +55,7 @@ pub(super) fn peers(batch: usize) -> Vec<Peer> {
     ]
 }
 
-/// What is asked of a queue.
+/// The operations of a queue.
 #[derive(Clone, Copy)]
 enum Turn {
     Post(u32),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::queue::Queue;
 
-/// Deadlines in order, and a table that says where each id is.
+/// Deadlines in order, and a table with the deadline of each id.
 #[derive(Debug)]
 pub(super) struct BTree {
     order: BTreeSet<(u64, u32)>,

@@ -19,7 +19,7 @@ pub(super) struct Functions {
 }
 
 // SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`; nothing
-// writes to it, and its functions may be called by anybody.
+// writes to it, and its functions may be called from any thread.
 unsafe extern "C" {
     #[cfg(peer_libev)]
     pub(super) safe static libev_peer: Functions;
@@ -33,7 +33,7 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub(super) struct Foreign {
     functions: &'static Functions,
-    // Invariant: what `create` returned, which is not null; nobody else has it.
+    // Invariant: what `create` returned, which is not null; there is no other copy.
     queue: *mut c_void,
     ids: usize,
 }
@@ -76,7 +76,7 @@ impl PeerQueue for Foreign {
     fn arm(&mut self, steps: &[Step]) {
         self.debug_assert_known(steps);
         // SAFETY: by the invariant of `queue`; `Script` makes ids below `Script::ids` only, which
-        // is what `create` was told; the steps outlive the call.
+        // is the argument of `create`; the steps outlive the call.
         unsafe { (self.functions.arm)(self.queue, steps.as_ptr(), steps.len()) }
     }
 

@@ -14,7 +14,7 @@ use super::queue::Queue;
 
 type Entry = IdOnlyTimerEntry<u32>;
 
-/// The wheel, and the time that it does not tell.
+/// The wheel, and its time, which it does not expose.
 pub(super) struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     armed: Vec<bool>,

@@ -35,7 +35,7 @@ pub(crate) fn measure() {
     }
 }
 
-/// Arms, and re-arms at random: nothing else, and asks nobody for the time.
+/// Arms, and re-arms at random, without reading a clock.
 ///
 /// The words are a peer, how many timers it has, and how often one is armed again. Returns whether
 /// there is such a peer.

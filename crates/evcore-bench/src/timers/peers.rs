@@ -17,7 +17,7 @@ const SLACK_MS: u64 = 300;
 /// The name under which the loop itself is measured.
 pub(super) const LOOP: &str = "loop";
 
-/// Makes an empty queue for so many ids; `due` is as in `c/timers/peer.h`.
+/// Makes an empty queue for this many ids; `due` is as in `c/timers/peer.h`.
 type Create = Box<dyn Fn(usize, bool) -> Box<dyn PeerQueue>>;
 
 /// A peer.
@@ -56,7 +56,7 @@ impl Peer {
     }
 }
 
-/// All who are here, the loop itself first, then the baseline.
+/// The installed peers: the loop itself first, then the baseline.
 pub(super) fn peers() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(LOOP, |_| Nothing),

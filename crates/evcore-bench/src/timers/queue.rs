@@ -19,7 +19,7 @@ pub(super) trait Queue {
     /// Takes a timer that is due.
     fn pop_expired(&mut self, now: u64) -> Option<u32>;
 
-    /// Whether it can be told the time, millisecond by millisecond, at no cost of the telling.
+    /// Whether its time can be set, millisecond by millisecond, at no cost.
     fn keeps_time(&self) -> bool {
         true
     }
@@ -36,7 +36,7 @@ pub(super) trait PeerQueue {
     /// Expires all, in the turns that the queue asks for; returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Expires all, and returns the nanoseconds of each call; none where calls cannot be told
+    /// Expires all, and returns the nanoseconds of each call; none if calls cannot be told
     /// apart.
     fn expire_call_by_call(&mut self) -> Vec<u32> {
         Vec::new()

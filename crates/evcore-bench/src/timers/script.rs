@@ -8,7 +8,7 @@ pub(super) const STEPS: usize = 1 << 18;
 /// Milliseconds from an event to its timeout.
 pub(super) const TIMEOUT_MS: u64 = 60_000;
 
-/// A server's events: 100,000 a second for re-arming alone, 20,000 a second while time is told.
+/// A server's events: 100,000 a second for re-arming alone, 20,000 a second while the time advances.
 const EVENTS_PER_MS: usize = 100;
 const SERVED_PER_MS: usize = 20;
 
@@ -34,7 +34,7 @@ pub(super) struct Script {
     pub(super) spare: Vec<Step>,
     /// Disarms the spare one that was armed longest ago, and arms it anew, to within a minute.
     pub(super) replace: Vec<Step>,
-    /// A minute of re-arming at random, in which time is told: a millisecond's steps have one
+    /// A minute of re-arming at random, in which the time advances: a millisecond's steps have one
     /// deadline.
     pub(super) serve: Vec<Step>,
 }

@@ -5,7 +5,7 @@ use crate::bench::figures::Figures;
 use crate::bench::results::Results;
 use crate::bench::statistics::Spread;
 
-/// What is told of a pattern.
+/// The table of a pattern.
 #[derive(Debug)]
 struct Pattern {
     /// As `evcore-bench` calls it.

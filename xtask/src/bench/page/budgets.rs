@@ -1,4 +1,4 @@
-//! What is told of budgets beside their times.
+//! The tables of the budgets.
 
 use super::table::{head, nothing, row};
 use super::workload;

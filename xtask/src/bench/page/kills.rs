@@ -1,4 +1,4 @@
-//! Who takes over from a worker that is killed or stopped, and how soon.
+//! How soon another worker takes over from one that is killed or stopped.
 
 use super::table::{head, row};
 use crate::bench::results::Results;

@@ -1,4 +1,4 @@
-//! What is told of pollers beside their times.
+//! The tables of the pollers.
 
 use super::table::{head, nothing, row};
 use crate::bench::count::TIMEOUTS;

@@ -1,4 +1,4 @@
-//! What is told of timers beside their times.
+//! The tables of the timers.
 
 use super::table::{head, nothing, row};
 use super::workload::armed;

@@ -17,7 +17,7 @@ pub(super) const TARGETS: &[Target] = &[
         unit: "ms",
         of: |run| longest_while_blocked(run, "accept/blocked/2000", &SHARING),
     },
-    // For no longer than the block, whether anybody takes over or not.
+    // No longer than the block, whether another worker takes over or not.
     Target {
         what: "longest wait while one worker is blocked for 200 ms, any policy",
         bound: AtMost(LONGEST_WAIT_MS),
@@ -77,7 +77,7 @@ mod tests {
     use super::super::reached_by;
 
     #[test]
-    fn policies_are_judged_together_and_neither_peers_nor_who_stops_its_own_clients() {
+    fn kills_are_judged_over_policies_that_share_a_listener() {
         let found = reached_by(
             "figure\tkills/stop\t8\thttpd off\ttook_us\t900 700\n\
              figure\tkills/stop\t8\thttpd mutex\ttook_us\t900000 700\n\
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_all_rounds_counts_and_only_where_others_take_over() {
+    fn the_longest_wait_of_all_rounds_is_judged() {
         let found = reached_by(
             "figure\taccept/blocked/2000\t2\thttpd mutex\tmax_us\t9000 1020000 8000\n\
              figure\taccept/blocked/2000\t8\thttpd off\tmax_us\t7000\n\

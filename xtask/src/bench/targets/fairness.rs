@@ -46,7 +46,7 @@ pub(super) const TARGETS: &[Target] = &[
         unit: "",
         of: |run| jain(run, "accept/burst", TWO, LEAST_LOADED),
     },
-    // After which of two workers nobody would be left.
+    // Of two workers, none would be left.
     Target {
         what: "Jain index, 4 and 8 workers, `least-loaded`, after two workers' were closed",
         bound: AtLeast(0.99),
@@ -121,7 +121,7 @@ mod tests {
     use super::super::reached_by;
 
     #[test]
-    fn the_worse_of_four_and_eight_workers_is_judged_and_two_by_themselves() {
+    fn four_and_eight_workers_are_judged_by_the_worse_of_them() {
         let found = reached_by(
             "figure\taccept/single\t2\thttpd mutex\tjain\t0.98\n\
              figure\taccept/single\t4\thttpd mutex\tjain\t0.99\n\

@@ -171,7 +171,7 @@ impl Bound {
     }
 }
 
-/// The targets that this run says something about, with what it says.
+/// The targets that this run has results for, with the results.
 pub(super) fn reached(run: &Results) -> Vec<(&'static Target, f64)> {
     let accept = fairness::TARGETS.iter().chain(accepting::TARGETS);
     let targets = TARGETS.iter().chain(accept);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_timeouts_the_dearest_is_judged_and_nothing_has_no_multiple() {
+    fn the_most_expensive_timeout_is_judged() {
         let mut run = Results::default();
         for (workload, name) in [("pollers/wait/none", "a"), ("pollers/wait/zero", "b")] {
             let calls = Calls::once(&[name]);

@@ -17,7 +17,7 @@ pub(super) enum Sharing {
     Shared,
     /// One listener, `EPOLLEXCLUSIVE`: one is woken, mostly the same.
     Exclusive,
-    /// The same, and who has accepted 16 goes behind the others, as nginx does since 1.21.6.
+    /// The same, and a worker that has accepted 16 goes behind the others, as in nginx since 1.21.6.
     Readded,
     /// A listener each, among which the kernel chooses by the client's address.
     ReusePort,
@@ -31,7 +31,7 @@ impl Sharing {
         ("reuseport", Sharing::ReusePort),
     ];
 
-    /// As a worker is told.
+    /// As the argument of a worker.
     fn word(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, sharing)| *sharing == self);
         found.expect("all are listed").0

@@ -26,7 +26,7 @@ pub(super) fn run(server: &Server) -> Figures {
             load.join(server.address, "/worker");
         }
         for outcome in load.wait_for_all(PATIENCE) {
-            let answer = outcome.answer.expect("nobody is turned away");
+            let answer = outcome.answer.expect("no client is reset");
             shares.add(answer.worker);
             waits.add(answer.wait);
         }

@@ -51,7 +51,7 @@ pub(super) const ALL: &[Pattern] = &[
     },
 ];
 
-/// What each of so many cost.
+/// The cost of each of `count`.
 fn each(whole: u64, n: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let each = whole as f64 / n as f64;

@@ -1,4 +1,4 @@
-//! One client after the other, who stay for very different times: most go soon, a few stay long.
+//! Clients one after the other, which stay for very different times: most go soon, a few stay long.
 //!
 //! Lifetimes are counted in arrivals, by a Pareto distribution, so that there is no clock in it:
 //! all peers have the same clients in the same order.
@@ -53,11 +53,11 @@ pub(super) fn run(server: &Server) -> Figures {
     figures
 }
 
-/// Those who are there.
+/// The connected clients.
 #[derive(Default)]
 struct Guests {
     clients: Vec<Option<(Client, u32)>>,
-    /// When they go, and who.
+    /// The times at which clients leave.
     ends: BinaryHeap<Reverse<(usize, usize)>>,
     shares: Shares,
 }
@@ -69,7 +69,7 @@ impl Guests {
         self.shares.add(worker);
     }
 
-    /// Closes the connections of all who are to be gone by then.
+    /// Closes the connections whose time is over.
     fn see_off(&mut self, now: usize) {
         while let Some(&Reverse((_, leaving))) =
             self.ends.peek().filter(|Reverse((end, _))| *end <= now)
