@@ -5,234 +5,244 @@ use std::{io::Write, os::unix::net::UnixStream};
 use evcore_poller::{Error, Events, Interest, MAX_ID, Mode};
 
 use crate::{
+    fixture::{ERROR, Fixture, READABLE, WRITABLE},
     kernel,
-    stage::{ERROR, READABLE, Stage, WRITABLE},
 };
 
 crate::scenarios! {
-    nothing_and_back_within_a_wait,
-    nothing_and_back_over_waits,
+    an_empty_interest_and_back_before_a_wait,
+    an_empty_interest_and_back_across_waits,
     an_id_is_registered_once,
     a_descriptor_under_two_keys_is_refused,
     what_is_not_registered_cannot_be_removed,
     ids_above_the_limit_are_refused,
-    what_is_removed_inside_a_batch_is_not_reported_again,
-    a_descriptor_reused_inside_a_batch_reports_under_its_new_key,
+    a_key_removed_inside_a_batch_is_not_reported_again,
+    a_descriptor_reused_in_a_batch_reports_under_its_new_key,
     a_change_that_the_kernel_refuses_is_an_error_event,
-    refused_changes_do_not_starve_what_is_ready,
-    closed_descriptors_do_not_starve_what_is_ready,
+    refused_changes_do_not_starve_ready_descriptors,
+    closed_descriptors_do_not_starve_ready_ones,
     a_buffer_of_no_capacity_is_refused;
     of kernels alone:
     two_keys_watch_one_file_through_a_duplicate,
 }
 
-fn nothing_and_back_within_a_wait(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn an_empty_interest_and_back_before_a_wait(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Level);
-    stage.modify(1, Interest::NONE);
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE)]);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
+    fixture.modify(1, Interest::NONE);
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE)]);
 }
 
-fn nothing_and_back_over_waits(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn an_empty_interest_and_back_across_waits(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Level);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
     for _ in 0..3 {
-        stage.modify(1, Interest::NONE);
-        stage.expect_nothing();
-        stage.modify(1, Interest::READ);
-        stage.expect(&[(1, READABLE)]);
+        fixture.modify(1, Interest::NONE);
+        fixture.expect_nothing();
+        fixture.modify(1, Interest::READ);
+        fixture.expect(&[(1, READABLE)]);
     }
 }
 
-fn an_id_is_registered_once(stage: &mut Stage) {
-    let ((_a, first), (_b, second)) = (stage.pair(), stage.pair());
+fn an_id_is_registered_once(fixture: &mut Fixture) {
+    let ((_a, first), (_b, second)) = (fixture.pair(), fixture.pair());
     let (old, new) = (5, (9 << 32) | 5);
-    stage.add(&first, old, Interest::WRITE, Mode::Level);
-    let again = stage.poller.add(&second, new, Interest::WRITE, Mode::Level);
+    fixture.add(&first, old, Interest::WRITE, Mode::Level);
+    let again = fixture
+        .poller
+        .add(&second, new, Interest::WRITE, Mode::Level);
     assert!(
         matches!(again, Err(Error::AlreadyRegistered { key }) if key == new),
         "{}: {again:?}",
-        stage.name
+        fixture.name
     );
-    stage.expect(&[(old, WRITABLE)]);
-    stage.remove(old);
-    stage.add(&second, new, Interest::WRITE, Mode::Level);
-    stage.expect(&[(new, WRITABLE)]);
+    fixture.expect(&[(old, WRITABLE)]);
+    fixture.remove(old);
+    fixture.add(&second, new, Interest::WRITE, Mode::Level);
+    fixture.expect(&[(new, WRITABLE)]);
 }
 
-fn a_descriptor_under_two_keys_is_refused(stage: &mut Stage) {
-    let (_near, far) = stage.pair();
+fn a_descriptor_under_two_keys_is_refused(fixture: &mut Fixture) {
+    let (_near, far) = fixture.pair();
     for interest in [Interest::WRITE, Interest::NONE] {
-        stage.add(&far, 1, interest, Mode::Level);
-        let again = stage.poller.add(&far, 2, Interest::WRITE, Mode::Level);
+        fixture.add(&far, 1, interest, Mode::Level);
+        let again = fixture.poller.add(&far, 2, Interest::WRITE, Mode::Level);
         assert!(
             matches!(again, Err(Error::AlreadyWatched { .. })),
             "{}: {again:?}",
-            stage.name
+            fixture.name
         );
-        stage.remove(1);
+        fixture.remove(1);
     }
-    stage.add(&far, 2, Interest::WRITE, Mode::Level);
-    stage.expect(&[(2, WRITABLE)]);
+    fixture.add(&far, 2, Interest::WRITE, Mode::Level);
+    fixture.expect(&[(2, WRITABLE)]);
 }
 
-fn what_is_not_registered_cannot_be_removed(stage: &mut Stage) {
-    let (_near, far) = stage.pair();
+fn what_is_not_registered_cannot_be_removed(fixture: &mut Fixture) {
+    let (_near, far) = fixture.pair();
     let key = (1 << 32) | 7;
-    stage.add(&far, key, Interest::WRITE, Mode::Level);
+    fixture.add(&far, key, Interest::WRITE, Mode::Level);
     for unknown in [3, 7, (2 << 32) | 7] {
         let results = [
-            stage.poller.remove(unknown),
-            stage.poller.remove_before_close(unknown),
-            stage.poller.modify(unknown, Interest::READ),
-            stage.poller.rearm(unknown, Interest::READ),
+            fixture.poller.remove(unknown),
+            fixture.poller.remove_before_close(unknown),
+            fixture.poller.modify(unknown, Interest::READ),
+            fixture.poller.rearm(unknown, Interest::READ),
         ];
         for result in results {
             assert!(
                 matches!(result, Err(Error::NotRegistered { key }) if key == unknown),
                 "{}: {result:?}",
-                stage.name
+                fixture.name
             );
         }
     }
-    stage.remove(key);
-    assert!(stage.poller.remove(key).is_err(), "{}: twice", stage.name);
-    stage.expect_nothing();
+    fixture.remove(key);
+    assert!(
+        fixture.poller.remove(key).is_err(),
+        "{}: twice",
+        fixture.name
+    );
+    fixture.expect_nothing();
 }
 
-fn ids_above_the_limit_are_refused(stage: &mut Stage) {
-    let (_near, far) = stage.pair();
+fn ids_above_the_limit_are_refused(fixture: &mut Fixture) {
+    let (_near, far) = fixture.pair();
     for key in [u64::from(MAX_ID) + 1, u64::from(u32::MAX), u64::MAX] {
-        let refused = stage.poller.add(&far, key, Interest::READ, Mode::Level);
+        let refused = fixture.poller.add(&far, key, Interest::READ, Mode::Level);
         assert!(
             matches!(refused, Err(Error::IdTooLarge { .. })),
             "{}: {refused:?}",
-            stage.name
+            fixture.name
         );
     }
     let highest = (u64::from(u32::MAX) << 32) | u64::from(MAX_ID);
-    stage.add(&far, highest, Interest::WRITE, Mode::Level);
-    stage.expect(&[(highest, WRITABLE)]);
+    fixture.add(&far, highest, Interest::WRITE, Mode::Level);
+    fixture.expect(&[(highest, WRITABLE)]);
 }
 
-fn what_is_removed_inside_a_batch_is_not_reported_again(stage: &mut Stage) {
-    let ((_a, first), (_b, second), (_c, third)) = (stage.pair(), stage.pair(), stage.pair());
+fn a_key_removed_inside_a_batch_is_not_reported_again(fixture: &mut Fixture) {
+    let ((_a, first), (_b, second), (_c, third)) = (fixture.pair(), fixture.pair(), fixture.pair());
     for (key, end) in [(1, &first), (2, &second), (3, &third)] {
-        stage.add(end, key, Interest::WRITE, Mode::Level);
+        fixture.add(end, key, Interest::WRITE, Mode::Level);
     }
-    assert_eq!(stage.now().len(), 3, "{}", stage.name);
-    stage.remove(2);
-    stage.poller.remove_before_close(3).expect("registered");
+    assert_eq!(fixture.now().len(), 3, "{}", fixture.name);
+    fixture.remove(2);
+    fixture.poller.remove_before_close(3).expect("registered");
     drop(third);
-    stage.expect(&[(1, WRITABLE)]);
+    fixture.expect(&[(1, WRITABLE)]);
 }
 
-fn a_descriptor_reused_inside_a_batch_reports_under_its_new_key(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn a_descriptor_reused_in_a_batch_reports_under_its_new_key(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     let (old, new) = ((1 << 32) | 4, (2 << 32) | 4);
     near.write_all(b"a").expect("write");
-    stage.add(&far, old, Interest::READ, Mode::Level);
-    stage.expect(&[(old, READABLE)]);
+    fixture.add(&far, old, Interest::READ, Mode::Level);
+    fixture.expect(&[(old, READABLE)]);
 
     // Closed, and at once the number of another socket: id and number are those of before.
-    stage.poller.remove_before_close(old).expect("registered");
-    let (_quiet, far) = stage.ground.succeed(far);
-    stage.add(&far, new, Interest::READ, Mode::Level);
-    stage.expect_nothing();
-    assert!(stage.poller.modify(old, Interest::BOTH).is_err());
-    stage.modify(new, Interest::BOTH);
-    stage.expect(&[(new, WRITABLE)]);
+    fixture.poller.remove_before_close(old).expect("registered");
+    let (_quiet, far) = fixture.platform.succeed(far);
+    fixture.add(&far, new, Interest::READ, Mode::Level);
+    fixture.expect_nothing();
+    assert!(fixture.poller.modify(old, Interest::BOTH).is_err());
+    fixture.modify(new, Interest::BOTH);
+    fixture.expect(&[(new, WRITABLE)]);
 }
 
-fn two_keys_watch_one_file_through_a_duplicate(stage: &mut Stage) {
+fn two_keys_watch_one_file_through_a_duplicate(fixture: &mut Fixture) {
     let (mut near, far) = kernel::pair();
     let twin: UnixStream = far.try_clone().expect("a duplicate");
-    stage.add(&far, 1, Interest::READ, Mode::Level);
-    stage.add(&twin, 2, Interest::BOTH, Mode::Level);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
+    fixture.add(&twin, 2, Interest::BOTH, Mode::Level);
     near.write_all(b"a").expect("write");
-    stage.expect(&[(1, READABLE), (2, READABLE | WRITABLE)]);
-    stage.remove(1);
+    fixture.expect(&[(1, READABLE), (2, READABLE | WRITABLE)]);
+    fixture.remove(1);
     drop(far);
-    stage.expect(&[(2, READABLE | WRITABLE)]);
+    fixture.expect(&[(2, READABLE | WRITABLE)]);
 }
 
-fn a_change_that_the_kernel_refuses_is_an_error_event(stage: &mut Stage) {
-    let ((_near, lost), (_other, good)) = (stage.pair(), stage.pair());
-    let lost = stage.ground.with_a_number_of_its_own(lost, 0);
-    stage.add(&lost, 1, Interest::NONE, Mode::Level);
-    stage.add(&good, 2, Interest::WRITE, Mode::Level);
+fn a_change_that_the_kernel_refuses_is_an_error_event(fixture: &mut Fixture) {
+    let ((_near, lost), (_other, good)) = (fixture.pair(), fixture.pair());
+    let lost = fixture.platform.with_a_number_of_its_own(lost, 0);
+    fixture.add(&lost, 1, Interest::NONE, Mode::Level);
+    fixture.add(&good, 2, Interest::WRITE, Mode::Level);
     drop(lost);
-    stage.modify(1, Interest::READ);
-    // It does not wait, although it may, and the others are heard.
+    fixture.modify(1, Interest::READ);
+    // The wait returns at once, and the others are reported too.
     assert_eq!(
-        stage.wait(None),
+        fixture.wait(None),
         [(1, READABLE | ERROR), (2, WRITABLE)],
         "{}",
-        stage.name
+        fixture.name
     );
-    stage.expect(&[(2, WRITABLE)]);
-    stage.remove(1);
+    fixture.expect(&[(2, WRITABLE)]);
+    fixture.remove(1);
 }
 
-/// Each turn, as many changes are refused as the buffer holds, and what was refused is asked again.
-fn refused_changes_do_not_starve_what_is_ready(stage: &mut Stage) {
+/// Each turn, as many changes are refused as the buffer holds, and each refused change is made again.
+fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     for capacity in 1..4 {
-        let (_near, good) = stage.pair();
-        stage.add(&good, 0, Interest::WRITE, Mode::Level);
-        stage.add_closed(5, 1..capacity + 1, Interest::NONE);
-        let ask = |stage: &mut Stage| {
-            (1..=capacity).for_each(|key| stage.modify(key, Interest::READ));
+        let (_near, good) = fixture.pair();
+        fixture.add(&good, 0, Interest::WRITE, Mode::Level);
+        fixture.add_closed(5, 1..capacity + 1, Interest::NONE);
+        let change = |fixture: &mut Fixture| {
+            (1..=capacity).for_each(|key| fixture.modify(key, Interest::READ));
         };
-        expect_neither_to_starve(stage, capacity, ask);
-        (0..=capacity).for_each(|key| stage.remove(key));
+        expect_neither_to_starve(fixture, capacity, change);
+        (0..=capacity).for_each(|key| fixture.remove(key));
     }
 }
 
 /// As above. Here backends differ: some refuse such a change, others find out in the wait.
-fn closed_descriptors_do_not_starve_what_is_ready(stage: &mut Stage) {
+fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     for capacity in 1..4 {
-        let (_near, good) = stage.pair();
-        stage.add(&good, 0, Interest::WRITE, Mode::Level);
-        stage.add_closed(2, 1..capacity + 1, Interest::READ);
+        let (_near, good) = fixture.pair();
+        fixture.add(&good, 0, Interest::WRITE, Mode::Level);
+        fixture.add_closed(2, 1..capacity + 1, Interest::READ);
         let mut interests = [Interest::BOTH, Interest::READ].into_iter().cycle();
-        let ask = |stage: &mut Stage| {
+        let change = |fixture: &mut Fixture| {
             let interest = interests.next().expect("for ever");
-            (1..=capacity).for_each(|key| stage.modify(key, interest));
+            (1..=capacity).for_each(|key| fixture.modify(key, interest));
         };
-        expect_neither_to_starve(stage, capacity, ask);
+        expect_neither_to_starve(fixture, capacity, change);
         // Whether it is an error to remove what is closed is up to the backend.
-        (0..=capacity).for_each(|key| drop(stage.poller.remove(key)));
+        (0..=capacity).for_each(|key| drop(fixture.poller.remove(key)));
     }
 }
 
-/// Waits many times with a small buffer, after an `ask` each time: of any two waits one reports
+/// Waits many times with a small buffer, after a `change` each time: of any two waits one reports
 /// what is ready, which is key 0, and of as many as there are keys, one reports each of the others.
-fn expect_neither_to_starve(stage: &mut Stage, capacity: u64, mut ask: impl FnMut(&mut Stage)) {
-    stage.events = Events::with_capacity(usize::try_from(capacity).expect("a few"));
+fn expect_neither_to_starve(
+    fixture: &mut Fixture,
+    capacity: u64,
+    mut change: impl FnMut(&mut Fixture),
+) {
+    fixture.events = Events::with_capacity(usize::try_from(capacity).expect("a few"));
     let mut waits_without = vec![0; usize::try_from(capacity).expect("a few") + 1];
     for _ in 0..100 {
-        ask(stage);
-        let trace = stage.now();
+        change(fixture);
+        let trace = fixture.now();
         for (key, waits) in (0..).zip(&mut waits_without) {
             let reported = trace.iter().find(|event| event.0 == key);
             *waits = if reported.is_some() { 0 } else { *waits + 1 };
             let limit = if key == 0 { 2 } else { 2 * (capacity + 1) };
-            assert!(*waits < limit, "{}: {key} starves", stage.name);
+            assert!(*waits < limit, "{}: {key} starves", fixture.name);
             if let Some((_, ready)) = reported {
-                assert_eq!(ready.is_error(), key != 0, "{}: {trace:?}", stage.name);
+                assert_eq!(ready.is_error(), key != 0, "{}: {trace:?}", fixture.name);
             }
         }
     }
 }
 
-fn a_buffer_of_no_capacity_is_refused(stage: &mut Stage) {
-    let refused = stage.poller.wait(&mut Events::with_capacity(0), None);
+fn a_buffer_of_no_capacity_is_refused(fixture: &mut Fixture) {
+    let refused = fixture.poller.wait(&mut Events::with_capacity(0), None);
     assert!(
         matches!(refused, Err(Error::NoRoom)),
         "{}: {refused:?}",
-        stage.name
+        fixture.name
     );
 }

@@ -9,149 +9,149 @@ use evcore_poller::{Interest, Mode, Ready};
 use rustix::{io::ioctl_fionbio, pipe::pipe};
 
 use crate::{
+    fixture::{Fixture, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
     socket::{Drained, Socket, drain, fill},
-    stage::{READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
 
 crate::scenarios! {
-    level_tells_of_data_and_of_the_half_close_behind_it,
-    edge_tells_of_data_and_of_the_half_close_behind_it,
-    oneshot_tells_of_data_and_of_the_half_close_behind_it,
-    edge_tells_of_a_half_close_after_the_drain,
+    level_reports_data_and_the_half_close_behind_it,
+    edge_reports_data_and_the_half_close_behind_it,
+    oneshot_reports_data_and_the_half_close_behind_it,
+    edge_reports_a_half_close_after_the_drain,
     a_half_close_leaves_the_other_side_writable,
-    a_closed_peer_is_told_to_whoever_reads,
-    a_closed_peer_is_told_to_whoever_writes,
-    exactly_a_buffer_full_and_then_the_end,
-    all_that_fits_and_then_the_end,
-    nothing_asked_is_nothing_told_of_the_end,
-    ones_own_shutdown_is_no_hang_up,
+    a_closed_peer_is_reported_to_an_interest_in_reading,
+    a_closed_peer_is_reported_to_an_interest_in_writing,
+    exactly_one_buffer_and_then_the_end,
+    everything_that_fits_and_then_the_end,
+    an_empty_interest_reports_no_end,
+    the_users_own_shutdown_is_no_hang_up,
     edge_reports_a_half_close_behind_an_unanswered_report_once,
     edge_reports_a_hang_up_behind_an_unanswered_report_once,
     edge_reports_a_hang_up_behind_a_half_close;
     of kernels alone:
     edge_reports_an_error_behind_an_unanswered_report_once,
-    a_hang_up_alone_is_told_to_the_reader,
-    an_error_alone_is_told_to_the_writer,
-    edge_tells_of_an_error_once,
+    a_hang_up_sets_the_side_of_a_reader,
+    an_error_sets_the_side_of_a_writer,
+    edge_reports_an_error_once,
 }
 
 /// The peer has written a byte and shut its side before the other end is registered for reading.
-fn half_close(stage: &mut Stage, mode: Mode) -> [Socket; 2] {
-    let (mut near, far) = stage.pair();
+fn half_close(fixture: &mut Fixture, mode: Mode) -> [Socket; 2] {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
     near.shutdown_write().expect("shutdown");
-    stage.add(&far, 1, Interest::READ, mode);
-    stage.expect(&[(1, READABLE | READ_CLOSED)]);
+    fixture.add(&far, 1, Interest::READ, mode);
+    fixture.expect(&[(1, READABLE | READ_CLOSED)]);
     [near, far]
 }
 
-fn level_tells_of_data_and_of_the_half_close_behind_it(stage: &mut Stage) {
-    let [_near, far] = half_close(stage, Mode::Level);
+fn level_reports_data_and_the_half_close_behind_it(fixture: &mut Fixture) {
+    let [_near, far] = half_close(fixture, Mode::Level);
     (&far).read_exact(&mut [0]).expect("the data first");
-    stage.expect(&[(1, READABLE | READ_CLOSED)]);
+    fixture.expect(&[(1, READABLE | READ_CLOSED)]);
     assert_eq!(drain(&far), (0, Drained::AtEnd));
-    stage.expect(&[(1, READABLE | READ_CLOSED)]);
+    fixture.expect(&[(1, READABLE | READ_CLOSED)]);
 }
 
-fn edge_tells_of_data_and_of_the_half_close_behind_it(stage: &mut Stage) {
-    let [_near, far] = half_close(stage, Mode::Edge);
-    stage.expect_nothing();
+fn edge_reports_data_and_the_half_close_behind_it(fixture: &mut Fixture) {
+    let [_near, far] = half_close(fixture, Mode::Edge);
+    fixture.expect_nothing();
     assert_eq!(drain(&far), (1, Drained::AtEnd));
-    stage.expect_nothing();
+    fixture.expect_nothing();
 }
 
-fn oneshot_tells_of_data_and_of_the_half_close_behind_it(stage: &mut Stage) {
-    let [_near, far] = half_close(stage, Mode::Oneshot);
-    stage.expect_nothing();
+fn oneshot_reports_data_and_the_half_close_behind_it(fixture: &mut Fixture) {
+    let [_near, far] = half_close(fixture, Mode::Oneshot);
+    fixture.expect_nothing();
     (&far).read_exact(&mut [0]).expect("the data first");
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE | READ_CLOSED)]);
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE | READ_CLOSED)]);
     assert_eq!(drain(&far), (0, Drained::AtEnd));
-    stage.expect_nothing();
+    fixture.expect_nothing();
 }
 
-fn edge_tells_of_a_half_close_after_the_drain(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
+fn edge_reports_a_half_close_after_the_drain(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"a").expect("write");
-    stage.expect(&[(1, READABLE)]);
+    fixture.expect(&[(1, READABLE)]);
     assert_eq!(drain(&far), (1, Drained::Empty));
-    stage.rearm(1, Interest::READ);
+    fixture.rearm(1, Interest::READ);
     near.shutdown_write().expect("shutdown");
-    stage.expect(&[(1, READABLE | READ_CLOSED)]);
-    stage.expect_nothing();
+    fixture.expect(&[(1, READABLE | READ_CLOSED)]);
+    fixture.expect_nothing();
 }
 
-fn a_half_close_leaves_the_other_side_writable(stage: &mut Stage) {
-    let (near, far) = stage.pair();
-    stage.add(&far, 1, Interest::BOTH, Mode::Level);
+fn a_half_close_leaves_the_other_side_writable(fixture: &mut Fixture) {
+    let (near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::BOTH, Mode::Level);
     near.shutdown_write().expect("shutdown");
-    stage.expect(&[(1, READABLE | READ_CLOSED | WRITABLE)]);
+    fixture.expect(&[(1, READABLE | READ_CLOSED | WRITABLE)]);
     (&far).write_all(b"a").expect("the peer still reads");
     fill(&far);
-    stage.expect(&[(1, READABLE | READ_CLOSED)]);
+    fixture.expect(&[(1, READABLE | READ_CLOSED)]);
 }
 
-fn a_closed_peer_is_told_to_whoever_reads(stage: &mut Stage) {
+fn a_closed_peer_is_reported_to_an_interest_in_reading(fixture: &mut Fixture) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
-        let (near, far) = stage.pair();
-        stage.add(&far, key, Interest::READ, mode);
+        let (near, far) = fixture.pair();
+        fixture.add(&far, key, Interest::READ, mode);
         drop(near);
-        stage.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
+        fixture.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
         assert_eq!(drain(&far), (0, Drained::AtEnd));
-        stage.remove(key);
+        fixture.remove(key);
     }
 }
 
-fn a_closed_peer_is_told_to_whoever_writes(stage: &mut Stage) {
+fn a_closed_peer_is_reported_to_an_interest_in_writing(fixture: &mut Fixture) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
-        let (near, far) = stage.pair();
-        stage.add(&far, key, Interest::WRITE, mode);
+        let (near, far) = fixture.pair();
+        fixture.add(&far, key, Interest::WRITE, mode);
         drop(near);
-        stage.expect(&[(key, WRITABLE | WRITE_CLOSED)]);
+        fixture.expect(&[(key, WRITABLE | WRITE_CLOSED)]);
         assert!((&far).write(b"a").is_err());
-        stage.remove(key);
+        fixture.remove(key);
     }
 }
 
-fn exactly_a_buffer_full_and_then_the_end(stage: &mut Stage) {
+fn exactly_one_buffer_and_then_the_end(fixture: &mut Fixture) {
     const BUFFER: usize = 4096;
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge)] {
-        let (mut near, mut far) = stage.pair();
+        let (mut near, mut far) = fixture.pair();
         near.write_all(&[b'x'; BUFFER]).expect("write");
         drop(near);
-        stage.add(&far, key, Interest::READ, mode);
-        stage.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
-        // A read that fills the buffer says nothing of what comes after: it is to be asked again.
+        fixture.add(&far, key, Interest::READ, mode);
+        fixture.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
+        // A read that fills the buffer does not show what comes after: read again.
         let mut buffer = [0; BUFFER];
         assert_eq!(far.read(&mut buffer).expect("the data"), BUFFER);
         assert_eq!(far.read(&mut buffer).expect("the end"), 0);
-        stage.remove(key);
+        fixture.remove(key);
     }
 }
 
-fn all_that_fits_and_then_the_end(stage: &mut Stage) {
-    let (near, mut far) = stage.pair();
+fn everything_that_fits_and_then_the_end(fixture: &mut Fixture) {
+    let (near, mut far) = fixture.pair();
     let written = fill(&near);
     drop(near);
-    stage.add(&far, 1, Interest::READ, Mode::Level);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
     let mut read = 0;
     loop {
-        stage.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
+        fixture.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
         match far.read(&mut [0; 4096]).expect("read") {
             0 => break,
             n => read += n,
         }
     }
-    assert_eq!(read, written, "{}: data before the end", stage.name);
+    assert_eq!(read, written, "{}: data before the end", fixture.name);
 }
 
-fn a_hang_up_alone_is_told_to_the_reader(stage: &mut Stage) {
+fn a_hang_up_sets_the_side_of_a_reader(fixture: &mut Fixture) {
     let (reader, writer) = pipe().expect("a pipe");
     drop(writer);
-    stage.add(&reader, 1, Interest::READ, Mode::Level);
-    let said = stage.ground.backend().pipe_without_a_writer();
-    assert_eq!(stage.now(), [(1, said)], "{}", stage.name);
+    fixture.add(&reader, 1, Interest::READ, Mode::Level);
+    let reported = fixture.platform.backend().pipe_without_a_writer();
+    assert_eq!(fixture.now(), [(1, reported)], "{}", fixture.name);
 }
 
 /// A pipe whose writing end is full.
@@ -162,99 +162,99 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
     (reader, writer)
 }
 
-fn an_error_alone_is_told_to_the_writer(stage: &mut Stage) {
+fn an_error_sets_the_side_of_a_writer(fixture: &mut Fixture) {
     let (reader, writer) = full_pipe();
     drop(reader);
-    let backend = stage.ground.backend();
+    let backend = fixture.platform.backend();
     if !backend.takes_a_pipe_without_a_reader() {
-        let refused = stage.poller.add(&writer, 1, Interest::WRITE, Mode::Level);
-        assert!(refused.is_err(), "{}", stage.name);
+        let refused = fixture.poller.add(&writer, 1, Interest::WRITE, Mode::Level);
+        assert!(refused.is_err(), "{}", fixture.name);
         return;
     }
-    stage.add(&writer, 1, Interest::WRITE, Mode::Level);
+    fixture.add(&writer, 1, Interest::WRITE, Mode::Level);
     for _ in 0..2 {
-        let said = backend.pipe_without_a_reader();
-        assert_eq!(stage.now(), [(1, said)], "{}", stage.name);
+        let reported = backend.pipe_without_a_reader();
+        assert_eq!(fixture.now(), [(1, reported)], "{}", fixture.name);
     }
 }
 
-fn edge_tells_of_an_error_once(stage: &mut Stage) {
+fn edge_reports_an_error_once(fixture: &mut Fixture) {
     let (reader, writer) = full_pipe();
-    stage.add(&writer, 1, Interest::WRITE, Mode::Edge);
-    stage.expect_nothing();
+    fixture.add(&writer, 1, Interest::WRITE, Mode::Edge);
+    fixture.expect_nothing();
     drop(reader);
-    let said = stage.ground.backend().pipe_without_a_reader();
-    assert_eq!(stage.now(), [(1, said)], "{}", stage.name);
-    stage.expect_nothing();
+    let reported = fixture.platform.backend().pipe_without_a_reader();
+    assert_eq!(fixture.now(), [(1, reported)], "{}", fixture.name);
+    fixture.expect_nothing();
 }
 
-fn nothing_asked_is_nothing_told_of_the_end(stage: &mut Stage) {
-    let (near, far) = stage.pair();
-    stage.add(&far, 1, Interest::NONE, Mode::Level);
+fn an_empty_interest_reports_no_end(fixture: &mut Fixture) {
+    let (near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::NONE, Mode::Level);
     drop(near);
-    stage.expect_nothing();
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
-    stage.modify(1, Interest::NONE);
-    stage.expect_nothing();
+    fixture.expect_nothing();
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
+    fixture.modify(1, Interest::NONE);
+    fixture.expect_nothing();
 }
 
-fn ones_own_shutdown_is_no_hang_up(stage: &mut Stage) {
+fn the_users_own_shutdown_is_no_hang_up(fixture: &mut Fixture) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
         for interest in [Interest::WRITE, Interest::BOTH] {
-            let (near, far) = stage.pair();
-            stage.add(&far, key, interest, mode);
+            let (near, far) = fixture.pair();
+            fixture.add(&far, key, interest, mode);
             far.shutdown_write().expect("shutdown");
-            stage.expect(&[(key, WRITABLE)]);
+            fixture.expect(&[(key, WRITABLE)]);
             assert_eq!(drain(&near), (0, Drained::AtEnd));
-            stage.remove(key);
+            fixture.remove(key);
         }
     }
 }
 
 /// A registration for both sides, both of which have reported, and neither of which was rearmed.
-fn unanswered(stage: &mut Stage) -> (Socket, Socket) {
-    let (mut near, far) = stage.pair();
+fn unanswered(fixture: &mut Fixture) -> (Socket, Socket) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::BOTH, Mode::Edge);
-    stage.expect(&[(1, READABLE | WRITABLE)]);
-    stage.expect_silence();
+    fixture.add(&far, 1, Interest::BOTH, Mode::Edge);
+    fixture.expect(&[(1, READABLE | WRITABLE)]);
+    fixture.expect_silence();
     (near, far)
 }
 
-fn edge_reports_a_half_close_behind_an_unanswered_report_once(stage: &mut Stage) {
-    let (near, far) = unanswered(stage);
+fn edge_reports_a_half_close_behind_an_unanswered_report_once(fixture: &mut Fixture) {
+    let (near, far) = unanswered(fixture);
     near.shutdown_write().expect("shutdown");
-    stage.expect_end(1, READABLE | READ_CLOSED, WRITABLE);
-    stage.expect_silence();
+    fixture.expect_end(1, READABLE | READ_CLOSED, WRITABLE);
+    fixture.expect_silence();
     assert_eq!(drain(&far), (1, Drained::AtEnd));
 }
 
-fn edge_reports_a_hang_up_behind_an_unanswered_report_once(stage: &mut Stage) {
-    let (near, far) = unanswered(stage);
+fn edge_reports_a_hang_up_behind_an_unanswered_report_once(fixture: &mut Fixture) {
+    let (near, far) = unanswered(fixture);
     drop(near);
     let end = READABLE | WRITABLE | READ_CLOSED | WRITE_CLOSED;
-    stage.expect_end(1, end, Ready::NONE);
-    stage.expect_silence();
+    fixture.expect_end(1, end, Ready::NONE);
+    fixture.expect_silence();
     assert_eq!(drain(&far), (1, Drained::AtEnd));
 }
 
-fn edge_reports_a_hang_up_behind_a_half_close(stage: &mut Stage) {
-    let (near, _far) = unanswered(stage);
+fn edge_reports_a_hang_up_behind_a_half_close(fixture: &mut Fixture) {
+    let (near, _far) = unanswered(fixture);
     near.shutdown_write().expect("shutdown");
-    stage.expect_end(1, READABLE | READ_CLOSED, WRITABLE);
+    fixture.expect_end(1, READABLE | READ_CLOSED, WRITABLE);
     drop(near);
-    stage.expect_end(1, READABLE | WRITABLE | WRITE_CLOSED, READ_CLOSED);
-    stage.expect_silence();
+    fixture.expect_end(1, READABLE | WRITABLE | WRITE_CLOSED, READ_CLOSED);
+    fixture.expect_silence();
 }
 
-fn edge_reports_an_error_behind_an_unanswered_report_once(stage: &mut Stage) {
+fn edge_reports_an_error_behind_an_unanswered_report_once(fixture: &mut Fixture) {
     let (reader, writer) = pipe().expect("a pipe");
-    stage.add(&writer, 1, Interest::WRITE, Mode::Edge);
-    stage.expect(&[(1, WRITABLE)]);
-    stage.expect_silence();
+    fixture.add(&writer, 1, Interest::WRITE, Mode::Edge);
+    fixture.expect(&[(1, WRITABLE)]);
+    fixture.expect_silence();
     drop(reader);
-    let end = stage.ground.backend().pipe_without_a_reader();
-    stage.expect_end(1, end, Ready::NONE);
-    stage.expect_silence();
+    let end = fixture.platform.backend().pipe_without_a_reader();
+    fixture.expect_end(1, end, Ready::NONE);
+    fixture.expect_silence();
 }

@@ -12,71 +12,71 @@ use rustix::{
     net::{AddressFamily, SocketType, bind, connect, socket},
 };
 
-use crate::stage::{PATIENCE, READABLE, Stage, WRITABLE};
+use crate::fixture::{DEADLINE, Fixture, READABLE, WRITABLE};
 
 crate::scenarios! {
     of kernels alone:
-    a_connection_is_reported_to_a_socket_that_was_registered_before,
-    a_refused_connection_is_reported_to_a_socket_that_was_registered_before,
+    a_socket_registered_before_connect_reports_it,
+    a_socket_registered_before_a_refused_connect_reports_it,
 }
 
 /// A socket that does not block and has no peer, registered for both sides; what a wait reports of
 /// such a one (Linux: a hang-up) was reported.
-fn unconnected(stage: &mut Stage) -> OwnedFd {
+fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     ioctl_fionbio(&socket, true).expect("non-blocking");
-    stage.add(&socket, 1, Interest::BOTH, Mode::Edge);
-    stage.now();
-    stage.expect_nothing();
+    fixture.add(&socket, 1, Interest::BOTH, Mode::Edge);
+    fixture.now();
+    fixture.expect_nothing();
     socket
 }
 
-/// Begins to connect, and rearms as the documentation says. Returns what `connect` has answered: not
-/// every system says of its own addresses that it is in progress.
-fn begin(stage: &mut Stage, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
+/// Begins to connect, and rearms as the documentation says. Returns the result of `connect`: not
+/// every system reports a connection to its own address as in progress.
+fn begin(fixture: &mut Fixture, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
     let begun = connect(socket, &address);
-    stage.rearm(1, Interest::BOTH);
+    fixture.rearm(1, Interest::BOTH);
     match begun {
         Err(Errno::INPROGRESS) => Ok(()),
         at_once => at_once,
     }
 }
 
-fn a_connection_is_reported_to_a_socket_that_was_registered_before(stage: &mut Stage) {
+fn a_socket_registered_before_connect_reports_it(fixture: &mut Fixture) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listen");
-    let socket = unconnected(stage);
-    let begun = begin(stage, &socket, listener.local_addr().expect("an address"));
+    let socket = unconnected(fixture);
+    let begun = begin(fixture, &socket, listener.local_addr().expect("an address"));
     begun.expect("connected, or about to be");
-    let trace = stage.wait(Some(PATIENCE));
-    assert_eq!(trace, [(1, WRITABLE)], "{}", stage.name);
+    let trace = fixture.wait(Some(DEADLINE));
+    assert_eq!(trace, [(1, WRITABLE)], "{}", fixture.name);
 
     // Both sides are open.
     let (mut peer, _) = listener.accept().expect("accept");
     peer.write_all(b"a").expect("write");
-    let trace = stage.wait(Some(PATIENCE));
+    let trace = fixture.wait(Some(DEADLINE));
     assert!(
         matches!(trace[..], [(1, ready)] if !(ready & READABLE).is_empty()),
         "{}: {trace:?}",
-        stage.name
+        fixture.name
     );
 }
 
-fn a_refused_connection_is_reported_to_a_socket_that_was_registered_before(stage: &mut Stage) {
-    // Bound and not listening: nobody else is given the port.
+fn a_socket_registered_before_a_refused_connect_reports_it(fixture: &mut Fixture) {
+    // Bound and not listening: no other socket gets the port.
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     bind(&taken, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("bind");
     let address = TcpStream::from(taken.try_clone().expect("a duplicate")).local_addr();
-    let socket = unconnected(stage);
-    if begin(stage, &socket, address.expect("an address")) == Err(Errno::CONNREFUSED) {
+    let socket = unconnected(fixture);
+    if begin(fixture, &socket, address.expect("an address")) == Err(Errno::CONNREFUSED) {
         return;
     }
-    let trace = stage.wait(Some(PATIENCE));
+    let trace = fixture.wait(Some(DEADLINE));
     assert!(
         matches!(trace[..], [(1, ready)] if !(ready & WRITABLE).is_empty()),
         "{}: {trace:?}",
-        stage.name
+        fixture.name
     );
     let error = TcpStream::from(socket).take_error().expect("SO_ERROR");
     let error = error.and_then(|error| error.raw_os_error());
-    assert_eq!(error, Some(libc::ECONNREFUSED), "{}", stage.name);
+    assert_eq!(error, Some(libc::ECONNREFUSED), "{}", fixture.name);
 }

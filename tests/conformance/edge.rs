@@ -1,18 +1,18 @@
-//! `Mode::Edge`: once a side, until it has met `WouldBlock` and was rearmed.
+//! `Mode::Edge`: once per side, until it has met `WouldBlock` and was rearmed.
 
 use std::io::{Read, Write};
 
 use evcore_poller::{Interest, Mode};
 
 use crate::{
+    fixture::{Fixture, READABLE, WRITABLE},
     socket::{Drained, drain, fill},
-    stage::{READABLE, Stage, WRITABLE},
 };
 
 crate::scenarios! {
     data_is_reported_once,
     a_partial_drain_is_silent,
-    what_came_between_the_drain_and_the_rearm_is_reported,
+    data_between_the_drain_and_the_rearm_is_reported,
     room_is_reported_again_after_it_was_used_up,
     one_side_that_was_not_rearmed_does_not_silence_the_other,
     a_change_of_interest_starts_afresh,
@@ -20,105 +20,105 @@ crate::scenarios! {
     rearm_before_anything_was_reported_changes_nothing,
 }
 
-fn data_is_reported_once(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
-    stage.expect_nothing();
+fn data_is_reported_once(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
+    fixture.expect_nothing();
     for _ in 0..3 {
         near.write_all(b"a").expect("write");
-        stage.expect(&[(1, READABLE)]);
-        stage.expect_nothing();
+        fixture.expect(&[(1, READABLE)]);
+        fixture.expect_nothing();
         assert_eq!(drain(&far), (1, Drained::Empty));
-        stage.rearm(1, Interest::READ);
-        stage.expect_nothing();
+        fixture.rearm(1, Interest::READ);
+        fixture.expect_nothing();
     }
 }
 
-fn a_partial_drain_is_silent(stage: &mut Stage) {
-    let (mut near, mut far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
+fn a_partial_drain_is_silent(fixture: &mut Fixture) {
+    let (mut near, mut far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"ab").expect("write");
-    stage.expect(&[(1, READABLE)]);
+    fixture.expect(&[(1, READABLE)]);
     far.read_exact(&mut [0]).expect("read");
-    stage.expect_nothing();
+    fixture.expect_nothing();
     drain(&far);
-    stage.rearm(1, Interest::READ);
+    fixture.rearm(1, Interest::READ);
     near.write_all(b"c").expect("write");
-    stage.expect(&[(1, READABLE)]);
+    fixture.expect(&[(1, READABLE)]);
 }
 
-fn what_came_between_the_drain_and_the_rearm_is_reported(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
+fn data_between_the_drain_and_the_rearm_is_reported(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"a").expect("write");
-    stage.expect(&[(1, READABLE)]);
+    fixture.expect(&[(1, READABLE)]);
     drain(&far);
     near.write_all(b"b").expect("write");
-    stage.rearm(1, Interest::READ);
-    stage.expect(&[(1, READABLE)]);
+    fixture.rearm(1, Interest::READ);
+    fixture.expect(&[(1, READABLE)]);
 }
 
-fn room_is_reported_again_after_it_was_used_up(stage: &mut Stage) {
-    let (near, far) = stage.pair();
-    stage.add(&far, 1, Interest::WRITE, Mode::Edge);
-    stage.expect(&[(1, WRITABLE)]);
-    stage.expect_nothing();
+fn room_is_reported_again_after_it_was_used_up(fixture: &mut Fixture) {
+    let (near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::WRITE, Mode::Edge);
+    fixture.expect(&[(1, WRITABLE)]);
+    fixture.expect_nothing();
     fill(&far);
-    stage.rearm(1, Interest::WRITE);
-    stage.expect_nothing();
+    fixture.rearm(1, Interest::WRITE);
+    fixture.expect_nothing();
     drain(&near);
-    stage.expect(&[(1, WRITABLE)]);
-    stage.expect_nothing();
+    fixture.expect(&[(1, WRITABLE)]);
+    fixture.expect_nothing();
 }
 
-fn one_side_that_was_not_rearmed_does_not_silence_the_other(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::BOTH, Mode::Edge);
-    stage.expect(&[(1, WRITABLE)]);
+fn one_side_that_was_not_rearmed_does_not_silence_the_other(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::BOTH, Mode::Edge);
+    fixture.expect(&[(1, WRITABLE)]);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
-        // A kernel that keeps `Edge` itself says again that there is room.
-        let trace = stage.now();
+        // A kernel that has `Edge` reports the room again.
+        let trace = fixture.now();
         assert!(
             matches!(trace[..], [(1, ready)] if ready.is_readable()),
             "{}: {trace:?}",
-            stage.name
+            fixture.name
         );
-        stage.expect_nothing();
+        fixture.expect_nothing();
         drain(&far);
-        stage.rearm(1, Interest::READ);
+        fixture.rearm(1, Interest::READ);
     }
 }
 
-fn a_change_of_interest_starts_afresh(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn a_change_of_interest_starts_afresh(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
-    stage.expect(&[(1, READABLE)]);
-    stage.modify(1, Interest::BOTH);
-    stage.expect(&[(1, READABLE | WRITABLE)]);
-    stage.modify(1, Interest::NONE);
-    stage.expect_nothing();
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE)]);
-    stage.expect_nothing();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.modify(1, Interest::BOTH);
+    fixture.expect(&[(1, READABLE | WRITABLE)]);
+    fixture.modify(1, Interest::NONE);
+    fixture.expect_nothing();
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.expect_nothing();
 }
 
-fn a_change_that_is_taken_back_is_no_change(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn a_change_that_is_taken_back_is_no_change(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
-    stage.expect(&[(1, READABLE)]);
-    stage.modify(1, Interest::BOTH);
-    stage.modify(1, Interest::READ);
-    stage.expect_nothing();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.modify(1, Interest::BOTH);
+    fixture.modify(1, Interest::READ);
+    fixture.expect_nothing();
 }
 
-fn rearm_before_anything_was_reported_changes_nothing(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Edge);
-    stage.rearm(1, Interest::READ);
-    stage.expect_nothing();
+fn rearm_before_anything_was_reported_changes_nothing(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Edge);
+    fixture.rearm(1, Interest::READ);
+    fixture.expect_nothing();
     near.write_all(b"a").expect("write");
-    stage.expect(&[(1, READABLE)]);
+    fixture.expect(&[(1, READABLE)]);
 }

@@ -1,50 +1,50 @@
-//! Pollers that share a listener so that one of them is woken, where the kernel can do it; and the
-//! refusal where it cannot.
+//! Pollers that share a listener so that one of them is woken, if the kernel can do it; otherwise the
+//! refusal.
 
 use std::io::Write;
 
 use evcore_poller::{Error, Interest, Mode};
 
 use crate::{
+    fixture::{Fixture, READABLE, WRITABLE},
     socket::drain,
-    stage::{READABLE, Stage, WRITABLE},
 };
 
 crate::scenarios! {
     the_interest_of_an_exclusive_registration_changes,
     an_exclusive_edge_is_reported_once,
-    what_the_kernel_does_not_keep_exclusive_is_refused;
+    an_interest_that_cannot_be_exclusive_is_refused;
     of kernels alone:
     one_of_two_is_woken_or_it_is_refused,
 }
 
-/// Here backends differ: epoll alone has exclusive wake-ups.
-fn can(stage: &mut Stage) -> bool {
-    let can = stage.poller.backend().capabilities().exclusive;
-    assert_eq!(can, stage.ground.has_exclusive(), "{}", stage.name);
+/// Here backends differ: only epoll has exclusive wake-ups.
+fn can(fixture: &mut Fixture) -> bool {
+    let can = fixture.poller.backend().capabilities().exclusive;
+    assert_eq!(can, fixture.platform.has_exclusive(), "{}", fixture.name);
     if !can {
-        let (_near, far) = stage.pair();
+        let (_near, far) = fixture.pair();
         let (interest, mode) = (Interest::READ, Mode::Level);
-        let refused = stage.poller.add_exclusive(&far, 1, interest, mode);
+        let refused = fixture.poller.add_exclusive(&far, 1, interest, mode);
         let refused = refused.expect_err("it cannot");
         assert!(
-            matches!(&refused, Error::NoExclusive { backend } if *backend == stage.poller.backend().name()),
+            matches!(&refused, Error::NoExclusive { backend } if *backend == fixture.poller.backend().name()),
             "{}: {refused:?}",
-            stage.name
+            fixture.name
         );
         assert!(refused.to_string().contains("accept lock"), "{refused}");
-        stage.add(&far, 1, interest, mode);
+        fixture.add(&far, 1, interest, mode);
     }
     can
 }
 
-fn one_of_two_is_woken_or_it_is_refused(stage: &mut Stage) {
-    if can(stage) {
+fn one_of_two_is_woken_or_it_is_refused(fixture: &mut Fixture) {
+    if can(fixture) {
         one_of_two_is_woken();
     }
 }
 
-/// Only who sleeps in its wait can be passed over: the kernel is asked whether both do.
+/// Only a thread that sleeps in its wait can be left asleep, so the test first checks that both do.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn one_of_two_is_woken() {
     use std::{
@@ -58,16 +58,16 @@ fn one_of_two_is_woken() {
     let mut wakers = Vec::new();
     std::thread::scope(|threads| {
         for worker in 0..2 {
-            let mut stage =
-                Stage::of_kernel(evcore_poller::BackendKind::Epoll, "one of two is woken");
-            stage.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
-            wakers.push(stage.poller.waker());
+            let mut fixture =
+                Fixture::of_kernel(evcore_poller::BackendKind::Epoll, "one of two is woken");
+            fixture.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
+            wakers.push(fixture.poller.waker());
             let (sleeping, reporting) = (sleeping.clone(), reporting.clone());
             threads.spawn(move || {
                 sleeping.send(rustix::thread::gettid()).expect("a listener");
-                let trace = stage.wait(None);
-                // As long as nobody has accepted, it holds.
-                assert_eq!(stage.now(), trace, "{}", stage.name);
+                let trace = fixture.wait(None);
+                // It stays ready until it is accepted.
+                assert_eq!(fixture.now(), trace, "{}", fixture.name);
                 reporting.send((worker, trace)).expect("a listener");
             });
         }
@@ -104,59 +104,59 @@ fn until_asleep(thread: rustix::thread::Pid) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn one_of_two_is_woken() {
     unreachable!(
-        "a poller here has learned something new: say how to see that a thread sleeps here"
+        "this system has exclusive wake-ups now: add how to find that a thread sleeps here"
     );
 }
 
-fn the_interest_of_an_exclusive_registration_changes(stage: &mut Stage) {
-    if !can(stage) {
+fn the_interest_of_an_exclusive_registration_changes(fixture: &mut Fixture) {
+    if !can(fixture) {
         return;
     }
-    let (mut near, far) = stage.pair();
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add_exclusive(&far, 2, Interest::READ, Mode::Level);
-    stage.expect(&[(2, READABLE)]);
-    stage.modify(2, Interest::BOTH);
-    stage.expect(&[(2, READABLE | WRITABLE)]);
-    stage.modify(2, Interest::NONE);
-    stage.expect_nothing();
-    stage.modify(2, Interest::WRITE);
-    stage.expect(&[(2, WRITABLE)]);
-    stage.remove(2);
-    stage.expect_nothing();
+    fixture.add_exclusive(&far, 2, Interest::READ, Mode::Level);
+    fixture.expect(&[(2, READABLE)]);
+    fixture.modify(2, Interest::BOTH);
+    fixture.expect(&[(2, READABLE | WRITABLE)]);
+    fixture.modify(2, Interest::NONE);
+    fixture.expect_nothing();
+    fixture.modify(2, Interest::WRITE);
+    fixture.expect(&[(2, WRITABLE)]);
+    fixture.remove(2);
+    fixture.expect_nothing();
 }
 
-fn an_exclusive_edge_is_reported_once(stage: &mut Stage) {
-    if !can(stage) {
+fn an_exclusive_edge_is_reported_once(fixture: &mut Fixture) {
+    if !can(fixture) {
         return;
     }
-    let (mut near, far) = stage.pair();
-    stage.add_exclusive(&far, 2, Interest::READ, Mode::Edge);
+    let (mut near, far) = fixture.pair();
+    fixture.add_exclusive(&far, 2, Interest::READ, Mode::Edge);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
-        stage.expect(&[(2, READABLE)]);
-        stage.expect_nothing();
+        fixture.expect(&[(2, READABLE)]);
+        fixture.expect_nothing();
         drain(&far);
-        stage.rearm(2, Interest::READ);
+        fixture.rearm(2, Interest::READ);
     }
 }
 
-fn what_the_kernel_does_not_keep_exclusive_is_refused(stage: &mut Stage) {
-    if !can(stage) {
+fn an_interest_that_cannot_be_exclusive_is_refused(fixture: &mut Fixture) {
+    if !can(fixture) {
         return;
     }
-    let (_near, far) = stage.pair();
+    let (_near, far) = fixture.pair();
     for (interest, mode) in [
         (Interest::READ, Mode::Oneshot),
         (Interest::PRIORITY, Mode::Level),
     ] {
-        let refused = stage.poller.add_exclusive(&far, 2, interest, mode);
+        let refused = fixture.poller.add_exclusive(&far, 2, interest, mode);
         assert!(
             matches!(refused, Err(Error::NotExclusive { .. })),
             "{}: {refused:?}",
-            stage.name
+            fixture.name
         );
     }
-    stage.add(&far, 2, Interest::WRITE, Mode::Oneshot);
-    stage.expect(&[(2, WRITABLE)]);
+    fixture.add(&far, 2, Interest::WRITE, Mode::Oneshot);
+    fixture.expect(&[(2, WRITABLE)]);
 }

@@ -5,28 +5,28 @@
 use evcore_poller::{Error, Interest, Mode, Poller};
 
 use crate::{
+    fixture::{DEADLINE, Fixture, WRITABLE},
     kernel::pair,
-    stage::{PATIENCE, Stage, WRITABLE},
 };
 
 crate::scenarios! {
     of kernels alone:
     a_forked_child_is_refused_and_the_parent_goes_on,
-    a_child_wakes_its_parent_by_the_descriptor_of_a_waker,
+    a_child_wakes_its_parent_through_a_wakers_descriptor,
 }
 
-fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
+fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
     let ((_near, far), (_other, unknown)) = (pair(), pair());
-    stage.add(&far, 1, Interest::WRITE, Mode::Level);
+    fixture.add(&far, 1, Interest::WRITE, Mode::Level);
     let parent = std::process::id();
     let is_refused = |result: Result<(), Error>| match result {
         Err(Error::Forked { process }) => process == parent,
         _ => false,
     };
-    let alone = stage.alone();
+    let alone = fixture.alone();
     let of_child = in_a_child(|| {
-        let poller: &mut Poller = &mut stage.poller;
-        let waited = poller.wait(&mut stage.events, None).map(drop);
+        let poller: &mut Poller = &mut fixture.poller;
+        let waited = poller.wait(&mut fixture.events, None).map(drop);
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
         let exclusive = poller.add_exclusive(&unknown, 2, Interest::READ, Mode::Level);
         // Where it can be exclusive at all, it is refused for the fork.
@@ -34,21 +34,21 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(stage: &mut Stage) {
         is_refused(waited) && is_refused(added) && is_refused(poller.remove(1)) && exclusive
     });
     drop(alone);
-    assert!(of_child, "{}: the child was not refused", stage.name);
-    stage.expect(&[(1, WRITABLE)]);
-    stage.remove(1);
+    assert!(of_child, "{}: the child was not refused", fixture.name);
+    fixture.expect(&[(1, WRITABLE)]);
+    fixture.remove(1);
 }
 
-fn a_child_wakes_its_parent_by_the_descriptor_of_a_waker(stage: &mut Stage) {
-    let waker = stage.poller.waker();
+fn a_child_wakes_its_parent_through_a_wakers_descriptor(fixture: &mut Fixture) {
+    let waker = fixture.poller.waker();
     let write = || rustix::io::write(&waker, &1u64.to_ne_bytes()) == Ok(8);
     for _ in 0..2 {
-        let alone = stage.alone();
+        let alone = fixture.alone();
         let written = in_a_child(write);
         drop(alone);
-        assert!(written, "{}", stage.name);
-        assert_eq!(stage.wait(Some(PATIENCE)), [], "{}", stage.name);
-        assert!(stage.events.was_woken(), "{}", stage.name);
+        assert!(written, "{}", fixture.name);
+        assert_eq!(fixture.wait(Some(DEADLINE)), [], "{}", fixture.name);
+        assert!(fixture.events.was_woken(), "{}", fixture.name);
     }
 }
 

@@ -1,4 +1,4 @@
-//! This system's kernel as the ground of a scenario.
+//! The platform of this system's kernel.
 
 use std::{
     io::Write,
@@ -17,10 +17,10 @@ use rustix::{
 };
 
 use crate::{
-    backends::Backend,
-    ground::{Crowd, Ground},
+    expectations::Backend,
+    fixture::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
+    platform::{ManySockets, Platform},
     socket::Socket,
-    stage::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
 };
 
 /// One of the kernel's interfaces.
@@ -51,7 +51,7 @@ impl Kernel {
     }
 }
 
-impl Ground for Kernel {
+impl Platform for Kernel {
     fn name(&self) -> String {
         self.kind.to_string()
     }
@@ -98,7 +98,7 @@ impl Ground for Kernel {
     }
 
     /// Duplicates of one socket.
-    fn crowd(&self, count: u64) -> Crowd {
+    fn many_sockets(&self, count: u64) -> ManySockets {
         // What else the tests open stays below, where select, whose numbers end at 1024, can watch
         // it too.
         const CROWDED: i32 = 2000;
@@ -113,7 +113,7 @@ impl Ground for Kernel {
             Box::new(twin.expect("a duplicate"))
         };
         let twins = (0..count).map(twin).collect();
-        Crowd::new(vec![(Socket::Real(near), Socket::Real(far))], twins)
+        ManySockets::new(vec![(Socket::Real(near), Socket::Real(far))], twins)
     }
 
     /// A bare `poll` of the one descriptor.
@@ -148,7 +148,7 @@ pub(crate) fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
-/// Linux alone tells of a half-close by a flag of its own.
+/// Only Linux reports a half-close by a flag of its own.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -1,20 +1,19 @@
-//! One contract over every backend: each scenario is a test of its own for each backend that this
-//! system has, and for the simulator's in each of its shapes; and says by exact traces what every
-//! one of them must report.
+//! One contract over every backend: each scenario is a test for each backend of this system, and for
+//! the simulator's in each of its shapes. It has the exact traces that each of them must report.
 //!
 //! A failure names the backend and the scenario by the path of the test: `edge::poll::...`.
-//! Where backends may differ, `backends.rs` has what is expected of each, and says which of these
-//! expectations were never run. What the simulator has no equivalent of is listed, with the reason,
-//! in `no_equivalent.rs`; nothing else is left out there.
+//! Where backends may differ, `expectations.rs` has the expectations of each, and which of them were
+//! never run. `no_equivalent.rs` lists what the simulator has no equivalent of, with the reason;
+//! nothing else is left out there.
 
-mod backends;
-mod company;
-mod ground;
+mod exclusive_run;
+mod expectations;
+mod fixture;
 mod kernel;
 mod no_equivalent;
+mod platform;
 mod simulated;
 mod socket;
-mod stage;
 
 mod level;
 
@@ -28,11 +27,11 @@ mod connecting;
 
 mod changes;
 
-mod descriptors;
+mod file_kinds;
 
 mod stale;
 
-mod crowds;
+mod many_sources;
 
 mod timeouts;
 
@@ -48,26 +47,26 @@ mod refused;
 
 mod model;
 
-/// Makes a `#[test]` of each scenario (a function of a [`Stage`](stage::Stage)) for each backend;
+/// Makes a `#[test]` of each scenario (a function of a [`Fixture`](fixture::Fixture)) for each backend;
 /// of those behind `of kernels alone:`, for each backend but the simulator's.
 macro_rules! scenarios {
-    (@tests $stage:expr, $($scenario:ident),*) => {
+    (@tests $fixture:expr, $($scenario:ident),*) => {
         $(
             #[test]
             fn $scenario() {
-                super::$scenario(&mut $stage(stringify!($scenario)));
+                super::$scenario(&mut $fixture(stringify!($scenario)));
             }
         )*
     };
     (@kernel $kind:ident: $($scenario:ident),+) => {
         crate::scenarios!(@tests
-            |scenario| crate::stage::Stage::of_kernel(evcore_poller::BackendKind::$kind, scenario),
+            |scenario| crate::fixture::Fixture::of_kernel(evcore_poller::BackendKind::$kind, scenario),
             $($scenario),+
         );
     };
     (@world $shape:ident: $($scenario:ident),*) => {
         crate::scenarios!(@tests
-            |scenario| crate::stage::Stage::of_world(crate::simulated::Shape::$shape, scenario),
+            |scenario| crate::fixture::Fixture::of_simulation(crate::simulated::Shape::$shape, scenario),
             $($scenario),*
         );
     };
@@ -100,7 +99,7 @@ macro_rules! scenarios {
         }
     };
     (@kernels $($scenario:ident),+) => {
-        crate::backends::each_kernel!(tests_of, $($scenario),+);
+        crate::expectations::each_kernel!(tests_of, $($scenario),+);
     };
     (@tests_of $module:ident $kind:ident $($scenario:ident),+) => {
         mod $module {

@@ -1,10 +1,10 @@
 //! Every backend against a model, step by step, over random histories.
 //!
-//! The model knows what the caller asked, what was reported, and what the peer did. What else holds
-//! it asks the ground, of the one socket: a kernel by a bare `poll`, a world by a poller that has
-//! never seen it. So `Level` and `Oneshot` are predicted to the bit, on every backend. Of `Edge` the
-//! model says what must be reported (a side that is due, and an end once, whether a side is due or
-//! not), what may be, and where edges are masked that nothing else is.
+//! The model has the interests of the caller, the reports so far, and what the peer did. The platform
+//! supplies what else is true of a socket: a kernel by a bare `poll`, a simulation by a poller that
+//! has never seen it. So `Level` and `Oneshot` are predicted to the bit, on every backend. For `Edge`
+//! the model has what must be reported (a side that is due, and an end once, whether a side is due or
+//! not), what may be, and for masked edges that nothing else is.
 //!
 //! A second model has a buffer that is too small, and changes that are refused in each turn: no wake
 //! comes late, and nothing that is ready waits for long.
@@ -18,10 +18,10 @@ use evcore_poller::{BackendKind, Events, Interest, Mode, Ready};
 use proptest::prelude::*;
 
 use crate::{
-    backends::Backend,
+    expectations::Backend,
+    fixture::{ERROR, Fixture, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
     simulated::Shape,
     socket::{Drained, Socket, drain, fill},
-    stage::{ERROR, READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
 
 const IDS: u64 = 4;
@@ -31,7 +31,7 @@ enum Step {
     Add(u64, Interest, Mode),
     Modify(u64, Interest),
     Remove(u64),
-    /// Removes by `forget`, closes both ends and opens a new pair, often under the same number.
+    /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same number.
     Replace(u64),
     /// As `Replace`, but a duplicate stays open, so that epoll goes on to report it (where sockets
     /// have duplicates).
@@ -91,9 +91,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model knows of a registration.
+/// A registration in the model.
 #[derive(Clone, Debug)]
-struct Asked {
+struct Registered {
     key: u64,
     mode: Mode,
     wanted: Interest,
@@ -116,10 +116,10 @@ enum Peer {
 }
 
 struct Course {
-    stage: Stage,
+    fixture: Fixture,
     pairs: Vec<(Socket, Socket)>,
     peers: Vec<Peer>,
-    asked: Vec<Option<Asked>>,
+    registered: Vec<Option<Registered>>,
     /// Nothing can be written any more.
     is_shut: Vec<bool>,
     generation: u64,
@@ -135,12 +135,12 @@ fn at(id: u64) -> usize {
 }
 
 impl Course {
-    fn new(stage: Stage) -> Self {
+    fn new(fixture: Fixture) -> Self {
         Self {
-            pairs: (0..IDS).map(|_| stage.pair()).collect(),
+            pairs: (0..IDS).map(|_| fixture.pair()).collect(),
             peers: (0..IDS).map(|_| Peer::Open).collect(),
-            stage,
-            asked: (0..IDS).map(|_| None).collect(),
+            fixture,
+            registered: (0..IDS).map(|_| None).collect(),
             is_shut: vec![false; at(IDS)],
             generation: 0,
             left_behind: Vec::new(),
@@ -153,8 +153,8 @@ impl Course {
             Step::Add(id, interest, mode) => self.add(id, interest, mode),
             Step::Modify(id, interest) => self.modify(id, interest),
             Step::Remove(id) => {
-                if let Some(asked) = self.asked[at(id)].take() {
-                    self.stage.remove(asked.key);
+                if let Some(registered) = self.registered[at(id)].take() {
+                    self.fixture.remove(registered.key);
                 }
             }
             Step::Replace(id) => self.replace(id),
@@ -191,7 +191,7 @@ impl Course {
             Step::PeerCloses(id) => {
                 // What it has not read would be an error of the other end.
                 drain(&self.pairs[at(id)].1);
-                self.pairs[at(id)].1 = self.stage.pair().0;
+                self.pairs[at(id)].1 = self.fixture.pair().0;
                 self.peers[at(id)] = Peer::Closed;
             }
             Step::ShutsDown(id) => {
@@ -203,12 +203,12 @@ impl Course {
                 let _ = (&self.pairs[at(id)].0).read(&mut [0]);
             }
             Step::Wake => {
-                self.stage.poller.waker().wake();
+                self.fixture.poller.waker().wake();
                 self.is_woken = true;
             }
             Step::WakeByHand => {
                 if let Socket::Real(_) = self.pairs[0].0 {
-                    let waker = self.stage.poller.waker();
+                    let waker = self.fixture.poller.waker();
                     rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
                     self.is_woken = true;
                 }
@@ -219,7 +219,7 @@ impl Course {
 
     /// An interest that this backend can watch.
     fn watchable(&self, interest: Interest) -> Interest {
-        match self.stage.ground.backend() {
+        match self.fixture.platform.backend() {
             Backend::Kqueue => interest - Interest::PRIORITY,
             _ => interest,
         }
@@ -229,14 +229,14 @@ impl Course {
         let interest = self.watchable(interest);
         self.generation += 1;
         let key = (self.generation << 32) | id;
-        if self.asked[at(id)].is_some() {
+        if self.registered[at(id)].is_some() {
             let fd = &self.pairs[at(id)].0;
-            let again = self.stage.poller.add(fd, key, interest, mode);
-            assert!(again.is_err(), "{}", self.stage.name);
+            let again = self.fixture.poller.add(fd, key, interest, mode);
+            assert!(again.is_err(), "{}", self.fixture.name);
             return;
         }
-        self.stage.add(&self.pairs[at(id)].0, key, interest, mode);
-        self.asked[at(id)] = Some(Asked {
+        self.fixture.add(&self.pairs[at(id)].0, key, interest, mode);
+        self.registered[at(id)] = Some(Registered {
             key,
             mode,
             wanted: interest,
@@ -248,30 +248,30 @@ impl Course {
     }
 
     fn replace(&mut self, id: u64) {
-        if let Some(asked) = self.asked[at(id)].take() {
-            self.stage
+        if let Some(registered) = self.registered[at(id)].take() {
+            self.fixture
                 .poller
-                .remove_before_close(asked.key)
+                .remove_before_close(registered.key)
                 .expect("registered");
         }
-        self.pairs[at(id)] = self.stage.pair();
+        self.pairs[at(id)] = self.fixture.pair();
         self.peers[at(id)] = Peer::Open;
         self.is_shut[at(id)] = false;
     }
 
     fn modify(&mut self, id: u64, interest: Interest) {
         let interest = self.watchable(interest);
-        if let Some(asked) = &mut self.asked[at(id)] {
-            self.stage.modify(asked.key, interest);
-            asked.wanted = interest;
-            asked.armed = true;
+        if let Some(registered) = &mut self.registered[at(id)] {
+            self.fixture.modify(registered.key, interest);
+            registered.wanted = interest;
+            registered.armed = true;
         }
     }
 
     fn rearm(&mut self, id: u64, side: Interest) {
-        if let Some(asked) = &mut self.asked[at(id)] {
-            self.stage.rearm(asked.key, side);
-            asked.due |= side;
+        if let Some(registered) = &mut self.registered[at(id)] {
+            self.fixture.rearm(registered.key, side);
+            registered.due |= side;
         }
     }
 
@@ -279,75 +279,83 @@ impl Course {
     fn wait(&mut self) {
         self.wait_once();
         let edges: Vec<_> = self
-            .asked
+            .registered
             .iter()
             .flatten()
             .filter(|it| it.mode == Mode::Edge)
             .collect();
-        let again = self.stage.now();
-        assert!(!self.stage.events.was_woken(), "{}: woken", self.stage.name);
+        let again = self.fixture.now();
+        assert!(
+            !self.fixture.events.was_woken(),
+            "{}: woken",
+            self.fixture.name
+        );
         if !self.left_behind.is_empty() {
             // To be rid of a stale registration, a poller may register all of them anew.
             return;
         }
-        for asked in edges {
-            let repeated = again.iter().find(|event| event.0 == asked.key);
-            assert_eq!(repeated, None, "{}: {asked:?}", self.stage.name);
+        for registered in edges {
+            let repeated = again.iter().find(|event| event.0 == registered.key);
+            assert_eq!(repeated, None, "{}: {registered:?}", self.fixture.name);
         }
     }
 
     fn wait_once(&mut self) {
-        let trace = self.stage.now();
+        let trace = self.fixture.now();
         let is_woken = mem::take(&mut self.is_woken);
-        let name = &self.stage.name;
-        assert_eq!(self.stage.events.was_woken(), is_woken, "{name}: woken");
+        let name = &self.fixture.name;
+        assert_eq!(self.fixture.events.was_woken(), is_woken, "{name}: woken");
         let mut unexplained = trace.clone();
-        let (ground, masks) = (
-            &self.stage.ground,
-            !self.stage.poller.backend().capabilities().edge,
+        let (platform, masks) = (
+            &self.fixture.platform,
+            !self.fixture.poller.backend().capabilities().edge,
         );
-        let backend = ground.backend();
+        let backend = platform.backend();
         for (place, (near, _)) in self.pairs.iter().enumerate() {
-            let Some(asked) = &mut self.asked[place] else {
+            let Some(registered) = &mut self.registered[place] else {
                 continue;
             };
-            let said = trace.iter().find(|event| event.0 == asked.key);
-            let said = said.map_or(Ready::NONE, |event| event.1);
-            let mut holds = ground.truth(near, asked.wanted);
-            if asked.wanted.contains(Interest::READ) && self.peers[place] != Peer::Open {
+            let reported = trace.iter().find(|event| event.0 == registered.key);
+            let reported = reported.map_or(Ready::NONE, |event| event.1);
+            let mut holds = platform.truth(near, registered.wanted);
+            if registered.wanted.contains(Interest::READ) && self.peers[place] != Peer::Open {
                 // Not every kernel has a flag for it.
                 holds |= READ_CLOSED;
             }
-            let holds = backend.told(holds, asked.wanted);
+            let holds = backend.reported(holds, registered.wanted);
             let ends = holds & backend.ends_behind_a_report();
-            asked.check(said, holds, &self.stage.name);
-            if asked.mode == Mode::Edge {
-                asked.check_edge(said, holds, ends, masks, &self.stage.name);
+            registered.check(reported, holds, &self.fixture.name);
+            if registered.mode == Mode::Edge {
+                registered.check_edge(reported, holds, ends, masks, &self.fixture.name);
             }
-            asked.settled = asked.wanted;
-            unexplained.retain(|event| event.0 != asked.key);
+            registered.settled = registered.wanted;
+            unexplained.retain(|event| event.0 != registered.key);
         }
-        assert_eq!(unexplained, [], "{}: of nobody", self.stage.name);
+        assert_eq!(unexplained, [], "{}: of no registration", self.fixture.name);
     }
 }
 
-impl Asked {
-    /// Checks what a wait `said` against what holds.
-    fn check(&mut self, said: Ready, holds: Ready, name: &str) {
+impl Registered {
+    /// Checks what a wait has `reported` against what is true.
+    fn check(&mut self, reported: Ready, holds: Ready, name: &str) {
         match self.mode {
-            Mode::Level => assert_eq!(said, holds, "{name}: {self:?}"),
+            Mode::Level => assert_eq!(reported, holds, "{name}: {self:?}"),
             Mode::Oneshot => {
                 let expected = if self.armed { holds } else { Ready::NONE };
-                assert_eq!(said, expected, "{name}: {self:?}");
-                self.armed &= said.is_empty();
+                assert_eq!(reported, expected, "{name}: {self:?}");
+                self.armed &= reported.is_empty();
             }
-            Mode::Edge => assert_eq!(said & holds, said, "{name}: it does not hold of {self:?}"),
+            Mode::Edge => assert_eq!(
+                reported & holds,
+                reported,
+                "{name}: it does not hold of {self:?}"
+            ),
         }
     }
 
-    /// Checks that what is due is said, and where edges are masked that nothing else is. `ends` are
+    /// Checks that what is due is reported, and where edges are masked that nothing else is. `ends` are
     /// those that hold and that are reported also where no side is due.
-    fn check_edge(&mut self, said: Ready, holds: Ready, ends: Ready, masks: bool, name: &str) {
+    fn check_edge(&mut self, reported: Ready, holds: Ready, ends: Ready, masks: bool, name: &str) {
         if self.wanted != self.settled {
             (self.due, self.ended) = (self.wanted, Ready::NONE);
         }
@@ -358,12 +366,12 @@ impl Asked {
                 self.due = self.due - side;
             }
         }
-        assert_eq!(said & due, due, "{name}: {due:?} is due of {self:?}");
+        assert_eq!(reported & due, due, "{name}: {due:?} is due of {self:?}");
         assert!(
-            !masks || !due.is_empty() || said.is_empty(),
-            "{name}: {said:?} of {self:?}"
+            !masks || !due.is_empty() || reported.is_empty(),
+            "{name}: {reported:?} of {self:?}"
         );
-        self.ended |= said & (READ_CLOSED | WRITE_CLOSED | ERROR);
+        self.ended |= reported & (READ_CLOSED | WRITE_CLOSED | ERROR);
     }
 
     /// Each end is due once; after a hang-up or an error, none is.
@@ -385,7 +393,7 @@ enum Scarcity {
     Drained(usize),
     /// A change is refused from here on, in each turn.
     Refused(usize),
-    /// It is asked for no more.
+    /// It is registered for no more.
     Dropped(usize),
     Wake,
     Wait,
@@ -408,7 +416,7 @@ fn scarcity() -> impl Strategy<Value = Scarcity> {
 
 /// The keys below `CROWD` are sockets; those from there on are closed descriptors.
 struct Scarce {
-    stage: Stage,
+    fixture: Fixture,
     pairs: Vec<(Socket, Socket)>,
     is_ready: [bool; CROWD],
     is_refused: [bool; CROWD],
@@ -419,15 +427,15 @@ struct Scarce {
 }
 
 impl Scarce {
-    fn new(mut stage: Stage, capacity: usize) -> Self {
-        let pairs: Vec<_> = (0..CROWD).map(|_| stage.pair()).collect();
+    fn new(mut fixture: Fixture, capacity: usize) -> Self {
+        let pairs: Vec<_> = (0..CROWD).map(|_| fixture.pair()).collect();
         for ((near, _), key) in pairs.iter().zip(0..) {
-            stage.add(near, key, Interest::READ, Mode::Level);
+            fixture.add(near, key, Interest::READ, Mode::Level);
         }
-        stage.add_closed(14, refused_key(0)..refused_key(CROWD), Interest::NONE);
-        stage.events = Events::with_capacity(capacity);
+        fixture.add_closed(14, refused_key(0)..refused_key(CROWD), Interest::NONE);
+        fixture.events = Events::with_capacity(capacity);
         Self {
-            stage,
+            fixture,
             pairs,
             is_ready: [false; CROWD],
             is_refused: [false; CROWD],
@@ -451,10 +459,10 @@ impl Scarce {
             Scarcity::Refused(nth) => self.is_refused[nth] = true,
             Scarcity::Dropped(nth) => {
                 self.is_refused[nth] = false;
-                self.stage.modify(refused_key(nth), Interest::NONE);
+                self.fixture.modify(refused_key(nth), Interest::NONE);
             }
             Scarcity::Wake => {
-                self.stage.poller.waker().wake();
+                self.fixture.poller.waker().wake();
                 self.is_woken = true;
             }
             Scarcity::Wait => self.wait(),
@@ -463,14 +471,14 @@ impl Scarce {
 
     fn wait(&mut self) {
         for nth in (0..CROWD).filter(|nth| self.is_refused[*nth]) {
-            self.stage.modify(refused_key(nth), Interest::READ);
+            self.fixture.modify(refused_key(nth), Interest::READ);
         }
-        let trace = self.stage.now();
-        let name = &self.stage.name;
+        let trace = self.fixture.now();
+        let name = &self.fixture.name;
         let is_woken = mem::take(&mut self.is_woken);
-        // A world's waker is its backend's own, which a wait full of refusals does not ask.
+        // A simulation's backend keeps its wakes, and a wait full of refusals does not call it.
         if matches!(self.pairs[0].0, Socket::Real(_)) {
-            assert_eq!(self.stage.events.was_woken(), is_woken, "{name}: woken");
+            assert_eq!(self.fixture.events.was_woken(), is_woken, "{name}: woken");
         }
         for nth in 0..CROWD {
             let key = u64::try_from(nth).expect("a few");
@@ -510,10 +518,10 @@ proptest! {
     fn every_backend_keeps_to_the_model(steps in prop::collection::vec(step(), 1..80)) {
         let kernels = BackendKind::available().iter();
         let worlds = Shape::ALL.iter();
-        let kernels = kernels.map(|kind| Stage::of_kernel(*kind, "the model"));
-        let worlds = worlds.map(|shape| Stage::of_world(*shape, "the model"));
-        for stage in kernels.chain(worlds) {
-            let mut course = Course::new(stage);
+        let kernels = kernels.map(|kind| Fixture::of_kernel(*kind, "the model"));
+        let worlds = worlds.map(|shape| Fixture::of_simulation(*shape, "the model"));
+        for fixture in kernels.chain(worlds) {
+            let mut course = Course::new(fixture);
             for step in &steps {
                 course.take(*step);
             }
@@ -522,16 +530,16 @@ proptest! {
     }
 
     #[test]
-    fn a_small_buffer_delays_no_wake_and_starves_nobody(
+    fn a_small_buffer_delays_no_wake_and_starves_nothing(
         steps in prop::collection::vec(scarcity(), 1..120),
         capacity in 1..CROWD,
     ) {
         let kernels = BackendKind::available().iter();
         let worlds = Shape::ALL.iter();
-        let kernels = kernels.map(|kind| Stage::of_kernel(*kind, "a small buffer"));
-        let worlds = worlds.map(|shape| Stage::of_world(*shape, "a small buffer"));
-        for stage in kernels.chain(worlds) {
-            let mut scarce = Scarce::new(stage, capacity);
+        let kernels = kernels.map(|kind| Fixture::of_kernel(*kind, "a small buffer"));
+        let worlds = worlds.map(|shape| Fixture::of_simulation(*shape, "a small buffer"));
+        for fixture in kernels.chain(worlds) {
+            let mut scarce = Scarce::new(fixture, capacity);
             for step in &steps {
                 scarce.take(*step);
             }

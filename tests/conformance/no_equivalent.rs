@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    changes, closing, connecting, crowds, descriptors, edge, exclusive, forking, level, oneshot,
-    signals, stale, timeouts, waking,
+    changes, closing, connecting, descriptors, edge, exclusive, forking, level, many_sources,
+    oneshot, signals, stale, timeouts, waking,
 };
 
 /// What a scenario is about that a world has no equivalent of, and the scenarios.
@@ -13,21 +13,21 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         "duplicates of a descriptor: a simulated socket has one number",
         &[
             "two_keys_watch_one_file_through_a_duplicate",
-            "what_was_forgotten_is_silent_although_a_duplicate_lives",
-            "what_was_closed_and_removed_is_silent_although_a_duplicate_lives",
-            "the_others_are_heard_after_the_silence",
-            "a_one_shot_that_reported_is_silent_after_the_silence",
-            "what_was_forgotten_and_lives_on_under_its_number_is_added_again",
-            "a_wake_that_was_seen_is_not_seen_again_after_the_silence",
-            "no_wake_is_lost_while_the_forgotten_are_silenced",
+            "a_key_removed_before_close_is_silent_despite_a_duplicate",
+            "a_closed_and_removed_key_is_silent_despite_a_duplicate",
+            "a_rebuilt_set_reports_the_other_registrations",
+            "a_fired_one_shot_is_silent_in_a_rebuilt_set",
+            "a_descriptor_not_closed_after_all_can_be_added_again",
+            "a_reported_wake_is_not_repeated_by_a_rebuilt_set",
+            "no_wake_is_lost_while_the_set_is_rebuilt",
         ],
     ),
     (
         "files that are no stream sockets: there are no pipes, regular files or devices",
         &[
-            "a_hang_up_alone_is_told_to_the_reader",
-            "an_error_alone_is_told_to_the_writer",
-            "edge_tells_of_an_error_once",
+            "a_hang_up_sets_the_side_of_a_reader",
+            "an_error_sets_the_side_of_a_writer",
+            "edge_reports_an_error_once",
             "edge_reports_an_error_behind_an_unanswered_report_once",
             "a_file_without_readiness_is_refused_or_always_ready",
         ],
@@ -35,13 +35,13 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     (
         "a connect that is in progress: a simulated socket is made connected",
         &[
-            "a_connection_is_reported_to_a_socket_that_was_registered_before",
-            "a_refused_connection_is_reported_to_a_socket_that_was_registered_before",
+            "a_socket_registered_before_connect_reports_it",
+            "a_socket_registered_before_a_refused_connect_reports_it",
         ],
     ),
     (
         "urgent data: nothing is sent but plain bytes",
-        &["priority_data_is_told_apart"],
+        &["priority_data_is_distinguished"],
     ),
     (
         "which numbers select's sets hold",
@@ -52,7 +52,7 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         &[
             "eight_bytes_written_by_hand_wake_too",
             "a_pollers_own_waker_cannot_be_registered",
-            "a_child_wakes_its_parent_by_the_descriptor_of_a_waker",
+            "a_child_wakes_its_parent_through_a_wakers_descriptor",
         ],
     ),
     (
@@ -72,8 +72,8 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         &[
             "a_wait_goes_on_to_its_deadline_through_signals",
             "a_wait_without_a_timeout_goes_on_through_signals",
-            "a_wait_goes_on_to_what_becomes_ready",
-            "who_asks_to_see_signals_sees_them",
+            "a_wait_with_stale_events_goes_on_to_what_becomes_ready",
+            "a_wait_returns_on_a_signal_if_asked_to",
         ],
     ),
 ];
@@ -84,7 +84,7 @@ fn nothing_is_left_out_of_a_world_without_a_reason() {
         changes::OF_KERNELS_ALONE,
         closing::OF_KERNELS_ALONE,
         connecting::OF_KERNELS_ALONE,
-        crowds::OF_KERNELS_ALONE,
+        many_sources::OF_KERNELS_ALONE,
         descriptors::OF_KERNELS_ALONE,
         edge::OF_KERNELS_ALONE,
         exclusive::OF_KERNELS_ALONE,

@@ -5,95 +5,95 @@ use std::io::Write;
 use evcore_poller::{Interest, Mode};
 
 use crate::{
+    fixture::{Fixture, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED},
     socket::drain,
-    stage::{READ_CLOSED, READABLE, Stage, WRITABLE, WRITE_CLOSED},
 };
 
 crate::scenarios! {
-    it_reports_once_until_modify,
-    one_side_silences_both,
-    what_holds_when_it_is_armed_is_reported,
-    rearm_does_not_arm_it,
+    a_one_shot_fires_once_until_modify,
+    one_side_of_a_one_shot_disarms_both,
+    arming_reports_what_is_already_ready,
+    rearm_does_not_arm_a_one_shot,
     a_hang_up_waits_until_it_is_armed,
-    modify_before_it_reported_does_not_double_it,
-    nothing_and_back_arms_it,
+    modify_before_the_report_does_not_double_it,
+    an_empty_interest_and_back_arms_a_one_shot,
 }
 
-fn it_reports_once_until_modify(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Oneshot);
-    stage.expect_nothing();
+fn a_one_shot_fires_once_until_modify(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Oneshot);
+    fixture.expect_nothing();
     for _ in 0..3 {
         near.write_all(b"a").expect("write");
-        stage.expect(&[(1, READABLE)]);
+        fixture.expect(&[(1, READABLE)]);
         drain(&far);
         near.write_all(b"b").expect("write");
-        stage.expect_nothing();
+        fixture.expect_nothing();
         drain(&far);
-        stage.modify(1, Interest::READ);
-        stage.expect_nothing();
+        fixture.modify(1, Interest::READ);
+        fixture.expect_nothing();
     }
 }
 
-fn one_side_silences_both(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::BOTH, Mode::Oneshot);
-    stage.expect(&[(1, WRITABLE)]);
+fn one_side_of_a_one_shot_disarms_both(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::BOTH, Mode::Oneshot);
+    fixture.expect(&[(1, WRITABLE)]);
     near.write_all(b"a").expect("write");
-    stage.expect_nothing();
+    fixture.expect_nothing();
 }
 
-fn what_holds_when_it_is_armed_is_reported(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn arming_reports_what_is_already_ready(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Oneshot);
-    stage.expect(&[(1, READABLE)]);
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE)]);
-    stage.modify(1, Interest::BOTH);
-    stage.expect(&[(1, READABLE | WRITABLE)]);
-    stage.expect_nothing();
+    fixture.add(&far, 1, Interest::READ, Mode::Oneshot);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.modify(1, Interest::BOTH);
+    fixture.expect(&[(1, READABLE | WRITABLE)]);
+    fixture.expect_nothing();
 }
 
-fn rearm_does_not_arm_it(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn rearm_does_not_arm_a_one_shot(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Oneshot);
-    stage.expect(&[(1, READABLE)]);
-    stage.rearm(1, Interest::READ);
-    stage.expect_nothing();
+    fixture.add(&far, 1, Interest::READ, Mode::Oneshot);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.rearm(1, Interest::READ);
+    fixture.expect_nothing();
 }
 
-fn a_hang_up_waits_until_it_is_armed(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn a_hang_up_waits_until_it_is_armed(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Oneshot);
-    stage.expect(&[(1, READABLE)]);
+    fixture.add(&far, 1, Interest::READ, Mode::Oneshot);
+    fixture.expect(&[(1, READABLE)]);
     drop(near);
-    stage.expect_nothing();
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
-    stage.expect_nothing();
+    fixture.expect_nothing();
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE | READ_CLOSED | WRITE_CLOSED)]);
+    fixture.expect_nothing();
 }
 
-fn modify_before_it_reported_does_not_double_it(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
-    stage.add(&far, 1, Interest::READ, Mode::Oneshot);
-    stage.modify(1, Interest::BOTH);
-    stage.modify(1, Interest::READ);
+fn modify_before_the_report_does_not_double_it(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::READ, Mode::Oneshot);
+    fixture.modify(1, Interest::BOTH);
+    fixture.modify(1, Interest::READ);
     near.write_all(b"a").expect("write");
-    stage.expect(&[(1, READABLE)]);
-    stage.expect_nothing();
+    fixture.expect(&[(1, READABLE)]);
+    fixture.expect_nothing();
 }
 
-fn nothing_and_back_arms_it(stage: &mut Stage) {
-    let (mut near, far) = stage.pair();
+fn an_empty_interest_and_back_arms_a_one_shot(fixture: &mut Fixture) {
+    let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Oneshot);
-    stage.expect(&[(1, READABLE)]);
-    stage.modify(1, Interest::NONE);
-    stage.expect_nothing();
-    stage.modify(1, Interest::READ);
-    stage.expect(&[(1, READABLE)]);
-    stage.expect_nothing();
+    fixture.add(&far, 1, Interest::READ, Mode::Oneshot);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.modify(1, Interest::NONE);
+    fixture.expect_nothing();
+    fixture.modify(1, Interest::READ);
+    fixture.expect(&[(1, READABLE)]);
+    fixture.expect_nothing();
 }

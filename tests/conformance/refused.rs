@@ -13,7 +13,7 @@ use evcore_tests::without;
 use crate::kernel::pair;
 
 #[test]
-fn a_backend_that_the_kernel_refuses_is_passed_over() {
+fn a_backend_that_the_kernel_refuses_is_skipped() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         without(libc::SYS_epoll_create1, errno, || {
             let refused = Poller::with(BackendKind::Epoll);
@@ -29,7 +29,7 @@ fn a_backend_that_the_kernel_refuses_is_passed_over() {
 }
 
 #[test]
-fn a_sandbox_that_knows_no_epoll_pwait2_waits_all_the_same() {
+fn a_sandbox_without_epoll_pwait2_falls_back() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         without(libc::SYS_epoll_pwait2, errno, || {
             let (mut near, far) = pair();
@@ -53,7 +53,7 @@ fn a_sandbox_that_knows_no_epoll_pwait2_waits_all_the_same() {
 }
 
 #[test]
-fn for_want_of_descriptors_no_worse_backend_is_taken() {
+fn no_worse_backend_is_chosen_when_descriptors_run_out() {
     for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
         without(libc::SYS_epoll_create1, errno, || {
             let refused = Poller::new().map(|poller| poller.backend().name());

@@ -20,16 +20,16 @@ use std::{
 use evcore_poller::{Error, Interest, Mode};
 
 use crate::{
+    fixture::{DEADLINE, Fixture, READABLE, Trace},
     kernel::pair,
-    stage::{PATIENCE, READABLE, Stage, Trace},
 };
 
 crate::scenarios! {
     of kernels alone:
     a_wait_goes_on_to_its_deadline_through_signals,
     a_wait_without_a_timeout_goes_on_through_signals,
-    a_wait_goes_on_to_what_becomes_ready,
-    who_asks_to_see_signals_sees_them,
+    a_wait_with_stale_events_goes_on_to_what_becomes_ready,
+    a_wait_returns_on_a_signal_if_asked_to,
 }
 
 static CAUGHT: AtomicU32 = AtomicU32::new(0);
@@ -64,7 +64,7 @@ fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
             let start = Instant::now();
             while !over.load(Ordering::Relaxed) {
                 assert!(
-                    start.elapsed() < PATIENCE,
+                    start.elapsed() < DEADLINE,
                     "the wait is begun anew for ever"
                 );
                 // SAFETY: the thread lives: it waits at the end of this scope for this very loop.
@@ -93,7 +93,7 @@ fn until_caught(count: u32) {
 }
 
 /// Waits without a timeout, under signals; does `last` after a hundred of them.
-fn wait_until(stage: &mut Stage, last: impl FnOnce() + Send) -> Trace {
+fn wait_until(fixture: &mut Fixture, last: impl FnOnce() + Send) -> Trace {
     under_signals(|| {
         std::thread::scope(|threads| {
             let enough = CAUGHT.load(Ordering::Relaxed) + 100;
@@ -101,50 +101,50 @@ fn wait_until(stage: &mut Stage, last: impl FnOnce() + Send) -> Trace {
                 until_caught(enough);
                 last();
             });
-            stage.wait(None)
+            fixture.wait(None)
         })
     })
 }
 
-fn a_wait_goes_on_to_its_deadline_through_signals(stage: &mut Stage) {
+fn a_wait_goes_on_to_its_deadline_through_signals(fixture: &mut Fixture) {
     let (_near, far) = pair();
-    stage.add(&far, 1, Interest::READ, Mode::Level);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
     let timeout = Duration::from_millis(50);
     let (trace, waited) = under_signals(|| {
         let start = Instant::now();
-        (stage.wait(Some(timeout)), start.elapsed())
+        (fixture.wait(Some(timeout)), start.elapsed())
     });
-    assert_eq!(trace, [], "{}", stage.name);
-    assert!(waited >= timeout, "{}: only {waited:?}", stage.name);
+    assert_eq!(trace, [], "{}", fixture.name);
+    assert!(waited >= timeout, "{}: only {waited:?}", fixture.name);
 }
 
-fn a_wait_without_a_timeout_goes_on_through_signals(stage: &mut Stage) {
-    let waker = stage.poller.waker();
-    assert_eq!(wait_until(stage, || waker.wake()), [], "{}", stage.name);
-    assert!(stage.events.was_woken(), "{}", stage.name);
+fn a_wait_without_a_timeout_goes_on_through_signals(fixture: &mut Fixture) {
+    let waker = fixture.poller.waker();
+    assert_eq!(wait_until(fixture, || waker.wake()), [], "{}", fixture.name);
+    assert!(fixture.events.was_woken(), "{}", fixture.name);
 }
 
-fn a_wait_goes_on_to_what_becomes_ready(stage: &mut Stage) {
+fn a_wait_with_stale_events_goes_on_to_what_becomes_ready(fixture: &mut Fixture) {
     let (mut near, far) = pair();
-    stage.add(&far, 1, Interest::READ, Mode::Level);
-    let trace = wait_until(stage, || near.write_all(b"a").expect("write"));
-    assert_eq!(trace, [(1, READABLE)], "{}", stage.name);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
+    let trace = wait_until(fixture, || near.write_all(b"a").expect("write"));
+    assert_eq!(trace, [(1, READABLE)], "{}", fixture.name);
 }
 
-fn who_asks_to_see_signals_sees_them(stage: &mut Stage) {
-    stage.poller.return_on_signal(true);
-    let seen = under_signals(|| stage.poller.wait(&mut stage.events, None));
+fn a_wait_returns_on_a_signal_if_asked_to(fixture: &mut Fixture) {
+    fixture.poller.return_on_signal(true);
+    let seen = under_signals(|| fixture.poller.wait(&mut fixture.events, None));
     assert!(
         matches!(seen, Err(Error::Interrupted)),
         "{}: {seen:?}",
-        stage.name
+        fixture.name
     );
-    assert!(stage.events.is_empty(), "{}", stage.name);
-    stage.poller.waker().wake();
-    stage.wait(None);
+    assert!(fixture.events.is_empty(), "{}", fixture.name);
+    fixture.poller.waker().wake();
+    fixture.wait(None);
     assert!(
-        stage.events.was_woken(),
+        fixture.events.was_woken(),
         "{}: it goes on as before",
-        stage.name
+        fixture.name
     );
 }

@@ -1,4 +1,4 @@
-//! A simulated world as the ground of a scenario. Its waits pass its own time.
+//! The platform of the simulator. A wait lets simulated time pass.
 
 use std::{io::Write, time::Duration};
 
@@ -6,8 +6,8 @@ use evcore_poller::{Capabilities, Events, Interest, Mode, Poller, Ready, Source,
 use evcore_sim::{Client, ClientCx, ClientEvent, Process, Sim, SimConfig};
 
 use crate::{
-    backends::Backend,
-    ground::{Crowd, Ground},
+    expectations::Backend,
+    platform::{ManySockets, Platform},
     socket::Socket,
 };
 
@@ -64,9 +64,9 @@ pub(crate) struct Simulated {
 impl Simulated {
     pub(crate) fn new(shape: Shape) -> Self {
         let process = Sim::new(0).process();
-        let ground = Self { process, shape };
-        ground.set_buffer(BUFFER);
-        ground
+        let platform = Self { process, shape };
+        platform.set_buffer(BUFFER);
+        platform
     }
 
     /// How much fits into a socket that is made from here on.
@@ -79,7 +79,7 @@ impl Simulated {
     }
 }
 
-impl Ground for Simulated {
+impl Platform for Simulated {
     fn name(&self) -> String {
         format!("simulated, {}", self.shape.name)
     }
@@ -126,14 +126,14 @@ impl Ground for Simulated {
         socket
     }
 
-    fn crowd(&self, count: u64) -> Crowd {
+    fn many_sockets(&self, count: u64) -> ManySockets {
         self.set_buffer(16);
         let pairs = (0..count).map(|_| self.pair()).collect();
         self.set_buffer(BUFFER);
-        Crowd::new(pairs, Vec::new())
+        ManySockets::new(pairs, Vec::new())
     }
 
-    /// A poller that never saw the socket before, and is asked for what holds.
+    /// Read by a poller that has never seen the socket.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let backend = self.process.backend_with(Capabilities::default());
         let mut poller = Poller::from(backend);
@@ -166,7 +166,7 @@ fn number(socket: &Socket) -> u32 {
     }
 }
 
-/// Somebody in the world who wakes a poller a little later.
+/// A simulated client that wakes a poller a little later.
 #[derive(Debug)]
 struct Waking {
     waker: Waker,

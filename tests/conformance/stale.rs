@@ -10,144 +10,148 @@ use std::{
 use evcore_poller::{Error, Interest, Mode};
 
 use crate::{
+    fixture::{DEADLINE, Fixture, READABLE, WRITABLE},
     kernel,
-    stage::{PATIENCE, READABLE, Stage, WRITABLE},
 };
 
 crate::scenarios! {
-    a_number_that_came_back_is_refused_until_its_old_key_is_gone,
-    a_number_that_came_back_is_silent_or_is_taken_for_what_it_was,
-    removing_the_old_key_leaves_the_new_owner_alone;
+    a_reused_number_is_refused_until_its_old_key_is_removed,
+    a_reused_number_is_silent_or_watched_by_mistake,
+    removing_the_old_key_leaves_the_new_registration;
     of kernels alone:
-    what_was_forgotten_is_silent_although_a_duplicate_lives,
-    what_was_closed_and_removed_is_silent_although_a_duplicate_lives,
-    the_others_are_heard_after_the_silence,
-    a_one_shot_that_reported_is_silent_after_the_silence,
-    what_was_forgotten_and_lives_on_under_its_number_is_added_again,
-    a_wake_that_was_seen_is_not_seen_again_after_the_silence,
-    no_wake_is_lost_while_the_forgotten_are_silenced,
+    a_key_removed_before_close_is_silent_despite_a_duplicate,
+    a_closed_and_removed_key_is_silent_despite_a_duplicate,
+    a_rebuilt_set_reports_the_other_registrations,
+    a_fired_one_shot_is_silent_in_a_rebuilt_set,
+    a_descriptor_not_closed_after_all_can_be_added_again,
+    a_reported_wake_is_not_repeated_by_a_rebuilt_set,
+    no_wake_is_lost_while_the_set_is_rebuilt,
 }
 
-fn a_number_that_came_back_is_refused_until_its_old_key_is_gone(stage: &mut Stage) {
-    let (_near, fd) = stage.pair();
-    stage.add(&fd, 1, Interest::READ, Mode::Level);
-    let (_other, fd) = stage.ground.succeed(fd);
-    let refused = stage.poller.add(&fd, 2, Interest::WRITE, Mode::Level);
+fn a_reused_number_is_refused_until_its_old_key_is_removed(fixture: &mut Fixture) {
+    let (_near, fd) = fixture.pair();
+    fixture.add(&fd, 1, Interest::READ, Mode::Level);
+    let (_other, fd) = fixture.platform.succeed(fd);
+    let refused = fixture.poller.add(&fd, 2, Interest::WRITE, Mode::Level);
     assert!(
         matches!(refused, Err(Error::AlreadyWatched { .. })),
         "{}: {refused:?}",
-        stage.name
+        fixture.name
     );
-    stage.poller.remove_before_close(1).expect("registered");
-    stage.add(&fd, 2, Interest::WRITE, Mode::Level);
-    stage.expect(&[(2, WRITABLE)]);
+    fixture.poller.remove_before_close(1).expect("registered");
+    fixture.add(&fd, 2, Interest::WRITE, Mode::Level);
+    fixture.expect(&[(2, WRITABLE)]);
 }
 
-fn a_number_that_came_back_is_silent_or_is_taken_for_what_it_was(stage: &mut Stage) {
-    let (_near, fd) = stage.pair();
-    stage.add(&fd, 1, Interest::READ, Mode::Level);
-    stage.expect_nothing();
-    let (mut other, _fd) = stage.ground.succeed(fd);
+fn a_reused_number_is_silent_or_watched_by_mistake(fixture: &mut Fixture) {
+    let (_near, fd) = fixture.pair();
+    fixture.add(&fd, 1, Interest::READ, Mode::Level);
+    fixture.expect_nothing();
+    let (mut other, _fd) = fixture.platform.succeed(fd);
     other.write_all(b"a").expect("write");
-    if stage.ground.backend().knows_numbers_alone() {
-        stage.expect(&[(1, READABLE)]);
+    if fixture.platform.backend().knows_numbers_alone() {
+        fixture.expect(&[(1, READABLE)]);
     } else {
-        stage.expect_nothing();
+        fixture.expect_nothing();
     }
     // Whether it is an error is up to the kernel; the key is gone all the same.
-    let _ = stage.poller.remove(1);
-    stage.expect_nothing();
+    let _ = fixture.poller.remove(1);
+    fixture.expect_nothing();
 }
 
-fn removing_the_old_key_leaves_the_new_owner_alone(stage: &mut Stage) {
-    let (_near, fd) = stage.pair();
-    stage.add(&fd, 1, Interest::READ, Mode::Level);
-    let (_other, fd) = stage.ground.succeed(fd);
-    let _ = stage.poller.remove(1);
-    stage.add(&fd, 2, Interest::WRITE, Mode::Level);
-    assert!(stage.poller.remove(1).is_err(), "{}", stage.name);
-    stage.expect(&[(2, WRITABLE)]);
+fn removing_the_old_key_leaves_the_new_registration(fixture: &mut Fixture) {
+    let (_near, fd) = fixture.pair();
+    fixture.add(&fd, 1, Interest::READ, Mode::Level);
+    let (_other, fd) = fixture.platform.succeed(fd);
+    let _ = fixture.poller.remove(1);
+    fixture.add(&fd, 2, Interest::WRITE, Mode::Level);
+    assert!(fixture.poller.remove(1).is_err(), "{}", fixture.name);
+    fixture.expect(&[(2, WRITABLE)]);
 }
 
 /// A readable socket, registered under key 1, and a duplicate of it that is not.
-fn readable(stage: &mut Stage) -> (UnixStream, [UnixStream; 2]) {
+fn readable(fixture: &mut Fixture) -> (UnixStream, [UnixStream; 2]) {
     let (mut near, far) = kernel::pair();
     near.write_all(b"a").expect("write");
-    stage.add(&far, 1, Interest::READ, Mode::Level);
-    stage.expect(&[(1, READABLE)]);
+    fixture.add(&far, 1, Interest::READ, Mode::Level);
+    fixture.expect(&[(1, READABLE)]);
     let duplicate = far.try_clone().expect("a duplicate");
     (far, [near, duplicate])
 }
 
-fn what_was_forgotten_is_silent_although_a_duplicate_lives(stage: &mut Stage) {
-    let (far, _alive) = readable(stage);
-    stage.poller.remove_before_close(1).expect("registered");
+fn a_key_removed_before_close_is_silent_despite_a_duplicate(fixture: &mut Fixture) {
+    let (far, _alive) = readable(fixture);
+    fixture.poller.remove_before_close(1).expect("registered");
     drop(far);
-    stage.expect_silence();
+    fixture.expect_silence();
 }
 
-fn what_was_closed_and_removed_is_silent_although_a_duplicate_lives(stage: &mut Stage) {
-    let (far, _alive) = readable(stage);
+fn a_closed_and_removed_key_is_silent_despite_a_duplicate(fixture: &mut Fixture) {
+    let (far, _alive) = readable(fixture);
     drop(far);
-    let _ = stage.poller.remove(1);
-    stage.expect_silence();
+    let _ = fixture.poller.remove(1);
+    fixture.expect_silence();
 }
 
-fn the_others_are_heard_after_the_silence(stage: &mut Stage) {
-    let (far, _alive) = readable(stage);
+fn a_rebuilt_set_reports_the_other_registrations(fixture: &mut Fixture) {
+    let (far, _alive) = readable(fixture);
     let ((mut near, level), (mut other, edge)) = (kernel::pair(), kernel::pair());
-    stage.add(&level, 2, Interest::READ, Mode::Level);
-    stage.add(&edge, 3, Interest::READ, Mode::Edge);
-    stage.poller.remove_before_close(1).expect("registered");
+    fixture.add(&level, 2, Interest::READ, Mode::Level);
+    fixture.add(&edge, 3, Interest::READ, Mode::Edge);
+    fixture.poller.remove_before_close(1).expect("registered");
     drop(far);
-    stage.expect_silence();
+    fixture.expect_silence();
     near.write_all(b"a").expect("write");
-    stage.expect(&[(2, READABLE)]);
+    fixture.expect(&[(2, READABLE)]);
     other.write_all(b"a").expect("write");
-    stage.expect(&[(2, READABLE), (3, READABLE)]);
-    stage.expect(&[(2, READABLE)]);
-    stage.poller.waker().wake();
-    stage.modify(2, Interest::NONE);
-    stage.expect_nothing();
-    assert!(stage.events.was_woken(), "{}", stage.name);
+    fixture.expect(&[(2, READABLE), (3, READABLE)]);
+    fixture.expect(&[(2, READABLE)]);
+    fixture.poller.waker().wake();
+    fixture.modify(2, Interest::NONE);
+    fixture.expect_nothing();
+    assert!(fixture.events.was_woken(), "{}", fixture.name);
 }
 
-fn a_one_shot_that_reported_is_silent_after_the_silence(stage: &mut Stage) {
+fn a_fired_one_shot_is_silent_in_a_rebuilt_set(fixture: &mut Fixture) {
     let (mut near, once) = kernel::pair();
     near.write_all(b"a").expect("write");
-    stage.add(&once, 2, Interest::READ, Mode::Oneshot);
-    stage.expect(&[(2, READABLE)]);
-    let (far, _alive) = readable(stage);
-    stage.poller.remove_before_close(1).expect("registered");
+    fixture.add(&once, 2, Interest::READ, Mode::Oneshot);
+    fixture.expect(&[(2, READABLE)]);
+    let (far, _alive) = readable(fixture);
+    fixture.poller.remove_before_close(1).expect("registered");
     drop(far);
-    stage.expect_silence();
-    stage.modify(2, Interest::READ);
-    stage.expect(&[(2, READABLE)]);
-    stage.expect_nothing();
+    fixture.expect_silence();
+    fixture.modify(2, Interest::READ);
+    fixture.expect(&[(2, READABLE)]);
+    fixture.expect_nothing();
 }
 
 /// The counter of epoll's eventfd must not make a new set report a wake again.
-fn a_wake_that_was_seen_is_not_seen_again_after_the_silence(stage: &mut Stage) {
+fn a_reported_wake_is_not_repeated_by_a_rebuilt_set(fixture: &mut Fixture) {
     for _ in 0..3 {
-        stage.poller.waker().wake();
-        stage.now();
-        assert!(stage.events.was_woken(), "{}", stage.name);
-        let (far, _alive) = readable(stage);
-        stage.poller.remove_before_close(1).expect("registered");
+        fixture.poller.waker().wake();
+        fixture.now();
+        assert!(fixture.events.was_woken(), "{}", fixture.name);
+        let (far, _alive) = readable(fixture);
+        fixture.poller.remove_before_close(1).expect("registered");
         drop(far);
         let timeout = Duration::from_millis(5);
-        let start = stage.ground.time();
-        assert_eq!(stage.wait(Some(timeout)), [], "{}", stage.name);
-        assert!(!stage.events.was_woken(), "{}: nobody woke it", stage.name);
-        let waited = stage.ground.time() - start;
-        assert!(waited >= timeout, "{}: only {waited:?}", stage.name);
+        let start = fixture.platform.time();
+        assert_eq!(fixture.wait(Some(timeout)), [], "{}", fixture.name);
+        assert!(
+            !fixture.events.was_woken(),
+            "{}: nobody woke it",
+            fixture.name
+        );
+        let waited = fixture.platform.time() - start;
+        assert!(waited >= timeout, "{}: only {waited:?}", fixture.name);
     }
 }
 
 /// A thread notes and wakes, while each wait has something to be rid of.
-fn no_wake_is_lost_while_the_forgotten_are_silenced(stage: &mut Stage) {
+fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     const WAKES: u32 = 20_000;
-    let (noted, waker) = (AtomicU32::new(0), stage.poller.waker());
+    let (noted, waker) = (AtomicU32::new(0), fixture.poller.waker());
     let (mut near, far) = kernel::pair();
     near.write_all(b"a").expect("write");
     std::thread::scope(|threads| {
@@ -160,17 +164,21 @@ fn no_wake_is_lost_while_the_forgotten_are_silenced(stage: &mut Stage) {
         });
         while noted.load(Ordering::Relaxed) < WAKES {
             let duplicate = far.try_clone().expect("a duplicate");
-            stage.add(&duplicate, 1, Interest::READ, Mode::Level);
-            stage.poller.remove_before_close(1).expect("registered");
+            fixture.add(&duplicate, 1, Interest::READ, Mode::Level);
+            fixture.poller.remove_before_close(1).expect("registered");
             drop(duplicate);
-            assert_eq!(stage.wait(Some(PATIENCE)), [], "{}", stage.name);
-            assert!(stage.events.was_woken(), "{}: a wake was lost", stage.name);
+            assert_eq!(fixture.wait(Some(DEADLINE)), [], "{}", fixture.name);
+            assert!(
+                fixture.events.was_woken(),
+                "{}: a wake was lost",
+                fixture.name
+            );
         }
     });
 }
 
 /// Closed, and opened again as a duplicate of itself: number and file are those of before.
-fn what_was_forgotten_and_lives_on_under_its_number_is_added_again(stage: &mut Stage) {
+fn a_descriptor_not_closed_after_all_can_be_added_again(fixture: &mut Fixture) {
     let (near, far) = kernel::pair();
     let mut fd = OwnedFd::from(far);
     let duplicate = fd.try_clone().expect("a duplicate");
@@ -180,15 +188,15 @@ fn what_was_forgotten_and_lives_on_under_its_number_is_added_again(stage: &mut S
         (3, Interest::READ, READABLE),
     ] {
         (&near).write_all(b"a").expect("write");
-        if key == 3 && stage.poller.backend().capabilities().exclusive {
-            stage.add_exclusive(&fd, key, interest, Mode::Level);
+        if key == 3 && fixture.poller.backend().capabilities().exclusive {
+            fixture.add_exclusive(&fd, key, interest, Mode::Level);
         } else {
-            stage.add(&fd, key, interest, Mode::Level);
+            fixture.add(&fd, key, interest, Mode::Level);
         }
-        stage.expect(&[(key, ready)]);
-        stage.poller.remove_before_close(key).expect("registered");
+        fixture.expect(&[(key, ready)]);
+        fixture.poller.remove_before_close(key).expect("registered");
         rustix::io::dup2(&duplicate, &mut fd).expect("the number is taken over");
     }
-    stage.add(&fd, 4, Interest::WRITE, Mode::Level);
-    stage.expect(&[(4, WRITABLE)]);
+    fixture.add(&fd, 4, Interest::WRITE, Mode::Level);
+    fixture.expect(&[(4, WRITABLE)]);
 }

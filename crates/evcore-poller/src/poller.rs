@@ -1,4 +1,4 @@
-//! The front: one contract over every backend.
+//! The poller: one contract over every backend.
 //!
 //! The side table (`registry.rs`) checks keys, merges interests and emulates modes. This file is the
 //! order in which the table and the backend are called. It has no callbacks, and it reads no clock

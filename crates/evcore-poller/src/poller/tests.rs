@@ -20,7 +20,7 @@ mod waits;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// As epoll.
+/// Like epoll.
 const ALL: Capabilities = Capabilities {
     edge: true,
     oneshot: true,
@@ -28,7 +28,7 @@ const ALL: Capabilities = Capabilities {
     batches_changes: false,
     simulated: false,
 };
-/// As poll.
+/// Like poll.
 const NOTHING: Capabilities = Capabilities {
     edge: false,
     oneshot: false,
@@ -41,7 +41,7 @@ const NOTHING: Capabilities = Capabilities {
 struct FakeState {
     /// The calls since the last look.
     calls: Vec<Call>,
-    /// What the next waits answer; after the last of them, nothing and at once.
+    /// The results of the next waits. Later waits return nothing, at once.
     answers: VecDeque<Answer>,
     /// Keys that `add` and `modify` refuse.
     refuses: Vec<u64>,
@@ -51,7 +51,7 @@ struct FakeState {
 enum Call {
     Add(u64, Interest),
     Modify(u64, Interest),
-    /// Modified, to ask for ends alone.
+    /// Modified, to watch only ends.
     AskEnds(u64, Ready),
     Remove(u64, Interest),
     Forget(u64),
@@ -157,8 +157,8 @@ impl Backend for FakeBackend {
 }
 
 impl Poller {
-    /// Registers a number under which no destateor need be open: for a model of a kernel, and for
-    /// what a kernel answers to a destateor that was closed.
+    /// Registers a number under which no descriptor need be open: for a model of a kernel, and for
+    /// what a kernel answers to a descriptor that was closed.
     pub(crate) fn add_number(
         &mut self,
         fd: RawFd,
@@ -206,7 +206,7 @@ impl Fixture {
     }
 
     fn add(&mut self, key: u64, interest: Interest, mode: Mode) -> Result<()> {
-        // FdSet are mere numbers here: to each id its own.
+        // Each id has a number of its own in place of a descriptor.
         let fd = RawFd::try_from(key & 0xffff_ffff).expect("a small id");
         let added = self.poller.add_number(fd, key, interest, mode);
         self.poller.registry.verify();
@@ -218,7 +218,7 @@ impl Fixture {
         self.poller.registry.verify();
     }
 
-    /// Waits; what the backend answers is `answer`. Returns the events.
+    /// Waits; the backend returns `answer`. Returns the events.
     fn wait(&mut self, answer: Answer) -> Vec<(u64, Ready)> {
         self.state().answers.push_back(answer);
         self.idle()

@@ -1,4 +1,4 @@
-//! FdSet by their numbers, for the calls of a kernel that take a borrowed descriptor.
+//! Descriptors by their numbers, for the calls of a kernel that take a borrowed descriptor.
 
 #![allow(unsafe_code, reason = "a descriptor is borrowed by its number")]
 

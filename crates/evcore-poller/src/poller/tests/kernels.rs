@@ -1,5 +1,5 @@
-//! What the backends of this system answer to a number that has no file. (Safe code cannot register
-//! one: a descriptor that was closed has such a number.)
+//! The backends of this system with a number that has no file. (Safe code cannot register one, but a
+//! closed descriptor has such a number.)
 
 use super::*;
 

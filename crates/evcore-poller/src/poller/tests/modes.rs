@@ -1,4 +1,4 @@
-//! `Edge` and `Oneshot`, kept by the kernel or by masking; errors reported to the sides of interest.
+//! `Edge` and `Oneshot`, by the kernel or by masking; errors on the sides of the interest.
 
 use super::*;
 

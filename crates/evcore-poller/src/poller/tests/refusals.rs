@@ -1,4 +1,4 @@
-//! What the kernel refuses of a change.
+//! Changes that the backend refuses.
 
 use super::*;
 
@@ -94,7 +94,7 @@ fn a_failed_wait_loses_no_refusal() {
     }
 }
 
-/// A fixture in which the refusals of two keys are known and one was reported; and the other key.
+/// A fixture with two refusals, one of which was reported, and the key of the other one.
 fn with_a_refusal_to_come() -> (Fixture, u64) {
     let mut fixture = Fixture::new(ALL);
     fixture.events = Events::with_capacity(1);
@@ -167,7 +167,7 @@ fn refusals_and_what_is_ready_take_turns() {
     }
 }
 
-/// There is no news, although a refusal was not reported.
+/// Nothing is reported, although there was a refusal.
 #[test]
 fn a_refusal_with_an_empty_interest_ends_no_wait() {
     let (mut fixture, key) = with_a_refusal_to_come();

@@ -66,7 +66,7 @@ fn a_buffer_without_capacity_is_refused() {
     assert_eq!(fixture.calls(), [Modify(3, Interest::WRITE), Wait(None)]);
 }
 
-/// As where more is ready than fits, and the kernel comes to the waker last.
+/// More is ready than fits, and the kernel reports the waker last.
 #[test]
 fn a_wake_comes_with_the_first_wait_even_if_events_fill_it() {
     let mut fixture = Fixture::new(ALL);

@@ -1,29 +1,29 @@
-//! A model of `kevent`, with descriptors that exist here alone.
+//! A model of `kevent`, with descriptors that exist only here.
 //!
 //! It follows the kernels where the backend relies on them, and FreeBSD's where they differ:
 //!
-//! - A knote belongs to a descriptor and a filter. Adding one that is there changes what its events
-//!   carry, keeps its mode, and looks at the descriptor again. Dropping what is not there is
-//!   `ENOENT`, and an identifier that is no open descriptor `EBADF`. Closing drops. Events and
-//!   receipts have the identifier as the change had it.
-//! - What becomes true of a descriptor activates its knotes; whether it still is true is looked at
+//! - A knote belongs to a descriptor and a filter. Adding an existing one changes the id of its
+//!   events, keeps its mode, and evaluates the descriptor again. Dropping a missing one is `ENOENT`,
+//!   and an identifier that is no open descriptor is `EBADF`. Closing drops the knotes. Events and
+//!   receipts have the identifier of the change.
+//! - A condition that becomes true activates the knotes of its descriptor. It is evaluated again
 //!   when they are collected. A collected knote goes to the end of the queue (level), or is no
 //!   longer active (`EV_CLEAR`).
-//! - A knote with `EV_ONESHOT` is not looked at again: it reports what was true when it became
+//! - A knote with `EV_ONESHOT` is not evaluated again: it reports what was true when it became
 //!   active, and is gone.
-//! - Changes are made in their order, before anything is collected. One that is refused, or asks
-//!   for a receipt, becomes an event where there is a place, and then nothing is collected; else
-//!   the call ends there, with the refusal. (libkqueue collects into the places that are left.)
+//! - Changes are applied in their order, before anything is collected. One that is refused, or asks
+//!   for a receipt, becomes an event if there is room, and then nothing is collected. Otherwise the
+//!   call ends there, with the refusal. (libkqueue collects into the places that are left.)
 //! - The writing side of a socket is at its end when its peer is gone, and also when its own side
 //!   was shut.
-//! - Writing to a pipe that has no reader cannot be watched: `EPIPE`. Where it was watched before,
+//! - Writing to a pipe that has no reader cannot be watched: `EPIPE`. If it was watched before,
 //!   its end is reported once, whatever the mode, and its knote is gone: the close of the reader
 //!   makes it a one-shot.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
-//! Time passes only in waits, and is counted and not spent, unless something
-//! [arrives in a wait](Model::arrive_in_wait). The waker's descriptor is real, and a real poll looks at it. Not here:
-//! flags and filters that the backend does not use, and threads.
+//! Time passes only in waits. It is only counted, unless something
+//! [arrives in a wait](Model::arrive_in_wait). The waker's descriptor is real, and a real poll reads
+//! it. The model has no threads, and no flags and filters that the backend does not use.
 
 #![allow(unsafe_code, reason = "the waker's descriptor is known by number")]
 
@@ -44,7 +44,7 @@ use super::{
     kernel::{Change, Event, Filter, Ident, Kernel, flag},
 };
 
-/// The kernel that a backend is given, and its test keeps a clone of.
+/// The kernel of a backend. Its test keeps a clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
     model: Arc<Mutex<Model>>,
@@ -89,15 +89,15 @@ pub(super) struct Model {
     calls: Vec<Call>,
     /// Additions that are refused.
     pub(super) refuses: Vec<Refusal>,
-    /// How the next calls fail, if they do, before they do anything.
+    /// The errors of the next calls, which then do nothing.
     pub(super) failures: VecDeque<Option<Errno>>,
     /// Events are collected behind receipts, as far as there is room.
     pub(super) collects_behind_receipts: bool,
     /// How many waits a signal will end.
     pub(super) signals: usize,
-    /// How long was waited in vain.
+    /// How long calls have waited without an event.
     pub(super) waited: Duration,
-    /// What the next call that waits will wait for, and for how long.
+    /// What arrives in the next call that waits, and after which time.
     arrival: Option<(Duration, RawFd)>,
     waker: Option<RawFd>,
 }
@@ -138,7 +138,7 @@ struct Knote {
     /// The mode.
     flags: u16,
     id: u32,
-    /// What it will report, as it was when it was last looked at; `None`: it is not active.
+    /// What it will report, as it was when it was last evaluated; `None`: it is not active.
     active: Option<Event>,
 }
 
@@ -167,7 +167,7 @@ impl Model {
     }
 
     /// A byte arrives when the next call that waits has waited for `after`: real time, which is what
-    /// the front measures by.
+    /// the poller measures by.
     pub(super) fn arrive_in_wait(&mut self, after: Duration, fd: RawFd) {
         self.arrival = Some((after, fd));
     }
@@ -221,7 +221,7 @@ impl Model {
         std::mem::take(&mut self.calls)
     }
 
-    /// The knotes but for the waker's, by descriptor.
+    /// The knotes without the waker's, by descriptor.
     pub(super) fn knotes(&self) -> Vec<(RawFd, Filter)> {
         let own = self.knotes.iter().filter(|knote| knote.id != WAKE);
         let mut names: Vec<_> = own.map(|knote| (knote.fd, knote.filter)).collect();
@@ -379,7 +379,7 @@ impl Model {
         (self.files.contains_key(&fd) || self.waker == Some(fd)).then_some(fd)
     }
 
-    /// What there is to report, if anything.
+    /// The event to report, if any.
     fn look(&self, fd: RawFd, filter: Filter) -> Option<Event> {
         if self.waker == Some(fd) {
             return is_readable(fd).then(|| event(fd, filter, 8));

@@ -1,4 +1,4 @@
-//! The backend, behind the front, over a model of the kernel.
+//! A poller with this backend, over a model of the kernel.
 
 use std::{os::fd::RawFd, sync::MutexGuard};
 
@@ -57,7 +57,7 @@ impl Fixture {
         self.poller.modify(key, interest).expect("registered");
     }
 
-    /// What a wait with room for `capacity` brings at once.
+    /// The events of a wait that returns at once, with room for `capacity`.
     fn wait_with(&mut self, capacity: usize) -> Vec<Event> {
         let mut events = Events::with_capacity(capacity);
         self.poller
@@ -66,7 +66,7 @@ impl Fixture {
         events.iter().collect()
     }
 
-    /// What a wait brings at once.
+    /// The events of a wait that returns at once.
     fn wait(&mut self) -> Vec<(u64, Ready)> {
         let events = self.wait_with(16);
         events.iter().map(|it| (it.key, it.ready)).collect()
@@ -76,7 +76,7 @@ impl Fixture {
         self.kernel().calls()
     }
 
-    /// How many changes each call made since the last look.
+    /// The number of changes in each call since the last look.
     fn changes(&mut self) -> Vec<usize> {
         let calls = self.calls();
         calls.iter().map(|call| call.changes.len()).collect()

@@ -4,10 +4,10 @@
 //!
 //! - an association for each descriptor's number, which is one-shot: the delivery of its event ends
 //!   it; it ends too, with its queued event, by `port_dissociate` and when the number is closed;
-//! - associating what is ready queues the event at once; associating what is associated replaces
-//!   its flags, drops the queued event and looks afresh;
+//! - associating a ready descriptor queues the event at once; associating it again replaces its
+//!   flags, drops the queued event and evaluates it afresh;
 //! - an event reports what was true when it was queued, though it may not be true any more;
-//! - errors and hang-ups come unasked;
+//! - errors and hang-ups are always reported;
 //! - `port_getn` takes what is queued, in order, up to the length of the list, and waits only while
 //!   there are fewer than its count; on ETIME and EINTR it may have taken some, and may leave
 //!   its count alone ([`End`]);
@@ -17,9 +17,8 @@
 //! It does not model other processes, other sources, and limits.
 //!
 //! Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
-//! looks at in every call: so a real waker works. There is no time: a wait for
-//! nothing ends at once, and is written down, unless something becomes ready
-//! [in a wait](Port::set_in_wait).
+//! looks at in every call: so a real waker works. There is no time: a wait without
+//! an event ends at once, and is recorded, unless something becomes ready [in a wait](Port::set_in_wait).
 
 #![allow(unsafe_code, reason = "real descriptors are polled by their numbers")]
 
@@ -55,14 +54,14 @@ pub(super) enum Call {
     Getn(usize, Option<Duration>),
 }
 
-/// How a `port_getn` ends, where not as usual.
+/// How a `port_getn` ends, if not as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A signal, before anything was taken; the count is left alone.
+    /// A signal, before anything was taken; the count is unchanged.
     Interrupted,
-    /// A signal or the time, when events were taken already, and counted.
+    /// A signal or the timeout, after events were taken and counted.
     Late(Errno),
-    /// Something worse.
+    /// Another error.
     Broken,
 }
 
@@ -76,11 +75,11 @@ pub(super) struct Port {
     queue: VecDeque<(RawFd, c_int)>,
     /// The ends of the next calls of `port_getn`.
     pub(super) ends: VecDeque<End>,
-    /// Numbers that cannot be associated, for want of memory.
+    /// Numbers whose association fails with ENOMEM.
     pub(super) refuses: Vec<RawFd>,
     /// What becomes ready in the next call that waits, and after which time.
     change: Option<(Duration, RawFd, c_int)>,
-    /// On ETIME the count is set to 0, and not left alone.
+    /// On ETIME the count is set to 0; otherwise it is unchanged.
     pub(super) counts_none: bool,
     calls: Vec<Call>,
 }
@@ -104,12 +103,12 @@ impl Port {
     }
 
     /// Makes `ready` true of `fd` when the next call that waits has waited for `after`: real time,
-    /// which is what the front measures by.
+    /// which is what the poller measures by.
     pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_int) {
         self.change = Some((after, fd, ready));
     }
 
-    /// The calls since the last look, but for those that are about real files.
+    /// The calls since the last look, without those for real files.
     pub(super) fn calls(&mut self) -> Vec<Call> {
         let calls = std::mem::take(&mut self.calls);
         let is_ours = |call: &Call| match call {

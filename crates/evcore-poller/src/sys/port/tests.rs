@@ -1,4 +1,4 @@
-//! The backend behind the front, over the model of a port.
+//! A poller with this backend, over the model of a port.
 
 use std::{ffi::c_int, os::fd::RawFd, time::Duration};
 
@@ -84,7 +84,7 @@ impl Fixture {
         self.kernel.port().open(fd);
     }
 
-    /// What a wait that may take no time brings, by key.
+    /// The events of a wait without a timeout, by key.
     fn wait(&mut self) -> Vec<(u64, Ready)> {
         self.try_wait(NOW).expect("a wait")
     }

@@ -14,7 +14,7 @@ pub(super) struct Spent {
 pub(super) struct Watches {
     /// By the descriptor's number.
     rows: Vec<Row>,
-    /// FdSet that have reported since the last wait began; some may be removed by now, or
+    /// Descriptors that have reported since the last wait began. Some may be removed by now, or
     /// associated again.
     // Invariant: each row that is `Spent` is here.
     spent: Vec<RawFd>,

@@ -64,7 +64,7 @@ fn stopping_and_starting_go_with_the_wait_too() {
         fixture.poller.remove(7).expect("remove");
         assert_eq!(fixture.changes(), [], "nothing was left of it");
         assert_eq!(fixture.kernel().knotes(), []);
-        // The id and the descriptor begin anew.
+        // The id and the descriptor are registered again.
         fixture.add(A, 7, Interest::READ, mode).expect("add");
         assert_eq!(fixture.wait(), [(7, Ready::READABLE)]);
     }
@@ -220,7 +220,7 @@ fn a_reused_id_is_changed_once() {
     let both = registration(Interest::BOTH, Mode::Oneshot);
     kqueue.add(&both).expect("add");
     kernel.model().arrive(A, 1);
-    // The other filter's knote is still to be dropped, when all of it ends and begins again.
+    // The other filter's knote is not dropped yet when the registration ends and another begins.
     assert_eq!(wait(&mut kqueue).expect("a wait"), 1);
     kqueue.remove(&both).expect("remove");
     kqueue.table.verify();

@@ -1,4 +1,4 @@
-//! FdSet that are watched twice, closed too early, or used again.
+//! Descriptors that are watched twice, closed too early, or reused.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn a_stray_does_not_make_the_loop_spin() {
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
     assert!(events.is_empty());
-    // What the stray took of the timeout is the front's to measure.
+    // The poller measures how much of the timeout the stray has used up.
     assert_eq!(fixture.changes(), [0, 1, 0], "reported, dropped, waited on");
     assert_eq!(fixture.kernel().knotes(), []);
 }

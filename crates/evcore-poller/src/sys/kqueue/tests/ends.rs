@@ -1,4 +1,4 @@
-//! The ends of the writing side: one's own, a peer's, and the reader's of a pipe.
+//! The ends of the writing side: the user's own, the peer's, and that of a pipe's reader.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn with_a_pipe() -> Fixture {
     fixture
 }
 
-/// Nobody reads the pipe any more.
+/// The pipe has lost its reader.
 fn broken() -> Ready {
     Ready::WRITABLE | Ready::WRITE_CLOSED
 }

@@ -1,4 +1,4 @@
-//! Random programs against the contract, reported as a few rules over what each file is ready for.
+//! Random programs against the contract, as a few rules about the readiness of each file.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ enum Step {
     Modify(usize, Interest),
     Rearm(usize, Interest),
     Remove(usize),
-    /// Closes and opens again, a socket or the writing end of a pipe: with `forget` before, or with
+    /// Closes a socket or the writing end of a pipe and opens it again, with a `remove_before_close` or
     /// nothing.
     Reopen(usize, bool, bool),
     Arrive(usize),
@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// What is known of a file and of its registration.
+/// A file and its registration in the model.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     is_pipe: bool,
@@ -75,9 +75,9 @@ struct Watch {
     /// What was wanted when the last wait began.
     settled: Interest,
     was_modified: bool,
-    /// Of an `Edge`: the sides with news. Of a `Oneshot`: all while it is armed, else none.
+    /// Of an `Edge`: the sides with something to report. Of a `Oneshot`: all while it is armed, else none.
     fresh: Interest,
-    /// Its descriptor was closed under it.
+    /// Its descriptor was closed without removal.
     stale: bool,
 }
 
@@ -97,7 +97,7 @@ impl Known {
         sides
     }
 
-    /// The sides that the kernel reported, without those that the front reported of a hang-up.
+    /// The sides that the kernel reported, without those that the poller reported of a hang-up.
     fn reported_by_the_kernel(&self, ready: Ready) -> Interest {
         if !self.hung_up {
             return ready.answered();
@@ -120,7 +120,7 @@ impl Known {
         }
     }
 
-    /// The sides that are to be reported.
+    /// The sides that must be reported.
     fn due(&self) -> Interest {
         let Some(watch) = self.watch.filter(|watch| !watch.stale) else {
             return Interest::NONE;
@@ -246,7 +246,7 @@ impl Run {
     fn stir(&mut self, step: Step) {
         let mut kernel = self.fixture.kernel.model();
         match step {
-            // A pipe has no sides to shut, and once it is broken nothing comes of it any more.
+            // A pipe has no sides to shut, and a broken one reports nothing new.
             Step::Shut(i) if self.files[i].is_pipe => {}
             Step::MakeRoom(i) | Step::HangUp(i, _) if self.files[i].is_broken() => {}
             Step::Arrive(i) => {

@@ -1,4 +1,4 @@
-//! Changes that the kernel does not make.
+//! Changes that the kernel refuses.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn an_addition_refused_for_one_filter_removes_the_other() {
     }
 }
 
-/// As macOS was seen to do for a pipe without a reader.
+/// macOS was seen to do this for a pipe without a reader.
 #[test]
 fn a_knote_that_exists_despite_a_refusal_is_taken_over() {
     let broken_pipe = Refusal {

@@ -120,11 +120,11 @@ fn a_wake_beside_a_stray_ends_the_wait() {
     assert!(events.was_woken() && events.is_empty());
 }
 
-/// How much of it is left when a stray ends a call.
+/// What is left of it when a stray ends a call.
 const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 
-/// The knote of a descriptor that was forgotten and not closed will end the next call.
+/// The knote of a descriptor that was removed before a close, and not closed, ends the next call.
 fn with_a_stray() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");

@@ -1,4 +1,4 @@
-//! What each change costs, and what becomes of it.
+//! The cost and the effect of each change.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! FdSet that are closed, with their registrations or without.
+//! Closed descriptors, whose registrations were removed or not.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! Random programs over the model of a port, against what the modes mean, `Edge` as it is kept by
-//! masking.
+//! Random programs over the model of a port, against the meaning of the modes; `Edge` is masked.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ enum Step {
     Modify(u64, Interest),
     Rearm(u64, Interest),
     Remove(u64),
-    /// Forgotten, and closed.
+    /// Removed before the close.
     Close(u64),
     /// Closed without being removed.
     Lose(RawFd),
@@ -23,7 +22,7 @@ enum Step {
     Wait(usize),
 }
 
-/// What is known of one registration.
+/// A registration in the model.
 #[derive(Debug)]
 struct Row {
     fd: RawFd,
@@ -37,7 +36,7 @@ struct Row {
     is_over: bool,
     /// Not a `Oneshot` that has reported.
     armed: bool,
-    /// Its file was closed under it.
+    /// Its file was closed without removal.
     lost: bool,
     /// All flags that were set since it was last reported: what an event may report.
     seen: c_int,
@@ -94,7 +93,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// Who has to be reported by a wait that begins now, or sooner or later, if nothing changes.
+    /// The keys that a wait from now on has to report, sooner or later, if nothing changes.
     fn owed(&mut self) -> Vec<u64> {
         self.rows.values_mut().for_each(Row::settle);
         let owed = self.rows.iter().filter(|(_, row)| {
@@ -287,7 +286,7 @@ impl Run {
         reported.into_iter().map(|event| event.0).collect()
     }
 
-    /// Nobody starves, however small the buffer.
+    /// Nothing starves, however small the buffer.
     fn settle(&mut self, room: usize) {
         let mut owed = self.oracle.owed();
         // What was lost, or is not true any more, may come before.

@@ -185,11 +185,12 @@ fn the_event_of_a_reported_wake_ends_no_other_wait() {
     assert!(fixture.events.was_woken());
 }
 
-/// How much of it is left when a stray ends a call.
+/// What is left of it when a stray ends a call.
 const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 
-/// The association of a descriptor that was forgotten and not closed will end the next call.
+/// The association of a descriptor that was removed before a close, and not closed, ends the next
+/// call.
 fn with_a_stray() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.add(A, 1, Interest::READ, Mode::Level);

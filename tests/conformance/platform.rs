@@ -1,35 +1,35 @@
-//! What a scenario stands on: this system's kernel, or a simulated world.
+//! The platform of a scenario: this system's kernel, or a simulation.
 //!
-//! Here is all that scenarios want and that the two do each in their own way: sockets, numbers
-//! that come back, crowds, time, and what happens while a poller waits.
+//! It has everything that the two do differently: sockets, reused numbers, many sockets, time, and
+//! what happens while a poller waits.
 
 use std::{fmt, time::Duration};
 
 use evcore_poller::{Interest, Poller, Ready, Source, Waker};
 
 use crate::{
-    backends::Backend,
+    expectations::Backend,
     socket::{Socket, drain, fill},
 };
 
-/// A kernel with one of its interfaces, or a world with a poller of some shape.
-pub(crate) trait Ground: fmt::Debug + Send + Sync {
-    /// For what panics.
+/// A kernel with one of its interfaces, or a simulation with a poller of some shape.
+pub(crate) trait Platform: fmt::Debug + Send + Sync {
+    /// For messages of panics.
     fn name(&self) -> String;
 
-    /// What is expected of the poller under test.
+    /// The expectations of the poller under test.
     fn backend(&self) -> Backend;
 
     /// A poller of the kind that is under test.
     fn poller(&self) -> Poller;
 
-    /// Whether that poller is to have exclusive registrations.
+    /// Whether that poller should have exclusive registrations.
     fn has_exclusive(&self) -> bool;
 
-    /// A clock, which the waits of that poller are measured by.
+    /// The clock of that poller's waits.
     fn time(&self) -> Duration;
 
-    /// Two connected stream sockets that do not block. What one does, the other can see at once.
+    /// Two connected stream sockets that do not block. One sees at once what the other does.
     fn pair(&self) -> (Socket, Socket);
 
     /// Two such sockets, the first for [`write_during`](Self::write_during).
@@ -37,16 +37,16 @@ pub(crate) trait Ground: fmt::Debug + Send + Sync {
         self.pair()
     }
 
-    /// A new pair, whose second socket has the number that `old` had, which is closed.
+    /// Closes `old`, and makes a new pair, whose second socket has its number.
     fn succeed(&self, old: Socket) -> (Socket, Socket);
 
-    /// The same socket with a number that no other will have when it is closed: `nth` of its kind.
+    /// The same socket under a number that is not reused after its close: the `nth` such number.
     fn with_a_number_of_its_own(&self, socket: Socket, nth: i32) -> Socket;
 
-    /// Many to be watched, that are full and empty together.
-    fn crowd(&self, count: u64) -> Crowd;
+    /// Many sockets, which are full and empty together.
+    fn many_sockets(&self, count: u64) -> ManySockets;
 
-    /// What holds of a socket, as far as `interest` asks: seen without the poller under test.
+    /// What is true of a socket, as far as `interest` includes it, found without the poller under test.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready;
 
     /// Wakes at some time during `wait`.
@@ -58,13 +58,13 @@ pub(crate) trait Ground: fmt::Debug + Send + Sync {
 }
 
 /// Many to be watched for writing.
-pub(crate) struct Crowd {
+pub(crate) struct ManySockets {
     members: Vec<Box<dyn Source>>,
     pairs: Vec<(Socket, Socket)>,
 }
 
-impl Crowd {
-    /// Those who are watched in place of the `pairs`' second sockets, if anybody is.
+impl ManySockets {
+    /// `members` are watched in place of the second sockets of the `pairs`, if there are any.
     pub(crate) fn new(pairs: Vec<(Socket, Socket)>, members: Vec<Box<dyn Source>>) -> Self {
         Self { members, pairs }
     }

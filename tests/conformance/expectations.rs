@@ -1,4 +1,4 @@
-//! The backends under test, and what each of them reports where they differ.
+//! The expectations under test, and what each of them reports where they differ.
 //!
 //! This is the only file that names them. Each `match` lists all, so that a backend without an
 //! expectation does not compile; and a [`BackendKind`] that has no arm in [`Backend::of`] fails the first
@@ -12,7 +12,7 @@
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
-use crate::stage::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED};
+use crate::fixture::{ERROR, READ_CLOSED, READABLE, WRITABLE, WRITE_CLOSED};
 
 /// Makes, for each kernel's backend that this system has, `scenarios!(@callback module BackendKind args)`.
 macro_rules! each_kernel {
@@ -63,7 +63,7 @@ impl Backend {
     }
 
     /// What it reports to `interest` where `holds` is true of a socket.
-    pub(crate) fn told(self, holds: Ready, interest: Interest) -> Ready {
+    pub(crate) fn reported(self, holds: Ready, interest: Interest) -> Ready {
         let sides = READABLE | WRITABLE | Ready::PRIORITY;
         let no_half_close = sides | WRITE_CLOSED | ERROR;
         match self {
@@ -73,7 +73,7 @@ impl Backend {
             Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
             Self::Poll if LINUX => holds,
             Self::Poll | Self::EventPorts => holds & no_half_close,
-            // The end of a stream, a hang-up and an error make a side ready, and no more is said.
+            // The end of a stream, a hang-up and an error make a side ready, and nothing else is reported.
             Self::Select => holds & sides,
         }
     }
@@ -83,14 +83,14 @@ impl Backend {
         match self {
             Self::Epoll | Self::Kqueue | Self::Simulated => READ_CLOSED | WRITE_CLOSED | ERROR,
             Self::Poll if LINUX => READ_CLOSED | WRITE_CLOSED | ERROR,
-            // macOS' poll watches for nothing where no readiness is asked for.
+            // macOS' poll watches for nothing for an entry that asks for no readiness.
             Self::Poll if cfg!(target_vendor = "apple") => Ready::NONE,
             Self::Poll | Self::EventPorts => WRITE_CLOSED | ERROR,
             Self::Select => Ready::NONE,
         }
     }
 
-    /// What it reports of the reading end of a pipe that nobody writes to.
+    /// What it reports of the reading end of a pipe without a writer.
     pub(crate) fn pipe_without_a_writer(self) -> Ready {
         match self {
             Self::Epoll | Self::EventPorts | Self::Poll => READABLE | WRITE_CLOSED,
@@ -101,7 +101,7 @@ impl Backend {
         }
     }
 
-    /// What it reports of the writing end of a pipe that nobody reads from.
+    /// What it reports of the writing end of a pipe without a reader.
     pub(crate) fn pipe_without_a_reader(self) -> Ready {
         match self {
             Self::Epoll => WRITABLE | ERROR,
@@ -113,7 +113,7 @@ impl Backend {
         }
     }
 
-    /// Whether a pipe that nobody reads from can be registered. (NetBSD's kqueue answers as for a
+    /// Whether a pipe without a reader can be registered. (NetBSD's kqueue answers as for a
     /// closed descriptor.)
     pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
         match self {
@@ -141,7 +141,7 @@ impl Backend {
         }
     }
 
-    /// Whether a number that was closed and came back is taken for what it was. Others know files
+    /// Whether a reused number is taken for its previous file. Others identify files
     /// (epoll), or drop a number with its file (kqueue, event ports).
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {

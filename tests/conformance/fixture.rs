@@ -1,4 +1,4 @@
-//! What every scenario stands on: a poller with its buffer, and sockets to play with.
+//! The fixture of every scenario: a poller with its buffer, and sockets.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,9 @@ use std::{
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller, Ready, Source};
 
 use crate::{
-    company::{Present, alone},
-    ground::Ground,
+    exclusive_run::{Running, alone},
     kernel::Kernel,
+    platform::Platform,
     simulated::{Shape, Simulated},
     socket::Socket,
 };
@@ -23,54 +23,55 @@ pub(crate) const READ_CLOSED: Ready = Ready::READ_CLOSED;
 pub(crate) const WRITE_CLOSED: Ready = Ready::WRITE_CLOSED;
 pub(crate) const ERROR: Ready = Ready::ERROR;
 
-/// Only a failure waits this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Only a failing test waits this long.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A poller on its ground, in one scenario.
-pub(crate) struct Stage {
-    pub(crate) ground: Arc<dyn Ground>,
+/// A poller on its platform, for one scenario.
+pub(crate) struct Fixture {
+    pub(crate) platform: Arc<dyn Platform>,
     pub(crate) poller: Poller,
     pub(crate) events: Events,
-    /// Backend and scenario, for what panics.
+    /// Backend and scenario, for messages of panics.
     pub(crate) name: String,
-    /// What was last asked for under each key.
-    asked: BTreeMap<u64, Interest>,
-    // `None` in a world: who forks has nothing of it.
-    present: Option<Present>,
+    /// The last interest under each key.
+    interests: BTreeMap<u64, Interest>,
+    // `None` in a simulation, which a fork does not affect.
+    present: Option<Running>,
 }
 
-/// What a wait brought, by rising keys.
+/// The events of a wait, by rising keys.
 pub(crate) type Trace = Vec<(u64, Ready)>;
 
-impl Stage {
+impl Fixture {
     pub(crate) fn of_kernel(kind: BackendKind, scenario: &str) -> Self {
-        let present = Present::enter();
+        let present = Running::enter();
         Self {
             present: Some(present),
             ..Self::new(Arc::new(Kernel::new(kind)), scenario)
         }
     }
 
-    pub(crate) fn of_world(shape: Shape, scenario: &str) -> Self {
+    pub(crate) fn of_simulation(shape: Shape, scenario: &str) -> Self {
         Self::new(Arc::new(Simulated::new(shape)), scenario)
     }
 
-    fn new(ground: Arc<dyn Ground>, scenario: &str) -> Self {
+    fn new(platform: Arc<dyn Platform>, scenario: &str) -> Self {
         Self {
-            poller: ground.poller(),
+            poller: platform.poller(),
             events: Events::with_capacity(64),
-            name: format!("{}, {scenario}", ground.name()),
-            asked: BTreeMap::new(),
-            ground,
+            name: format!("{}, {scenario}", platform.name()),
+            interests: BTreeMap::new(),
+            platform,
             present: None,
         }
     }
 
     pub(crate) fn pair(&self) -> (Socket, Socket) {
-        self.ground.pair()
+        self.platform.pair()
     }
 
-    /// Waits until the other scenarios are over: for who forks. None begins while the guard lives.
+    /// Waits until the other scenarios are over, for a scenario that forks. None begins while the guard
+    /// lives.
     pub(crate) fn alone(&mut self) -> MutexGuard<'static, usize> {
         self.present = None;
         alone()
@@ -84,18 +85,18 @@ impl Stage {
         interest: Interest,
         mode: Mode,
     ) {
-        self.asked.insert(key, interest);
+        self.interests.insert(key, interest);
         let added = self.poller.add(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
     /// Registers a descriptor for each key, and then closes them all. Each has a
-    /// [number of its own](Ground::with_a_number_of_its_own), from the `first` on.
+    /// [number of its own](Platform::with_a_number_of_its_own), from the `first` on.
     #[track_caller]
     pub(crate) fn add_closed(&mut self, first: i32, keys: Range<u64>, interest: Interest) {
         let mut closed = Vec::new();
         for (nth, key) in (first..).zip(keys) {
-            let socket = self.ground.with_a_number_of_its_own(self.pair().0, nth);
+            let socket = self.platform.with_a_number_of_its_own(self.pair().0, nth);
             self.add(&socket, key, interest, Mode::Level);
             closed.push(socket);
         }
@@ -109,14 +110,14 @@ impl Stage {
         interest: Interest,
         mode: Mode,
     ) {
-        self.asked.insert(key, interest);
+        self.interests.insert(key, interest);
         let added = self.poller.add_exclusive(fd, key, interest, mode);
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
     #[track_caller]
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) {
-        self.asked.insert(key, interest);
+        self.interests.insert(key, interest);
         let modified = self.poller.modify(key, interest);
         modified.unwrap_or_else(|error| panic!("{}: modify {key}: {error}", self.name));
     }
@@ -144,56 +145,56 @@ impl Stage {
         trace
     }
 
-    /// What is ready now. (What one end of a pair does, the other end can see at once.)
+    /// What is ready now. (One end of a pair sees at once what the other end does.)
     #[track_caller]
     pub(crate) fn now(&mut self) -> Trace {
         self.wait(Some(Duration::ZERO))
     }
 
-    /// Waits without waiting, and compares with what holds, as far as this backend can tell it.
+    /// Polls, and compares with what is true, as far as this backend reports it.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(u64, Ready)]) {
-        let told = expected.iter().map(|it| (it.0, self.told(it.0, it.1)));
-        let told: Trace = told.collect();
-        assert_eq!(self.now(), told, "{}", self.name);
+        let reported = expected.iter().map(|it| (it.0, self.reported(it.0, it.1)));
+        let reported: Trace = reported.collect();
+        assert_eq!(self.now(), reported, "{}", self.name);
     }
 
-    /// Waits without waiting for the end of what has reported before and was not rearmed. Where the
-    /// backend can see it at all, what is due is `end`, and `perhaps` with it.
+    /// Polls for the end of an `Edge` that has reported and was not rearmed. If the backend reports it
+    /// at all, `end` is due, perhaps with the bits of `perhaps`.
     #[track_caller]
     pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
         let trace = self.now();
-        let backend = self.ground.backend();
+        let backend = self.platform.backend();
         if (end & backend.ends_behind_a_report()).is_empty() {
             assert_eq!(trace, [], "{}", self.name);
             return;
         }
-        let due = self.told(key, end);
+        let due = self.reported(key, end);
         assert!(
-            matches!(trace[..], [(at, said)]
-                if at == key && said & due == due && said & (end | perhaps) == said),
+            matches!(trace[..], [(at, reported)]
+                if at == key && reported & due == due && reported & (end | perhaps) == reported),
             "{}: {trace:?}",
             self.name
         );
     }
 
-    /// What this backend reports under a key where `holds` is true.
-    fn told(&self, key: u64, holds: Ready) -> Ready {
-        let interest = self.asked.get(&key).copied().unwrap_or(Interest::BOTH);
-        self.ground.backend().told(holds, interest)
+    /// What this backend reports under a key if `holds` is true.
+    fn reported(&self, key: u64, holds: Ready) -> Ready {
+        let interest = self.interests.get(&key).copied().unwrap_or(Interest::BOTH);
+        self.platform.backend().reported(holds, interest)
     }
 
-    /// Waits while somebody wakes the poller.
+    /// Waits while a waker wakes the poller.
     #[track_caller]
     pub(crate) fn wait_while_woken(&mut self, timeout: Option<Duration>) -> Trace {
         let waker = self.poller.waker();
-        self.wait_while(|ground, wait| ground.wake_during(&waker, wait), timeout)
+        self.wait_while(|platform, wait| platform.wake_during(&waker, wait), timeout)
     }
 
-    /// Waits while somebody writes a byte, by the first of a [late pair](Ground::late_pair).
+    /// Waits while a byte is written to the first of a [late pair](Platform::late_pair).
     #[track_caller]
     pub(crate) fn wait_while_written(&mut self, near: &Socket, timeout: Option<Duration>) -> Trace {
-        self.wait_while(|ground, wait| ground.write_during(near, wait), timeout)
+        self.wait_while(|platform, wait| platform.write_during(near, wait), timeout)
     }
 
     #[track_caller]
@@ -201,25 +202,25 @@ impl Stage {
         self.expect(&[]);
     }
 
-    /// Waits that would end early, or bring something, if anything were left to report.
+    /// Checks by waits that nothing is left to report, and that nothing ends them early.
     #[track_caller]
     pub(crate) fn expect_silence(&mut self) {
         let timeout = Duration::from_millis(5);
         for _ in 0..3 {
-            let start = self.ground.time();
+            let start = self.platform.time();
             assert_eq!(self.wait(Some(timeout)), [], "{}", self.name);
-            assert!(self.ground.time() - start >= timeout, "{}", self.name);
+            assert!(self.platform.time() - start >= timeout, "{}", self.name);
         }
     }
 
     #[track_caller]
     fn wait_while(
         &mut self,
-        during: impl FnOnce(&dyn Ground, &mut dyn FnMut()),
+        during: impl FnOnce(&dyn Platform, &mut dyn FnMut()),
         timeout: Option<Duration>,
     ) -> Trace {
-        let (ground, mut trace) = (Arc::clone(&self.ground), None);
-        during(&*ground, &mut || trace = Some(self.wait(timeout)));
+        let (platform, mut trace) = (Arc::clone(&self.platform), None);
+        during(&*platform, &mut || trace = Some(self.wait(timeout)));
         trace.expect("it has waited")
     }
 }
