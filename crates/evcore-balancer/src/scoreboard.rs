@@ -213,6 +213,16 @@ mod tests {
     }
 
     #[test]
+    fn a_scoreboard_without_a_group_can_release_a_dead_worker() {
+        let scoreboard = Scoreboard::<2>::new(2, 1).unwrap();
+        scoreboard.publish(id(0), &[1, 2]);
+        scoreboard.publish(id(1), &[1, 2]);
+        scoreboard.release_dead(id(1));
+        assert_eq!(scoreboard.read(id(0)), [1, 2]);
+        assert_eq!(scoreboard.read(id(1)), [0, 2]);
+    }
+
+    #[test]
     fn a_group_releases_the_gauges_of_all_its_scoreboards() {
         let (one, two) = (
             Scoreboard::<1>::new(1, 1).unwrap(),

@@ -1,8 +1,8 @@
 //! The state that the senders and the receiver of an inbox share: a queue, its lock, and the rule
 //! when to wake the receiver.
 //!
-//! The rule: whoever makes the queue non-empty wakes the receiver, after releasing the lock. That
-//! is the sender of the first value, or the receiver when it puts back values that it has not
+//! The rule: the side that makes the queue non-empty wakes the receiver, after releasing the lock.
+//! That is the sender of the first value, or the receiver when it puts back values that it has not
 //! handled. So if the queue is non-empty, the receiver has been woken since it last took the queue,
 //! or the thread that queued the first value is about to wake it. A wake-up inside the lock would
 //! only make the receiver block on that lock.

@@ -33,7 +33,7 @@ struct Link {
 /// The highest id: one bit is the mark, and two numbers have other meanings.
 pub(crate) const MAX_ID: u32 = UNLINKED - 1;
 
-/// The bit that tells one list from the other.
+/// The bit that distinguishes the two lists.
 const MARK: u32 = 1 << 31;
 
 /// No neighbour on this side.

@@ -33,6 +33,17 @@ pub(crate) trait TestedQueue: TimerQueue {
     }
 }
 
+/// A boxed queue passes every call on.
+impl<Q: TestedQueue> TestedQueue for Box<Q> {
+    const EQUALS_IN_ORDER: bool = Q::EQUALS_IN_ORDER;
+    const EXACT_WAKE_UPS: bool = Q::EXACT_WAKE_UPS;
+    const SLACK: u64 = Q::SLACK;
+
+    fn verify(&self) {
+        (**self).verify();
+    }
+}
+
 /// The numbers left free before each phase, for timers that are reinserted as if armed before it.
 const GAP: u64 = 1 << 32;
 

@@ -107,9 +107,9 @@ pub trait TimerQueue: Debug + Send {
     /// The tick at which to call [`pop_expired`](Self::pop_expired) next; `None` if no timer is
     /// armed.
     ///
-    /// Never later than the earliest deadline. It may be earlier in a queue whose documentation says
-    /// so: the call at that tick may then yield nothing, but the next tick is later, unless the
-    /// phase is [paused](Self::has_more).
+    /// Never later than the earliest deadline. Some queues document that it may be earlier: the call
+    /// at that tick may then yield nothing, but the next tick is later, unless the phase is
+    /// [paused](Self::has_more).
     #[must_use]
     fn next_deadline(&self) -> Option<u64>;
 

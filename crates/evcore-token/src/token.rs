@@ -35,8 +35,8 @@ const _: () = assert!(size_of::<Option<Token>>() == 8);
 impl Token {
     /// Creates the token of the value with this generation in slot `index`.
     ///
-    /// Any index and any generation are accepted; only the table knows whether there is such a
-    /// value.
+    /// Any index and any generation are accepted; only the table can check whether there is
+    /// such a value.
     #[inline]
     #[must_use]
     pub const fn new(index: u32, generation: NonZeroU32) -> Self {

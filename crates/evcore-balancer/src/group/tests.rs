@@ -318,6 +318,14 @@ fn a_policy_that_uses_no_group_makes_no_descriptors() {
 }
 
 #[test]
+fn the_members_of_a_group_have_descriptors_and_see_each_other() {
+    let (_group, [one, two]) = joined([load(0), load(1)]);
+    assert!(one.in_group() && two.in_group());
+    let peer = two.sync(load(1)).least_loaded.expect("it sees the other");
+    assert_eq!(peer.id, one.id());
+}
+
+#[test]
 fn a_group_is_for_one_to_4096_workers() {
     assert_eq!(group(1).workers(), 1);
     for workers in [0, 4097, usize::MAX] {

@@ -325,6 +325,11 @@ proptest! {
     }
 
     #[test]
+    fn any_script_over_a_boxed_wheel_agrees_with_the_oracle(script in scripts()) {
+        assert_agrees(Box::new(wheel_with_pauses()), &script);
+    }
+
+    #[test]
     fn next_deadline_wastes_at_most_one_wake_per_level(
         position in any::<u64>(),
         ahead in any::<u64>(),
