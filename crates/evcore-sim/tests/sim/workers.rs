@@ -199,10 +199,7 @@ fn exclusive_pollers_that_do_not_sleep_all_report() {
         .iter()
         .map(|process| process.listen(address()))
         .collect();
-    let mut pollers: Vec<_> = processes
-        .iter()
-        .map(|process| exclusive_poller(process))
-        .collect();
+    let mut pollers: Vec<_> = processes.iter().map(exclusive_poller).collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
         poller
             .add_exclusive(listener, 0, Interest::READ, Mode::Level)
@@ -236,10 +233,7 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
         .iter()
         .map(|process| process.listen(address()))
         .collect();
-    let mut pollers: Vec<_> = processes
-        .iter()
-        .map(|process| exclusive_poller(process))
-        .collect();
+    let mut pollers: Vec<_> = processes.iter().map(exclusive_poller).collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
         if exclusive {
             poller
