@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    changes, closing, connecting, descriptors, edge, exclusive, forking, level, many_sources,
+    changes, closing, connecting, edge, exclusive, file_kinds, forking, level, many_sources,
     oneshot, signals, stale, timeouts, waking,
 };
 
@@ -85,7 +85,7 @@ fn nothing_is_left_out_of_a_world_without_a_reason() {
         closing::OF_KERNELS_ALONE,
         connecting::OF_KERNELS_ALONE,
         many_sources::OF_KERNELS_ALONE,
-        descriptors::OF_KERNELS_ALONE,
+        file_kinds::OF_KERNELS_ALONE,
         edge::OF_KERNELS_ALONE,
         exclusive::OF_KERNELS_ALONE,
         forking::OF_KERNELS_ALONE,

@@ -2,7 +2,7 @@
 //! depends on.
 //!
 //! A published version never changes, so cargo keeps what it has once unpacked and built of it, also
-//! of this local build. To repeat the check after a change, remove `target/package` and the
+//! of this local build. To repeat the check after a change, remove `target/packages` and the
 //! directories `registry/src/-*` of cargo's home.
 
 use crate::Result;
@@ -20,5 +20,7 @@ fn step(workspace: &Workspace) -> Step {
         .map(|p| format!(" --exclude {}", p.name))
         .collect();
     let line = format!("cargo package --workspace --allow-dirty{exclude}");
-    Step::command("packages", CommandLine::new(&line))
+    let command = CommandLine::new(&line);
+    let target_dir = workspace.own_target_dir("packages");
+    Step::command("packages", command.env("CARGO_TARGET_DIR", target_dir))
 }
