@@ -264,9 +264,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Ends the measured turn, if there is one. Returns the time, if a clock was read.
     #[inline]
     fn stop_instruments(&mut self) -> Option<u64> {
-        if self.instruments.is_none() {
-            return None;
-        }
+        self.instruments.as_ref()?;
         self.end_measuring()
     }
 

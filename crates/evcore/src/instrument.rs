@@ -58,9 +58,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The current turn is recorded when it ends.
     pub fn clear_histograms(&mut self) {
-        if let Some(instruments) = &mut self.instruments
-            && let Some(histograms) = &mut instruments.histograms
-        {
+        let instruments = self.instruments.as_mut();
+        if let Some(histograms) = instruments.and_then(|it| it.histograms.as_mut()) {
             histograms.clear();
         }
     }
@@ -129,9 +128,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.batch.give_back();
         let step = self.next_in_order();
         self.batch.withhold();
-        if let Some(instruments) = &mut self.instruments
-            && let Some(watchdog) = &mut instruments.watchdog
-        {
+        let instruments = self.instruments.as_mut();
+        if let Some(watchdog) = instruments.and_then(|it| it.watchdog.as_mut()) {
             watchdog.begin_step(now_ns, step.as_ref().map(StepKind::of));
         }
         step
