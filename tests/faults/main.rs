@@ -1,6 +1,6 @@
-//! What must not happen, made to happen.
+//! httpd under faults: workers that die or stop, exhaustion, system calls that fail, slow clients.
 
-mod deaf;
-mod descriptors;
-mod refused;
-mod slowness;
+mod exhaustion;
+mod liveness;
+mod refused_calls;
+mod slow_clients;

@@ -1,4 +1,4 @@
-//! Out of descriptors: nobody spins, nobody crashes, and everybody is served or told in the end.
+//! Out of descriptors: no worker spins or crashes, and every client is served or shed.
 
 use std::{io, time::Instant};
 
@@ -8,14 +8,14 @@ use rustix::process::Signal;
 const LIMIT: u32 = 64;
 const CLIENTS: usize = 500;
 
-/// The pause after which a worker turns away another client, in ms.
+/// The time after which a worker may shed another client, in ms.
 const PAUSE_MS: u128 = 500;
 
-/// The most workers of a setup.
+/// The largest number of workers in a setup.
 const WORKERS: u128 = 2;
 
-/// More turns a second than pauses, delays and calls ever make; a spin makes thousands of times
-/// more.
+/// More turns a second than pauses, delays and notifications make. A loop that spins makes thousands
+/// of times as many.
 const TURNS_A_SECOND: f64 = 100.0;
 
 const SETUPS: [&[&str]; 7] = [
@@ -28,24 +28,24 @@ const SETUPS: [&[&str]; 7] = [
     &["--workers", "2", "--accept", "least-loaded"],
 ];
 
-/// The policies under which whoever has a place can take in who waits.
-const SHARING: [&str; 4] = ["off", "mutex", "exclusive", "least-loaded"];
+/// The policies under which any worker with room can accept any client.
+const SHARED: [&str; 4] = ["off", "mutex", "exclusive", "least-loaded"];
 
 #[test]
-fn those_that_fit_are_served_and_the_others_when_a_place_is_free() {
+fn without_descriptors_clients_are_served_later_or_shed() {
     for setup in SETUPS {
         let server = Server::start_limited(LIMIT, setup);
         let begun = Instant::now();
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
         for client in &mut clients {
-            // One that has been turned away may know it by now.
+            // A client that was shed may have received the end already.
             client.send_lossy("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         }
-        // All wait at once; whoever is answered makes room.
-        let told = std::thread::scope(|scope| {
+        // All clients wait at the same time. One that is answered leaves, and makes room.
+        let shed = std::thread::scope(|scope| {
             let ends: Vec<_> = clients
                 .into_iter()
-                .map(|client| scope.spawn(move || is_told(client)))
+                .map(|client| scope.spawn(move || is_shed(client)))
                 .collect();
             ends.into_iter()
                 .filter_map(|end| end.join().expect("an answer or an end").then_some(()))
@@ -53,21 +53,23 @@ fn those_that_fit_are_served_and_the_others_when_a_place_is_free() {
         });
         let pauses = begun.elapsed().as_millis() / PAUSE_MS + 1;
         assert!(
-            told as u128 <= WORKERS * pauses,
-            "{setup:?}: {told} were turned away in {pauses} pauses"
+            shed as u128 <= WORKERS * pauses,
+            "{setup:?}: {shed} clients were shed in {pauses} pauses"
         );
-        eventually("a place is free", || {
+        eventually("the server has room", || {
             server
                 .connect()
                 .try_get("/")
                 .is_ok_and(|it| it.status == 200)
         });
-        eventually("it is said", || server.log().contains("out of descriptors"));
+        eventually("the log reports it", || {
+            server.log().contains("out of descriptors")
+        });
     }
 }
 
-/// Whether the server turns this client away; else it answers.
-fn is_told(mut client: Client) -> bool {
+/// Whether the server sheds this client. Otherwise it answers.
+fn is_shed(mut client: Client) -> bool {
     match client.try_response() {
         Ok(response) => {
             assert_eq!(response.status, 200);
@@ -84,7 +86,7 @@ fn is_told(mut client: Client) -> bool {
 }
 
 #[test]
-fn while_clients_wait_for_a_place_nobody_spins() {
+fn a_worker_without_descriptors_does_not_spin() {
     for setup in SETUPS {
         let server = Server::start_limited(LIMIT, setup);
         let mut first = server.connect();
@@ -93,7 +95,7 @@ fn while_clients_wait_for_a_place_nobody_spins() {
         assert_eq!(
             first.get("/sleep/500").status,
             200,
-            "it has met the shortage"
+            "the worker is out of descriptors"
         );
         let (before, begun) = (turns(&mut first), Instant::now());
         assert_eq!(first.get("/sleep/1000").status, 200);
@@ -106,29 +108,31 @@ fn while_clients_wait_for_a_place_nobody_spins() {
     }
 }
 
-/// How many turns all workers have made by now.
+/// The number of turns of all workers.
 fn turns(client: &mut Client) -> f64 {
     let response = client.get("/status.json");
     let of_each = response.text().split("\"turns\":").skip(1);
     let numbers = of_each.map(|rest| rest.split(',').next()?.parse::<f64>().ok());
-    numbers.sum::<Option<f64>>().expect("numbers")
+    numbers
+        .sum::<Option<f64>>()
+        .expect("each worker has a number of turns")
 }
 
 #[test]
-fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
-    for accept in SHARING {
+fn a_full_worker_leaves_clients_in_the_backlog() {
+    for accept in SHARED {
         let options = ["--workers", "2", "--accept", accept, "--connections", "3"];
         let server = Server::start(&options);
         let begin = |_| {
             let mut client = server.connect();
-            // Under way: who is idle would make room.
+            // The request is incomplete, because an idle connection would be evicted.
             client.send("GET / HTTP/1.1\r\n");
             client
         };
         let mut served: Vec<Client> = (0..6).map(begin).collect();
         let mut waiting = server.connect();
         waiting.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-        // Those that are in go on, and then make room.
+        // A client that is served leaves, and makes room.
         served[0].send("Host: test\r\n\r\n");
         assert_eq!(served[0].response().status, 200);
         drop(served.remove(0));
@@ -137,15 +141,15 @@ fn a_full_worker_leaves_clients_in_the_backlog_until_one_goes() {
 }
 
 #[test]
-fn a_full_worker_says_so_at_most_once_a_second() {
-    for accept in SHARING {
+fn a_full_worker_logs_it_at_most_once_a_second() {
+    for accept in SHARED {
         let options = ["--workers", "1", "--accept", accept, "--connections", "2"];
         let server = Server::start(&options);
         let begun = Instant::now();
         let logged = || server.log().matches("2 connections are not enough").count();
-        let mut turns = 0;
-        // Full again and again: two are under way at a time.
-        eventually("it is said twice", || {
+        let mut rounds = 0;
+        // The worker is full in each round, with two incomplete requests.
+        eventually("the log reports it twice", || {
             let mut clients = [server.connect(), server.connect()];
             for client in &mut clients {
                 client.send("GET / HTTP/1.1\r\n");
@@ -154,20 +158,20 @@ fn a_full_worker_says_so_at_most_once_a_second() {
                 client.send("Host: test\r\nConnection: close\r\n\r\n");
                 assert_eq!(client.response().status, 200);
             }
-            turns += 1;
+            rounds += 1;
             logged() >= 2
         });
         let seconds = begun.elapsed().as_secs() + 2;
         assert!(
             logged() as u64 <= seconds,
-            "{accept}: {turns} times full in {seconds} s"
+            "{accept}: {rounds} times full in {seconds} s"
         );
     }
 }
 
 #[test]
-fn one_place_and_one_accept_a_turn_are_enough_for_everybody_in_turn() {
-    for accept in SHARING {
+fn one_connection_and_one_accept_a_turn_serve_all_in_turn() {
+    for accept in SHARED {
         let server = Server::start(&[
             "--workers",
             "2",
@@ -187,15 +191,15 @@ fn one_place_and_one_accept_a_turn_are_enough_for_everybody_in_turn() {
 }
 
 #[test]
-fn quit_ends_a_worker_that_is_out_of_descriptors() {
+fn quit_ends_a_worker_without_descriptors() {
     for setup in SETUPS {
         let mut server = Server::start_limited(LIMIT, setup);
         let mut sleeper = server.connect();
-        // It is accepted: what waits at a listener that is closed is reset, under `reuseport`.
+        // It must be accepted: under `reuseport`, closing a listener resets its backlog.
         assert_eq!(sleeper.get("/").status, 200);
         sleeper.send("GET /sleep/1000 HTTP/1.1\r\nHost: test\r\n\r\n");
         let _others: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
-        eventually("it has met the shortage", || {
+        eventually("the worker is out of descriptors", || {
             server.log().contains("out of descriptors")
         });
         server.signal(Signal::QUIT);

@@ -1,14 +1,14 @@
-//! The kernel refuses what concerns a listener: connections are served on, and the listener is
-//! tried again.
+//! The kernel refuses to register a listener, or to accept a client. Connections are still served,
+//! and the listener is tried again.
 
 use std::{fs, net::SocketAddr};
 
 use evcore_tests::{Client, Server, Strace, eventually, strace_works};
 
-/// The policies under which workers register their listeners again and again.
+/// The policies under which workers register their listeners repeatedly.
 const POLICIES: [&str; 3] = ["least-loaded", "mutex", "exclusive"];
 
-/// No memory; and no more watches (`fs.epoll.max_user_watches`).
+/// Out of memory, and out of watches (`fs.epoll.max_user_watches`).
 const ERRORS: [&str; 2] = ["ENOMEM", "ENOSPC"];
 
 const CLIENTS: usize = 60;
@@ -16,42 +16,42 @@ const CLIENTS: usize = 60;
 #[test]
 fn a_refused_listener_ends_no_worker_and_no_connection() {
     if !strace_works() {
-        eprintln!("not tested: there is no strace, or it may not trace here");
+        eprintln!("not tested: strace is not installed, or may not trace");
         return;
     }
     for policy in POLICIES {
         for error in ERRORS {
             let server = Server::start(&["--workers", "2", "--accept", policy]);
             let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
-            clients.iter_mut().for_each(is_served);
+            clients.iter_mut().for_each(assert_served);
             let workers = server.worker_pids();
             let straces: Vec<_> = workers
                 .iter()
                 .map(|worker| refuse_listener_once(*worker, server.address(), error))
                 .collect();
 
-            // Clients that come make workers begin and stop listening.
+            // New clients make workers start and stop listening.
             let mut others = Vec::new();
             eventually("a listener is refused", || {
                 others.push(server.connect());
-                others.last_mut().map(is_served);
+                others.last_mut().map(assert_served);
                 server
                     .log()
                     .contains("listener 0 is suspended for half a second: epoll_ctl")
             });
             drop(straces);
-            clients.iter_mut().for_each(is_served);
-            is_served(&mut server.connect());
+            clients.iter_mut().for_each(assert_served);
+            assert_served(&mut server.connect());
             assert_eq!(server.worker_pids(), workers, "{policy}, {error}");
         }
     }
 }
 
-/// A firewall's answer, for one client.
+/// EPERM is the error of a firewall, for one client.
 #[test]
-fn a_client_that_is_forbidden_suspends_no_listener() {
+fn a_forbidden_client_does_not_suspend_the_listener() {
     if !strace_works() {
-        eprintln!("not tested: there is no strace, or it may not trace here");
+        eprintln!("not tested: strace is not installed, or may not trace");
         return;
     }
     for policy in POLICIES {
@@ -64,18 +64,18 @@ fn a_client_that_is_forbidden_suspends_no_listener() {
         ];
         let strace = Strace::attach(server.worker_pids()[0], &inject);
         for _ in 0..3 {
-            is_served(&mut server.connect());
+            assert_served(&mut server.connect());
         }
         drop(strace);
         assert!(!server.log().contains("suspended"), "{policy}");
     }
 }
 
-fn is_served(client: &mut Client) {
+fn assert_served(client: &mut Client) {
     assert_eq!(client.get("/").status, 200);
 }
 
-/// The next call that registers a worker's listener, or takes it out, fails.
+/// Makes the next `epoll_ctl` of a worker for its listener fail.
 fn refuse_listener_once(worker: u32, listener: SocketAddr, error: &str) -> Strace {
     let socket = format!("socket:[{}]", inode_of_listener(listener));
     let inject = format!("inject=epoll_ctl:error={error}:when=1");
@@ -85,15 +85,15 @@ fn refuse_listener_once(worker: u32, listener: SocketAddr, error: &str) -> Strac
     )
 }
 
-/// The number that the kernel has for a socket that listens, from `/proc`.
+/// The inode of a socket that listens, from `/proc`.
 fn inode_of_listener(address: SocketAddr) -> u64 {
     const LISTENS: &str = "0A";
-    let sockets = fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+    let sockets = fs::read_to_string("/proc/net/tcp").expect("Linux has this file");
     let port = format!(":{:04X}", address.port());
     let inode = sockets.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_it = words.get(1)?.ends_with(&port) && *words.get(3)? == LISTENS;
-        is_it.then(|| words.get(9)?.parse().ok()).flatten()
+        let is_listener = words.get(1)?.ends_with(&port) && *words.get(3)? == LISTENS;
+        is_listener.then(|| words.get(9)?.parse().ok()).flatten()
     });
-    inode.expect("it listens")
+    inode.expect("a socket listens at the address")
 }

@@ -1,9 +1,9 @@
-//! One that is slow, among thousands that are not.
+//! Slow clients do not delay others.
 
 use evcore_tests::Server;
 
 #[test]
-fn a_client_that_never_finishes_its_head_is_told_while_thousands_are_served() {
+fn slow_request_heads_time_out_while_others_are_served() {
     for poller in ["epoll", "poll", "select"] {
         let server = Server::start(&[
             "--workers",
@@ -37,14 +37,16 @@ fn a_client_that_never_finishes_its_head_is_told_while_thousands_are_served() {
 }
 
 #[test]
-fn clients_that_stop_reading_hold_nobody_up() {
+fn clients_that_stop_reading_delay_no_other() {
     let server = Server::start(&["--workers", "1"]);
     let mut stalled: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for client in &mut stalled {
         client.send("GET /bytes/100000000 HTTP/1.1\r\nHost: test\r\n\r\n");
     }
-    server.wait_for_status("all are being sent to", |status| status.writing == 21);
+    server.wait_for_status("the server sends to all of them", |status| {
+        status.writing == 21
+    });
     assert_eq!(server.connect().get("/").status, 200);
-    // And who begins to read again gets all of it.
+    // A client that reads again receives the whole body.
     assert_eq!(stalled[7].response().body.len(), 100_000_000);
 }

@@ -1,0 +1,73 @@
+//! The worker that would accept is killed or stopped again and again, and clients are still served.
+//!
+//! A client that is not served within [`PATIENCE`](evcore_tests::PATIENCE) is a failure. That is much
+//! longer than the delay, because the machine may be busy.
+
+use evcore_tests::{Server, eventually, signal_to};
+use rustix::process::Signal;
+
+/// The ways in which the workers of httpd share listeners.
+const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "reuseport", "least-loaded"];
+
+const KILLS: usize = 20;
+const STOPS: usize = 5;
+
+/// Starts eight workers. Each is killed two or three times, so its replacement starts soon.
+fn start(policy: &str) -> Server {
+    let workers = ["--workers", "8"];
+    let accept = ["--accept", policy, "--accept-delay", "50"];
+    Server::start(&[workers.as_slice(), accept.as_slice()].concat())
+}
+
+/// A stopped worker. It continues when this is dropped, so a failing test does not leave it behind.
+struct Stopped(u32);
+
+impl Stopped {
+    fn stop(pid: u32) -> Self {
+        signal_to(pid, Signal::STOP);
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal_to(self.0, Signal::CONT);
+    }
+}
+
+#[test]
+fn when_the_accepting_worker_is_killed_another_accepts() {
+    for policy in POLICIES {
+        let server = start(policy);
+        for _ in 0..KILLS {
+            // The worker that has just accepted listens, or holds the lock, when it waits again.
+            let killed = server.connect().worker();
+            signal_to(killed, Signal::KILL);
+            // A client that the dying worker has accepted loses its connection, and connects again.
+            eventually("another worker accepts", || {
+                server.connect().try_worker().is_ok()
+            });
+            // On a busy machine the worker dies late, and may accept other clients until then.
+            eventually("the worker is dead", || {
+                !server.worker_pids().contains(&killed)
+            });
+        }
+    }
+}
+
+#[test]
+fn when_the_accepting_worker_is_stopped_another_accepts() {
+    for policy in POLICIES {
+        let server = start(policy);
+        // No other worker can accept from a listener that the stopped worker has alone.
+        let has_own_listener = policy == "reuseport";
+        for _ in 0..STOPS {
+            let stopped = Stopped::stop(server.connect().worker());
+            let mut client = server.connect();
+            client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+            let stopped = (!has_own_listener).then_some(stopped);
+            assert_eq!(client.response().status, 200, "{policy}");
+            drop(stopped);
+        }
+    }
+}
