@@ -196,6 +196,10 @@ impl ListenerOptions {
         address: impl TryInto<Address, Error: Into<Error>>,
     ) -> Result<Listener, Error> {
         self.bind_with(address, |pause| {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "an address in use is tried again after a documented pause"
+            )]
             thread::sleep(pause);
             ControlFlow::Continue(())
         })

@@ -144,7 +144,10 @@ impl Shared {
             Action::Route(Route::Echo) => self.reply(request, clock, body),
             Action::Route(Route::Sleep(time)) => return Rest::Sleep(time),
             Action::Route(Route::Block(time)) => {
-                // Blocks on purpose, to show how the other workers take over.
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "it blocks on purpose, to show how the other workers take over"
+                )]
                 std::thread::sleep(time);
                 self.reply(request, clock, b"blocked\n");
             }

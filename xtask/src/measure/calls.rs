@@ -15,6 +15,7 @@ pub(super) fn run(httpd: &Path) -> Result {
         let serving = Serving::httpd(httpd, &options, true)?;
         let load = wrk::start(&serving.address, CONNECTIONS, 6)?;
         // The connections are made, and strace looks on for a while in the middle.
+        #[expect(clippy::disallowed_methods, reason = "a measurement has a duration")]
         std::thread::sleep(std::time::Duration::from_secs(1));
         let calls = trace(serving.worker()?)?;
         wrk::finish(load)?;

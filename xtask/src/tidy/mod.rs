@@ -8,7 +8,6 @@ mod architecture;
 mod changelog;
 mod crate_readme;
 mod fixed_port;
-mod leftovers;
 mod let_chain;
 mod lib_rs;
 mod links;
@@ -16,7 +15,6 @@ mod machine_path;
 mod root_readme;
 mod rust_version;
 mod shape;
-mod sleep;
 mod source;
 mod unsafe_code;
 
@@ -34,9 +32,7 @@ const OF_RUST: &[fn(&File) -> Vec<Diagnostic>] = &[
     shape::a_file_has_at_most_600_lines,
     shape::a_file_is_named_after_its_idea,
     lib_rs::holds_no_logic,
-    leftovers::nothing_is_left_to_do,
     let_chain::there_is_none,
-    sleep::nothing_sleeps_to_wait,
     fixed_port::tests_bind_to_port_0,
     unsafe_code::is_in_files_that_say_so,
     unsafe_code::is_in_crates_that_meet_the_os,

@@ -11,6 +11,10 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// Does nothing for that long.
 pub(super) fn pause(time: Duration) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a measurement has a duration, and a bare worker blocks on request"
+    )]
     thread::sleep(time);
 }
 
