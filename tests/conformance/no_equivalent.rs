@@ -1,4 +1,4 @@
-//! The scenarios that do not run over the simulator's backend, and why not.
+//! The scenarios that do not run over the simulator's backend, with the reasons.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::{
     oneshot, signals, stale, timeouts, waking,
 };
 
-/// What a scenario is about that a world has no equivalent of, and the scenarios.
+/// What a simulation has no equivalent of, and the scenarios about it.
 const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     (
         "duplicates of a descriptor: a simulated socket has one number",
@@ -23,7 +23,7 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "files that are no stream sockets: there are no pipes, regular files or devices",
+        "files other than stream sockets: there are no pipes, regular files or devices",
         &[
             "a_hang_up_sets_the_side_of_a_reader",
             "an_error_sets_the_side_of_a_writer",
@@ -68,18 +68,18 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         &["a_forked_child_is_refused_and_the_parent_goes_on"],
     ),
     (
-        "signals that a kernel delivers. (`Fault::InterruptedWait` is what is left of them.)",
+        "signals that a kernel delivers. (`Fault::InterruptedWait` is the equivalent.)",
         &[
             "a_wait_goes_on_to_its_deadline_through_signals",
             "a_wait_without_a_timeout_goes_on_through_signals",
-            "a_wait_with_stale_events_goes_on_to_what_becomes_ready",
+            "a_wait_goes_on_through_signals_to_what_becomes_ready",
             "a_wait_returns_on_a_signal_if_asked_to",
         ],
     ),
 ];
 
 #[test]
-fn nothing_is_left_out_of_a_world_without_a_reason() {
+fn nothing_is_left_out_without_a_reason() {
     let left_out = [
         changes::OF_KERNELS_ALONE,
         closing::OF_KERNELS_ALONE,

@@ -28,7 +28,7 @@ crate::scenarios! {
     of kernels alone:
     a_wait_goes_on_to_its_deadline_through_signals,
     a_wait_without_a_timeout_goes_on_through_signals,
-    a_wait_with_stale_events_goes_on_to_what_becomes_ready,
+    a_wait_goes_on_through_signals_to_what_becomes_ready,
     a_wait_returns_on_a_signal_if_asked_to,
 }
 
@@ -124,7 +124,7 @@ fn a_wait_without_a_timeout_goes_on_through_signals(fixture: &mut Fixture) {
     assert!(fixture.events.was_woken(), "{}", fixture.name);
 }
 
-fn a_wait_with_stale_events_goes_on_to_what_becomes_ready(fixture: &mut Fixture) {
+fn a_wait_goes_on_through_signals_to_what_becomes_ready(fixture: &mut Fixture) {
     let (mut near, far) = pair();
     fixture.add(&far, 1, Interest::READ, Mode::Level);
     let trace = wait_until(fixture, || near.write_all(b"a").expect("write"));

@@ -16,7 +16,7 @@ enum Step {
     Rearm(usize, Interest),
     Remove(usize),
     /// Closes a socket or the writing end of a pipe and opens it again, with a `remove_before_close` or
-    /// nothing.
+    /// without.
     Reopen(usize, bool, bool),
     Arrive(usize),
     Drain(usize),
