@@ -143,7 +143,7 @@ fn a_descriptor_reused_in_a_batch_reports_under_its_new_key(fixture: &mut Fixtur
     fixture.add(&far, old, Interest::READ, Mode::Level);
     fixture.expect(&[(old, READABLE)]);
 
-    // Closed, and at once the number of another socket: id and number are those of before.
+    // It is closed, and another socket gets its number at once: same id, same number.
     fixture.poller.remove_before_close(old).expect("registered");
     let (_quiet, far) = fixture.platform.succeed(far);
     fixture.add(&far, new, Interest::READ, Mode::Level);
@@ -197,7 +197,8 @@ fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     }
 }
 
-/// As above. Here backends differ: some refuse such a change, others find out in the wait.
+/// As above, with descriptors that were watched. Here backends differ: some refuse such a change,
+/// others report it in the wait.
 fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     for capacity in 1..4 {
         let (_near, good) = fixture.pair();
@@ -209,7 +210,7 @@ fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
             (1..=capacity).for_each(|key| fixture.modify(key, interest));
         };
         expect_neither_to_starve(fixture, capacity, change);
-        // Whether it is an error to remove what is closed is up to the backend.
+        // Removing a closed descriptor is an error on some backends.
         (0..=capacity).for_each(|key| drop(fixture.poller.remove(key)));
     }
 }

@@ -1,14 +1,14 @@
-//! The expectations under test, and what each of them reports where they differ.
+//! The backends under test, and what each of them reports where they differ.
 //!
-//! This is the only file that names them. Each `match` lists all, so that a backend without an
+//! Only this file names them. Each `match` lists all of them, so that a backend without an
 //! expectation does not compile; and a [`BackendKind`] that has no arm in [`Backend::of`] fails the first
 //! scenario that is made for it.
 //!
-//! Run so far: epoll, poll and select on Linux, and the simulator's backend. **Not run:** what is
-//! expected of kqueue, of event ports, and of poll and select on other systems than Linux. It is
-//! read from the manual pages and the kernels' sources, as the tests over models of kqueue and of
-//! ports are (`crates/evcore-poller/src/sys/{kqueue,port}/scripted.rs`). Of poll on macOS it is known
-//! not to be complete: there, `POLLHUP` is reported for the end of either side, also for one's own.
+//! Run so far: epoll, poll and select on Linux, and the simulator's backend. **Not run:** the
+//! expectations of kqueue, of event ports, and of poll and select on systems other than Linux. They
+//! come from the manual pages and the kernels' sources, as do the models of kqueue and of ports
+//! (`crates/evcore-poller/src/sys/{kqueue,port}/fake_kernel.rs`). Those of poll on macOS are
+//! incomplete: there, `POLLHUP` is reported for the end of either side, even the user's own.
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
@@ -62,7 +62,7 @@ impl Backend {
         }
     }
 
-    /// What it reports to `interest` where `holds` is true of a socket.
+    /// What it reports to `interest` if `holds` is true of a socket.
     pub(crate) fn reported(self, holds: Ready, interest: Interest) -> Ready {
         let sides = READABLE | WRITABLE | Ready::PRIORITY;
         let no_half_close = sides | WRITE_CLOSED | ERROR;
@@ -132,8 +132,8 @@ impl Backend {
         }
     }
 
-    /// Whether it may have exclusive registrations: always, but for the simulator's, whose shape
-    /// decides.
+    /// Whether it may have exclusive registrations: always, except for the simulator's, which has
+    /// them in some shapes.
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
@@ -150,7 +150,7 @@ impl Backend {
         }
     }
 
-    /// Whether it watches low numbers alone.
+    /// Whether it watches only low numbers.
     pub(crate) fn has_sets(self) -> bool {
         match self {
             Self::Select => true,
@@ -159,7 +159,7 @@ impl Backend {
     }
 }
 
-/// What scenarios are made for is what there is.
+/// The scenarios run for exactly the backends of this system.
 #[test]
 fn every_backend_of_this_system_has_its_tests() {
     let mut tested = Vec::new();

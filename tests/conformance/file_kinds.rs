@@ -33,7 +33,7 @@ fn a_file_without_readiness_is_refused_or_always_ready(fixture: &mut Fixture) {
                 let message = error.to_string();
                 let expected = format!("{} cannot watch", fixture.poller.backend().name());
                 assert!(message.starts_with(&expected), "{message}");
-                // True of each of them.
+                // It is true of each of them.
                 let why = "a file of its kind (such as a regular file, a directory or /dev/null) \
                            is always ready";
                 assert!(message.contains(why), "{}: {message}", fixture.name);
@@ -75,7 +75,7 @@ fn a_closed_descriptor_hides_none_of_a_hundred(fixture: &mut Fixture) {
     for _ in 0..3 {
         fixture.expect(&all_good);
     }
-    // Whether it is an error to remove it is up to the backend; it is gone all the same.
+    // Removing it is an error on some backends. Even then it is not registered any more.
     let _ = fixture.poller.remove(1000);
     assert!(fixture.poller.remove(1000).is_err());
     fixture.expect(&all_good);

@@ -29,7 +29,7 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
         let waited = poller.wait(&mut fixture.events, None).map(drop);
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
         let exclusive = poller.add_exclusive(&unknown, 2, Interest::READ, Mode::Level);
-        // Where it can be exclusive at all, it is refused for the fork.
+        // If it can be exclusive at all, the fork is the reason for the refusal.
         let exclusive = !poller.backend().capabilities().exclusive || is_refused(exclusive);
         is_refused(waited) && is_refused(added) && is_refused(poller.remove(1)) && exclusive
     });
@@ -54,7 +54,7 @@ fn a_child_wakes_its_parent_through_a_wakers_descriptor(fixture: &mut Fixture) {
 
 /// Runs `claim` in a forked child, and returns what it did.
 ///
-/// Other threads may have held any lock when they were left behind: `claim` must not allocate.
+/// Threads that do not exist in the child may have held any lock: `claim` must not allocate.
 fn in_a_child(claim: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `claim`, which takes no lock, and then ends without unwinding.
     match unsafe { libc::fork() } {

@@ -99,8 +99,8 @@ impl Platform for Kernel {
 
     /// Duplicates of one socket.
     fn many_sockets(&self, count: u64) -> ManySockets {
-        // What else the tests open stays below, where select, whose numbers end at 1024, can watch
-        // it too.
+        // The other descriptors of the tests stay below this, where select, whose sets end at 1024,
+        // can watch them too.
         const CROWDED: i32 = 2000;
         let lowest = if self.backend().has_sets() {
             0
@@ -139,7 +139,7 @@ impl Platform for Kernel {
     }
 }
 
-/// Two connected stream sockets that do not block: for what a kernel alone can do with them.
+/// Two connected stream sockets that do not block: for what only a kernel can do with them.
 pub(crate) fn pair() -> (UnixStream, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair of sockets");
     for end in [&near, &far] {
@@ -204,7 +204,7 @@ fn limit() -> i32 {
     i32::try_from(limit).expect("a number of descriptors")
 }
 
-/// The tests run beside each other, and some need thousands.
+/// The tests run in parallel, and some need thousands.
 fn allow_many_descriptors() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! `Mode::Level`: reported in every wait for as long as it holds.
+//! `Mode::Level`: reported in every wait while it lasts.
 
 use std::{
     io::{Read, Write},

@@ -33,8 +33,8 @@ enum Step {
     Remove(u64),
     /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same number.
     Replace(u64),
-    /// As `Replace`, but a duplicate stays open, so that epoll goes on to report it (where sockets
-    /// have duplicates).
+    /// As `Replace`, but a duplicate stays open, so that epoll goes on reporting it (if sockets have
+    /// duplicates).
     LeaveBehind(u64),
     /// Drains until `WouldBlock` and rearms reading.
     RearmRead(u64),
@@ -53,7 +53,7 @@ enum Step {
     Read(u64),
     /// The poller is woken.
     Wake,
-    /// It is woken by a write to the descriptor of its waker (where there is one).
+    /// A write to the descriptor of its waker wakes it (if there is one).
     WakeByHand,
     Wait,
 }
@@ -99,7 +99,7 @@ struct Registered {
     wanted: Interest,
     /// `wanted` as it was at the last wait.
     settled: Interest,
-    /// `Edge`: the sides that are to be reported when they hold.
+    /// `Edge`: the sides that must be reported when they are ready.
     due: Interest,
     /// `Edge`: the ends that were reported.
     ended: Ready,
@@ -167,7 +167,7 @@ impl Course {
                     self.rearm(id, Interest::READ);
                 }
             }
-            // To a peer that has closed, a write is no `WouldBlock`.
+            // A write to a peer that has closed does not return `WouldBlock`.
             Step::RearmWrite(id) if self.peers[at(id)] == Peer::Closed => {}
             Step::RearmWrite(id) => {
                 if !self.is_shut[at(id)] {
@@ -291,7 +291,7 @@ impl Course {
             self.fixture.name
         );
         if !self.left_behind.is_empty() {
-            // To be rid of a stale registration, a poller may register all of them anew.
+            // To drop a stale registration, a poller may register all others anew.
             return;
         }
         for registered in edges {
@@ -353,8 +353,8 @@ impl Registered {
         }
     }
 
-    /// Checks that what is due is reported, and where edges are masked that nothing else is. `ends` are
-    /// those that hold and that are reported also where no side is due.
+    /// Checks that what is due is reported, and that nothing else is if edges are masked. `ends` are
+    /// those that are true and are reported even if no side is due.
     fn check_edge(&mut self, reported: Ready, holds: Ready, ends: Ready, masks: bool, name: &str) {
         if self.wanted != self.settled {
             (self.due, self.ended) = (self.wanted, Ready::NONE);
@@ -393,7 +393,7 @@ enum Scarcity {
     Drained(usize),
     /// A change is refused from here on, in each turn.
     Refused(usize),
-    /// It is registered for no more.
+    /// Its interest is empty from here on.
     Dropped(usize),
     Wake,
     Wait,

@@ -57,7 +57,7 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     fn write_during(&self, near: &Socket, wait: &mut dyn FnMut());
 }
 
-/// Many to be watched for writing.
+/// Many sockets, watched for writing.
 pub(crate) struct ManySockets {
     members: Vec<Box<dyn Source>>,
     pairs: Vec<(Socket, Socket)>,

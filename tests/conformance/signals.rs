@@ -51,14 +51,14 @@ fn install_handler() {
     });
 }
 
-/// Runs `wait` while signals rain on the thread that calls this, the first of them before it.
+/// Runs `wait` while signals arrive at the calling thread, the first of them before it.
 fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
     install_handler();
     // SAFETY: it has no preconditions.
     let waiting = unsafe { libc::pthread_self() };
     let (over, caught_before) = (AtomicBool::new(false), CAUGHT.load(Ordering::Relaxed));
     std::thread::scope(|threads| {
-        // Also where `wait` panics.
+        // Even if `wait` panics.
         let _over = SetOnDrop(&over);
         threads.spawn(|| {
             let start = Instant::now();
@@ -67,7 +67,7 @@ fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
                     start.elapsed() < DEADLINE,
                     "the wait is begun anew for ever"
                 );
-                // SAFETY: the thread lives: it waits at the end of this scope for this very loop.
+                // SAFETY: the thread lives: it waits at the end of this scope for this loop.
                 let result = unsafe { libc::pthread_kill(waiting, libc::SIGUSR1) };
                 assert_eq!(result, 0, "pthread_kill");
                 std::thread::yield_now();

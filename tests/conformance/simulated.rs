@@ -11,7 +11,7 @@ use crate::{
     socket::Socket,
 };
 
-/// What a simulated poller does by itself; what it does not, the front keeps for it.
+/// What a simulated backend does by itself; the poller emulates the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     name: &'static str,
@@ -21,9 +21,9 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// All of it, as epoll.
+    /// Everything, like epoll.
     pub(crate) const NATIVE: Self = Self::new("native", true, true, true);
-    /// None of it, as poll and select.
+    /// Nothing, like poll and select.
     pub(crate) const MASKED: Self = Self::new("masked", false, false, false);
     pub(crate) const EDGES: Self = Self::new("edges alone", true, false, false);
     pub(crate) const ONESHOTS: Self = Self::new("one-shots alone", false, true, false);
@@ -54,7 +54,7 @@ const BUFFER: usize = 16 * 1024;
 /// When something happens during a wait: later than any turn, earlier than any timeout.
 const MEANWHILE: Duration = Duration::from_millis(1);
 
-/// A process in a world of its own, in which nothing goes wrong.
+/// A process in a simulation of its own, without faults.
 #[derive(Debug)]
 pub(crate) struct Simulated {
     process: Process,
@@ -106,7 +106,7 @@ impl Platform for Simulated {
         (Socket::Simulated(near), Socket::Simulated(far))
     }
 
-    /// Between hosts, so that what is written is under way for a while.
+    /// Between hosts, so that data is in flight for a while.
     fn late_pair(&self) -> (Socket, Socket) {
         let (near, far) = self.process.tcp_pair();
         (Socket::Simulated(near), Socket::Simulated(far))
@@ -121,7 +121,7 @@ impl Platform for Simulated {
         (near, new)
     }
 
-    /// The one that it has: nothing else is opened in this world.
+    /// Its own number: nothing else is opened in this simulation.
     fn with_a_number_of_its_own(&self, socket: Socket, _nth: i32) -> Socket {
         socket
     }

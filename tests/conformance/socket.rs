@@ -1,4 +1,4 @@
-//! One end of a connection, of a kernel's or of a simulated world's.
+//! One end of a connection, of a kernel or of the simulator.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -24,7 +24,7 @@ impl Socket {
         }
     }
 
-    /// Another descriptor of the same socket, where there is such a thing.
+    /// Another descriptor of the same socket, if the platform has duplicates.
     pub(crate) fn duplicate(&self) -> Option<Self> {
         match self {
             Self::Real(stream) => Some(Self::Real(stream.try_clone().expect("a duplicate"))),
