@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release --example wake -- 1000 1000000 1000000000
 //!
-//! counts the primes below each number, in a thread each, with a deadline for all of them that the
-//! loop keeps. Nobody asks whether a result is there: the thread posts its token, and that ends the
-//! loop's wait. A job that is out of time is closed, and when its thread posts all the same, the
-//! loop knows the token for stale: nothing has to be taken back from anybody.
+//! counts the primes below each number, each in a thread of its own, with a deadline for all of them.
+//! A thread posts the token of its job when the result is there, which ends the loop's wait. A job
+//! that is out of time is closed. If its thread posts later, the token is stale, and the loop drops
+//! the post.
 
 use std::{
     env,
@@ -17,9 +17,9 @@ use std::{
 
 use evcore::{Connections, EventLoop, Handle, Ready, Step, Timer, Token};
 
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a thread works on, and where it leaves the result.
+/// What a thread works on, and where it stores the result.
 struct Job {
     below: u64,
     primes: Arc<OnceLock<u64>>,
@@ -37,39 +37,39 @@ fn main() -> Result<(), Box<dyn Error>> {
         ev.wait()?;
         while let Some(step) = ev.next_step() {
             let (Step::Ready(token, _) | Step::Expired(token, _)) = step else {
-                continue; // nobody wakes it for nothing, and it has no listeners
+                continue; // no other step can come: there is no listener
             };
             if let Some(job) = jobs.remove(&mut ev, token) {
-                tell(&job);
+                report(&job);
             }
         }
     }
     Ok(())
 }
 
-/// Gives a job to a thread, and the loop a token for it.
+/// Starts a thread for a job, and adds a token for it to the loop.
 fn begin(below: u64, ev: &mut EventLoop, jobs: &mut Connections<Job>) -> evcore::Result<()> {
     let primes = Arc::new(OnceLock::new());
     let (handle, result) = (ev.handle(), Arc::clone(&primes));
     let token = ev.add_unwatched()?;
-    ev.arm(token, Timer::READ, PATIENCE);
+    ev.arm(token, Timer::READ, TIMEOUT);
     jobs.insert(token, Job { below, primes });
     thread::spawn(move || work(below, &result, token, &handle));
     Ok(())
 }
 
-/// What the thread does: first the result, then the post, which makes it visible.
+/// Runs in the thread: stores the result, then posts, which makes the result visible.
 fn work(below: u64, primes: &OnceLock<u64>, token: Token, handle: &Handle) {
     let _ = primes.set(count_primes(below));
-    if let Err(gone) = handle.post(token, Ready::READABLE) {
-        eprintln!("{gone}"); // for instance because `main` has ended
+    if let Err(error) = handle.post(token, Ready::READABLE) {
+        eprintln!("{error}"); // for example because `main` has ended
     }
 }
 
-fn tell(Job { below, primes }: &Job) {
+fn report(Job { below, primes }: &Job) {
     match primes.get() {
         Some(primes) => println!("{primes} primes below {below}"),
-        None => println!("the primes below {below} took longer than {PATIENCE:?}"),
+        None => println!("the primes below {below} took longer than {TIMEOUT:?}"),
     }
 }
 
