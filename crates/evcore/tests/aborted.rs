@@ -26,7 +26,7 @@ struct Losing {
 #[derive(Debug, Default)]
 struct Script {
     calls: Cell<u32>,
-    /// So many calls lose one; then there is a client, and then nobody.
+    /// So many calls lose a connection; then there is one client, and then none.
     losses: Cell<u32>,
 }
 

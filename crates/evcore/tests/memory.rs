@@ -29,8 +29,7 @@ const BYTES_MAX_POLL: usize = 320;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A backend that reports a hundred after the other, whoever they are, and allocates nothing for
-/// it.
+/// A backend that reports its registrations in turn, a hundred a wait, and allocates nothing.
 /// It takes every wait for one that a waker has ended.
 #[derive(Debug)]
 struct RoundRobin {
@@ -311,7 +310,7 @@ fn turns_allocate_nothing() {
                 Step::Ready(token, _) => written(&mut ev, &mut conns, token),
                 Step::Expired(token, timer) => assert!(ev.arm(token, timer, IDLE)),
                 Step::Accepted(_) | Step::Woken | Step::Evict(_) => {
-                    unreachable!("nobody is there")
+                    unreachable!("there is no client")
                 }
             }
         }

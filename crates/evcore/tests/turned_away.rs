@@ -47,7 +47,7 @@ fn take_all_descriptors() -> Vec<File> {
     files
 }
 
-/// A turn that a wake-up ends, if nothing else does; who came.
+/// A turn that a wake-up ends, if nothing else does; returns the clients.
 fn accepted(ev: &mut EventLoop) -> Vec<evcore::Accepted> {
     ev.handle().wake();
     ev.wait().unwrap();
@@ -61,7 +61,7 @@ fn accepted(ev: &mut EventLoop) -> Vec<evcore::Accepted> {
 }
 
 /// How many clients have been closed by the server.
-fn told(clients: &mut [TcpStream]) -> usize {
+fn closed_clients(clients: &mut [TcpStream]) -> usize {
     let ended = |client: &mut TcpStream| match client.read(&mut [0]) {
         Ok(n) => n == 0,
         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
@@ -96,29 +96,29 @@ fn one_client_a_pause_is_shed_and_the_others_wait() {
     let mut files = take_all_descriptors();
 
     assert_eq!(accepted(&mut ev).len(), 0);
-    assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
+    assert_eq!((closed_clients(&mut clients), ev.stats().shed), (1, 1));
     assert!(
         File::open("/dev/null").is_err(),
         "the reserve is held again"
     );
 
-    // A place for one, who is served; nobody else is turned away for that.
+    // One descriptor is free: one client is served, and no other is shed for it.
     files.pop();
     assert!(ev.close(spare));
     let served = accepted(&mut ev);
     assert_eq!(served.len(), 1);
-    assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
+    assert_eq!((closed_clients(&mut clients), ev.stats().shed), (1, 1));
     assert_eq!(ev.stats().accept_pauses, 2);
 
     // Half a second later it is the next one's turn, and not earlier.
     time.advance(Duration::from_millis(499));
     assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
-    assert_eq!(told(&mut clients), 1);
+    assert_eq!(closed_clients(&mut clients), 1);
     time.advance(Duration::from_millis(1));
     assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
-    assert_eq!((told(&mut clients), ev.stats().shed), (2, 2));
+    assert_eq!((closed_clients(&mut clients), ev.stats().shed), (2, 2));
 
-    // Everybody who has waited is served in the end, and the listener is drained.
+    // In the end every waiting client is served, and the listener is drained.
     files.clear();
     assert!(ev.close(last));
     assert_eq!(accepted(&mut ev).len(), 2);
@@ -159,7 +159,7 @@ fn another_worker_with_a_free_slot_is_notified_before_shedding() {
         assert_eq!(accepted(&mut ev).len(), 0);
         assert_eq!(accepted(&mut ev).len(), 0, "the plan of this turn notifies");
         assert!(other.is_notified() && !ev.status().listening, "{policy:?}");
-        assert_eq!((told(&mut clients), ev.stats().shed), (0, 0));
+        assert_eq!((closed_clients(&mut clients), ev.stats().shed), (0, 0));
 
         // The other worker has come and is full: after the pause there is none to notify.
         let least_loaded = other.sync(load(10)).least_loaded;
@@ -167,7 +167,7 @@ fn another_worker_with_a_free_slot_is_notified_before_shedding() {
         time.advance(Duration::from_millis(500));
         assert_eq!(accepted(&mut ev).len() + accepted(&mut ev).len(), 0);
         assert!(!other.is_notified());
-        assert_eq!((told(&mut clients), ev.stats().shed), (1, 1));
+        assert_eq!((closed_clients(&mut clients), ev.stats().shed), (1, 1));
     }
 }
 

@@ -1,4 +1,4 @@
-//! When a worker listens, and whom it accepts.
+//! When a worker listens, and which clients it accepts.
 
 use evcore::{Error, EventLoop, Ready, Timer, balancer::Policy};
 

@@ -29,7 +29,7 @@ fn closing_a_connection_drops_its_event_of_the_batch() {
                         fixture.leave(tokens[closed]);
                     }
                 }
-                // Who stood before had its event already.
+                // The connections before it had their events already.
                 let kept = tokens
                     .iter()
                     .enumerate()

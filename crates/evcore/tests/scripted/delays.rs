@@ -1,4 +1,4 @@
-//! However short the delay of a policy is, nobody spins.
+//! However short the delay of a policy is, no worker spins.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// What keeps a worker from just listening.
 #[derive(Clone, Copy, Debug)]
-struct Plight {
+struct Case {
     policy: Policy,
     exclusive: bool,
     lock_is_free: bool,
@@ -20,7 +20,7 @@ struct Plight {
     least: Option<u32>,
 }
 
-impl Plight {
+impl Case {
     /// Nothing keeps it.
     fn of(policy: Policy, exclusive: bool) -> Self {
         Self {
@@ -69,11 +69,11 @@ impl Plight {
     }
 }
 
-fn plights() -> [Plight; 11] {
-    let mutex = Plight::of(Policy::mutex(), false);
-    let exclusive = Plight::of(Policy::exclusive(), true);
-    let least_loaded = Plight::of(Policy::least_loaded(), true);
-    let by_lock = Plight::of(Policy::least_loaded(), false);
+fn cases() -> [Case; 11] {
+    let mutex = Case::of(Policy::mutex(), false);
+    let exclusive = Case::of(Policy::exclusive(), true);
+    let least_loaded = Case::of(Policy::least_loaded(), true);
+    let by_lock = Case::of(Policy::least_loaded(), false);
     [
         mutex.refused(),
         mutex.above(Leader::None),
@@ -91,19 +91,19 @@ fn plights() -> [Plight; 11] {
 
 #[test]
 fn with_a_delay_of_zero_no_worker_spins() {
-    for plight in plights() {
-        let mut fixture = plight.fixture();
+    for case in cases() {
+        let mut fixture = case.fixture();
         let mut waited_before = true;
         for _ in 0..1000 {
             // Nothing happens, so each wait lasts as long as it may.
             let timeout = fixture.ev.prepare().unwrap();
-            let timeout = timeout.unwrap_or_else(|| panic!("without an end: {plight:?}"));
+            let timeout = timeout.unwrap_or_else(|| panic!("without an end: {case:?}"));
             fixture.time.advance(timeout);
             fixture.ev.poll(Some(timeout)).unwrap();
             assert_eq!(fixture.rest(), []);
-            // A look at who waits is a turn of no time, and one alone.
+            // A probe for waiting clients is one turn without a wait.
             let waited = timeout >= MS;
-            assert!(waited || waited_before, "{plight:?}");
+            assert!(waited || waited_before, "{case:?}");
             waited_before = waited;
         }
     }

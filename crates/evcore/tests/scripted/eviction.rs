@@ -1,4 +1,4 @@
-//! Who is idle, and whom of them the loop names when clients wait and places are short.
+//! Idle connections, and which of them the loop evicts when clients wait and slots are short.
 
 use evcore::{Budgets, Ready, Timer, Token, balancer::Policy};
 
@@ -74,7 +74,7 @@ fn recently_used_connections_are_evicted_last_busy_ones_never() {
         while fixture.ev.status().idle > 0 {
             named.extend(turn_with_clients(&mut fixture));
         }
-        assert_eq!(named, [c, d, a].map(Recorded::Evict), "as nobody is closed");
+        assert_eq!(named, [c, d, a].map(Recorded::Evict), "none was closed");
     }
 }
 
@@ -102,7 +102,7 @@ fn taking_the_last_slot_evicts_nothing_and_the_loop_sleeps() {
         fixture.join();
         assert_eq!(fixture.rest(), []);
         fixture.backend.record();
-        assert_eq!(fixture.turn(), [], "nobody else waits");
+        assert_eq!(fixture.turn(), [], "no other client waits");
         assert_eq!(fixture.backend.timeouts(), [None]);
         assert!(fixture.ev.status().listening && fixture.ev.is_idle(idle));
     }
@@ -167,7 +167,7 @@ fn a_connection_is_not_evicted_for_one_of_the_same_turn() {
         fixture.wait();
         assert_eq!(fixture.step(), Some(Recorded::Accepted(0)));
         let new = fixture.join_idle();
-        assert_eq!(fixture.rest(), [], "nobody was idle before");
+        assert_eq!(fixture.rest(), [], "none was idle before");
         fixture.report_listeners(&[0]);
         assert_eq!(
             fixture.turn(),
@@ -297,7 +297,10 @@ fn closing_ends_idleness_and_the_next_occupant_is_busy() {
         );
         assert_eq!(fixture.ev.status().idle, 0);
         fixture.turn();
-        assert!(!fixture.ev.status().listening, "nobody would leave a place");
+        assert!(
+            !fixture.ev.status().listening,
+            "no eviction can free a slot"
+        );
     }
 }
 

@@ -75,7 +75,7 @@ impl Expected {
         self.chosen = Some(chosen.copied().collect());
     }
 
-    /// Who is named next, when the turn has come to that.
+    /// The next connection to be evicted, when the turn is at its evictions.
     pub(crate) fn name_oldest(&mut self) -> Option<Token> {
         while self.evictions_left > 0 {
             self.evictions_left -= 1;

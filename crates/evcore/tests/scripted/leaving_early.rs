@@ -211,7 +211,7 @@ fn clients_left_with_the_lock_are_not_accepted_here() {
     assert_eq!(fixture.turn(), []);
     assert!(!fixture.ev.status().listening);
 
-    // The one who waits is reported again.
+    // The waiting client is reported again.
     fixture.backend.set_lock_free(true);
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);

@@ -20,7 +20,7 @@ enum Op {
     Begin,
     SetIdle(usize),
     SetBusy(usize),
-    SetCancelable(usize),
+    SetBackground(usize),
     Shutdown(Duration),
     /// By a handle, as another thread would.
     ShutdownFromOutside(Duration),
@@ -37,9 +37,9 @@ enum Op {
 #[derive(Clone, Debug)]
 struct Turn {
     time_passes: Duration,
-    /// Who is reported, of those who live then.
+    /// The tokens that are reported, of those that are current then.
     reported: Vec<(usize, bool)>,
-    /// Whether somebody seems to wait in the backlog: there is nobody when the loop looks.
+    /// Whether the listener is reported although no client waits.
     knocks: bool,
     lock_is_free: bool,
     interrupted: bool,
@@ -49,7 +49,7 @@ struct Turn {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let who = any::<usize>();
+    let which = any::<usize>();
     let side = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
     // Around whole milliseconds, and often nothing at all.
     let after = prop_oneof![
@@ -58,21 +58,22 @@ fn op() -> impl Strategy<Value = Op> {
         (0..200_u64).prop_map(Duration::from_millis),
     ];
     let post = prop_oneof![
-        (who, any::<bool>()).prop_map(|(who, bit)| Op::Post(who, bit)),
-        (who, any::<bool>()).prop_map(|(who, bit)| Op::PostNext(who, bit)),
-        (who, any::<bool>()).prop_map(|(who, bit)| Op::PostFromOutside(who, bit)),
+        (which, any::<bool>()).prop_map(|(which, bit)| Op::Post(which, bit)),
+        (which, any::<bool>()).prop_map(|(which, bit)| Op::PostNext(which, bit)),
+        (which, any::<bool>()).prop_map(|(which, bit)| Op::PostFromOutside(which, bit)),
     ];
-    let arm = (who, side.clone(), after).prop_map(|(who, side, after)| Op::Arm(who, side, after));
-    let disarm = (who, side).prop_map(|(who, side)| Op::Disarm(who, side));
+    let arm =
+        (which, side.clone(), after).prop_map(|(which, side, after)| Op::Arm(which, side, after));
+    let disarm = (which, side).prop_map(|(which, side)| Op::Disarm(which, side));
     let common = prop_oneof![
         3 => Just(Op::Join),
         1 => Just(Op::Begin),
-        4 => who.prop_map(Op::SetIdle),
-        1 => who.prop_map(Op::SetBusy),
-        1 => who.prop_map(Op::SetCancelable),
-        2 => who.prop_map(Op::Close),
+        4 => which.prop_map(Op::SetIdle),
+        1 => which.prop_map(Op::SetBusy),
+        1 => which.prop_map(Op::SetBackground),
+        2 => which.prop_map(Op::Close),
         6 => post,
-        1 => who.prop_map(Op::Cancel),
+        1 => which.prop_map(Op::Cancel),
         3 => arm,
         1 => disarm,
     ];
@@ -139,12 +140,12 @@ struct Run {
     fixture: Fixture,
     resolution: Option<Duration>,
     owed: Expected,
-    /// Everybody who ever was there, and whether they still are.
+    /// All tokens so far, and whether each is current.
     tokens: Vec<(Token, bool)>,
-    /// Those who are there and have a descriptor.
+    /// The current tokens with a descriptor.
     watched: HashSet<Token>,
-    /// Those whose timers nobody need wait for.
-    cancelable: HashSet<Token>,
+    /// The tokens with background timers.
+    background: HashSet<Token>,
     capacity: u32,
     /// How many idle connections were named.
     named: u64,
@@ -185,7 +186,7 @@ impl Run {
             owed: Expected::default(),
             tokens: Vec::new(),
             watched: HashSet::new(),
-            cancelable: HashSet::new(),
+            background: HashSet::new(),
             capacity,
             named: 0,
             posted: 0,
@@ -199,10 +200,10 @@ impl Run {
         self.fixture.time.read().monotonic_ns
     }
 
-    fn chosen(&self, who: usize) -> Option<(usize, Token, bool)> {
-        let at = who.checked_rem(self.tokens.len())?;
-        let (token, lives) = self.tokens[at];
-        Some((at, token, lives))
+    fn chosen(&self, which: usize) -> Option<(usize, Token, bool)> {
+        let at = which.checked_rem(self.tokens.len())?;
+        let (token, is_current) = self.tokens[at];
+        Some((at, token, is_current))
     }
 
     fn does(&mut self, op: &Op) {
@@ -222,8 +223,8 @@ impl Run {
                 let token = self.fixture.begin();
                 self.tokens.push((token, true));
             }
-            Op::SetIdle(who) => {
-                let Some((_, token, _)) = self.chosen(who) else {
+            Op::SetIdle(which) => {
+                let Some((_, token, _)) = self.chosen(which) else {
                     return;
                 };
                 let watched = self.watched.contains(&token);
@@ -231,20 +232,20 @@ impl Run {
                 self.owed.idle.retain(|idle| *idle != token);
                 self.owed.idle.extend(watched.then_some(token));
             }
-            Op::SetBusy(who) => {
-                let Some((_, token, _)) = self.chosen(who) else {
+            Op::SetBusy(which) => {
+                let Some((_, token, _)) = self.chosen(which) else {
                     return;
                 };
                 let idle = self.owed.idle.contains(&token);
                 assert_eq!(self.fixture.ev.set_busy(token), idle);
                 self.owed.idle.retain(|idle| *idle != token);
             }
-            Op::SetCancelable(who) => {
-                let Some((_, token, lives)) = self.chosen(who) else {
+            Op::SetBackground(which) => {
+                let Some((_, token, is_current)) = self.chosen(which) else {
                     return;
                 };
-                assert_eq!(self.fixture.ev.set_background(token), lives);
-                self.cancelable.insert(token);
+                assert_eq!(self.fixture.ev.set_background(token), is_current);
+                self.background.insert(token);
             }
             Op::Shutdown(timeout) => {
                 self.fixture.ev.shutdown(timeout);
@@ -256,11 +257,11 @@ impl Run {
                 let asked = [self.owed.shutdown_from_outside, Some(timeout)];
                 self.owed.shutdown_from_outside = asked.into_iter().flatten().min();
             }
-            Op::Close(who) => {
-                let Some((at, token, lives)) = self.chosen(who) else {
+            Op::Close(which) => {
+                let Some((at, token, is_current)) = self.chosen(which) else {
                     return;
                 };
-                if lives {
+                if is_current {
                     self.fixture.leave(token);
                     self.owed.close(token);
                     self.tokens[at].1 = false;
@@ -269,54 +270,54 @@ impl Run {
                     assert!(!self.fixture.ev.close(token));
                 }
             }
-            Op::Post(who, bit) => {
-                let Some((_, token, lives)) = self.chosen(who) else {
+            Op::Post(which, bit) => {
+                let Some((_, token, is_current)) = self.chosen(which) else {
                     return;
                 };
                 let ready = one_of_two(bit);
-                assert_eq!(self.fixture.ev.post(token, ready), lives);
-                if lives {
+                assert_eq!(self.fixture.ev.post(token, ready), is_current);
+                if is_current {
                     self.owed.post(token, ready);
                 }
             }
-            Op::PostNext(who, bit) => {
-                let Some((_, token, lives)) = self.chosen(who) else {
+            Op::PostNext(which, bit) => {
+                let Some((_, token, is_current)) = self.chosen(which) else {
                     return;
                 };
                 let ready = one_of_two(bit);
-                assert_eq!(self.fixture.ev.post_next(token, ready), lives);
-                if lives {
+                assert_eq!(self.fixture.ev.post_next(token, ready), is_current);
+                if is_current {
                     self.owed.post_next(token, ready);
                 }
             }
-            Op::PostFromOutside(who, bit) => {
-                let Some((_, token, _)) = self.chosen(who) else {
+            Op::PostFromOutside(which, bit) => {
+                let Some((_, token, _)) = self.chosen(which) else {
                     return;
                 };
                 let ready = one_of_two(bit);
                 self.fixture.ev.handle().post(token, ready).unwrap();
                 self.owed.outside.push_back((token, ready));
             }
-            Op::Cancel(who) => {
-                let Some((_, token, _)) = self.chosen(who) else {
+            Op::Cancel(which) => {
+                let Some((_, token, _)) = self.chosen(which) else {
                     return;
                 };
                 assert_eq!(self.fixture.ev.cancel(token), self.owed.cancel(token));
             }
-            Op::Arm(who, side, after) => {
-                let Some((_, token, lives)) = self.chosen(who) else {
+            Op::Arm(which, side, after) => {
+                let Some((_, token, is_current)) = self.chosen(which) else {
                     return;
                 };
-                assert_eq!(self.fixture.ev.arm(token, side, after), lives);
-                if lives {
+                assert_eq!(self.fixture.ev.arm(token, side, after), is_current);
+                if is_current {
                     let after_ns = u64::try_from(after.as_nanos()).unwrap();
                     self.owed
                         .armed
                         .insert((token, side), self.now_ns() + after_ns);
                 }
             }
-            Op::Disarm(who, side) => {
-                let Some((_, token, _)) = self.chosen(who) else {
+            Op::Disarm(which, side) => {
+                let Some((_, token, _)) = self.chosen(which) else {
                     return;
                 };
                 let armed = self.owed.armed.remove(&(token, side)).is_some();
@@ -328,8 +329,8 @@ impl Run {
     /// Schedules what the next wait brings, and says what that is.
     fn reports(&mut self, turn: &Turn, batch: usize) -> HashMap<Token, Ready> {
         let mut events = HashMap::new();
-        for (who, both) in &turn.reported {
-            match self.chosen(*who) {
+        for (which, both) in &turn.reported {
+            match self.chosen(*which) {
                 Some((_, token, _)) if events.len() < batch && self.watched.contains(&token) => {
                     let ready = if *both {
                         Ready::READABLE | Ready::ERROR
@@ -380,7 +381,7 @@ impl Run {
         let mut armed = self.owed.armed.keys();
         let nothing_is_left = self.watched.is_empty()
             && !self.owed.is_urgent()
-            && armed.all(|(token, _)| self.cancelable.contains(token));
+            && armed.all(|(token, _)| self.background.contains(token));
         let shown_ns = self.fixture.ev.clock().monotonic_ns();
         let is_over = |over_ns| over_ns <= shown_ns || nothing_is_left;
         self.owed.over_ns.is_some_and(is_over)
@@ -408,7 +409,7 @@ impl Run {
         self.fixture.backend.set_lock_free(turn.lock_is_free);
         let timeout = self.fixture.ev.prepare().unwrap();
         self.check_timeout(before_ns, timeout);
-        // Who stops listening forgets who knocked, and asks again when it listens again.
+        // A worker that stops listening drops the reports of its listeners, and gets them again later.
         self.owed.knocked &= self.fixture.ev.status().listening;
         let events = self.reports(turn, budgets.batch);
         self.fixture.time.advance(turn.time_passes);

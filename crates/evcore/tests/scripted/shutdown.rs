@@ -1,4 +1,4 @@
-//! An orderly end: when it begins, whom it names, and when it is done.
+//! Graceful shutdown: when it begins, what it evicts, and when it is done.
 
 use std::time::Duration;
 

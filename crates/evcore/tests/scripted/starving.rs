@@ -1,5 +1,5 @@
-//! Whoever would have the loop for himself, and those who must get their steps all the same: each
-//! within so many turns, however long it goes on.
+//! No source of steps starves another: each gets its steps within so many turns, however long a flood
+//! of others lasts.
 
 use std::time::Duration;
 
@@ -49,13 +49,13 @@ const BUDGETS: Budgets = Budgets {
     evictions: 2,
 };
 
-/// A loop with some hogs in it, who begin before everybody else.
-struct Trough {
+/// A loop with floods of steps, which begin before all others.
+struct Flooded {
     fixture: Fixture,
     hogs: Vec<(Hog, Token)>,
 }
 
-impl Trough {
+impl Flooded {
     fn new(kinds: &[Hog], locks: bool) -> Self {
         let mut fixture = Fixture::built(2, |builder, backend| {
             let builder = builder.budgets(BUDGETS);
@@ -92,7 +92,7 @@ impl Trough {
         }
     }
 
-    /// What the kernel says next: of whoever is always there, and of these.
+    /// The next report of the kernel: the flood, and these.
     fn report(&mut self, others: &[(Token, Ready)]) {
         let mut reported = Vec::new();
         for (hog, token) in self.hogs.clone() {
@@ -141,7 +141,7 @@ impl Trough {
         turns
     }
 
-    /// One step of every kind for somebody who comes last to each.
+    /// One step of every kind, behind all others of its kind.
     fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Recorded>, Vec<(Token, Ready)>) {
         let fixture = &mut self.fixture;
         let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| fixture.join());
@@ -165,7 +165,7 @@ impl Trough {
 fn no_source_of_steps_starves_beside_any_flood() {
     for hog in HOGS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mut trough = Trough::new(&[hog], locks);
+            let mut trough = Flooded::new(&[hog], locks);
             let (missing, reported) = trough.last_of_all(shuts_down);
             let turns = trough.turns_until(missing, &reported);
             // Three are posted, and there is room for two in a turn.
@@ -177,7 +177,7 @@ fn no_source_of_steps_starves_beside_any_flood() {
 #[test]
 fn nor_beside_all_of_them_at_once() {
     for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut trough = Trough::new(&HOGS, locks);
+        let mut trough = Flooded::new(&HOGS, locks);
         let (missing, reported) = trough.last_of_all(shuts_down);
         let turns = trough.turns_until(missing, &reported);
         // The flood of posts goes before one of them, and of what can be posted hogs take the half.
@@ -188,8 +188,8 @@ fn nor_beside_all_of_them_at_once() {
 #[test]
 fn each_of_them_gets_its_own_steps_too() {
     for locks in [false, true] {
-        let mut trough = Trough::new(&HOGS, locks);
-        let token = |trough: &Trough, at: usize| trough.hogs[at].1;
+        let mut trough = Flooded::new(&HOGS, locks);
+        let token = |trough: &Flooded, at: usize| trough.hogs[at].1;
         for _ in 0..10 {
             let missing = vec![
                 Recorded::Ready(token(&trough, 0), Ready::PRIORITY),
@@ -208,7 +208,7 @@ fn each_of_them_gets_its_own_steps_too() {
 #[test]
 fn a_flooded_listener_does_not_starve_another() {
     for locks in [false, true] {
-        let mut trough = Trough::new(&HOGS, locks);
+        let mut trough = Flooded::new(&HOGS, locks);
         trough.fixture.turn();
         trough.fixture.connect(1, 1);
         for turn in 0.. {

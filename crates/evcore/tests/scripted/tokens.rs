@@ -81,7 +81,7 @@ fn a_value_ends_with_its_token() {
     let old = fixture.ev.add_unwatched().unwrap();
     assert_eq!(conns.insert(old, "old"), None);
     assert_eq!(conns.insert(old, "older"), Some("old"));
-    // The loop alone was asked to close it, which leaves the value to be found by nobody else.
+    // Only the loop has closed it; no later token finds the value that is left.
     fixture.ev.close(old);
     let new = fixture.ev.add_unwatched().unwrap();
     assert_eq!(new.index(), old.index());
