@@ -66,6 +66,7 @@ impl<'a> EventSink<'a> {
     }
 
     /// The buffer itself, for a kernel that writes into it.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn into_events(self) -> &'a mut Events {
         self.events

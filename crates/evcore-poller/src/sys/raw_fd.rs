@@ -6,8 +6,6 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::io::Errno;
 
-use crate::Registration;
-
 /// Checks that a file is open under `fd`, which is not -1.
 ///
 /// # Errors
@@ -20,7 +18,8 @@ pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
     rustix::io::fcntl_getfd(fd).map(drop)
 }
 
-impl Registration {
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl crate::Registration {
     /// The descriptor, for one call of the kernel.
     pub(super) fn borrow_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: it was registered as a `BorrowedFd`, so it was open then and is not -1. The user
