@@ -63,14 +63,16 @@ fn prefork_echo_sends_back_16_mb_to_a_client_that_reads_late() {
 
 #[test]
 fn prefork_echo_gives_clients_to_all_workers() {
-    const CLIENTS: usize = 10 * WORKERS;
     let server = start();
     let before = sockets(&server);
-    let clients: Vec<_> = (0..CLIENTS).map(|_| served(&server)).collect();
-    let after = sockets(&server);
-    let gains: Vec<_> = after.iter().map(|(pid, n)| n - before[pid]).collect();
-    assert_eq!(gains.iter().sum::<usize>(), clients.len());
-    assert!(gains.iter().all(|gain| *gain > 0), "{gains:?}");
+    let mut clients = Vec::new();
+    // A worker that is held up for a moment gets its clients later.
+    eventually("each worker has a client", || {
+        clients.push(served(&server));
+        sockets(&server).iter().all(|(pid, n)| *n > before[pid])
+    });
+    let now: usize = sockets(&server).values().sum();
+    assert_eq!(now - before.values().sum::<usize>(), clients.len());
 }
 
 #[test]
