@@ -8,6 +8,7 @@ mod architecture;
 mod changelog;
 mod crate_readme;
 mod fixed_port;
+mod glossary;
 mod let_chain;
 mod lib_rs;
 mod links;
@@ -53,6 +54,7 @@ const OF_ALL: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[
     rust_version::documents_say_what_the_manifest_says,
     changelog::has_a_section_for_what_comes_next,
     architecture::each_crate_has_its_invariant_and_absence,
+    glossary::has_each_coined_name,
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
