@@ -55,7 +55,7 @@ fn example_server(workspace: &Workspace) -> Option<Step> {
     has_it.then(|| cargo("httpd", "build -p evcore-httpd --bin httpd"))
 }
 
-/// Tests the crates that nobody uses from outside, in one build: they depend on all others.
+/// Tests the crates that are not published, in one build. They depend on all others.
 fn unpublished(workspace: &Workspace) -> Step {
     let names = workspace.packages.iter().filter(|p| !p.published);
     let args: String = names.map(|p| format!(" -p {}", p.name)).collect();

@@ -3,8 +3,8 @@
 //!
 //! What differs is how the two are held. A `polling::Poller` is shared: any thread registers while
 //! another waits. An `evcore_poller::Poller` is owned: `&mut self` everywhere. [`Poller`] bridges
-//! that by a loan (`loan.rs`): whoever wants to change something wakes the thread that waits, which
-//! gives the poller out of its hands until the change is made.
+//! that by a loan (`loan.rs`): a thread with a change wakes the thread that waits, which hands the
+//! poller over until the change is made.
 //!
 //! [`under_test`] is what `polling` does not have: the choice of a backend, and the proof that it
 //! was this crate that ran.

@@ -1,19 +1,19 @@
-//! One thing that many threads use, though one of them sleeps while it holds it.
+//! One thing that many threads use, although one of them sleeps while it holds it.
 //!
-//! A mutex alone would keep the others out for as long as the sleeper sleeps. Here it has the thing
-//! on loan: whoever else wants it asks, interrupts the sleep, and gets it as soon as the sleeper
-//! [hands it over](Loan::hand_over) or gives it back. Nothing is queued, so what comes of a change
-//! is known where the change is made, and it has been made when the call returns.
+//! A mutex alone would keep the others out for as long as the sleeper sleeps. Here the sleeper
+//! has the thing on loan. Another thread asks for it, interrupts the sleep, and gets it as soon as the
+//! sleeper [hands it over](Loan::hand_over) or gives it back. Nothing is queued: a change has been
+//! made, and its result is known, when the call returns.
 
 use std::{
     fmt,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// The thing, and who has it.
+/// The thing, and whether it is lent.
 pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
-    /// The thing came back, or nobody asks any more.
+    /// The thing came back, or no thread asks any more.
     changed: Condvar,
 }
 
@@ -21,14 +21,14 @@ struct State<T> {
     // Invariant: present unless `is_lent`.
     thing: Option<T>,
     is_lent: bool,
-    /// How many wait for the borrower to hand it over.
+    /// How many threads wait for the borrower to hand it over.
     asking: usize,
 }
 
 /// The thing, borrowed; given back when dropped.
 pub(crate) struct Loan<'a, T> {
     lender: &'a Shared<T>,
-    // Invariant: present, but while it is handed over.
+    // Invariant: present except while it is handed over.
     thing: Option<T>,
 }
 
@@ -44,9 +44,9 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Borrows the thing, to sleep with it. `None` while somebody else does.
+    /// Borrows the thing, to sleep with it. `None` while another thread does.
     ///
-    /// Those who asked the last borrower come first: they have interrupted that one, and would not
+    /// Threads that asked the last borrower come first: they have interrupted that one, and would not
     /// interrupt the next.
     pub(crate) fn borrow(&self) -> Option<Loan<'_, T>> {
         let mut state = self.lock();
@@ -60,8 +60,8 @@ impl<T> Shared<T> {
         })
     }
 
-    /// Uses the thing for a moment. Where it is on loan, calls `interrupt`, which is to make the
-    /// borrower hand it over, and waits for that.
+    /// Uses the thing for a moment. If it is on loan, calls `interrupt`, which makes the borrower hand
+    /// it over, and waits for that.
     pub(crate) fn with<R>(&self, interrupt: impl Fn(), work: impl FnOnce(&mut T) -> R) -> R {
         let mut state = self.lock();
         if state.thing.is_none() {
@@ -95,9 +95,9 @@ impl<T> Loan<'_, T> {
         self.thing.as_mut().expect("not handed over")
     }
 
-    /// Lets all who have asked by now use the thing, and takes it again.
+    /// Lets all threads that have asked by now use the thing, and takes it back.
     ///
-    /// It cannot be kept waiting for ever: who comes meanwhile finds it there, and asks nobody.
+    /// This ends: a thread that comes meanwhile finds the thing there, and does not ask.
     pub(crate) fn hand_over(&mut self) {
         let mut state = self.lender.lock();
         state.thing = self.thing.take();

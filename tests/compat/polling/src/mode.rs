@@ -25,8 +25,8 @@ pub enum PollMode {
 impl PollMode {
     /// The mode in our words.
     ///
-    /// Our `Edge` is kept on every backend, but where the kernel does not keep it, the caller must
-    /// say when it has drained a descriptor, and nobody who uses `polling` says so.
+    /// Our `Edge` exists on every backend. Where the kernel has none, the caller must call `rearm` for
+    /// a drained descriptor, which programs on `polling` do not do.
     pub(crate) fn ours(self, native: Capabilities) -> io::Result<Mode> {
         match self {
             Self::Oneshot | Self::EdgeOneshot => Ok(Mode::Oneshot),

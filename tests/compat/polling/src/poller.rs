@@ -12,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_poller::{Capabilities, BackendKind, Waker};
+use evcore_poller::{BackendKind, Capabilities, Waker};
 
 use crate::{
     AsRawSource, AsSource, Event, Events, PollMode, loan::Shared, under_test, watch::Watch,
 };
 
-/// Watches descriptors for whoever waits, and lets others change what is watched meanwhile.
+/// Watches descriptors for the thread that waits, while others change what is watched.
 ///
 /// ```
 /// use polling::{Event, Events, Poller};
@@ -39,7 +39,7 @@ use crate::{
 pub struct Poller {
     watch: Shared<Watch>,
     waker: Waker,
-    /// A wake is one that a wait returns for, and not only one of somebody who asks for the loan.
+    /// The wake ends the wait. The wake of a thread that asks for the loan does not.
     is_notified: AtomicBool,
     native: Capabilities,
 }
@@ -208,7 +208,7 @@ impl Poller {
             if events.len() > before || is_notified || is_over {
                 return Ok(events.len());
             }
-            // Woken by those who ask for the loan, or by the rest of an old wake.
+            // Woken by a thread that asks for the loan, or by the rest of an old wake.
             watch.hand_over();
         }
     }

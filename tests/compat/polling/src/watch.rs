@@ -1,4 +1,4 @@
-//! Our poller, and what it cannot keep for a caller who names things by their descriptors.
+//! Our poller, and what it cannot keep for a caller that names registrations by descriptor.
 //!
 //! A caller of `polling` changes and removes by descriptor, may give two descriptors one key, may
 //! change a key, and uses all its bits. So the id that we give our poller is the descriptor itself,

@@ -109,7 +109,7 @@ fn what_is_deleted_while_another_waits_may_be_closed_at_once() {
                 poller.delete(&far).expect("deleted");
                 near.write_all(b"x").expect("written");
                 drop(far);
-                // The number comes back for another, of whom there is nothing to tell.
+                // The number comes back for another socket, which has nothing to report.
                 let (_near, far) = pair();
                 add(&poller, &far, Event::readable(round));
                 poller.delete(&far).expect("deleted");

@@ -98,7 +98,7 @@ async fn end(mut stream: Async<TcpStream>) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a server that sends back what comes, to whoever comes. Returns its address.
+/// Starts a server that sends back what each client sends. Returns its address.
 fn serve(executor: &Arc<Executor<'static>>) -> SocketAddr {
     let listener = Async::<TcpListener>::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.get_ref().local_addr().expect("it is bound");

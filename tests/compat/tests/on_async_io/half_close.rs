@@ -158,5 +158,5 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
 fn a_regular_file_is_refused_or_is_ready() {
     let file = File::open(std::env::current_exe().expect("this program has a path"));
     let file = Async::new(file.expect("it can be read")).expect("nothing is asked of it yet");
-    async_io::block_on(file.readable()).expect("whoever waits is woken");
+    async_io::block_on(file.readable()).expect("the waiting task is woken");
 }

@@ -41,16 +41,16 @@ const PATTERNS: &[Pattern] = &[
     Pattern {
         workload: "accept/burst",
         heading: "Bursts of 64",
-        what: "1,024, who connect and ask 64 at a time, and stay.",
+        what: "1,024 clients, which connect and ask 64 at a time, and stay.",
         figures: &[JAIN, WAKES],
         has_waits: true,
     },
     Pattern {
         workload: "accept/uneven",
         heading: "Uneven lifetimes",
-        what: "2,000, one at a time, of whom most go soon and a few stay long (Pareto): some 200 \
-               are there at a time. The Jain index is the median of 30 looks; each that goes may \
-               cost a wake too.",
+        what: "2,000 clients, one at a time. Most leave soon and a few stay long (Pareto): some 200 \
+               are connected at a time. The Jain index is the median of 30 looks. A client that \
+               leaves may cost a wake too.",
         figures: &[
             JAIN,
             ("jain_least", "Jain index, the least of the looks"),
@@ -78,9 +78,9 @@ const PATTERNS: &[Pattern] = &[
     Pattern {
         workload: "accept/blocked/2000",
         heading: "One worker blocked for 2 s",
-        what: "The same with `/block/2000`, once a round: four times `--accept-delay`, so a policy \
-               under which nobody takes over shows here. With a listener each nobody can: who is \
-               blocked has clients of its own.",
+        what: "The same with `/block/2000`, once a round: four times `--accept-delay`, so this \
+               shows a policy under which no worker takes over. If each worker has a listener of \
+               its own, none can: the kernel has given the blocked worker its clients.",
         figures: &[],
         has_waits: true,
     },
@@ -89,11 +89,11 @@ const PATTERNS: &[Pattern] = &[
 const ABOUT: &str = "\
 `httpd` is the example server with each policy of `--accept`; the bare servers are epoll loops that \
 do nothing else, with what the kernel has for sharing a listener. All workers share the first CPU, \
-the clients are on the last. Who serves is what the server answers: a process id.
+the clients are on the last. The server answers with its process id.
 
-The Jain index is 1 where all workers have as many connections, 1/n where one of n has all. Wakes are \
-how often the workers went to sleep, as the kernel counts it (voluntary context switches): the same \
-measure for all, which costs them nothing. ";
+The Jain index is 1 if all workers have as many connections, and 1/n if one of n has all. Wakes are \
+the kernel's count of voluntary context switches of the workers: the same measure for all, which costs \
+them nothing. ";
 
 /// The tables of the part.
 pub(super) fn tables(results: &Results) -> String {

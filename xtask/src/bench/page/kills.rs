@@ -4,7 +4,7 @@ use super::table::{head, row};
 use crate::bench::results::Results;
 use crate::bench::statistics::{quantile, shown};
 
-/// `accept_mutex_delay` of all contestants: who waits for longer found nobody there.
+/// `accept_mutex_delay` of all servers. A client that waits for longer has found no worker.
 const DELAY_MS: f64 = 500.0;
 
 const ABOUT: &str = "\
@@ -18,9 +18,9 @@ const DONE: [(&str, &str, &str); 2] = [
         "kills/kill",
         "Killed",
         "The one that took the last client, and so listens or holds the lock, gets KILL; from then \
-         until the next client has its first byte. All eight workers are there again, and that one \
-         has lived for a second, before each kill: a master that waits before it replaces who died \
-         young is not what is measured. A client whose connection is reset tries again.",
+         until the next client has its first byte. Before each kill, all eight workers are there again, \
+         and the victim has lived for a second: a master's pause after an early death is not \
+         measured. A client whose connection is reset tries again.",
     ),
     (
         "kills/stop",

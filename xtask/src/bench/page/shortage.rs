@@ -8,10 +8,10 @@ pub(in crate::bench) const WORKLOAD: &str = "shortage";
 
 const ABOUT: &str = "\
 Two workers with 64 descriptors each, and 500 clients that come at once, ask, and stay. CPU is of all \
-processes of the server, of one CPU, in two seconds after everybody has been served who can be. Then \
-ten of those who were served leave, one after the other: from that until another is served, in \
-milliseconds: median (least to most). Turned away is whose connection the server closed without an \
-answer, to tell that there is none.
+processes of the server, of one CPU, in two seconds after all clients that can be served have been. Then \
+ten of those clients leave, one after the other. The time from that until another client is served is \
+in milliseconds: median (least to most). Shed clients are those whose connection the server closed \
+without an answer.
 
 ";
 

@@ -50,7 +50,7 @@ const WORKLOADS: &[Workload] = &[
         heading: "Read the time",
         what: "`SharedClock` while another thread updates it every millisecond; its snapshot has \
                all numbers and strings. `quanta recent` and `coarsetime recent` are cached like \
-               ours, and updated by nobody here.",
+               ours, and not updated here.",
         column: alone,
     },
     Workload {
@@ -112,9 +112,9 @@ const WORKLOADS: &[Workload] = &[
     Workload {
         name: "pollers/toggle",
         heading: "Stop and start",
-        what: "One descriptor is watched no more, and watched again, before a wait could tell. Who \
-               makes no system call for it compares when the wait begins, which is not in the \
-               figure. The bare loop and `mio` remove and add; `polling` modifies twice.",
+        what: "One descriptor is removed and added again before a wait could report it. A poller \
+               that makes no system call for that compares when the wait begins, which is not in \
+               the figure. The bare loop and `mio` remove and add; `polling` modifies twice.",
         column: alone,
     },
     Workload {

@@ -25,13 +25,13 @@ pub(super) const TARGETS: &[Target] = &[
         of: |run| longest_while_blocked(run, "accept/blocked/200", &ALL),
     },
     Target {
-        what: "nobody accepts for longer than the delay after a kill, any policy",
+        what: "no worker accepts for longer than the delay after a kill, any policy",
         bound: AtMost(0.0),
         unit: "times",
         of: |run| waited_too_long(run, "kills/kill", &ALL),
     },
     Target {
-        what: "nobody accepts for longer than the delay after a stop, any policy but `reuseport`",
+        what: "no worker accepts for longer than the delay after a stop, any policy but `reuseport`",
         bound: AtMost(0.0),
         unit: "times",
         of: |run| waited_too_long(run, "kills/stop", &SHARING),
