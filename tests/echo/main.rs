@@ -96,14 +96,14 @@ fn sends_before_it_reads(stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
 }
 
 #[test]
-fn a_client_that_sends_16_mb_before_it_reads_gets_all_of_it_back() {
+fn a_client_that_reads_late_gets_all_16_mb_back() {
     let server = start("60");
     let stream = connect(server.address());
     sends_before_it_reads(&stream, &bytes(LENGTH)).expect("all of it");
 }
 
 #[test]
-fn a_hundred_such_clients_at_once_get_all_of_it_back() {
+fn a_hundred_clients_that_read_late_get_all_of_it_back() {
     let (server, bytes) = (start("60"), bytes(LENGTH));
     thread::scope(|scope| {
         for _ in 0..100 {
@@ -118,7 +118,7 @@ fn a_hundred_such_clients_at_once_get_all_of_it_back() {
 }
 
 #[test]
-fn a_client_that_is_reset_ends_nobody_else() {
+fn a_reset_client_ends_no_other() {
     let server = start("60");
     let mut other = connect(server.address());
     for _ in 0..20 {
@@ -136,7 +136,7 @@ fn a_client_that_is_reset_ends_nobody_else() {
 }
 
 #[test]
-fn a_client_is_closed_when_it_was_idle_for_the_timeout_and_not_before() {
+fn an_idle_client_is_closed_after_the_timeout_not_before() {
     const IDLE: Duration = Duration::from_millis(500);
     let server = start("0.5");
     let began = Instant::now();

@@ -60,7 +60,7 @@ fn a_request_in_small_pieces_does_not_last_longer() {
 }
 
 #[test]
-fn requests_in_time_are_answered_for_longer_than_the_timeout_of_one() {
+fn a_busy_client_outlives_the_timeout_of_one_request() {
     const REQUEST: Duration = Duration::from_secs(1);
     let server = start("1", "60");
     let mut stream = connect(server.address());

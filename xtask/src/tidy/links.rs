@@ -47,7 +47,7 @@ fn joined(from: &str, target: &str) -> Option<String> {
     Some(names.join("/"))
 }
 
-/// All link targets with their lines, but for what stands in code.
+/// All link targets with their lines, except those in code.
 fn targets(file: &File) -> Vec<(usize, String)> {
     let mut targets = Vec::new();
     let mut in_fence = false;

@@ -1,7 +1,7 @@
 //! The C library's clocks, read as directly as the project's own source reads the kernel's.
 //!
-//! valgrind cannot run rustix's clocks, and the standard library's take more instructions than what
-//! is to be counted.
+//! valgrind cannot run rustix's clocks. The standard library's take more instructions than the work
+//! that is counted.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 

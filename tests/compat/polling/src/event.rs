@@ -13,9 +13,9 @@ use evcore_poller::{Interest, Ready};
 pub struct Event {
     /// The caller's name for the descriptor; any number but `usize::MAX`, not necessarily unique.
     pub key: usize,
-    /// A read does not block, or is to be told when it does not.
+    /// Reading: it does not block, or its readiness is wanted.
     pub readable: bool,
-    /// A write does not block, or is to be told when it does not.
+    /// Writing: it does not block, or its readiness is wanted.
     pub writable: bool,
     extra: Extra,
 }

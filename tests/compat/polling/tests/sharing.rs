@@ -84,7 +84,7 @@ fn a_notification_ends_the_wait_of_another_thread() {
 }
 
 #[test]
-fn what_is_added_while_another_waits_ends_its_wait_when_it_is_ready() {
+fn a_source_added_during_a_wait_ends_it_when_ready() {
     for poller in pollers() {
         for round in 0..200 {
             let (mut near, far) = pair();

@@ -132,7 +132,7 @@ const TARGETS: &[Target] = &[
     },
     Target {
         what: "a wait among as many descriptors as there can be, to one among ten, `Poller`",
-        // As much, but for what two measurements of the same differ by.
+        // Equal, within the difference of two measurements of the same thing.
         bound: AtMost(1.1),
         unit: "of it",
         of: |run| many_to_few(run, "Poller"),
