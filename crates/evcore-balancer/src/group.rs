@@ -42,7 +42,9 @@ use crate::{
 /// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let group = WorkerGroup::new(Policy::least_loaded(), 4)?; // before the fork
+/// // Before the fork, with as many slots as the supervisor has. A reload needs more slots than
+/// // there are workers, because old and new ones live at the same time.
+/// let group = WorkerGroup::new(Policy::least_loaded(), 16)?;
 ///
 /// // In the worker of slot 2:
 /// let member = group.join(WorkerId::from_slot(2));
@@ -496,7 +498,8 @@ impl<N: Notify> Shared<N> {
         let workers = self.members.len();
         assert!(
             id.slot() < workers,
-            "there is no {id} in a group of {workers}: slots count from 0"
+            "there is no {id} in a group of {workers} slots, which count from 0 (a reload needs more \
+             slots than workers: make the group with `Supervisor::slots()`)"
         );
         &self.members[id.slot()]
     }

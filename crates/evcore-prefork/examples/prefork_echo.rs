@@ -96,7 +96,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) -> io::Result<(
             (token, result.err().is_none_or(blocks))
         }
         Step::Expired(token, _) | Step::Evict(token) => (token, false),
-        Step::Woken => return Ok(()), // a signal, or another worker: the loop above looks
+        Step::Woken => return Ok(()), // a signal: the loop above looks
     };
     if stays {
         ev.arm(token, Timer::READ, IDLE_TIMEOUT);

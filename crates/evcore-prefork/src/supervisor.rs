@@ -63,6 +63,8 @@ impl<'a> Supervisor<'a> {
 
     /// The number of [slots](Worker::slot): four times the workers, because up to four generations
     /// of workers may live at once. A worker for which no slot is free is started later.
+    ///
+    /// What the workers share, such as a `WorkerGroup` of `evcore-balancer`, needs room for so many.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.config.workers.saturating_mul(GENERATIONS_MAX)
@@ -70,7 +72,8 @@ impl<'a> Supervisor<'a> {
 
     /// The time after which a graceful stop becomes a fast one. The default is 30 seconds.
     ///
-    /// [`Duration::MAX`] means no limit.
+    /// Make it longer than the time that a worker gives itself, such as the timeout of evcore's
+    /// `EventLoop::shutdown`. [`Duration::MAX`] means no limit.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.config.timeouts.stop = timeout;
         self
@@ -185,7 +188,8 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Called for each worker that has ended, before its replacement is started. Release what the
-    /// worker held in shared memory here.
+    /// worker held in shared memory here: with `evcore-balancer`, by
+    /// `group.release_dead(WorkerId::from_slot(exit.worker.slot))`.
     pub fn on_exit(mut self, hook: impl FnMut(&WorkerExit) + 'a) -> Self {
         self.hooks.on_exit = Box::new(hook);
         self
@@ -212,7 +216,8 @@ impl<'a> Supervisor<'a> {
 
     /// Runs the workers as processes, and returns after they have been stopped.
     ///
-    /// Each worker runs `work` once, with its own copy of all that `work` has captured. It exits
+    /// Each worker is a fork of the master, and runs `work` once, with its own copy of all that `work`
+    /// has captured. It exits
     /// with the code that `work` returns (the low eight bits, as always on Unix), or with 101 if it
     /// panics. It exits as by [`std::process::exit`]: standard output is flushed, and destructors of
     /// live values do not run.

@@ -144,7 +144,8 @@ impl Worker {
 
     /// The worker's place in the supervisor's table: a number below
     /// [`Supervisor::slots`](crate::Supervisor::slots) that no other living worker of this master
-    /// has. Use it as an index into shared memory.
+    /// has. Use it, and not the index, as an index into shared memory and for `WorkerId::from_slot`
+    /// of `evcore-balancer`.
     ///
     /// A replacement has the slot of the worker it replaces.
     #[must_use]
@@ -205,7 +206,8 @@ impl Worker {
     /// order) are written to `fd`. In a process the signal handler writes them.
     ///
     /// `fd` is what the loop watches, or the other end of it: a poller's waker, an eventfd, a pipe,
-    /// a socket. If there was a request before this call, `fd` is written to at once, so no request
+    /// a socket. With evcore it is the loop's handle, `worker.wake_fd(ev.handle())?`, and a
+    /// `Step::Woken` follows. If there was a request before this call, `fd` is written to at once, so no request
     /// is missed. `fd` is duplicated; the duplicate stays open as long as the worker lives. A second
     /// call replaces the descriptor of the first.
     ///

@@ -168,8 +168,8 @@ impl<L: Acceptor> Builder<L> {
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
     ///
     /// let policy = Policy::least_loaded();
-    /// // Before the fork:
-    /// let group = WorkerGroup::new(policy, 4)?;
+    /// // Before the fork, with as many slots as the supervisor has (`Supervisor::slots`):
+    /// let group = WorkerGroup::new(policy, 16)?;
     /// // In the worker of slot 2:
     /// let ev = EventLoop::builder()
     ///     .policy(policy)

@@ -55,6 +55,9 @@ impl<T> Connections<T> {
 
     /// Makes the loop watch the descriptor of `value`, and keeps `value` under the new token.
     ///
+    /// `T` has a descriptor: a stream, or a type of your own that implements
+    /// [`AsFd`](std::os::fd::AsFd) by that of its stream.
+    ///
     /// # Errors
     ///
     /// Those of [`EventLoop::add`]. The value is dropped then, which closes its descriptor.

@@ -307,8 +307,9 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(token)
     }
 
-    /// Changes the interest of a token from the next wait on. A change that is undone before costs
-    /// nothing.
+    /// Changes the interest of a token from the next wait on.
+    ///
+    /// Calls before the next wait are merged. If the interest ends as it was, no system call is made.
     ///
     /// # Errors
     ///

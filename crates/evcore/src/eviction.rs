@@ -35,6 +35,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
     /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
     ///
+    /// Mark a connection when its client can lose nothing: between two requests, for example. If the
+    /// protocol has no message ends, mark it only after it has been quiet for a while.
+    ///
     /// O(1), and cheap enough to call after each request. A connection that was never marked idle is
     /// never evicted. An idle connection still gets all its other steps.
     ///

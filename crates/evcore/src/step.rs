@@ -44,8 +44,10 @@ pub enum Step<S = Stream> {
     /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots are short,
     /// or the loop [shuts down](crate::EventLoop::shutdown). It no longer counts as idle.
     ///
-    /// Every event that the loop knows of has been delivered. Read once more before closing: data may
-    /// have just arrived. If you keep the connection open its slot stays taken, and it is not offered
+    /// It comes only for connections that the program has marked by
+    /// [`set_idle`](crate::EventLoop::set_idle). Every event that the loop knows of has been
+    /// delivered. Read once more before closing: data may have just arrived, and closing a socket
+    /// with unread data resets the connection. If you keep the connection open its slot stays taken, and it is not offered
     /// again until you mark it idle. The waiting client then gets the slot of another connection in
     /// the next turn.
     Evict(Token),
