@@ -52,7 +52,7 @@ impl Backoff {
 
     /// A backoff that pauses for at most `pause`, and is not paused yet.
     ///
-    /// With [`Duration::ZERO`] every pause is over at once, and a server without descriptors spins.
+    /// With [`Duration::ZERO`] every pause ends at once, and a server without descriptors spins.
     #[must_use]
     pub const fn with_pause(pause: Duration) -> Self {
         Self {
@@ -69,8 +69,8 @@ impl Backoff {
 
     /// Returns whether the server may shed a client now, with a [`ReserveFd`](crate::ReserveFd).
     ///
-    /// It returns true once in the length of a pause, however many pauses begin in that time. Call
-    /// it when no descriptor is left, before [`pause`](Self::pause).
+    /// It returns true at most once in the length of a pause, however many pauses begin in that
+    /// time. Call it when no descriptor is left, before [`pause`](Self::pause).
     ///
     /// # Examples
     ///

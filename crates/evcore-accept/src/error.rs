@@ -74,7 +74,7 @@ pub enum Error {
         source: PathError,
     },
 
-    /// The system, or a socket at such an address, does not have an option that was asked for.
+    /// The system, or a socket at such an address, does not have an option that was set.
     #[error("cannot listen on {address}: {option} is not available {place}; do not set it")]
     Unsupported {
         /// The address that was asked for.

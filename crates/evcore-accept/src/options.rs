@@ -131,7 +131,7 @@ impl ListenerOptions {
     /// Sets how many connections may be pending whose first segment carried data (TCP Fast Open,
     /// RFC 7413). The default is 0: none.
     ///
-    /// A request may then arrive twice, so use it only for requests that may be repeated. Linux and
+    /// A request may then arrive twice, so use this only if requests may be repeated. Linux and
     /// FreeBSD only. The kernel silently ignores it unless the administrator allows it: on Linux by
     /// bit 2 of `net.ipv4.tcp_fastopen`, on FreeBSD by `net.inet.tcp.fastopen.server_enable`.
     pub const fn fast_open(mut self, pending_max: u32) -> Self {
@@ -167,7 +167,7 @@ impl ListenerOptions {
     ///
     /// A Unix socket at the path that no server listens on any more is replaced. To find that out,
     /// this function connects to it. Two servers that start at the same path at the same instant
-    /// may each take the socket of the other for a stale one: their master has to prevent that.
+    /// may each mistake the socket of the other for a stale one. Their master has to prevent that.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::{
     policy::{exclusive::Exclusive, least_loaded::LeastLoaded, lock::LockPolicy, slack::Slack},
 };
 
-/// Decides, turn by turn, whether this worker listens.
+/// Decides in each turn whether this worker listens.
 ///
 /// Each worker has a balancer of its own. It allocates nothing after it is made.
 ///

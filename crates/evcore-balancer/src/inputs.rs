@@ -46,7 +46,7 @@ impl Inputs {
     }
 }
 
-/// How many connections a worker has, and how many it can have. While it can have more, it has
+/// How many connections a worker has, and how many it can have. A worker that can have more has
 /// *room*.
 ///
 /// ```

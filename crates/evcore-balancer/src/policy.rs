@@ -59,7 +59,7 @@ pub enum Policy {
     /// since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
     /// The kernel wakes the worker that registered first. So each worker registers again after some
-    /// connections, and is then the last. Workers do not notify each other. If a full or stopped
+    /// connections, and is then woken last. Workers do not notify each other. If a full or stopped
     /// worker leaves clients waiting, another worker finds them when it registers again, at most
     /// `delay` later. For that reason an idle worker wakes once in each `delay`. If the poller has
     /// no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).

@@ -86,7 +86,7 @@ pub struct Capabilities {
     /// `modify` even if that changes nothing. It also gets changes from and to an empty interest.
     pub batches_changes: bool,
     /// There is no kernel behind it. The [`Poller`](crate::Poller) then passes on simulated
-    /// [targets](crate::Target) only, and refuses descriptors; otherwise it is the other way round.
+    /// [targets](crate::Target) only, and refuses descriptors. If false, it does the opposite.
     pub simulated: bool,
 }
 
@@ -136,14 +136,14 @@ pub trait Backend: fmt::Debug + Send {
     /// Returns what needs no emulation. Called once.
     fn capabilities(&self) -> Capabilities;
 
-    /// Begins to watch.
+    /// Begins to watch a descriptor.
     ///
     /// # Errors
     ///
     /// The kernel's error. The registration does not exist then.
     fn add(&mut self, registration: &Registration) -> Result<()>;
 
-    /// Watches for another interest, or arms a one-shot registration again.
+    /// Changes the interest of a registration, or arms a one-shot registration again.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ pub trait Backend: fmt::Debug + Send {
     /// the error bit.
     fn modify(&mut self, registration: &Registration) -> Result<()>;
 
-    /// Stops watching.
+    /// Stops watching a descriptor.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ pub trait Backend: fmt::Debug + Send {
     /// when its descriptor is closed, this makes no system call.
     fn remove_before_close(&mut self, registration: &Registration);
 
-    /// Waits, and adds to `events`. `None` waits without limit.
+    /// Waits, and adds what is ready to `events`. `None` waits without limit.
     ///
     /// # Errors
     ///

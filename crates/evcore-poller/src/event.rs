@@ -28,9 +28,9 @@ pub struct Event {
 pub(crate) struct Available(u32);
 
 impl Event {
-    /// Returns how many bytes can be read, if the kernel reports it (kqueue). After so many bytes, no
-    /// further read is needed to find that there are no more for now. For a listener: how many
-    /// connections wait.
+    /// Returns how many bytes can be read, if the kernel reports it (kqueue). After reading that
+    /// many bytes, no further read is needed to find that the descriptor is drained. For a
+    /// listener, it is the number of connections that wait.
     #[must_use]
     #[inline]
     pub fn available(&self) -> Option<u32> {

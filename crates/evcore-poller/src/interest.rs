@@ -45,7 +45,7 @@ impl Interest {
     }
 
     /// Returns the bits. [`READ`](Self::READ), [`PRIORITY`](Self::PRIORITY) and
-    /// [`WRITE`](Self::WRITE) have the same as the readiness that answers them, in
+    /// [`WRITE`](Self::WRITE) have the same bits as the corresponding readiness has in
     /// [`Ready::bits`](crate::Ready::bits).
     ///
     /// ```
@@ -60,7 +60,7 @@ impl Interest {
         self.0
     }
 
-    /// Makes an interest of its [`bits`](Self::bits). Unknown bits are dropped.
+    /// Makes an interest from its [`bits`](Self::bits). Unknown bits are dropped.
     #[must_use]
     #[inline]
     pub const fn from_bits_truncate(bits: u8) -> Self {
@@ -136,8 +136,8 @@ pub enum Mode {
     Level,
     /// Once per side, until you answer with [`Poller::rearm`](crate::Poller::rearm).
     ///
-    /// Answer when the side has met `WouldBlock`, and when a `connect` is in progress. A short read
-    /// of a stream will do as well, but only if
+    /// Answer when a call on that side has returned `WouldBlock`, and when a `connect` is in
+    /// progress. A short read of a stream is enough as well, but only if
     /// [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) has not been reported: data and the end of
     /// the stream may come in one event.
     ///

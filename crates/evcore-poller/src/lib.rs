@@ -1,11 +1,11 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # In a hurry
+//! # The main types
 //!
-//! [`Poller`] is what you hold, [`Events`] is the buffer that it fills, [`Interest`] is what you ask
-//! for, [`Ready`] is what the kernel reported, [`Mode`] is how often it is reported, and a [`Waker`]
-//! ends a wait from another thread. [`Backend`], [`EventSink`], [`Registration`] and [`WakeChannel`]
-//! matter only if you write a backend.
+//! A [`Poller`] watches descriptors and fills a buffer of [`Events`]. [`Interest`] is what to watch
+//! for, [`Ready`] is what the kernel reported, [`Mode`] is how often it is reported, and a
+//! [`Waker`] ends a wait from another thread. [`Backend`], [`EventSink`], [`Registration`] and
+//! [`WakeChannel`] matter only if you write a backend.
 //!
 //! # What each backend does
 //!

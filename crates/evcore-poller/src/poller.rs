@@ -131,7 +131,8 @@ impl Poller {
     /// It works as [`add`](Self::add), with two differences.
     /// [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not reported. A change of interest costs two
     /// system calls, because the kernel cannot modify such a registration. The kernel does not wake
-    /// fairly: mostly it wakes the poller that registered first, so remove and add now and then.
+    /// fairly: mostly it wakes the poller that registered first, so remove and add it from time to
+    /// time.
     ///
     /// Only epoll has this. Check the [capabilities](crate::Capabilities::exclusive) of the
     /// [`backend`](Self::backend) first.
@@ -139,8 +140,9 @@ impl Poller {
     /// # Errors
     ///
     /// [`Error::NoExclusive`] if the backend lacks it, [`Error::NotExclusive`] for
-    /// [`Mode::Oneshot`] or [`Interest::PRIORITY`], and the errors of [`add`](Self::add). (If you
-    /// [`modify`](Self::modify) to priority data, the kernel refuses it: an error event.)
+    /// [`Mode::Oneshot`] or [`Interest::PRIORITY`], and the errors of [`add`](Self::add). (If a
+    /// later [`modify`](Self::modify) adds priority data, the kernel refuses it, and an event
+    /// reports that.)
     pub fn add_exclusive(
         &mut self,
         source: &(impl Source + ?Sized),
@@ -165,10 +167,10 @@ impl Poller {
 
     /// Changes the interest of a registration, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now and one in the next wait; none if the change is taken back before,
-    /// unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then reports
-    /// everything that is ready. If the kernel refuses the change, the next wait reports an event
-    /// with [`Ready::ERROR`](crate::Ready::ERROR).
+    /// Costs no system call now and one in the next wait; none if the change is undone before,
+    /// unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then
+    /// reports everything that is ready. If the kernel refuses the change, the next wait reports an
+    /// event with [`Ready::ERROR`](crate::Ready::ERROR).
     ///
     /// # Errors
     ///
@@ -178,12 +180,12 @@ impl Poller {
         self.registry.modify(key, interest)
     }
 
-    /// Answers the report of an `Edge` registration: `interest` has met `WouldBlock`, and readiness
-    /// from here on is reported again.
+    /// Answers the report of an `Edge` registration: calls on the sides of `interest` have returned
+    /// `WouldBlock`, and readiness from here on is reported again.
     ///
-    /// Call it for both sides when `connect` returns `EINPROGRESS`, too. The kernel may have
-    /// reported a socket that was registered before `connect` (Linux calls it hung up), and its
-    /// connection is silent until then.
+    /// Also call it for both sides when `connect` returns `EINPROGRESS`. The kernel may have
+    /// reported a socket that was registered before `connect` (Linux reports a hang-up). Without
+    /// `rearm`, the end of the `connect` may then not be reported.
     ///
     /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key. In the
     /// other modes it does nothing.
@@ -236,17 +238,17 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits until something is ready, a [`Waker`] wakes, or `timeout` has passed (`None`: without
-    /// limit). Empties `events`, fills it, and returns the number of events.
+    /// Waits until something is ready, a [`Waker`] is used, or `timeout` has passed (`None`:
+    /// without limit). Empties `events`, fills it, and returns the number of events.
     ///
     /// Costs one system call, plus one for each registration that was changed; on backends other
     /// than epoll, plus one if a waker ended it. A signal does not end the wait (see
     /// [`return_on_signal`](Self::return_on_signal)).
     ///
-    /// It never ends before its timeout, with one exception: something
-    /// [removed before a close](Self::remove_before_close) lives on, and no descriptor is left to
+    /// It never ends before its timeout, with one exception: the kernel still reports a file that
+    /// was [removed before a close](Self::remove_before_close), and no descriptor is left to
     /// register everything anew. Nothing that does not fit into `events` is lost. Refused changes
-    /// and ready descriptors take turns: in two waits, each of the two comes first once.
+    /// and ready descriptors alternate: in two waits, each of the two comes first once.
     ///
     /// # Errors
     ///
@@ -285,7 +287,7 @@ impl Poller {
     /// Whether a signal ends a wait with [`Error::Interrupted`] (`true`), or the wait goes on to the
     /// same deadline (`false`, the default).
     ///
-    /// With `true`, a wait reads no clock. Choose it if you have a clock of your own.
+    /// With `true`, a wait reads no clock. Choose `true` if your program has its own clock.
     pub fn return_on_signal(&mut self, yes: bool) {
         self.returns_on_signal = yes;
     }
@@ -310,9 +312,10 @@ impl Poller {
 
     /// Returns the backend, for its [name](Backend::name) and its [capabilities](Backend::capabilities).
     ///
-    /// The poller emulates what the kernel cannot do, with two differences for you: without
-    /// `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without `edge` a side that
-    /// was reported stays silent until [`rearm`](Self::rearm), except for its [end](Mode::Edge).
+    /// The poller emulates what the kernel cannot do, with two visible differences: without
+    /// `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without `edge` a side
+    /// that was reported stays silent until [`rearm`](Self::rearm), except for its
+    /// [end](Mode::Edge).
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend

@@ -33,7 +33,7 @@ impl Ready {
     pub const WRITABLE: Self = Self(0x0004);
     /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`.
     pub const ERROR: Self = Self(0x0008);
-    /// Hung up: nothing that is written arrives.
+    /// Hung up: nothing that is written reaches the peer.
     pub const WRITE_CLOSED: Self = Self(0x0010);
     /// The peer sends no more. What it has sent before can still be read; then a read returns 0
     /// bytes, also on backends that do not report this bit.
@@ -70,7 +70,7 @@ impl Ready {
         self.0 & Self::READ_CLOSED.0 != 0
     }
 
-    /// Returns whether nothing that is written arrives any more.
+    /// Returns whether nothing that is written reaches the peer any more.
     #[must_use]
     #[inline]
     pub const fn is_write_closed(self) -> bool {
@@ -107,7 +107,7 @@ impl Ready {
         self.0
     }
 
-    /// Makes a readiness of its [`bits`](Self::bits). Unknown bits are dropped.
+    /// Makes a readiness from its [`bits`](Self::bits). Unknown bits are dropped.
     #[must_use]
     #[inline]
     pub const fn from_bits_truncate(bits: u16) -> Self {

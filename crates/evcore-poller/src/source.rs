@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Something that a poller can watch.
 ///
-/// Every type that has a descriptor ([`AsFd`]) is a source. So a safe program cannot register the
-/// number of a descriptor that it does not have.
+/// Every type that has a descriptor ([`AsFd`]) is a source. So safe code cannot register the number
+/// of a descriptor that it does not hold.
 ///
 /// A simulator's sockets have no descriptor. They implement this trait with a number that their
 /// [`Backend`](crate::Backend) gave them:
@@ -27,11 +27,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Source {
-    /// What to watch. It stays the same while the source is registered.
+    /// What to watch. It must stay the same while the source is registered.
     fn target(&self) -> Target<'_>;
 }
 
-/// What a poller is to watch for a [`Source`].
+/// What a poller watches for a [`Source`].
 ///
 /// ```
 /// use evcore_poller::{Source, Target};

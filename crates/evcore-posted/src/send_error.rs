@@ -43,7 +43,7 @@ impl<T> SendError<T> {
 }
 
 impl<T> fmt::Debug for SendError<T> {
-    /// The reason without the value, so that values need no `Debug`.
+    /// Formats the reason without the value, so that values need no `Debug`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple(self.name()).finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use crate::{Stop, lifecycle::Slot};
 /// a stop is replaced, and so is one that panics.
 pub const DO_NOT_RESTART: i32 = 2;
 
-/// Names a worker to the supervisor's hooks.
+/// Identifies a worker to the supervisor's hooks.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor};

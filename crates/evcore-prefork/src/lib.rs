@@ -44,26 +44,27 @@
 //! The listeners stay open in the master, so no connection is refused or reset: clients wait in the
 //! backlog until a worker accepts them. The old workers get a stop only when each new one has
 //! reported that it [is ready](Worker::ready), or has lived for the
-//! [timeout](Supervisor::ready_timeout). Until then, workers of both generations are replaced. If all
-//! new workers refuse ([`DO_NOT_RESTART`]), the old ones go on. Up to four generations of workers may
-//! live at once, each with its own stop timeout. Further reloads wait. If the workers of all old
-//! generations cannot be ended, a reload is refused ([`Reload::Stuck`]).
+//! [timeout](Supervisor::ready_timeout). Until then, workers of both generations are replaced. If
+//! all new workers refuse ([`DO_NOT_RESTART`]), the old ones continue. Up to four generations of
+//! workers may live at once, each with its own stop timeout. Further reloads wait. If the workers
+//! of all old generations do not end, a reload is refused ([`Reload::Stuck`]).
 //!
 //! # Upgrade
 //!
-//! USR2 starts the program again, from the same file, with the same arguments. The new binary takes
-//! the listeners by [`inherited`]. The old master runs beside it until it gets QUIT. It can also take
-//! over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first, the
-//! workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the new
-//! one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary. A stop
-//! signal for the whole process group, such as Ctrl-C, ends both, also while the new binary starts.
+//! USR2 starts the program again, from the same file, with the same arguments. The new binary gets
+//! the listeners from [`inherited`]. The old master runs beside it until it gets QUIT. It can also
+//! take over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first,
+//! the workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the
+//! new one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary.
+//! A stop signal for the whole process group, such as Ctrl-C, ends both, also while the new binary
+//! starts.
 //!
 //! # The master's death
 //!
-//! If the master dies, however that happens, its worker processes get [`Stop::Fast`], also those that
-//! have not begun yet. Nothing kills a worker that ignores it. The request arrives by SIGIO, from a
-//! socket whose other end the master holds. A worker that closes all descriptors that it has not
-//! opened does not get it. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
+//! If the master dies, for whatever reason, its worker processes get [`Stop::Fast`], including
+//! those that have not begun yet. A worker that ignores the stop is not killed. The request arrives
+//! by SIGIO, from a socket whose other end the master holds. A worker that closes descriptors that
+//! it has not opened does not get it. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
 
 mod supervisor;
 mod worker;

@@ -24,7 +24,8 @@ pub(crate) const WORKERS_MAX: usize = 1024;
 ///
 /// The options and hooks are the same for both. The hooks are called in the master, between two
 /// waits; while a hook runs, no worker is replaced or stopped. Hooks must not start threads if the
-/// workers are processes, because the master forks again. They may borrow what the workers use too.
+/// workers are processes, because the master forks again. They may borrow values that the workers
+/// also use.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
@@ -141,7 +142,7 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Called for each worker that was started. It runs by then, and may even have ended.
+    /// Called for each worker that was started. By then the worker runs, and may even have ended.
     pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
@@ -276,8 +277,8 @@ impl<'a> Supervisor<'a> {
     ///   [`Stop::Fast`](crate::Stop::Fast), it is [stuck](Self::on_stuck). When the supervisor
     ///   stops, it is [abandoned](crate::ExitCause::Abandoned), and ends with the process.
     /// - A panic is [reported](crate::ExitCause::Panicked) with its message.
-    /// - There is no upgrade: USR2 has no effect but the [hook](Self::on_upgrade), and descriptors
-    ///   cannot be [passed on](Self::inherit).
+    /// - There is no upgrade: USR2 only calls the [hook](Self::on_upgrade), and descriptors cannot
+    ///   be [passed on](Self::inherit).
     /// - The process may have other threads. The signals are blocked in the workers, so that the
     ///   master gets them. Other threads should block them too.
     /// - If this returns an error, or if a hook panics, the workers get a fast stop, and may

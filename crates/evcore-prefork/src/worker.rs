@@ -54,11 +54,11 @@ impl Stop {
 
 /// The worker that runs in this process or thread.
 ///
-/// A worker process gets a stop by TERM, INT and QUIT, which its master sends, or a terminal, or an
-/// operator; and by the [death of its master](crate#the-masters-death). A worker thread gets it from
-/// its master.
+/// A worker process gets a stop by TERM, INT and QUIT, which its master, a terminal or an operator
+/// may send, and by the [death of its master](crate#the-masters-death). A worker thread gets it
+/// from its master.
 ///
-/// A worker that stops while its master does not is replaced.
+/// A worker that ends without a stop from its master is replaced.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor, Worker};
@@ -161,7 +161,7 @@ impl Worker {
 
     /// The stop that was requested, if one was.
     ///
-    /// It is never taken back, and changes only from graceful to fast. Costs a load: call it in each
+    /// It is never withdrawn, and changes only from graceful to fast. Costs a load: call it in each
     /// turn of your loop.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {

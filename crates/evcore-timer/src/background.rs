@@ -9,7 +9,7 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 /// Marks timers as background timers, and counts whether any others are armed; wraps any queue.
 ///
 /// The mark belongs to the id: it stays when the timer fires, is disarmed or armed again, and when
-/// the queue is cleared. It does not change when the timer fires. (nginx: `ev->cancelable`.)
+/// the queue is cleared. It has no effect on when the timer fires. (nginx: `ev->cancelable`.)
 ///
 /// A wrapper does not expose the periods of a [`TimerHeap`](crate::TimerHeap).
 ///

@@ -89,8 +89,8 @@ impl TimerHeap {
     /// Creates an empty heap with memory for the ids below `ids`, so that arming these allocates
     /// nothing. Higher ids make the tables grow.
     ///
-    /// Two things still allocate: the first periods, and more timers that are deferred to the next
-    /// phase than in any phase before.
+    /// Two things still allocate: the first periodic timers, and a phase that defers more timers to
+    /// the next one than any phase before.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         Self {

@@ -10,8 +10,8 @@ use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
 use crate::{Acceptor, EventLoop, GroupMember, Result, clock_updates::UpdatePolicy};
 
-/// The most that a turn does of each kind. What exceeds it is carried over to the next turn, which
-/// then does not wait.
+/// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
+/// which then does not wait.
 ///
 /// ```
 /// use evcore::{Budgets, EventLoop};
@@ -27,8 +27,8 @@ pub struct Budgets {
     /// Connections accepted, from all listeners together (nginx: `multi_accept`). Default 64; 0
     /// counts as 1.
     pub accepts: usize,
-    /// Timers expired. Default 256; 0 counts as 1. A piece of a queue's
-    /// [sorting](evcore_timer::TimerQueue::has_more) counts as 16.
+    /// Timers expired. Default 256; 0 counts as 1. A [pause](evcore_timer::TimerQueue::has_more) of
+    /// the queue counts as 16.
     pub expired: usize,
     /// Posted steps, and posts taken in from other threads. Default 256; 0 counts as 1.
     pub posted: usize,
@@ -159,10 +159,10 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// What this worker shares with the others. [`Policy::LeastLoaded`] needs its membership in a
-    /// [`WorkerGroup`](evcore_balancer::WorkerGroup); with it, [`Policy::Mutex`] hands its lock over.
-    /// For [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::handle) of a
-    /// lock is enough.
+    /// What this worker shares with the others. [`Policy::LeastLoaded`] needs a
+    /// [`Member`](evcore_balancer::Member) of a [`WorkerGroup`](evcore_balancer::WorkerGroup). With
+    /// a member, [`Policy::Mutex`] hands its lock over. For [`Policy::Mutex`] as in nginx, the
+    /// [handle](evcore_balancer::AcceptMutex::handle) of a lock is enough.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
@@ -235,8 +235,8 @@ impl<L: Acceptor> Builder<L> {
     /// Updates the clock once in this time instead of after every wait (nginx: `timer_resolution`).
     /// Default: after every wait.
     ///
-    /// It saves reading two clocks a turn. It costs a wake-up and a read of a descriptor each time,
-    /// also when the loop has nothing to do. So it is for loops with many short turns.
+    /// It saves reading two clocks per turn. Each update costs a wake-up and a read of a
+    /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
     ///
     /// Between two updates the clock and its strings stand still. A timer is still never early: it
     /// expires at the first update after it is due, late by at most two resolutions.
@@ -287,7 +287,7 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// [`take_slow_turn`](EventLoop::take_slow_turn) returns the slowest of them, and
     /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts them. A clock is read for each step,
-    /// which takes some 30 ns. With a limit of zero every turn is reported that takes any time.
+    /// which takes some 30 ns. With a limit of zero, every turn that takes any time is reported.
     ///
     /// What you do between the last step and the next wait counts for the turn and for no step. A
     /// turn that does not end is not reported.
@@ -305,7 +305,7 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The most that a turn does of each kind.
+    /// The most work of each kind that a turn does.
     pub fn budgets(mut self, budgets: Budgets) -> Self {
         self.budgets = budgets;
         self

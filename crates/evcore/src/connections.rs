@@ -9,12 +9,12 @@ use crate::{Acceptor, EventLoop, Result};
 
 /// A map from the tokens of one [`EventLoop`] to the application's connections.
 ///
-/// One call adds a value here and its descriptor to the loop, and one call takes both out. So no
-/// program forgets one of the two, and a stale token never finds the value of a later one.
+/// One call adds a value here and its descriptor to the loop, and one call removes both. So a
+/// program cannot forget one of the two, and a stale token never finds the value of a later one.
 ///
-/// A loop may have several of these, for values of different types. A token is then only in the one
-/// that it was added to. A value takes 4 bytes beside itself, and memory is reserved for each index
-/// that the loop has used so far. All calls that take a token are O(1).
+/// A loop may have several of these maps, for values of different types. A token is only in the map
+/// that it was added to. A value takes 4 bytes in addition to its size, and memory is reserved for
+/// each index that the loop has used so far. All calls that take a token are O(1).
 ///
 /// ```
 /// use evcore::{Connections, EventLoop, Interest, Mode, Step};

@@ -80,9 +80,9 @@ pub enum Error {
 
 /// A listener failed and is suspended for half a second; then the loop tries it again.
 ///
-/// The poller refused to register it or to take it out, or accepting failed. The other listeners
-/// and all connections go on. From
-/// [`EventLoop::take_listener_error`](crate::EventLoop::take_listener_error).
+/// The poller refused to register or to remove it, or accepting failed. The other listeners and all
+/// connections go on. [`EventLoop::take_listener_error`](crate::EventLoop::take_listener_error)
+/// returns it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[error("listener {listener} is suspended for half a second: {source}")]

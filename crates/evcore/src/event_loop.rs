@@ -131,15 +131,15 @@ impl<L: Acceptor> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (with a
     /// [`timer_resolution`](Builder::timer_resolution), only when a tick is due).
     ///
-    /// If you left the turn before early, it is finished first: the accept lock is released, and
-    /// steps that were not delivered are kept for this turn, which then does not wait. A signal ends
-    /// the wait, and may make a turn without steps.
+    /// If you left the previous turn early, it is finished first: the accept lock is released, and
+    /// steps that were not delivered are kept for this turn, which then does not wait. A signal
+    /// ends the wait, and may make a turn without steps.
     ///
     /// # Errors
     ///
-    /// Only if the loop cannot go on, so a server may end with it: the system call that waits failed
-    /// or the loop is used in a forked child ([`Error::Poller`](crate::Error::Poller)), or the
-    /// ticker of the [`timer_resolution`](Builder::timer_resolution) failed
+    /// Only if the loop cannot go on, so a server may end with it: the system call that waits
+    /// failed, or the loop is used in a forked child ([`Error::Poller`](crate::Error::Poller)), or
+    /// the ticker of the [`timer_resolution`](Builder::timer_resolution) failed
     /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
     /// were not delivered are kept, in case you wait again.
     ///
@@ -270,7 +270,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Watches a descriptor under a new token.
     ///
-    /// A token is not used twice: its index is, with another generation. Keep the descriptor open
+    /// No token is used twice. Its index is, with another generation. Keep the descriptor open
     /// until [`close`](Self::close), or let [`Connections`](crate::Connections) do both.
     /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
     ///
@@ -322,8 +322,8 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(self.poller.modify(self.keys.key(token), interest)?)
     }
 
-    /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained. Free on
-    /// epoll. Returns false if the token is stale or has no descriptor.
+    /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained. No
+    /// system call on epoll. Returns false if the token is stale or has no descriptor.
     ///
     /// A side is drained when a call has returned `WouldBlock`. A short read is enough if no step of
     /// this token has carried [`Ready::READ_CLOSED`] yet: data and end of file may come in one step,
@@ -372,11 +372,13 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.post(token, ready)
     }
 
-    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token in the next turn, which then does not
-    /// wait. A connection that has had its share of a turn continues with this, after the others.
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token in the next turn, which then does
+    /// not wait. Use it for a connection that has had its share of a turn, and continues after the
+    /// others.
     ///
-    /// Posting again merges readiness. If anything is posted for this token in this turn, before or
-    /// afterwards, all of it comes in this turn. Returns false if the token is stale.
+    /// Posting again merges readiness. If anything is posted for this token for this turn, before
+    /// or after this call, all of it is delivered in this turn. Returns false if the token is
+    /// stale.
     ///
     /// ```
     /// # use evcore::{EventLoop, Ready, Step};
@@ -424,7 +426,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
     /// last error was taken.
     ///
-    /// A listener fails when the poller refuses to register it or to take it out (out of memory, or
+    /// A listener fails when the poller refuses to register or to remove it (out of memory, or
     /// of watches: `fs.epoll.max_user_watches` on Linux), or when accepting fails for a reason that
     /// concerns no single client. It is suspended for half a second and then tried again. The other
     /// listeners and all connections go on.

@@ -13,8 +13,8 @@ use crate::{Error, Result, Stats, keys::NOTIFY_KEY};
 /// What an event loop needs of the other workers of its server: the accept lock, and the group.
 ///
 /// A [`Member`] of a [`WorkerGroup`](evcore_balancer::WorkerGroup) has both. A [`MutexHandle`] has
-/// only the lock. A test or a simulator brings its own: what shares only a lock implements the first
-/// two methods.
+/// only the lock. A test or a simulator has its own type. A type that shares only a lock implements
+/// just the first two methods.
 ///
 /// ```
 /// use evcore::GroupMember;
@@ -54,7 +54,8 @@ pub trait GroupMember: fmt::Debug + Send {
         false
     }
 
-    /// Publishes the load of this worker, answers a notification, and looks at the others.
+    /// Publishes the load of this worker, answers a notification, and reads the state of the
+    /// others.
     #[must_use]
     fn sync(&self, load: Load) -> GroupView {
         let _ = load;

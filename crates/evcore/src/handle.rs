@@ -57,11 +57,11 @@ impl Handle {
         self.waker.wake();
     }
 
-    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn, from
-    /// where the timeout counts. It ends the loop's wait.
+    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn,
+    /// which is also where the timeout begins. It ends the loop's wait.
     ///
-    /// Of several calls the one that ends first counts. What this thread did before is visible when
-    /// [`Status::shutting_down`](crate::Status::shutting_down) is true. It makes no
+    /// If it is called several times, the earliest deadline counts. What this thread did before is
+    /// visible when [`Status::shutting_down`](crate::Status::shutting_down) is true. It makes no
     /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///
     /// The timeout is rounded up to a millisecond. Takes no lock and allocates nothing, so a signal
@@ -95,11 +95,11 @@ impl Handle {
     /// What this thread did before is visible to the step, so both sides can share a result. A turn
     /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
     ///
-    /// A post makes no [`Step::Woken`](crate::Step::Woken). (If the descriptor of a handle is in use
-    /// it may, because the kernel does not report which writer it was.)
+    /// A post makes no [`Step::Woken`](crate::Step::Woken). (It may, if something also writes to
+    /// the descriptor of a handle, because the kernel does not report the writer.)
     ///
-    /// Costs a short lock and, if no post waits yet, one `write`. Do not call it in a signal handler,
-    /// which must not take locks: [`wake`](Self::wake) instead.
+    /// Costs a short lock and, if no post waits yet, one `write`. Do not call it in a signal
+    /// handler, which must not take locks; call [`wake`](Self::wake) there.
     ///
     /// # Errors
     ///

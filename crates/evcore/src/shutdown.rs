@@ -18,12 +18,12 @@ impl<L: Acceptor> EventLoop<L> {
     /// Starts a graceful shutdown bounded by `timeout`, which counts from this turn's time.
     ///
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
-    /// Every connection that is or becomes [idle](Self::set_idle) is
-    /// [evicted](crate::Step::Evict), a [budget](crate::Budgets::evictions) of them in each turn.
-    /// Busy connections go on as before. [`is_done`](Self::is_done) returns when the loop is at its
-    /// end.
+    /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
+    /// a [budget](crate::Budgets::evictions) of them in each turn. Busy connections go on as
+    /// before. [`is_done`](Self::is_done) returns whether the shutdown is complete.
     ///
-    /// Of several calls the one that ends first counts. A timeout of zero ends at once.
+    /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
+    /// shutdown is complete at once.
     ///
     /// ```
     /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
@@ -63,8 +63,9 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.over_ns.is_some()
     }
 
-    /// Whether a [shutdown](Self::shutdown) is at its end: its time is over, or nothing is left to do.
-    /// False before a shutdown has begun. Call it between turns; a wait does not sleep any more then.
+    /// Whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is left
+    /// to do. False before a shutdown has begun. Call it between turns. Once it is true, no wait
+    /// sleeps.
     ///
     /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
     /// no timer is armed except [background](Self::set_background) ones.

@@ -20,8 +20,8 @@ pub struct Stats {
     /// Updates of the clock by a [`timer_resolution`](crate::Builder::timer_resolution); 0 without
     /// one, because then every turn updates it.
     pub ticks: u64,
-    /// Waits without a timeout that ended without an event, a wake-up or a signal. A kernel has no
-    /// reason for one.
+    /// Waits without a timeout that ended without an event, a wake-up or a signal. This should not
+    /// happen.
     pub empty_waits: u64,
     /// Events that the kernel reported, including those of listeners, ticks and stale ones.
     pub events: u64,
@@ -32,7 +32,7 @@ pub struct Stats {
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections lost before they were accepted: the client had left, or a firewall forbids it.
+    /// Connections lost before they were accepted: the client had left, or a firewall forbade it.
     pub aborted: u64,
     /// Times that the limit of [`connections`](crate::Builder::connections) was reached: the loop
     /// stopped listening, or a client waited for the slot of an idle connection (nginx:
@@ -88,7 +88,7 @@ pub struct Status {
     /// Whether this worker's listeners are registered with its poller.
     pub listening: bool,
     /// Whether a [shutdown](crate::EventLoop::shutdown) has begun, here or by a
-    /// [handle](crate::Handle::shutdown). It does not end.
+    /// [handle](crate::Handle::shutdown). It stays true.
     pub shutting_down: bool,
     /// The name of the poller's backend.
     pub backend: &'static str,

@@ -8,8 +8,8 @@ use crate::Timer;
 
 /// One thing for the application to do.
 ///
-/// The enum is exhaustive on purpose: every application must decide about a step that is added later,
-/// so the compiler must report it.
+/// The enum is exhaustive on purpose: if a step is added later, every application must handle it,
+/// so the compiler should report its absence.
 ///
 /// ```
 /// use evcore::{EventLoop, Ready, Step};
@@ -47,9 +47,10 @@ pub enum Step<S = Stream> {
     /// It comes only for connections that the program has marked by
     /// [`set_idle`](crate::EventLoop::set_idle). Every event that the loop knows of has been
     /// delivered. Read once more before closing: data may have just arrived, and closing a socket
-    /// with unread data resets the connection. If you keep the connection open its slot stays taken, and it is not offered
-    /// again until you mark it idle. The waiting client then gets the slot of another connection in
-    /// the next turn.
+    /// with unread data resets the connection.
+    ///
+    /// If you keep the connection open its slot stays taken, and it is not offered again until you
+    /// mark it idle. The waiting client then gets the slot of another connection in the next turn.
     Evict(Token),
 }
 
@@ -70,7 +71,7 @@ pub enum Step<S = Stream> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Accepted<S = Stream> {
-    /// The connection: non-blocking, closed on exec.
+    /// The connection, non-blocking and close-on-exec.
     pub stream: S,
     /// The address of the client.
     pub peer: Address,

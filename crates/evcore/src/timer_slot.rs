@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// One of the timers of a token: [`READ`](Self::READ) and [`WRITE`](Self::WRITE), as nginx has
-/// them, or one of the application's own.
+/// One of the timers of a token: [`READ`](Self::READ) or [`WRITE`](Self::WRITE), as in nginx, or
+/// one of the application's own.
 ///
 /// Each token has two timers, and up to eight with
 /// [`Builder::timers_per_token`](crate::Builder::timers_per_token).

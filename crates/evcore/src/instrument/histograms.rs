@@ -5,8 +5,8 @@ use crate::Histogram;
 /// The distributions of the loop's figures since it was built, or since they were
 /// [cleared](crate::EventLoop::clear_histograms).
 ///
-/// A loop keeps them if [`Builder::histograms`](crate::Builder::histograms) asks for them, which also
-/// says what they cost.
+/// A loop keeps them if [`Builder::histograms`](crate::Builder::histograms) turns them on. The cost
+/// is documented there.
 ///
 /// ```
 /// # use evcore::{EventLoop, Step, Timer};

@@ -8,7 +8,7 @@ use crate::{Step, Timer};
 
 /// A turn that took longer than the [watchdog](crate::Builder::watchdog)'s limit.
 ///
-/// From [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn).
+/// [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn) returns it.
 ///
 /// ```
 /// use evcore::{
@@ -52,7 +52,7 @@ pub struct SlowTurn {
     pub longest: Option<SlowStep>,
 }
 
-/// A step and its duration, from the call that returned it to the next call of the loop.
+/// A step and its duration, from the beginning of the call that returned it to the next call.
 ///
 /// ```
 /// use evcore::{EventLoop, SlowStep};
@@ -74,7 +74,7 @@ pub struct SlowTurn {
 pub struct SlowStep {
     /// Its kind and its token or listener.
     pub kind: StepKind,
-    /// The time that the handler took, and the loop to find the next step.
+    /// The time that the loop took to find the step, plus the time that the handler took.
     pub took: Duration,
 }
 
