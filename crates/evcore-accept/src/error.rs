@@ -37,7 +37,7 @@ pub enum Error {
         if address.is_unix() { "path" } else { "port" }
     )]
     AddressInUse {
-        /// The address that was asked for.
+        /// The requested address.
         address: Address,
     },
 
@@ -47,7 +47,7 @@ pub enum Error {
          choose one that it has, or 0.0.0.0 or [::] for all of them"
     )]
     AddressNotAvailable {
-        /// The address that was asked for.
+        /// The requested address.
         address: Address,
     },
 
@@ -61,14 +61,14 @@ pub enum Error {
         }
     )]
     PermissionDenied {
-        /// The address that was asked for.
+        /// The requested address.
         address: Address,
     },
 
     /// A socket cannot be made at this path.
     #[error("cannot listen on {address}: {source}")]
     UnusablePath {
-        /// The address that was asked for.
+        /// The requested address.
         address: Address,
         /// The reason.
         source: PathError,
@@ -77,7 +77,7 @@ pub enum Error {
     /// The system, or a socket at such an address, does not have an option that was set.
     #[error("cannot listen on {address}: {option} is not available {place}; do not set it")]
     Unsupported {
-        /// The address that was asked for.
+        /// The requested address.
         address: Address,
         /// The option, by the name of its method.
         option: &'static str,
@@ -88,7 +88,7 @@ pub enum Error {
     /// The system did not make the listener, for another reason.
     #[error("cannot listen on {address}: {call} failed: {source}")]
     Listen {
-        /// The address that was asked for.
+        /// The requested address.
         address: Address,
         /// The system call that failed.
         call: &'static str,

@@ -41,7 +41,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address` with the default options. Port 0 asks for any free port.
+    /// Listens at `address` with the default options. With port 0, the kernel chooses a free port.
     ///
     /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
     /// other forms that [`ListenerOptions::bind`] takes.
@@ -168,7 +168,7 @@ impl Listener {
         }
     }
 
-    /// The address of the listener, with the actual port if port 0 was asked for. No system call.
+    /// The address of the listener, with the actual port if port 0 was given. No system call.
     #[inline]
     #[must_use]
     pub const fn local_addr(&self) -> &Address {

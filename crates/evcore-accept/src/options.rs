@@ -163,7 +163,8 @@ impl ListenerOptions {
     /// Makes a listener at `address`, which is anything that converts into an [`Address`]: a text
     /// such as `"127.0.0.1:80"`, `"[::1]:80"` or `"unix:/run/server.sock"`, a
     /// [`SocketAddr`](std::net::SocketAddr), or an IP address with a port such as
-    /// `([127, 0, 0, 1], 80)`. Port 0 asks for any free port. Host names are not looked up.
+    /// `([127, 0, 0, 1], 80)`. With port 0, the kernel chooses a free port. Host names are not
+    /// looked up.
     ///
     /// A Unix socket at the path that no server listens on any more is replaced. To find that out,
     /// this function connects to it. Two servers that start at the same path at the same instant

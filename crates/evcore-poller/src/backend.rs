@@ -35,7 +35,7 @@ pub struct Registration {
     pub key: u64,
     /// The readiness to report.
     ///
-    /// Empty if only `ends` are to be reported. A backend that
+    /// Empty if only the `ends` should be reported. A backend that
     /// [`batches_changes`](Capabilities::batches_changes) also gets registrations with nothing to
     /// report at all.
     pub interest: Interest,

@@ -5,7 +5,7 @@ use std::{
     ops::{BitOr, BitOrAssign, Sub},
 };
 
-/// The readiness that a registration asks for: any union of its constants.
+/// The readiness that a registration watches for: any union of its constants.
 ///
 /// ```
 /// use evcore_poller::Interest;

@@ -15,7 +15,7 @@
 //! | `Edge`; before `rearm` it reports | kernel ²; all | kernel ²; all | masking; hang-up ⁵ | masking; ends ⁶ | masking; nothing |
 //! | `Oneshot` | kernel | kernel | masking | masking | masking |
 //! | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes |
-//! | `WRITE_CLOSED`, `ERROR` | yes | if the side is asked for | yes | yes | no: the side is ready, and fails |
+//! | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | no: the side is ready, and fails |
 //! | priority data | yes | refused | yes | yes | yes |
 //! | a wait costs with | what is ready | what is ready | what is ready, twice | what is registered | the highest descriptor |
 //! | a change costs | one call | goes with the wait | one call | nothing ⁴ | nothing ⁴ |

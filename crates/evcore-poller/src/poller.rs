@@ -252,8 +252,9 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoom`] for a buffer without capacity, [`Error::Interrupted`] only if you asked for
-    /// it, [`Error::Forked`], [`Error::Os`]. `events` is empty then.
+    /// [`Error::NoRoom`] for a buffer without capacity, [`Error::Interrupted`] only after
+    /// [`return_on_signal`](Self::return_on_signal), [`Error::Forked`], [`Error::Os`]. `events` is
+    /// empty then.
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
         events.clear();
         self.fork_guard.check()?;

@@ -39,7 +39,7 @@ pub(crate) struct Lifecycle {
     stop: Option<Stop>,
 }
 
-/// What the lifecycle needs to know about the workers.
+/// The properties of the workers that the lifecycle depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     /// Workers of a generation.

@@ -1,4 +1,4 @@
-//! What a worker knows about itself, and how it learns that it has to stop.
+//! A worker's own data, and how it receives a stop.
 
 use std::{
     num::NonZeroU32,

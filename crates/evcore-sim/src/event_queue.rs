@@ -18,7 +18,7 @@ pub(crate) enum SimEvent {
     Connected(EndpointId),
     /// A client gets its pending events.
     NotifyClient(u32),
-    /// A client's timer expires. The number tells whether the timer was armed again since.
+    /// A client's timer expires. The number shows whether the timer was armed again since.
     ClientTimer(u32, u32),
     /// The parent notices that this process is dead.
     Reap(u32),

@@ -1,4 +1,4 @@
-//! The loop's state, and what its user asks of it between steps.
+//! The loop's state, and the calls that its user makes between steps.
 
 use std::{fmt, time::Duration};
 
