@@ -185,7 +185,7 @@ impl Poller {
     ///
     /// Also call it for both sides when `connect` returns `EINPROGRESS`. The kernel may have
     /// reported a socket that was registered before `connect` (Linux reports a hang-up). Without
-    /// `rearm`, the end of the `connect` may then not be reported.
+    /// `rearm`, the result of the `connect` may then not be reported.
     ///
     /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key. In the
     /// other modes it does nothing.
