@@ -110,7 +110,7 @@ impl Histogram {
     ///
     /// Reads the buckets up to the value.
     #[must_use]
-    pub fn count_below(&self, value: u64) -> u64 {
+    pub fn count_at_most(&self, value: u64) -> u64 {
         self.counts.count_between(0, value.min(self.limit()))
     }
 
@@ -152,7 +152,7 @@ mod tests {
     fn without_values_every_figure_is_zero() {
         let none = of(&[]);
         assert_eq!((none.count(), none.min(), none.max()), (0, 0, 0));
-        assert_eq!((none.quantile(0.5), none.count_below(LIMIT)), (0, 0));
+        assert_eq!((none.quantile(0.5), none.count_at_most(LIMIT)), (0, 0));
         assert!(none.mean().abs() < f64::EPSILON);
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let histogram = of(&[0, 1, 2, 3, 255]);
         assert_eq!((histogram.min(), histogram.max()), (0, 255));
         assert_eq!(histogram.quantile(0.6), 2);
-        assert_eq!(histogram.count_below(2), 3);
+        assert_eq!(histogram.count_at_most(2), 3);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let histogram = of(&[LIMIT + 1, u64::MAX]);
         assert_eq!((histogram.count(), histogram.max()), (2, LIMIT));
         assert_eq!((histogram.limit(), histogram.quantile(1.0)), (LIMIT, LIMIT));
-        assert_eq!(histogram.count_below(u64::MAX), 2);
+        assert_eq!(histogram.count_at_most(u64::MAX), 2);
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
             }
             prop_assert!(histogram.min() <= least && least - histogram.min() <= least / 100);
             let at_most = values.iter().filter(|value| **value <= share_of(most, share)).count();
-            prop_assert!(histogram.count_below(share_of(most, share)) >= at_most as u64);
+            prop_assert!(histogram.count_at_most(share_of(most, share)) >= at_most as u64);
         }
     }
 
