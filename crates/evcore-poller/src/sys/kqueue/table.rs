@@ -60,9 +60,7 @@ impl Table {
             Some(row) => row.wanted = new.interest,
             None => self.begin(new).known = Interest::NONE,
         }
-        if new.interest.is_empty() {
-            self.drop_news(id_of(new));
-        }
+        self.drop_unwanted_news(id_of(new), new.interest);
         self.mark_dirty(id_of(new));
     }
 
@@ -144,11 +142,14 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops what an earlier wait had no room to report, because the interest is empty by now: it
-    /// must not take the place of other events.
-    fn drop_news(&mut self, id: u32) {
+    /// Drops what an earlier wait had no room to report, if it is of a side that is no longer of
+    /// interest: it must not be reported, nor take the place of other events. What still holds of
+    /// the other side is reported afresh.
+    fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
-        if !std::mem::replace(&mut row.found, Ready::NONE).is_empty() {
+        let is_wanted = !interest.is_empty() && interest.contains(row.found.answered());
+        if !is_wanted && !row.found.is_empty() {
+            row.found = Ready::NONE;
             row.available = None;
             self.news.retain(|news| *news != id);
         }

@@ -145,6 +145,32 @@ fn several_broken_pipes_and_a_small_buffer() {
 }
 
 #[test]
+fn unreported_news_of_a_side_that_is_no_longer_wanted_is_dropped() {
+    for interest in [Interest::NONE, Interest::READ] {
+        for waits in 1..4 {
+            let mut fixture = with_a_pipe();
+            fixture
+                .add(A, 1, Interest::WRITE, Mode::Level)
+                .expect("add");
+            fixture.kernel().hang_up(A, 0);
+            fixture.kernel().arrive(B, 1);
+            fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
+            for _ in 0..waits {
+                assert_eq!(fixture.wait_with(1).len(), 1); // no room for the other one
+            }
+            fixture.modify(1, interest);
+            for _ in 0..3 {
+                assert_eq!(
+                    fixture.wait_with(1)[0].key,
+                    2,
+                    "{interest:?}, {waits} waits"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn another_refusal_of_a_broken_pipe_is_an_error() {
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, 0);
