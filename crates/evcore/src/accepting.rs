@@ -8,7 +8,7 @@ use std::{mem, time::Duration};
 use evcore_accept::{Accept, Backoff, ReserveFd, Resource};
 use evcore_balancer::{Leadership, Load, Plan};
 use evcore_clock::Clock;
-use evcore_poller::{Poller, Ready};
+use evcore_poller::{Capabilities, Poller, Ready};
 use evcore_posted::PostedQueue;
 
 use crate::{
@@ -43,14 +43,14 @@ pub(crate) struct Accepting<L> {
 }
 
 impl<L: Acceptor> Accepting<L> {
-    /// With `holds_reserve`, a descriptor is set aside, to shed clients when there is no other.
-    /// `exclusive`: the poller can wake one worker alone.
+    /// If clients have descriptors, which those of a simulator have not, one is set aside to shed
+    /// clients with when there is no other.
     pub(crate) fn new(
         listeners: Vec<L>,
         coordination: Coordination,
-        holds_reserve: bool,
-        exclusive: bool,
+        capabilities: Capabilities,
     ) -> Self {
+        let holds_reserve = !capabilities.simulated;
         let mut reserve = ReserveFd::empty();
         if holds_reserve && !listeners.is_empty() {
             reserve.acquire();
@@ -58,7 +58,7 @@ impl<L: Acceptor> Accepting<L> {
         Self {
             listeners: Listeners::new(listeners),
             coordination,
-            exclusive,
+            exclusive: capabilities.exclusive,
             queue: PostedQueue::new(),
             unclaimed: false,
             is_full: false,

@@ -98,8 +98,6 @@ pub struct Builder<L = Listener> {
     pub(crate) histograms: bool,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) posts: usize,
-    /// Sets a descriptor aside for the listeners.
-    pub(crate) holds_reserve: bool,
     polling: Polling,
 }
 
@@ -112,9 +110,7 @@ enum Polling {
 }
 
 impl<L: Acceptor> Builder<L> {
-    /// The defaults, for an [`Acceptor`] of your own. For [`Listener`]s use
-    /// [`EventLoop::builder`], which also sets a descriptor aside: if the process runs out of
-    /// descriptors, the loop accepts and closes clients with it.
+    /// The defaults. [`EventLoop::builder`] is the same for [`Listener`]s.
     pub fn new() -> Self {
         Self {
             listeners: Vec::new(),
@@ -129,7 +125,6 @@ impl<L: Acceptor> Builder<L> {
             histograms: false,
             watchdog: None,
             posts: DEFAULT_POSTS,
-            holds_reserve: false,
             polling: Polling::Best,
         }
     }

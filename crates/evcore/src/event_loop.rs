@@ -72,9 +72,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
 impl EventLoop {
     /// Returns a builder with the defaults.
     pub fn builder() -> Builder {
-        let mut builder = Builder::new();
-        builder.holds_reserve = true;
-        builder
+        Builder::new()
     }
 }
 
@@ -94,7 +92,7 @@ impl<L: Acceptor> EventLoop<L> {
         updates.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
         let waker = poller.waker();
-        let exclusive = poller.backend().capabilities().exclusive;
+        let capabilities = poller.backend().capabilities();
         let keys = KeySpace::with_listeners(builder.listeners.len());
         Ok(Self {
             remote: Remote::new(builder.posts, move || waker.wake()),
@@ -109,12 +107,7 @@ impl<L: Acceptor> EventLoop<L> {
             ),
             clock,
             updates,
-            accepting: Accepting::new(
-                builder.listeners,
-                coordination,
-                builder.holds_reserve,
-                exclusive,
-            ),
+            accepting: Accepting::new(builder.listeners, coordination, capabilities),
             evictions: Evictions::with_expected(builder.connections),
             shutdown: Shutdown::default(),
             limit: builder.connections,

@@ -45,7 +45,7 @@ pub enum Step<S = Stream> {
     /// or the loop [shuts down](crate::EventLoop::shutdown). It no longer counts as idle.
     ///
     /// It comes only for connections that the program has marked by
-    /// [`set_idle`](crate::EventLoop::set_idle). Every event that the loop knows of has been
+    /// [`set_idle`](crate::EventLoop::set_idle). Every pending event has been
     /// delivered. Read once more before closing: data may have just arrived, and closing a socket
     /// with unread data resets the connection.
     ///

@@ -17,7 +17,7 @@ fn room_for(connections: u32) -> [Fixture; 2] {
     })
 }
 
-/// A turn that hears of waiting clients; what it does beside taking them.
+/// A turn in which clients wait. Returns its steps except the accepts.
 fn turn_with_clients(fixture: &mut Fixture) -> Vec<Recorded> {
     fixture.report_listeners(&[0]);
     let mut recorded = fixture.turn();
