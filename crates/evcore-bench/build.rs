@@ -1,4 +1,4 @@
-//! Builds the peers that are written in C, where their libraries are installed.
+//! Builds the peers that are written in C, where their libraries are installed. One needs none.
 //!
 //! Whether one is here is decided by compiling and linking its files: headers without a library, or
 //! no C compiler at all, are an absence like any other and no failure.
@@ -15,6 +15,9 @@ const PEERS: &[(&str, &str)] = &[("libevent", "event_core"), ("libev", "ev"), ("
 /// The parts that have peers in C.
 const PARTS: &[&str] = &["pollers", "timers"];
 
+/// The peer that needs a compiler only, and its file.
+const NGINX_TREE: (&str, &str) = ("nginx_rbtree", "c/timers/nginx_rbtree.c");
+
 fn main() {
     println!("cargo::rerun-if-changed=c");
     for (peer, library) in PEERS {
@@ -24,6 +27,11 @@ fn main() {
             println!("cargo::rustc-cfg=peer_{peer}");
             println!("cargo::rustc-link-lib={library}");
         }
+    }
+    let (peer, source) = NGINX_TREE;
+    println!("cargo::rustc-check-cfg=cfg(peer_{peer})");
+    if compiles(&[source.to_owned()], peer) {
+        println!("cargo::rustc-cfg=peer_{peer}");
     }
 }
 

@@ -98,4 +98,4 @@ static void destroy(void *arg)
     free(queue);
 }
 
-const struct peer libev_peer = { version, create, arm, replace, expire, destroy };
+const struct peer libev_peer = { version, create, arm, replace, expire, destroy, NULL };

@@ -106,5 +106,5 @@ static void destroy(void *arg)
 }
 
 const struct peer libevent_peer = {
-    event_get_version, create, arm, replace, expire, destroy
+    event_get_version, create, arm, replace, expire, destroy, NULL
 };

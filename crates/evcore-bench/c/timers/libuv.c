@@ -75,5 +75,5 @@ static void destroy(void *arg)
 }
 
 const struct peer libuv_peer = {
-    uv_version_string, create, arm, replace, expire, destroy
+    uv_version_string, create, arm, replace, expire, destroy, NULL
 };

@@ -28,6 +28,9 @@ struct peer {
     /* Expires all that is armed; returns how many fired. */
     size_t (*expire)(void *queue);
     void (*destroy)(void *queue);
+    /* Takes what is due whenever a millisecond begins, and arms it again; a
+     * step's deadline is `timeout` from then. NULL where the time cannot be set. */
+    void (*serve)(void *queue, const struct step *steps, size_t n, uint64_t timeout);
 };
 
 /* The end of virtual time: every deadline comes before it. */

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::queue::PeerQueue;
-use super::script::Step;
+use super::script::{Step, TIMEOUT_MS};
 
 /// As `struct peer` in `c/timers/peer.h`, where the functions are described.
 #[repr(C)]
@@ -16,6 +16,7 @@ pub(super) struct Functions {
     replace: unsafe extern "C" fn(*mut c_void, *const Step, usize),
     expire: unsafe extern "C" fn(*mut c_void) -> usize,
     destroy: unsafe extern "C" fn(*mut c_void),
+    serve: Option<unsafe extern "C" fn(*mut c_void, *const Step, usize, u64)>,
 }
 
 // SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`; nothing
@@ -27,6 +28,10 @@ unsafe extern "C" {
     pub(super) safe static libevent_peer: Functions;
     #[cfg(peer_libuv)]
     pub(super) safe static libuv_peer: Functions;
+    #[cfg(peer_nginx_rbtree)]
+    pub(super) safe static nginx_rbtree_peer: Functions;
+    #[cfg(peer_nginx_rbtree)]
+    pub(super) safe static nginx_rbtree_lazy_peer: Functions;
 }
 
 /// A queue of one of them.
@@ -49,7 +54,7 @@ impl Functions {
     pub(super) fn version(&self) -> String {
         // SAFETY: it takes nothing.
         let text = unsafe { (self.version)() };
-        // SAFETY: all three return a string that ends with 0 and stays.
+        // SAFETY: all return a string that ends with 0 and stays.
         let text = unsafe { CStr::from_ptr(text) };
         text.to_string_lossy().into_owned()
     }
@@ -89,6 +94,16 @@ impl PeerQueue for Foreign {
     fn expire(&mut self) -> usize {
         // SAFETY: by the invariant of `queue`.
         unsafe { (self.functions.expire)(self.queue) }
+    }
+
+    fn serve(&mut self, steps: &[Step]) -> bool {
+        self.debug_assert_known(steps);
+        let Some(serve) = self.functions.serve else {
+            return false;
+        };
+        // SAFETY: as in `arm`.
+        unsafe { serve(self.queue, steps.as_ptr(), steps.len(), TIMEOUT_MS) };
+        true
     }
 }
 

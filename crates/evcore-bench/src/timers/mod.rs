@@ -4,7 +4,7 @@
 
 mod btree;
 mod delay_queue;
-#[cfg(any(peer_libev, peer_libevent, peer_libuv))]
+#[cfg(any(peer_libev, peer_libevent, peer_libuv, peer_nginx_rbtree))]
 mod foreign;
 mod hash_wheel;
 mod nothing;

@@ -4,7 +4,7 @@ use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel
 
 use super::btree::BTree;
 use super::delay_queue::Delayed;
-#[cfg(any(peer_libev, peer_libevent, peer_libuv))]
+#[cfg(any(peer_libev, peer_libevent, peer_libuv, peer_nginx_rbtree))]
 use super::foreign::{self, Foreign, Functions};
 use super::hash_wheel::HashWheel;
 use super::nothing::Nothing;
@@ -41,7 +41,7 @@ impl Peer {
         Peer::new(name, create)
     }
 
-    #[cfg(any(peer_libev, peer_libevent, peer_libuv))]
+    #[cfg(any(peer_libev, peer_libevent, peer_libuv, peer_nginx_rbtree))]
     fn foreign(name: &'static str, functions: &'static Functions) -> Peer {
         Peer {
             name,
@@ -86,5 +86,9 @@ fn foreign() -> Vec<Peer> {
         Peer::foreign("libevent", &foreign::libevent_peer),
         #[cfg(peer_libuv)]
         Peer::foreign("libuv", &foreign::libuv_peer),
+        #[cfg(peer_nginx_rbtree)]
+        Peer::foreign("nginx's tree", &foreign::nginx_rbtree_peer),
+        #[cfg(peer_nginx_rbtree)]
+        Peer::foreign("nginx's tree, 300 ms", &foreign::nginx_rbtree_lazy_peer),
     ]
 }
