@@ -136,7 +136,19 @@ mod imp {
     target_os = "freebsd",
     target_os = "illumos"
 )))]
-mod imp {
+use sockets as imp;
+
+// Tests compile it on every system.
+#[cfg(any(
+    test,
+    not(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "freebsd",
+        target_os = "illumos"
+    ))
+))]
+mod sockets {
     use std::{
         io::{self, Read, Write},
         os::{
@@ -183,23 +195,45 @@ mod tests {
 
     use super::*;
 
-    fn is_readable(fd: &NotifyFd) -> bool {
-        let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    fn is_readable(fd: BorrowedFd<'_>) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
     }
 
     #[test]
     fn the_descriptor_is_readable_from_notify_to_clear() {
         let fd = NotifyFd::new().unwrap();
-        assert!(!is_readable(&fd));
+        assert!(!is_readable(fd.as_fd()));
         for _ in 0..1000 {
             fd.notify();
         }
-        assert!(is_readable(&fd));
+        assert!(is_readable(fd.as_fd()));
         fd.clear();
-        assert!(!is_readable(&fd));
+        assert!(!is_readable(fd.as_fd()));
         fd.clear();
         fd.notify();
-        assert!(is_readable(&fd));
+        assert!(is_readable(fd.as_fd()));
+    }
+
+    #[test]
+    fn a_socket_is_readable_from_notify_to_clear() {
+        let fd = sockets::NotifyFd::new().unwrap();
+        for notifications in [1, 64, 100] {
+            assert!(
+                !is_readable(fd.as_fd()),
+                "{} without a notification",
+                sockets::NAME
+            );
+            for _ in 0..notifications {
+                fd.notify().unwrap();
+            }
+            assert!(is_readable(fd.as_fd()));
+            fd.clear();
+        }
+        assert!(!is_readable(fd.as_fd()));
+        while fd.notify().is_ok() {}
+        assert!(is_readable(fd.as_fd()), "a full socket is readable");
+        fd.clear();
+        assert!(!is_readable(fd.as_fd()));
     }
 }

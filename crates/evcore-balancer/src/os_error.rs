@@ -39,4 +39,19 @@ mod tests {
         );
         assert_eq!(error.kind(), io::Error::from(reason).kind());
     }
+
+    #[test]
+    fn each_exhausted_resource_has_advice_of_its_own() {
+        for (errno, limit) in [
+            (Errno::MFILE, "ulimit -n"),
+            (Errno::NFILE, "fs.file-max"),
+            (Errno::NOMEM, "ulimit -v"),
+        ] {
+            let message = failed("making an eventfd")(errno).to_string();
+            assert!(message.contains(limit), "{message}");
+        }
+        let message = failed("making an eventfd")(Errno::INVAL).to_string();
+        let expected = format!("making an eventfd failed: {}", Errno::INVAL);
+        assert_eq!(message, expected, "there is no advice");
+    }
 }

@@ -121,6 +121,13 @@ mod tests {
     }
 
     #[test]
+    fn debug_shows_the_values() {
+        let words = SharedSlice::<AtomicU32>::new(2).unwrap();
+        words[1].store(7, Relaxed);
+        assert_eq!(format!("{words:?}"), "[0, 7]");
+    }
+
+    #[test]
     fn the_kernel_refuses_an_empty_mapping() {
         let error = SharedSlice::<AtomicU32>::new(0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn a_full_worker_stops_and_registers_when_it_has_room() {
         let mut worker = worker();
-        assert!(worker.plan(&at(0, 0)).listening);
+        let plan = worker.plan(&at(0, 0));
+        assert!(plan.listening && plan.exclusive);
         assert_eq!(worker.plan(&full(1)), Plan::away(None));
         let plan = worker.plan(&at(2, 15));
         assert!(plan.listening && !plan.register_again);
