@@ -279,6 +279,26 @@ fn a_registration_lasts_for_the_delay() {
 }
 
 #[test]
+fn a_changed_load_keeps_the_registration_and_its_age() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 3), Leader::None, 3).listening);
+    let plan = worker.see(&at(100, 4), Leader::Me, 3);
+    assert!(plan.listening && plan.exclusive && !plan.register_again);
+    assert_eq!(plan.leadership, Leadership::Keep);
+    assert_eq!(plan.wait_at_most, Some(ms(400)));
+}
+
+#[test]
+fn a_listening_worker_leads_if_there_is_no_leader() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 3), Leader::Other, 3).listening);
+    let plan = worker.see(&at(1, 4), Leader::None, 3);
+    assert!(starts(&plan) && !plan.register_again);
+    let plan = worker.see(&at(2, 5), Leader::Other, 3);
+    assert_eq!(plan.leadership, Leadership::Keep);
+}
+
+#[test]
 fn a_worker_away_for_the_delay_probes_once() {
     let mut worker = worker();
     assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
