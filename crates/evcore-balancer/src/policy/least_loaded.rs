@@ -190,7 +190,7 @@ impl LeastLoaded {
     /// Keeps listening. Registers again if the registration is too old or of the wrong kind.
     fn keep(&mut self, now: Now<'_>) -> Plan {
         let plan = match self.state {
-            State::Alone if now.view.alone => self.listening_alone(),
+            State::Alone if now.view.alone => Plan::listen(),
             State::Listening { since_ns }
                 if !now.view.alone && passed(since_ns, now.ns) < self.delay_ns =>
             {
@@ -274,7 +274,7 @@ impl LeastLoaded {
     fn register(&mut self, now: Now<'_>) -> Plan {
         if now.view.alone {
             self.state = State::Alone;
-            self.listening_alone()
+            Plan::listen()
         } else {
             self.state = State::Listening { since_ns: now.ns };
             self.listening(self.delay_ns)
@@ -286,13 +286,6 @@ impl LeastLoaded {
         Plan {
             exclusive: true,
             wait_at_most: wait(left_ns),
-            accepts_at_most: self.room,
-            ..Plan::listen()
-        }
-    }
-
-    fn listening_alone(&self) -> Plan {
-        Plan {
             accepts_at_most: self.room,
             ..Plan::listen()
         }
