@@ -3,7 +3,7 @@
 use evcore::{
     Acceptor, GroupMember, Listener, Stream,
     accept::{Accept, Error},
-    balancer::{GroupView, Load, WorkerId},
+    balancer::{GroupView, Load, Policy, WorkerId},
     poller::{Source, Target},
 };
 
@@ -51,6 +51,10 @@ impl Drop for DropEnds {
 }
 
 impl<T: GroupMember> GroupMember for Instrumented<T> {
+    fn policy(&self) -> Option<Policy> {
+        self.inner.policy()
+    }
+
     fn try_lock(&self) -> bool {
         self.around("try_lock", T::try_lock)
     }

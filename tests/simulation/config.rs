@@ -152,7 +152,7 @@ impl Config {
 
     /// What the workers share.
     pub(crate) fn group(&self, sim: &Sim) -> SimGroup {
-        sim.group(self.workers)
+        sim.group(self.policy, self.workers)
     }
 
     pub(crate) fn prepare(&self, sim: &Sim) {

@@ -24,7 +24,7 @@
 use std::{fmt, io, sync::Arc};
 
 use crate::{
-    AcceptMutex, GroupView, Leader, Load, MutexHandle, Peer, WorkerId,
+    AcceptMutex, GroupView, Leader, Load, MutexHandle, Peer, Policy, WorkerId,
     notify_fd::NotifyFd,
     shared_memory::SharedSlice,
     sync::{AtomicU32, Ordering, fence},
@@ -72,6 +72,7 @@ use crate::{
 /// - Members are processes, which can die or be stopped at any moment.
 #[derive(Debug)]
 pub struct WorkerGroup<N = NotifyFd> {
+    policy: Policy,
     shared: Arc<Shared<N>>,
     scoreboards: Vec<Arc<dyn ReleaseDead>>,
 }
@@ -82,7 +83,7 @@ pub struct WorkerGroup<N = NotifyFd> {
 /// simulator implements it for its own pollers, and so runs the same group protocol.
 ///
 /// ```
-/// use evcore_balancer::{Notify, WorkerGroup, WorkerId};
+/// use evcore_balancer::{Notify, Policy, WorkerGroup, WorkerId};
 /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 ///
 /// #[derive(Debug, Default)]
@@ -98,7 +99,8 @@ pub struct WorkerGroup<N = NotifyFd> {
 /// }
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let group = WorkerGroup::with_notifiers(vec![Flag::default(), Flag::default()])?;
+/// let flags = vec![Flag::default(), Flag::default()];
+/// let group = WorkerGroup::with_notifiers(Policy::least_loaded(), flags)?;
 /// let [one, two] = [0, 1].map(|slot| group.join(WorkerId::from_slot(slot)));
 /// one.notify(two.id());
 /// assert!(two.is_notified());
@@ -144,19 +146,23 @@ pub(crate) struct MemberWords {
 }
 
 impl<N: Notify> WorkerGroup<N> {
-    /// A group with a notifier for each worker.
+    /// A group under this policy, with a notifier for each worker.
     ///
     /// # Errors
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are no notifiers. Otherwise that of the
     /// operating system, if it has no memory left.
     #[doc(hidden)] // Only simulators need it.
-    pub fn with_notifiers(notifiers: Vec<N>) -> io::Result<Self> {
-        Self::from_parts(notifiers.len(), notifiers)
+    pub fn with_notifiers(policy: Policy, notifiers: Vec<N>) -> io::Result<Self> {
+        Self::from_parts(policy, notifiers.len(), notifiers)
     }
 
     /// A group for this many workers. Without notifiers they share only the accept lock.
-    pub(crate) fn from_parts(workers: usize, notifiers: Vec<N>) -> io::Result<Self> {
+    pub(crate) fn from_parts(
+        policy: Policy,
+        workers: usize,
+        notifiers: Vec<N>,
+    ) -> io::Result<Self> {
         let shared = Shared {
             mutex: AcceptMutex::new()?,
             leader: SharedSlice::new(1)?,
@@ -164,6 +170,7 @@ impl<N: Notify> WorkerGroup<N> {
             notifiers,
         };
         Ok(Self {
+            policy,
             shared: Arc::new(shared),
             scoreboards: Vec::new(),
         })
@@ -239,6 +246,7 @@ impl<N: Notify> WorkerGroup<N> {
 impl<N> Clone for WorkerGroup<N> {
     fn clone(&self) -> Self {
         Self {
+            policy: self.policy,
             shared: Arc::clone(&self.shared),
             scoreboards: self.scoreboards.clone(),
         }
@@ -277,6 +285,13 @@ impl<N: Notify> Member<N> {
     #[must_use]
     pub fn id(&self) -> WorkerId {
         self.lock.id()
+    }
+
+    /// The policy that the group was made for. The [`Balancer`](crate::Balancer) of each member
+    /// follows it.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.group.policy
     }
 
     /// Whether the members see and wake each other. They do not if the group was made for a policy

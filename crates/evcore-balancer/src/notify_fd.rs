@@ -62,7 +62,7 @@ impl WorkerGroup {
         check_workers("group", workers)?;
         let notified = if policy.uses_group() { workers } else { 0 };
         let notifiers = (0..notified).map(|_| NotifyFd::new());
-        Self::from_parts(workers, notifiers.collect::<io::Result<_>>()?)
+        Self::from_parts(policy, workers, notifiers.collect::<io::Result<_>>()?)
     }
 }
 

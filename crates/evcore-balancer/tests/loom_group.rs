@@ -47,6 +47,10 @@ use notify_fd::NotifyFd;
 use sync::{Fault, inject};
 use worker_id::WorkerId;
 
+/// The group keeps it for its members, and the protocol does not use it.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy;
+
 /// A server of three workers.
 struct Server {
     group: WorkerGroup,
@@ -82,7 +86,7 @@ impl Server {
     /// A group whose members have published these loads. None of them is registered.
     fn new(loads: [Load; 3]) -> Arc<Self> {
         let notifiers = [NotifyFd, NotifyFd, NotifyFd];
-        let group = WorkerGroup::with_notifiers(notifiers.into()).unwrap();
+        let group = WorkerGroup::with_notifiers(Policy, notifiers.into()).unwrap();
         let members = [A, B, C].map(|slot| {
             let member = group.join(WorkerId::from_slot(slot));
             let _ = member.sync(loads[slot]);

@@ -125,7 +125,6 @@ fn configured(options: &Options) -> Builder {
     let mut builder = EventLoop::builder()
         .histograms(true)
         .connections(options.connections)
-        .policy(options.policy)
         .budgets(Budgets {
             accepts: options.multi_accept,
             ..Budgets::default()

@@ -4,7 +4,7 @@ use std::{fmt, mem, os::fd::RawFd};
 
 use evcore::{
     GroupMember,
-    balancer::{GroupView, Load, Member, MutexHandle, WorkerId},
+    balancer::{GroupView, Load, Member, MutexHandle, Policy, WorkerId},
     poller::Target,
 };
 
@@ -17,11 +17,11 @@ use crate::{Process, Sim, fd_table, notifier::Notifier, state::State, trace::Tra
 /// parent [notices](crate::SimConfig::reap_delay) the death and releases it.
 ///
 /// ```
-/// use evcore::{GroupMember, balancer::{Leader, Load, WorkerId}};
+/// use evcore::{GroupMember, balancer::{Leader, Load, Policy, WorkerId}};
 /// use evcore_sim::Sim;
 ///
 /// let sim = Sim::new(7);
-/// let group = sim.group(2);
+/// let group = sim.group(Policy::least_loaded(), 2);
 /// let member = |slot| group.join(&sim.process(), WorkerId::from_slot(slot));
 /// let [one, two] = [0, 1].map(member);
 /// assert!(one.try_lock() && !two.try_lock());
@@ -37,8 +37,8 @@ pub struct SimGroup {
 }
 
 impl SimGroup {
-    pub(crate) fn new(sim: Sim, workers: usize) -> Self {
-        let index = sim.state().new_group(workers);
+    pub(crate) fn new(sim: Sim, policy: Policy, workers: usize) -> Self {
+        let index = sim.state().new_group(policy, workers);
         Self { sim, index }
     }
 
@@ -127,6 +127,13 @@ impl SimMember {
 }
 
 impl GroupMember for SimMember {
+    fn policy(&self) -> Option<Policy> {
+        match self.role() {
+            Role::Member(member) => Some(member.policy()),
+            Role::Lock(handle) => handle.policy(),
+        }
+    }
+
     fn try_lock(&self) -> bool {
         let is_mine = match self.role() {
             Role::Member(member) => member.try_lock(),

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use evcore::balancer::{Notify, WorkerGroup};
+use evcore::balancer::{Notify, Policy, WorkerGroup};
 
 use crate::kernel_poller::WatchId;
 
@@ -54,11 +54,12 @@ impl Notify for Notifier {
 }
 
 impl Group {
-    pub(crate) fn new(workers: usize) -> Self {
+    pub(crate) fn new(policy: Policy, workers: usize) -> Self {
         let notifiers: Vec<_> = (0..workers).map(|_| Watched::default()).collect();
         let shared = notifiers.iter().map(|it| it.notifier.clone()).collect();
         Self {
-            shared: WorkerGroup::with_notifiers(shared).expect("there is memory for a group"),
+            shared: WorkerGroup::with_notifiers(policy, shared)
+                .expect("there is memory for a group"),
             notifiers,
         }
     }

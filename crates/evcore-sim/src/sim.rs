@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use evcore::balancer::Policy;
+
 use crate::{
     Client, Fault, Faults, Process, Rng, Script, ScriptHandle, SimConfig, SimGroup, SimStream,
     rng::whole_ns, state::State, trace::TraceKind,
@@ -121,14 +123,15 @@ impl Sim {
         Process::new(self.clone(), id)
     }
 
-    /// Creates what the workers of one server share, with a slot for each of them.
+    /// Creates what the workers of one server under this policy share, with a slot for each of
+    /// them.
     ///
     /// # Panics
     ///
     /// If `workers` is 0.
     #[must_use]
-    pub fn group(&self, workers: usize) -> SimGroup {
-        SimGroup::new(self.clone(), workers)
+    pub fn group(&self, policy: Policy, workers: usize) -> SimGroup {
+        SimGroup::new(self.clone(), policy, workers)
     }
 
     /// Starts a client that runs a script.

@@ -88,7 +88,7 @@ const DEFAULT_POSTS: usize = 65_536;
 pub struct Builder<L = Listener> {
     pub(crate) listeners: Vec<L>,
     pub(crate) connections: u32,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Option<Policy>,
     pub(crate) member: Option<Box<dyn GroupMember>>,
     pub(crate) clock: Option<Clock>,
     pub(crate) budgets: Budgets,
@@ -115,7 +115,7 @@ impl<L: Acceptor> Builder<L> {
         Self {
             listeners: Vec::new(),
             connections: 1024,
-            policy: Policy::Off,
+            policy: None,
             member: None,
             clock: None,
             budgets: Budgets::default(),
@@ -148,28 +148,28 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// How the workers share the listeners. Default [`Policy::Off`]: this worker always listens.
+    /// How the workers share the listeners. Default: the policy of the [group](Self::group). Without
+    /// a group it is [`Policy::Off`]: this worker always listens.
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.policy = Some(policy);
         self
     }
 
-    /// What this worker shares with the others. [`Policy::LeastLoaded`] needs a
-    /// [`Member`](evcore_balancer::Member) of a [`WorkerGroup`](evcore_balancer::WorkerGroup). With
-    /// a member, [`Policy::Mutex`] hands its lock over. For [`Policy::Mutex`] as in nginx, the
-    /// [handle](evcore_balancer::AcceptMutex::handle) of a lock is enough.
+    /// What this worker shares with the others: a [`Member`](evcore_balancer::Member) of a
+    /// [`WorkerGroup`](evcore_balancer::WorkerGroup), which also has the policy.
+    ///
+    /// [`Policy::LeastLoaded`] needs a member. With a member, [`Policy::Mutex`] hands its lock over.
+    /// For [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::handle) of a
+    /// lock is enough.
     ///
     /// ```
     /// use evcore::{EventLoop, balancer::{Policy, WorkerGroup, WorkerId}};
     ///
-    /// let policy = Policy::least_loaded();
     /// // Before the fork, with as many slots as the supervisor has (`Supervisor::slots`):
-    /// let group = WorkerGroup::new(policy, 16)?;
+    /// let group = WorkerGroup::new(Policy::least_loaded(), 16)?;
     /// // In the worker of slot 2:
-    /// let ev = EventLoop::builder()
-    ///     .policy(policy)
-    ///     .group(group.join(WorkerId::from_slot(2)))
-    ///     .build()?;
+    /// let member = group.join(WorkerId::from_slot(2));
+    /// let ev = EventLoop::builder().group(member).build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn group(mut self, member: impl GroupMember + 'static) -> Self {

@@ -14,7 +14,7 @@ use crate::{Error, Result, Stats, keys::NOTIFY_KEY};
 ///
 /// A [`Member`] of a [`WorkerGroup`](evcore_balancer::WorkerGroup) has both. A [`MutexHandle`] has
 /// only the lock. A test or a simulator has its own type. A type that shares only a lock implements
-/// just the first two methods.
+/// just [`try_lock`](Self::try_lock) and [`unlock`](Self::unlock).
 ///
 /// ```
 /// use evcore::GroupMember;
@@ -33,6 +33,13 @@ use crate::{Error, Result, Stats, keys::NOTIFY_KEY};
 /// assert!(member.try_lock() && !member.in_group());
 /// ```
 pub trait GroupMember: fmt::Debug + Send {
+    /// The policy of a loop that is built with this member and without a
+    /// [policy](crate::Builder::policy) of its own. `None` stands for [`Policy::Off`].
+    #[must_use]
+    fn policy(&self) -> Option<Policy> {
+        None
+    }
+
     /// Gets the accept lock if no other worker owns it, without waiting, and returns whether this
     /// worker owns it now.
     #[must_use = "it returns whether the lock is held"]
@@ -85,6 +92,11 @@ pub trait GroupMember: fmt::Debug + Send {
 }
 
 impl GroupMember for MutexHandle {
+    /// [`Policy::mutex`], because no other policy does with just a lock.
+    fn policy(&self) -> Option<Policy> {
+        Some(Policy::mutex())
+    }
+
     fn try_lock(&self) -> bool {
         self.try_lock()
     }
@@ -95,6 +107,10 @@ impl GroupMember for MutexHandle {
 }
 
 impl GroupMember for Member {
+    fn policy(&self) -> Option<Policy> {
+        Some(self.policy())
+    }
+
     fn try_lock(&self) -> bool {
         self.try_lock()
     }
@@ -158,10 +174,12 @@ impl Coordination {
     /// Begins to watch for notifications. It is an error if the policy needs a lock or a group and
     /// the worker has none.
     pub(crate) fn new(
-        policy: Policy,
+        policy: Option<Policy>,
         member: Option<Box<dyn GroupMember>>,
         poller: &mut Poller,
     ) -> Result<Self> {
+        let of_group = member.as_ref().and_then(|member| member.policy());
+        let policy = policy.or(of_group).unwrap_or(Policy::Off);
         let in_group = member.as_ref().is_some_and(|member| member.in_group());
         let is_missing = match policy {
             Policy::Mutex { .. } => member.is_none(),

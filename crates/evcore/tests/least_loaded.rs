@@ -7,7 +7,7 @@ use std::{
 };
 
 use evcore::{
-    Connections, Error, EventLoop, Interest, Listener, Mode, Step, Stream,
+    Builder, Connections, Error, EventLoop, Interest, Listener, Mode, Step, Stream,
     balancer::{Policy, WorkerGroup, WorkerId},
     poller::BackendKind,
 };
@@ -41,7 +41,6 @@ fn two_workers(kind: BackendKind, connections: u32) -> ([Worker; 2], SocketAddr)
         let same = listener.as_fd().try_clone_to_owned().unwrap();
         let ev = EventLoop::builder()
             .listener(Listener::from_fd(same).unwrap())
-            .policy(Policy::least_loaded())
             .group(member)
             .poller(kind)
             .connections(connections)
@@ -124,6 +123,32 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     leaves.ev.shutdown(Duration::ZERO);
     stays.turn();
     assert_eq!(stays.clients.len(), 11);
+}
+
+/// Whether a worker listens although another one has the lock.
+fn listens_beside_the_lock(builder: Builder) -> bool {
+    let mut ev = builder.build().unwrap();
+    ev.handle().wake();
+    ev.wait().unwrap();
+    ev.status().listening
+}
+
+#[test]
+fn a_loop_without_a_policy_follows_that_of_its_group() {
+    let [me, other] = [0, 1].map(WorkerId::from_slot);
+    let builder = || {
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        EventLoop::builder().listener(listener)
+    };
+    let group = WorkerGroup::new(Policy::mutex(), 2).unwrap();
+    let owner = group.join(other);
+    assert!(owner.try_lock());
+    assert!(!listens_beside_the_lock(builder().group(group.join(me))));
+    let handle = || group.mutex().handle(me);
+    assert!(!listens_beside_the_lock(builder().group(handle())));
+    let off = builder().group(handle()).policy(Policy::Off);
+    assert!(listens_beside_the_lock(off));
+    assert!(listens_beside_the_lock(builder()));
 }
 
 #[test]

@@ -133,7 +133,6 @@ fn grouped(policy: Policy, time: &ManualTimeSource) -> (EventLoop, Address, Memb
     let group = WorkerGroup::new(policy, 2).unwrap();
     let ev = EventLoop::builder()
         .listener(listener)
-        .policy(policy)
         .group(group.join(WorkerId::from_slot(0)))
         .clock(Clock::with_source(time.clone()))
         .build()

@@ -58,7 +58,8 @@ fn serve(
     options: Options,
     scoreboard: &Scoreboard,
 ) -> Workers<Simulated> {
-    let (group, its_scoreboard) = (sim.group(workers), scoreboard.clone());
+    let group = sim.group(Policy::mutex(), workers);
+    let its_scoreboard = scoreboard.clone();
     let begin = move |process: &Process, index| {
         let id = WorkerId::from_slot(index);
         let ev = event_loop(process, id, &group, options.connections);
@@ -78,9 +79,12 @@ fn event_loop(
     connections: u32,
 ) -> EventLoop<SimListener> {
     let builder = process.builder().listener(process.listen(ADDRESS.into()));
-    let builder = builder.connections(connections).policy(Policy::mutex());
     let lock = group.lock_handle(process, id);
-    builder.group(lock).build().expect("a loop")
+    builder
+        .connections(connections)
+        .group(lock)
+        .build()
+        .expect("a loop")
 }
 
 /// Options with a connection limit for each worker.

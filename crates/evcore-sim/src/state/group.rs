@@ -2,7 +2,7 @@
 //!
 //! The protocol itself is the real `WorkerGroup`.
 
-use evcore::balancer::{Member, MutexHandle, WorkerId};
+use evcore::balancer::{Member, MutexHandle, Policy, WorkerId};
 
 use super::State;
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
 
 impl State {
     /// Creates the group of one server.
-    pub(crate) fn new_group(&mut self, workers: usize) -> u32 {
-        self.groups.push(Group::new(workers));
+    pub(crate) fn new_group(&mut self, policy: Policy, workers: usize) -> u32 {
+        self.groups.push(Group::new(policy, workers));
         u32::try_from(self.groups.len() - 1).expect("there are fewer servers")
     }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io::ErrorKind::WouldBlock, rc::Rc, time::Durati
 use evcore::{
     Acceptor, Interest, Mode,
     accept::Accept,
+    balancer::Policy,
     poller::{Error, Events, Poller},
 };
 use evcore_sim::{Faults, Script, Sim, Workers};
@@ -18,7 +19,8 @@ fn run(seed: u64, is_recorded: bool) -> (u64, Vec<String>) {
         sim.record_trace();
     }
     sim.set_faults(Faults::all());
-    let (counts, group) = (Rc::<std::cell::RefCell<Counts>>::default(), sim.group(3));
+    let counts = Rc::<std::cell::RefCell<Counts>>::default();
+    let group = sim.group(Policy::mutex(), 3);
     let mut workers = Workers::new(&sim, 3, move |process, index| {
         Echo::with_lock(process, index, &group, &counts)
     });

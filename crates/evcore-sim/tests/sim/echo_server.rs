@@ -2,10 +2,7 @@
 
 use std::{cell::RefCell, io::ErrorKind, net::SocketAddr, rc::Rc, time::Duration};
 
-use evcore::{
-    Connections, EventLoop, Interest, Mode, Step, Timer, Token,
-    balancer::{Policy, WorkerId},
-};
+use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer, Token, balancer::WorkerId};
 use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
@@ -54,7 +51,7 @@ impl Echo {
     ) -> Self {
         let builder = process.builder().listener(process.listen(address()));
         let lock = group.lock_handle(process, WorkerId::from_slot(index));
-        Self::on(builder.policy(Policy::mutex()).group(lock), counts)
+        Self::on(builder.group(lock), counts)
     }
 
     pub(crate) fn on(builder: evcore::Builder<SimListener>, counts: &Rc<RefCell<Counts>>) -> Self {

@@ -22,16 +22,11 @@ struct Host {
 
 impl Host {
     fn new(process: &Process, index: usize, group: &SimGroup) -> Self {
-        let policy = Policy::LeastLoaded {
-            slack: Policy::DEFAULT_SLACK,
-            delay: Policy::DEFAULT_DELAY,
-        };
         let builder = process
             .builder()
             .backend(process.backend_with(native()))
             .listener(process.listen(address()))
             .connections(2_000)
-            .policy(policy)
             .group(group.join(process, WorkerId::from_slot(index)));
         Self {
             ev: builder.build().expect("a loop"),
@@ -57,7 +52,7 @@ impl App for Host {
 
 /// Starts workers in a group that has one more slot.
 fn hosts(sim: &Sim, count: usize) -> (Workers<Host>, SimGroup) {
-    let group = sim.group(count + 1);
+    let group = sim.group(Policy::least_loaded(), count + 1);
     let shared = group.clone();
     let begin = move |process: &Process, index| Host::new(process, index, &shared);
     (Workers::new(sim, count, begin), group)

@@ -4,6 +4,7 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use evcore::{
     Interest, Mode,
+    balancer::Policy,
     poller::{Events, Poller},
 };
 use evcore_sim::{ClientOutcome, Process, Script, Sim, SimConfig, SimGroup, Workers};
@@ -21,7 +22,8 @@ fn hello() -> Script {
 
 /// Workers that share an accept lock.
 fn with_lock(sim: &Sim, count: usize) -> (Workers<Echo>, SimGroup, Rc<RefCell<Counts>>) {
-    let (counts, group) = (Rc::<RefCell<Counts>>::default(), sim.group(count));
+    let counts = Rc::<RefCell<Counts>>::default();
+    let group = sim.group(Policy::mutex(), count);
     let (shared, its_group) = (Rc::clone(&counts), group.clone());
     let begin =
         move |process: &Process, index| Echo::with_lock(process, index, &its_group, &shared);
