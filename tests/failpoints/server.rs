@@ -153,11 +153,11 @@ fn event_loop(
     failpoints: &Failpoints,
 ) -> Result<EventLoop<Instrumented<Listener>>> {
     let me = WorkerId::from_slot(worker.slot());
-    let own = worker.index() % shared.listeners.len();
+    let own = worker.index().get() % shared.listeners.len();
     let listener = shared.listeners.swap_remove(own);
     let mut builder = Builder::new()
         .listener(Instrumented::new(listener, failpoints))
-        .connections(config.capacities()[worker.index()])
+        .connections(config.capacities()[worker.index().get()])
         .policy(config.policy());
     builder = if config.in_group() {
         let member = failpoints.around("join", || shared.group.join(me));

@@ -58,7 +58,7 @@ impl Setup {
 /// The index of a worker's set of listeners.
 fn set_of(worker: &Worker, options: &Options) -> usize {
     if options.own_listeners {
-        worker.index()
+        worker.index().get()
     } else {
         0
     }
@@ -86,7 +86,7 @@ pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::erro
     worker.wake_fd(ev.handle())?;
     let counts = Counts::new(scoreboard, id);
     let log = options.access_log.as_deref().map(AccessLog::open);
-    let server = Server::new(ev, worker.index(), counts, options);
+    let server = Server::new(ev, worker.index().get(), counts, options);
     Ok(match log {
         Some(log) => server.with_access_log(log?)?,
         None => server,

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, num::NonZeroU32, os::unix::process::ExitStatusExt, process::ExitStatus};
 
-use crate::{Stop, lifecycle::Slot};
+use crate::{Stop, WorkerIndex, lifecycle::Slot};
 
 /// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///
@@ -17,7 +17,7 @@ pub const DO_NOT_RESTART: i32 = 2;
 ///
 /// let mut started = Vec::new();
 /// Supervisor::new(2)
-///     .on_start(|worker| started.push((worker.index, worker.slot)))
+///     .on_start(|worker| started.push((worker.index.get(), worker.slot)))
 ///     .run_threads(|_worker| DO_NOT_RESTART)?;
 /// assert_eq!(started, [(0, 0), (1, 1)]);
 /// # Ok::<(), evcore_prefork::Error>(())
@@ -26,7 +26,7 @@ pub const DO_NOT_RESTART: i32 = 2;
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// The worker's [index](crate::Worker::index), which its replacement gets too.
-    pub index: usize,
+    pub index: WorkerIndex,
     /// The worker's [slot](crate::Worker::slot), which no other living worker has.
     pub slot: usize,
     /// The worker's process id. None if it is a thread, or if it could not be started.
@@ -37,7 +37,7 @@ impl WorkerInfo {
     /// The worker of a slot in a table of this many workers a row.
     pub(crate) fn new(slot: Slot, workers: usize, pid: Option<NonZeroU32>) -> Self {
         Self {
-            index: slot.index,
+            index: WorkerIndex::new(slot.index),
             slot: slot.number(workers),
             pid,
         }
@@ -62,7 +62,7 @@ impl fmt::Display for WorkerInfo {
 ///
 /// let mut ends = Vec::new();
 /// Supervisor::new(2)
-///     .on_exit(|exit| ends.push((exit.worker.index, exit.cause.clone())))
+///     .on_exit(|exit| ends.push((exit.worker.index.get(), exit.cause.clone())))
 ///     .run(|_worker| DO_NOT_RESTART)?;
 /// ends.sort_by_key(|(index, _)| *index);
 /// let refused = ExitCause::Exited(DO_NOT_RESTART);
@@ -192,7 +192,7 @@ mod tests {
     fn an_exit_reads_as_a_line_of_a_log() {
         let mut exit = WorkerExit {
             worker: WorkerInfo {
-                index: 3,
+                index: WorkerIndex::new(3),
                 slot: 7,
                 pid: NonZeroU32::new(4711),
             },

@@ -68,6 +68,7 @@
 
 mod supervisor;
 mod worker;
+mod worker_index;
 
 mod affinity;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
@@ -105,3 +106,4 @@ pub use reload::Reload;
 pub use supervisor::Supervisor;
 pub use upgrade::{INHERITED, Upgrade, inherited, parent_binary_alive};
 pub use worker::{Stop, Worker};
+pub use worker_index::WorkerIndex;

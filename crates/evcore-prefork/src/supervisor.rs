@@ -32,7 +32,7 @@ pub(crate) const WORKERS_MAX: usize = 1024;
 ///
 /// let mut started = Vec::new();
 /// let outcome = Supervisor::new(3)
-///     .on_start(|worker| started.push(worker.index))
+///     .on_start(|worker| started.push(worker.index.get()))
 ///     .run(|_worker| DO_NOT_RESTART)?;
 /// assert_eq!(outcome, Outcome::AllRefused);
 /// assert_eq!(started, [0, 1, 2]);

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, Error, Result,
+    Affinity, Error, Result, WorkerIndex,
     lifecycle::Slot,
     liveness_pipe,
     signals::{self, Handlers},
@@ -64,7 +64,7 @@ impl Stop {
 /// use evcore_prefork::{DO_NOT_RESTART, Supervisor, Worker};
 ///
 /// Supervisor::new(4).run(|worker: Worker| {
-///     assert!(worker.index() < 4);
+///     assert!(worker.index().get() < 4);
 ///     assert_eq!(worker.pid().get(), std::process::id());
 ///     DO_NOT_RESTART
 /// })?;
@@ -72,7 +72,7 @@ impl Stop {
 /// ```
 #[derive(Debug)]
 pub struct Worker {
-    index: usize,
+    index: WorkerIndex,
     slot: usize,
     pid: NonZeroU32,
     link: MasterLink,
@@ -106,7 +106,7 @@ impl Worker {
     /// use evcore_prefork::Worker;
     ///
     /// let worker = Worker::solo()?;
-    /// assert_eq!(worker.index(), 0);
+    /// assert_eq!(worker.index().get(), 0);
     /// assert_eq!(worker.stop(), None);
     /// # Ok::<(), evcore_prefork::Error>(())
     /// ```
@@ -119,7 +119,7 @@ impl Worker {
     /// The worker of a slot in a table of this many workers a row.
     pub(crate) fn new(slot: Slot, workers: usize, link: MasterLink) -> Self {
         Self {
-            index: slot.index,
+            index: WorkerIndex::new(slot.index),
             slot: slot.number(workers),
             pid: getpid().as_raw_nonzero().unsigned_abs(),
             link,
@@ -129,23 +129,23 @@ impl Worker {
 
     /// Moves this thread to its CPUs, if it has any.
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
-        let applied = affinity.map(|affinity| affinity.of(self.index).pin());
+        let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
     }
 
-    /// The worker's number in its generation, from 0 to one less than the number of workers.
+    /// The worker's number in its generation, for example for a log.
     ///
     /// A replacement has the index of the worker it replaces. During a reload an old worker and a
-    /// new one have the same index.
+    /// new one have the same index, so for shared memory use the [slot](Self::slot).
     #[must_use]
-    pub fn index(&self) -> usize {
+    pub fn index(&self) -> WorkerIndex {
         self.index
     }
 
     /// The worker's place in the supervisor's table: a number below
     /// [`Supervisor::slots`](crate::Supervisor::slots) that no other living worker of this master
-    /// has. Use it, and not the index, as an index into shared memory and for `WorkerId::from_slot`
-    /// of `evcore-balancer`.
+    /// has. It chooses the worker's place in shared memory, and is for `WorkerId::from_slot` of
+    /// `evcore-balancer`.
     ///
     /// A replacement has the slot of the worker it replaces.
     #[must_use]

@@ -36,7 +36,7 @@ pub(crate) fn run_main(name: &str) {
             never_end,
         ),
         "fail at first" => fail_at_first(),
-        "first refuses" => run(logging(2), |worker| match worker.index() {
+        "first refuses" => run(logging(2), |worker| match worker.index().get() {
             0 => DO_NOT_RESTART,
             _ => serve(worker),
         }),
@@ -221,7 +221,7 @@ fn panicking_hook() {
     panic::set_hook(Box::new(|_| {}));
     let first = Cell::new(None);
     let supervisor = logging(2).on_start(|worker| {
-        assert_eq!(worker.index, 0, "for the test");
+        assert_eq!(worker.index.get(), 0, "for the test");
         first.set(worker.pid);
     });
     let result = panic::catch_unwind(AssertUnwindSafe(|| run(supervisor, serve)));
