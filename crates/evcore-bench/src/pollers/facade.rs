@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore::clock::Clock;
-use evcore::{Budgets, Connections, EventLoop, Interest, Mode, Step, Timer, Token};
+use evcore::{Budgets, Builder, Connections, EventLoop, Interest, Mode, Step, Timer, Token};
 
 use super::c_clock::CClock;
 use super::peer_poller::{BATCH, PeerPoller, Setup};
@@ -22,9 +22,13 @@ pub(super) struct Facade {
 
 impl Facade {
     pub(super) fn new(watched: &[OwnedFd], setup: Setup) -> Facade {
-        // And one that is closed again.
-        let most = u32::try_from(watched.len() + 1).expect("it is a count");
-        let mut builder = EventLoop::builder().connections(most).budgets(Budgets {
+        Facade::of(EventLoop::builder(), watched, setup)
+    }
+
+    pub(super) fn of(builder: Builder, watched: &[OwnedFd], setup: Setup) -> Facade {
+        // Others are closed again, or wait at a listener.
+        let most = u32::try_from(2 * watched.len() + 1).expect("it is a count");
+        let mut builder = builder.connections(most).budgets(Budgets {
             batch: BATCH,
             ..Budgets::default()
         });

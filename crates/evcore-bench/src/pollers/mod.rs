@@ -8,6 +8,7 @@ mod count;
 mod facade;
 #[cfg(any(peer_libev, peer_libevent, peer_libuv))]
 mod foreign;
+mod listening;
 mod mio;
 mod ours;
 mod pairs;

@@ -8,6 +8,7 @@ use super::bare::Bare;
 use super::facade::Facade;
 #[cfg(any(peer_libev, peer_libevent, peer_libuv))]
 use super::foreign::{self, Foreign, Functions};
+use super::listening::{self, POLICIES};
 use super::mio::Mio;
 use super::ours::Ours;
 use super::peer_poller::{PeerPoller, Setup};
@@ -117,6 +118,15 @@ pub(super) fn peers() -> Vec<Peer> {
             Box::new(|watched, _| Box::new(Polling::new(watched))),
         ),
     ];
+    peers.extend(POLICIES.map(|(name, policy)| Peer {
+        has_timers: true,
+        ..Peer::new(
+            name,
+            Box::new(move |watched, setup| {
+                Box::new(listening::with_policy(watched, setup, policy))
+            }),
+        )
+    }));
     peers.extend(foreign());
     peers
 }
