@@ -1,17 +1,19 @@
-//! The errors of a listener, each with the advice that its message gives.
+//! The errors of listening and connecting, each with the advice that its message gives.
 
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::{Address, AddressError};
+use crate::{Address, AddressError, sys};
 
-/// An error of a listener.
+/// An error of a listener, or of connecting.
 ///
-/// A failure that concerns one client only, or that passes, is an [`Accept`](crate::Accept)
-/// instead.
+/// A failure to accept that concerns one client only, or that passes, is an
+/// [`Accept`](crate::Accept) instead.
 ///
 /// # Examples
 ///
@@ -27,7 +29,7 @@ use crate::{Address, AddressError};
 #[non_exhaustive]
 pub enum Error {
     /// The text is not an address.
-    #[error("cannot listen: {0}")]
+    #[error(transparent)]
     InvalidAddress(#[from] AddressError),
 
     /// Another socket listens at the address.
@@ -75,7 +77,7 @@ pub enum Error {
     },
 
     /// The system, or a socket at such an address, does not have an option that was set.
-    #[error("cannot listen on {address}: {option} is not available {place}; do not set it")]
+    #[error("cannot use {address}: {option} is not available {place}; do not set it")]
     Unsupported {
         /// The requested address.
         address: Address,
@@ -125,6 +127,25 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
+
+    /// The listener at the path has no room for another client. No event reports room.
+    #[error("cannot connect to {address}: its backlog is full; try again after a pause")]
+    BacklogFull {
+        /// The requested address.
+        address: Address,
+    },
+
+    /// Connecting has failed. A failure that is found out later is the error of the stream:
+    /// [`Stream::take_error`](crate::Stream::take_error).
+    #[error("cannot connect to {address}: {call} failed: {source}")]
+    Connect {
+        /// The requested address.
+        address: Address,
+        /// The system call that failed. `bind` means that the local address is at fault.
+        call: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
 }
 
 impl Error {
@@ -147,6 +168,22 @@ impl Error {
         }
     }
 
+    /// The error for the first option in the list that is refused, if one is: whether it is, its name,
+    /// and where it is not available.
+    pub(crate) fn of_first_refusal(
+        refusals: &[(bool, &'static str, &'static str)],
+        address: &Address,
+    ) -> Result<(), Self> {
+        match refusals.iter().find(|(refused, ..)| *refused) {
+            None => Ok(()),
+            Some((_, option, place)) => Err(Self::Unsupported {
+                address: address.clone(),
+                option,
+                place,
+            }),
+        }
+    }
+
     /// The kind of this error in the standard library.
     fn kind(&self) -> io::ErrorKind {
         match self {
@@ -157,9 +194,12 @@ impl Error {
                 io::ErrorKind::InvalidInput
             }
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
+            // Not `WouldBlock`: there is no descriptor to wait for.
+            Self::BacklogFull { .. } => io::ErrorKind::ResourceBusy,
             Self::Listen { source, .. }
             | Self::Inherit { source, .. }
-            | Self::Accept { source, .. } => source.kind(),
+            | Self::Accept { source, .. }
+            | Self::Connect { source, .. } => source.kind(),
         }
     }
 }
@@ -178,7 +218,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// The reason why a socket cannot be made at a path.
+/// The reason why a path cannot be the address of a socket.
 ///
 /// # Examples
 ///
@@ -195,7 +235,7 @@ impl From<Error> for io::Error {
 #[non_exhaustive]
 pub enum PathError {
     /// The path is empty.
-    #[error("a listener needs a path; write unix:PATH")]
+    #[error("the path is missing; write unix:PATH")]
     Empty,
     /// The path contains a zero byte.
     #[error("the path contains a zero byte; choose another")]
@@ -220,6 +260,26 @@ pub enum PathError {
     /// The directory of the path does not exist.
     #[error("its directory does not exist; make it first")]
     NoDirectory,
+}
+
+impl PathError {
+    /// Checks whether the path fits into the address of a socket.
+    pub(crate) fn check(path: &Path) -> Result<(), Self> {
+        let bytes = path.as_os_str().as_bytes();
+        if bytes.is_empty() {
+            return Err(Self::Empty);
+        }
+        if bytes.contains(&0) {
+            return Err(Self::ZeroByte);
+        }
+        if bytes.len() > sys::UNIX_PATH_MAX {
+            return Err(Self::TooLong {
+                bytes: bytes.len(),
+                bytes_max: sys::UNIX_PATH_MAX,
+            });
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod socket_file;
 
 mod accept;
 
+mod connect;
+mod socket;
 mod stream;
 
 mod transport;
@@ -28,6 +30,7 @@ mod loopback;
 pub use accept::{Accept, Resource};
 pub use address::{Address, AddressError};
 pub use backoff::Backoff;
+pub use connect::ConnectOptions;
 pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use options::ListenerOptions;

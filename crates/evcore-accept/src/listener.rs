@@ -232,7 +232,7 @@ impl Listener {
             // It fails only if the connection was reset, which the next read reports.
             let _ = sockopt::set_tcp_nodelay(&fd, true);
         }
-        Accept::Connection(Stream::accepted(fd), peer)
+        Accept::Connection(Stream::from_socket(fd), peer)
     }
 }
 

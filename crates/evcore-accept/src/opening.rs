@@ -5,10 +5,8 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
@@ -50,14 +48,7 @@ fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<()
         (!options.v6_only && is_v4, "v6_only(false)", "for IPv4"),
         (options.mode.is_some() && !is_unix, "mode", FOR_TCP),
     ];
-    match refusals.into_iter().find(|(refused, ..)| *refused) {
-        None => Ok(()),
-        Some((_, option, place)) => Err(Error::Unsupported {
-            address: address.clone(),
-            option,
-            place,
-        }),
-    }
+    Error::of_first_refusal(&refusals, address)
 }
 
 fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
@@ -75,7 +66,7 @@ fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Er
             .map_err(failed("setsockopt(IPV6_V6ONLY)"))?;
     }
     sockopt::set_tcp_nodelay(&fd, options.nodelay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
-    let deferral = whole_seconds(options.defer_accept);
+    let deferral = sys::whole_seconds(options.defer_accept);
     set_unless_zero(&fd, DEFER_ACCEPT, deferral).map_err(failed("setsockopt(TCP_DEFER_ACCEPT)"))?;
     set_unless_zero(&fd, FAST_OPEN, as_c_int(options.fast_open))
         .map_err(failed("setsockopt(TCP_FASTOPEN)"))?;
@@ -87,7 +78,7 @@ fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Er
 fn open_unix(options: &ListenerOptions, address: &Address, path: &Path) -> Result<Listener, Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
 
-    check_path(path).map_err(|error| unusable(address, error))?;
+    PathError::check(path).map_err(|error| unusable(address, error))?;
     let fd = sys::unix_socket().map_err(failed("socket"))?;
     let file = bind_to_path(&fd, address, path)?;
     let listening = finish_unix(options, &fd, path);
@@ -161,23 +152,6 @@ fn finish_unix(
     listen(fd, as_c_int(options.backlog)).map_err(|errno| ("listen", errno))
 }
 
-fn check_path(path: &Path) -> Result<(), PathError> {
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.is_empty() {
-        return Err(PathError::Empty);
-    }
-    if bytes.contains(&0) {
-        return Err(PathError::ZeroByte);
-    }
-    if bytes.len() > sys::UNIX_PATH_MAX {
-        return Err(PathError::TooLong {
-            bytes: bytes.len(),
-            bytes_max: sys::UNIX_PATH_MAX,
-        });
-    }
-    Ok(())
-}
-
 fn unusable(address: &Address, source: PathError) -> Error {
     Error::UnusablePath {
         address: address.clone(),
@@ -191,13 +165,6 @@ fn set_unless_zero(fd: &OwnedFd, option: Option<TcpOption>, value: i32) -> rusti
         // `refuse_unsupported` has checked that the system has the option.
         _ => Ok(()),
     }
-}
-
-/// A duration in whole seconds, rounded up.
-fn whole_seconds(duration: Duration) -> i32 {
-    let has_rest = u64::from(duration.subsec_nanos() > 0);
-    let seconds = duration.as_secs().saturating_add(has_rest);
-    i32::try_from(seconds).unwrap_or(i32::MAX)
 }
 
 fn as_c_int(number: u32) -> i32 {

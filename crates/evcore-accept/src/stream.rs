@@ -1,20 +1,20 @@
-//! An accepted connection.
+//! A connection.
 //!
 //! `recv` and `send` make one system call each. They buffer nothing and keep no state. The caller
 //! decides what a call that would block means for its poller.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::retry_on_intr;
-use rustix::net::{self, RecvFlags, getpeername, sockopt};
+use rustix::net;
 
-use crate::{Address, sys};
+use crate::{Address, ConnectOptions, Error, socket, sys};
 
 /// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///
-/// [`Listener::accept`](crate::Listener::accept) returns it. A call that would block fails with
-/// [`io::ErrorKind::WouldBlock`].
+/// [`Listener::accept`](crate::Listener::accept) and [`Stream::connect`] return it. A call that would
+/// block fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// # Examples
 ///
@@ -42,15 +42,27 @@ use crate::{Address, sys};
 /// ```
 #[derive(Debug)]
 pub struct Stream {
-    // Invariant: a connected socket, non-blocking.
+    // Invariant: a stream socket, connected or connecting, non-blocking and close-on-exec.
     fd: OwnedFd,
 }
 
 impl Stream {
-    /// A stream around a socket that is connected and non-blocking.
+    /// A stream around a socket that is non-blocking and close-on-exec.
     #[inline]
-    pub(crate) const fn accepted(fd: OwnedFd) -> Self {
+    pub(crate) const fn from_socket(fd: OwnedFd) -> Self {
         Self { fd }
+    }
+
+    /// Begins to connect to `address` with the default options, and does not wait for the result.
+    ///
+    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
+    /// other forms that [`ConnectOptions::connect`] takes, which has the details.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ConnectOptions::connect`].
+    pub fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
+        ConnectOptions::new().connect(address)
     }
 
     /// Receives the bytes that have arrived, at most as many as `buffer` holds, and returns their
@@ -79,9 +91,17 @@ impl Stream {
     /// any other error of recv(2).
     #[inline]
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (received, _) =
-            retry_on_intr(|| net::recv(&self.fd, &mut *buffer, RecvFlags::empty()))?;
-        Ok(received)
+        socket::recv(&self.fd, buffer)
+    }
+
+    /// Receives like [`recv`](Self::recv) into several buffers, one after another. At most 1,024 of
+    /// them are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    pub fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        socket::recv_vectored(&self.fd, buffers)
     }
 
     /// Sends as many of the bytes as fit into the socket's buffer, and returns their number.
@@ -96,42 +116,73 @@ impl Stream {
     /// of send(2).
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(retry_on_intr(|| {
-            net::send(&self.fd, bytes, sys::SEND_FLAGS)
-        })?)
+        socket::send(&self.fd, bytes)
+    }
+
+    /// Sends like [`send`](Self::send) from several buffers, one after another. At most 1,024 of them
+    /// are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(&self.fd, buffers)
     }
 
     /// Ends the sending side, so the peer reads the end. Receiving still works.
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made.
     pub fn shutdown_write(&self) -> io::Result<()> {
-        Ok(net::shutdown(&self.fd, net::Shutdown::Write)?)
+        self.shutdown(Shutdown::Write)
+    }
+
+    /// Ends one side, or both, for every descriptor of the connection.
+    ///
+    /// [`Shutdown::Read`] sends nothing to the peer: [`recv`](Self::recv) returns 0 from then on. What
+    /// the peer still sends is discarded or kept, depending on the system.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`shutdown_write`](Self::shutdown_write).
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let how = match how {
+            Shutdown::Read => net::Shutdown::Read,
+            Shutdown::Write => net::Shutdown::Write,
+            Shutdown::Both => net::Shutdown::Both,
+        };
+        socket::shutdown(&self.fd, how)
+    }
+
+    /// The address of this end, by a system call.
+    ///
+    /// # Errors
+    ///
+    /// That of getsockname(2), which does not fail for a stream of this crate.
+    pub fn local_addr(&self) -> io::Result<Address> {
+        socket::local_addr(&self.fd)
     }
 
     /// The address of the peer, by a system call. `accept` returns it too.
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made.
     pub fn peer_addr(&self) -> io::Result<Address> {
-        match getpeername(&self.fd)? {
-            Some(peer) => Ok(sys::address(peer)?),
-            // Some systems report no address for a peer without a path, as in `accept`.
-            None => Ok(Address::Unnamed),
-        }
+        socket::peer_addr(&self.fd)
     }
 
     /// Returns the pending error of the connection (`SO_ERROR`), and clears it.
     ///
-    /// Call it when the poller reports an error, to find out which one.
+    /// Call it when the poller reports an error, to find out which one, and when it first reports a
+    /// stream of [`connect`](Self::connect), to find out whether it is connected.
     ///
     /// # Errors
     ///
     /// That of getsockopt(2), which does not fail for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
+        socket::take_error(&self.fd)
     }
 }
 
@@ -140,6 +191,10 @@ impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.recv(buffer)
     }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.recv_vectored(buffers)
+    }
 }
 
 impl Read for &Stream {
@@ -147,12 +202,20 @@ impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.recv(buffer)
     }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.recv_vectored(buffers)
+    }
 }
 
 impl Write for Stream {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send(bytes)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send_vectored(buffers)
     }
 
     /// Does nothing: nothing is buffered.
@@ -166,6 +229,10 @@ impl Write for &Stream {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send(bytes)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send_vectored(buffers)
     }
 
     /// Does nothing: nothing is buffered.
@@ -182,6 +249,22 @@ impl AsFd for Stream {
     }
 }
 
+impl From<OwnedFd> for Stream {
+    /// A stream around a socket that other code has made, which becomes non-blocking and
+    /// close-on-exec. Two system calls; on Apple's systems three.
+    ///
+    /// `Stream::from(OwnedFd::from(stream))` converts a [`TcpStream`](std::net::TcpStream) or a
+    /// [`UnixStream`](std::os::unix::net::UnixStream) of the standard library. If the descriptor is not
+    /// that of a stream socket, the calls of the stream return the errors of the system.
+    ///
+    /// Let a poller watch a socket only once it is connected or connecting. Before that, Linux reports
+    /// a hang-up.
+    fn from(fd: OwnedFd) -> Self {
+        sys::make_nonblocking_cloexec(&fd);
+        Self { fd }
+    }
+}
+
 impl From<Stream> for OwnedFd {
     /// The descriptor; it stays non-blocking and close-on-exec.
     fn from(stream: Stream) -> Self {
@@ -193,6 +276,9 @@ impl From<Stream> for OwnedFd {
 mod tests {
     use super::*;
     use std::io::ErrorKind;
+    use std::net::TcpStream;
+
+    use rustix::io::FdFlags;
 
     use crate::loopback::{connected_pair, reset, wait_readable};
 
@@ -322,5 +408,64 @@ mod tests {
         let mut reply = [0; 4];
         client.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"ping");
+    }
+
+    #[test]
+    fn write_vectored_sends_every_buffer() {
+        let (mut stream, mut client) = connected_pair();
+        let sent = stream.write_vectored(&[
+            IoSlice::new(b""),
+            IoSlice::new(b"head"),
+            IoSlice::new(b"body"),
+        ]);
+        assert_eq!(sent.unwrap(), 8);
+        let mut received = [0; 8];
+        client.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"headbody");
+    }
+
+    #[test]
+    fn read_vectored_fills_every_buffer() {
+        let (mut stream, mut client) = connected_pair();
+        client.write_all(b"headbody").unwrap();
+        wait_readable(&stream);
+        let (mut head, mut body) = ([0; 4], [0; 8]);
+        let received =
+            stream.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)]);
+        assert_eq!(received.unwrap(), 8);
+        assert_eq!((&head, &body[..4]), (b"head", &b"body"[..]));
+    }
+
+    #[test]
+    fn a_socket_of_other_code_becomes_non_blocking_and_close_on_exec() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let fd = OwnedFd::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        rustix::io::fcntl_setfd(&fd, FdFlags::empty()).unwrap();
+        let stream = Stream::from(fd);
+        assert_eq!(
+            stream.recv(&mut [0; 8]).unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        let flags = rustix::io::fcntl_getfd(&stream).unwrap();
+        assert!(flags.contains(FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn after_shutdown_of_the_read_side_recv_returns_zero() {
+        let (stream, mut client) = connected_pair();
+        stream.shutdown(Shutdown::Read).unwrap();
+        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 0);
+        assert_eq!(stream.send(b"still here").unwrap(), 10);
+        drop(stream);
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"still here");
+    }
+
+    #[test]
+    fn more_buffers_than_the_kernel_takes_are_sent_in_part() {
+        let (stream, _client) = connected_pair();
+        let buffers = [IoSlice::new(b"x"); 2_000];
+        assert_eq!(stream.send_vectored(&buffers).unwrap(), 1_024);
     }
 }

@@ -9,6 +9,7 @@ use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use rustix::io;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, sockopt};
@@ -30,6 +31,9 @@ pub(crate) const HAS_REUSE_PORT: bool = !cfg!(any(target_os = "illumos", target_
 /// but do not document it.
 pub(crate) const NODELAY_IS_INHERITED: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
+/// Whether the system has [`set_keepalive`].
+pub(crate) const HAS_KEEPALIVE_IDLE: bool = !cfg!(target_os = "openbsd");
+
 /// A socket of the family of `address`, non-blocking and close-on-exec.
 pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     imp::stream_socket(match address {
@@ -41,6 +45,15 @@ pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
 /// A Unix socket, non-blocking and close-on-exec.
 pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
     imp::stream_socket(AddressFamily::UNIX)
+}
+
+/// Makes a socket of other code non-blocking and close-on-exec. No error: these calls do not fail for
+/// an open socket, and for any other file each later call fails.
+pub(crate) fn make_nonblocking_cloexec(fd: &OwnedFd) {
+    let _ = io::fcntl_setfd(fd, io::FdFlags::CLOEXEC);
+    let _ = io::ioctl_fionbio(fd, true);
+    #[cfg(target_vendor = "apple")]
+    let _ = sockopt::set_socket_nosigpipe(fd, true);
 }
 
 /// Converts an address of rustix; `AFNOSUPPORT` if it is neither of TCP nor of a Unix socket.
@@ -68,6 +81,28 @@ fn unix_address(any: SocketAddrAny) -> io::Result<Address> {
         [] => Address::Unnamed,
         path => Address::Unix(OsStr::from_bytes(path).into()),
     })
+}
+
+/// Probes the peer when it has been silent for this long, in whole seconds, rounded up.
+#[cfg(not(target_os = "openbsd"))]
+pub(crate) fn set_keepalive(fd: &OwnedFd, idle: Duration) -> io::Result<()> {
+    // The longest that Linux takes; others take more.
+    let idle = whole_seconds(idle).min(32_767);
+    sockopt::set_tcp_keepidle(fd, Duration::from_secs(u64::from(idle.unsigned_abs())))?;
+    sockopt::set_socket_keepalive(fd, true)
+}
+
+/// The time before the first probe is one for the whole system.
+#[cfg(target_os = "openbsd")]
+pub(crate) fn set_keepalive(_fd: &OwnedFd, _idle: Duration) -> io::Result<()> {
+    Err(io::Errno::NOPROTOOPT)
+}
+
+/// A duration in whole seconds, rounded up.
+pub(crate) fn whole_seconds(duration: Duration) -> i32 {
+    let has_rest = u64::from(duration.subsec_nanos() > 0);
+    let seconds = duration.as_secs().saturating_add(has_rest);
+    i32::try_from(seconds).unwrap_or(i32::MAX)
 }
 
 /// Lets several sockets listen on one address, each with a backlog of its own.
@@ -124,6 +159,7 @@ mod imp {
     pub(super) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
         let fd = socket(family, SocketType::STREAM, None)?;
         set_nonblocking_cloexec(&fd)?;
+        sockopt::set_socket_nosigpipe(&fd, true)?;
         Ok(fd)
     }
 

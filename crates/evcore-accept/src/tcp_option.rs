@@ -1,4 +1,4 @@
-//! Options of TCP listeners that rustix does not have.
+//! Options of TCP sockets that rustix does not have.
 //!
 //! This file alone decides which systems have them.
 
@@ -16,12 +16,14 @@ use rustix::io::Errno;
 /// An option of a TCP socket whose value is a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TcpOption {
+    level: c_int,
     name: c_int,
 }
 
 /// The kernel reports a connection when its first bytes have arrived. The value is in seconds.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const DEFER_ACCEPT: Option<TcpOption> = Some(TcpOption {
+    level: libc::IPPROTO_TCP,
     name: libc::TCP_DEFER_ACCEPT,
 });
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -33,10 +35,29 @@ pub(crate) const DEFER_ACCEPT: Option<TcpOption> = None;
 /// Apple's systems require it to be set after `listen`, which is not implemented.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(crate) const FAST_OPEN: Option<TcpOption> = Some(TcpOption {
+    level: libc::IPPROTO_TCP,
     name: libc::TCP_FASTOPEN,
 });
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(crate) const FAST_OPEN: Option<TcpOption> = None;
+
+/// The kernel connects with the first bytes that are sent, if it has a cookie of the server.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const FAST_OPEN_CONNECT: Option<TcpOption> = Some(TcpOption {
+    level: libc::IPPROTO_TCP,
+    name: libc::TCP_FASTOPEN_CONNECT,
+});
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const FAST_OPEN_CONNECT: Option<TcpOption> = None;
+
+/// The kernel chooses the local port when it connects, and not when it binds. It is for IPv6 too.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const BIND_ADDRESS_NO_PORT: Option<TcpOption> = Some(TcpOption {
+    level: libc::IPPROTO_IP,
+    name: libc::IP_BIND_ADDRESS_NO_PORT,
+});
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const BIND_ADDRESS_NO_PORT: Option<TcpOption> = None;
 
 impl TcpOption {
     /// Sets the option of a socket.
@@ -46,7 +67,7 @@ impl TcpOption {
         let result = unsafe {
             libc::setsockopt(
                 socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
+                self.level,
                 self.name,
                 (&raw const value).cast(),
                 size_of_in_kernel::<c_int>(),
@@ -64,7 +85,7 @@ impl TcpOption {
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
+                self.level,
                 self.name,
                 (&raw mut value).cast(),
                 &raw mut size,

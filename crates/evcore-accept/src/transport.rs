@@ -1,13 +1,20 @@
 //! The operations of a connection, for code that is generic over it.
 
-use std::{fmt, io};
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 
-use crate::{Address, Stream};
+use rustix::net::Shutdown;
 
-/// A non-blocking connection: a [`Stream`], or the connection of a simulator.
+use crate::{Address, Stream, socket};
+
+/// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of a
+/// simulator.
 ///
 /// Code that is generic over it runs on sockets in production, and without sockets in tests. Each
-/// method behaves like the method of [`Stream`] with the same name.
+/// method behaves like the method of [`Stream`] with the same name. A stream of the standard library
+/// has to be non-blocking (`set_nonblocking`).
 ///
 /// ```
 /// use evcore_accept::Transport;
@@ -29,12 +36,37 @@ pub trait Transport: fmt::Debug {
     /// Those of [`Stream::recv`].
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Receives into several buffers, one after another.
+    ///
+    /// The default calls [`recv`](Self::recv) for one buffer after another, until one is not filled.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let buffers = buffers.iter_mut().filter(|buffer| !buffer.is_empty());
+        one_by_one(buffers.map(|buffer| (buffer.len(), self.recv(buffer))))
+    }
+
     /// Sends as many bytes as fit into the buffer, and returns their number.
     ///
     /// # Errors
     ///
     /// Those of [`Stream::send`].
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Sends from several buffers, one after another.
+    ///
+    /// The default calls [`send`](Self::send) for one buffer after another, until one is not sent as a
+    /// whole.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let buffers = buffers.iter().filter(|buffer| !buffer.is_empty());
+        one_by_one(buffers.map(|buffer| (buffer.len(), self.send(buffer))))
+    }
 
     /// Ends the sending side, so the peer reads the end. Receiving still works.
     ///
@@ -58,55 +90,163 @@ pub trait Transport: fmt::Debug {
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 }
 
-impl Transport for Stream {
-    #[inline]
-    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        Self::recv(self, buffer)
+/// The sum of the results for buffers of these lengths, up to the first that falls short. An error is
+/// the result only if nothing was moved before it; otherwise the next call meets it again.
+fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::Result<usize> {
+    let mut moved = 0;
+    for (length, result) in results {
+        match result {
+            Ok(n) if n < length => return Ok(moved + n),
+            Ok(n) => moved += n,
+            Err(error) if moved == 0 => return Err(error),
+            Err(_) => break,
+        }
     }
-
-    #[inline]
-    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        Self::send(self, bytes)
-    }
-
-    fn shutdown_write(&self) -> io::Result<()> {
-        Self::shutdown_write(self)
-    }
-
-    fn peer_addr(&self) -> io::Result<Address> {
-        Self::peer_addr(self)
-    }
-
-    fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Self::take_error(self)
-    }
+    Ok(moved)
 }
+
+/// The operations are those of the socket, whatever type owns it.
+macro_rules! impl_transport {
+    ($($stream:ty),+) => {$(
+        impl Transport for $stream {
+            #[inline]
+            fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+                socket::recv(self, buffer)
+            }
+
+            fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                socket::recv_vectored(self, buffers)
+            }
+
+            #[inline]
+            fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+                socket::send(self, bytes)
+            }
+
+            fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+                socket::send_vectored(self, buffers)
+            }
+
+            fn shutdown_write(&self) -> io::Result<()> {
+                socket::shutdown(self, Shutdown::Write)
+            }
+
+            fn peer_addr(&self) -> io::Result<Address> {
+                socket::peer_addr(self)
+            }
+
+            fn take_error(&self) -> io::Result<Option<io::Error>> {
+                socket::take_error(self)
+            }
+        }
+    )+};
+}
+
+impl_transport!(Stream, TcpStream, UnixStream);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::io::{ErrorKind, Read, Write};
+    use std::net::TcpListener;
 
-    use crate::loopback::{connected_pair, wait_readable};
+    use crate::loopback::connected_pair;
 
     /// Calls every method as generic code does.
-    #[test]
-    fn a_stream_behaves_the_same_through_the_trait() {
-        let (stream, mut client) = connected_pair();
-        let transport: &dyn Transport = &stream;
-        assert_eq!(
-            transport.recv(&mut [0; 8]).unwrap_err().kind(),
-            ErrorKind::WouldBlock
-        );
+    fn talk(transport: &dyn Transport, mut client: impl Read + Write, peer: &Address) {
+        let mut buffer = [0; 8];
+        let refused = transport.recv(&mut buffer).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
         client.write_all(b"hello").unwrap();
-        wait_readable(&stream);
-        assert_eq!(transport.recv(&mut [0; 8]).unwrap(), 5);
-        assert_eq!(transport.peer_addr().unwrap(), stream.peer_addr().unwrap());
+        let received = loop {
+            match transport.recv_vectored(&mut [IoSliceMut::new(&mut buffer)]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                received => break received.unwrap(),
+            }
+        };
+        assert_eq!(&buffer[..received], b"hello");
+        assert_eq!(transport.peer_addr().unwrap(), *peer);
         assert!(transport.take_error().unwrap().is_none());
-        assert_eq!(transport.send(b"bye").unwrap(), 3);
+        assert_eq!(transport.send(b"good").unwrap(), 4);
+        let bye = [IoSlice::new(b"by"), IoSlice::new(b"e")];
+        assert_eq!(transport.send_vectored(&bye).unwrap(), 3);
         transport.shutdown_write().unwrap();
         let mut received = Vec::new();
         client.read_to_end(&mut received).unwrap();
-        assert_eq!(received, b"bye");
+        assert_eq!(received, b"goodbye");
+    }
+
+    #[test]
+    fn a_stream_behaves_the_same_through_the_trait() {
+        let (stream, client) = connected_pair();
+        let peer = stream.peer_addr().unwrap();
+        talk(&stream, client, &peer);
+    }
+
+    #[test]
+    fn the_streams_of_the_standard_library_are_transports() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        talk(&stream, client, &peer.into());
+
+        let (stream, client) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        talk(&stream, client, &Address::Unnamed);
+    }
+
+    /// Has `left` bytes, or room for as many, and then would block. It has no vectored calls of its
+    /// own.
+    #[derive(Debug)]
+    struct Fake {
+        left: Cell<usize>,
+    }
+
+    impl Fake {
+        fn take(&self, wanted: usize) -> io::Result<usize> {
+            let moved = wanted.min(self.left.get());
+            self.left.set(self.left.get() - moved);
+            if moved == 0 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            Ok(moved)
+        }
+    }
+
+    impl Transport for Fake {
+        fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.take(buffer.len())
+        }
+        fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+            self.take(bytes.len())
+        }
+        fn shutdown_write(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn peer_addr(&self) -> io::Result<Address> {
+            Ok(Address::Unnamed)
+        }
+        fn take_error(&self) -> io::Result<Option<io::Error>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn vectored_calls_of_a_plain_transport_use_every_buffer() {
+        let fake = Fake { left: Cell::new(6) };
+        let buffers = [b"".as_slice(), b"abcd", b"", b"efgh", b"ijkl"].map(IoSlice::new);
+        assert_eq!(fake.send_vectored(&buffers).unwrap(), 6);
+        let refused = fake.send_vectored(&buffers).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+
+        // The data ends with the first buffer: what was received counts, and not the error after it.
+        fake.left.set(4);
+        let (mut first, mut second) = ([0; 4], [0; 4]);
+        let mut buffers = [&mut first, &mut second].map(|buffer| IoSliceMut::new(buffer));
+        assert_eq!(fake.recv_vectored(&mut buffers).unwrap(), 4);
+        let refused = fake.recv_vectored(&mut buffers).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
     }
 }

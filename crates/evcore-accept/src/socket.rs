@@ -1,0 +1,59 @@
+//! What a connected socket can do, whatever type owns it.
+//!
+//! Each function makes one system call, repeated only if a signal interrupts it.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::AsFd;
+
+use rustix::io::{readv, retry_on_intr};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, getpeername, getsockname, sockopt};
+
+use crate::{Address, sys};
+
+/// The most buffers that one system call takes on all systems.
+const BUFFERS_MAX: usize = 1024;
+
+#[inline]
+pub(crate) fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (received, _) = retry_on_intr(|| net::recv(&fd, &mut *buffer, RecvFlags::empty()))?;
+    Ok(received)
+}
+
+pub(crate) fn recv_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let used = buffers.len().min(BUFFERS_MAX);
+    Ok(retry_on_intr(|| readv(&fd, &mut buffers[..used]))?)
+}
+
+#[inline]
+pub(crate) fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(retry_on_intr(|| net::send(&fd, bytes, sys::SEND_FLAGS))?)
+}
+
+/// Not `writev`, which would raise SIGPIPE.
+pub(crate) fn send_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+    let used = &buffers[..buffers.len().min(BUFFERS_MAX)];
+    let nothing = &mut SendAncillaryBuffer::default();
+    Ok(retry_on_intr(|| {
+        net::sendmsg(&fd, used, nothing, sys::SEND_FLAGS)
+    })?)
+}
+
+pub(crate) fn shutdown(fd: impl AsFd, how: net::Shutdown) -> io::Result<()> {
+    Ok(net::shutdown(fd, how)?)
+}
+
+pub(crate) fn local_addr(fd: impl AsFd) -> io::Result<Address> {
+    Ok(sys::address(getsockname(fd)?)?)
+}
+
+pub(crate) fn peer_addr(fd: impl AsFd) -> io::Result<Address> {
+    match getpeername(fd)? {
+        Some(peer) => Ok(sys::address(peer)?),
+        // Some systems report no address for a peer without a path, as in `accept`.
+        None => Ok(Address::Unnamed),
+    }
+}
+
+pub(crate) fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
+    Ok(sockopt::socket_error(fd)?.err().map(io::Error::from))
+}
