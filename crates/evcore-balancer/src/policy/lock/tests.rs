@@ -141,6 +141,21 @@ mod without_a_group {
     }
 
     #[test]
+    fn a_second_probe_does_not_prolong_the_yield() {
+        let mut worker = Worker::new(500);
+        assert!(!worker.plan(0, CROWDED, never).listening);
+        assert_eq!(worker.plan(500, CROWDED, || false), Plan::probe());
+        let found = Inputs {
+            load: CROWDED,
+            may_have_left_clients: true,
+            ..Inputs::at(ms(600))
+        };
+        let plan = worker.0.plan(&found, never, GroupView::alone);
+        assert_eq!(plan, Plan::probe());
+        assert_eq!(worker.plan(600, CROWDED, never), away(400));
+    }
+
+    #[test]
     fn the_time_since_a_refusal_counts_as_yielding() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, IDLE, || false).listening);
