@@ -122,7 +122,7 @@ fn work(
     worker
         .wake_fd(echo.ev.handle())
         .expect("the handle has a descriptor");
-    while worker.stop().is_none() && !echo.ev.is_done() {
+    while worker.stop().is_none() && !echo.ev.is_shut_down() {
         if phase.is_last() && echo.may_leave() && departure.try_lock(this_process()) {
             failpoints.enable(true);
             if phase == Phase::Stopping {

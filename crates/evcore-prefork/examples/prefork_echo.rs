@@ -56,7 +56,7 @@ fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result
     worker.wake_fd(ev.handle())?;
     // During a reload, the old workers stop when all new ones have come this far.
     worker.ready();
-    while !ev.is_done() {
+    while !ev.is_shut_down() {
         match worker.stop() {
             None => {}
             // Closes the listener. A further call does not make the time longer.

@@ -20,7 +20,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
     /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
     /// a [budget](crate::Budgets::evictions) of them in each turn. Busy connections go on as
-    /// before. [`is_done`](Self::is_done) returns whether the shutdown is complete.
+    /// before. [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
     /// shutdown is complete at once.
@@ -35,7 +35,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// ev.set_idle(token);
     /// ev.shutdown(Duration::from_secs(30));
-    /// while !ev.is_done() {
+    /// while !ev.is_shut_down() {
     ///     ev.wait()?;
     ///     while let Some(step) = ev.next_step() {
     ///         if let Step::Evict(token) = step {
@@ -74,7 +74,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// O(1), plus a look at each background token once no descriptor is watched.
     #[must_use]
-    pub fn is_done(&self) -> bool {
+    pub fn is_shut_down(&self) -> bool {
         let is_over = |over_ns| over_ns <= self.clock.monotonic_ns() || self.has_nothing_left();
         self.shutdown.over_ns.is_some_and(is_over)
     }
@@ -95,9 +95,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// ev.arm(sweep, Timer::READ, Duration::from_secs(3600));
     ///
     /// ev.shutdown(Duration::from_secs(30));
-    /// assert!(!ev.is_done(), "the sweep is still to come");
+    /// assert!(!ev.is_shut_down(), "the sweep is still to come");
     /// ev.set_background(sweep);
-    /// assert!(ev.is_done());
+    /// assert!(ev.is_shut_down());
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn set_background(&mut self, token: Token) -> bool {

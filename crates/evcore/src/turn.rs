@@ -165,7 +165,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Zero if work was left over or the loop is done; otherwise the time to the first of: the next
     /// timer, the end of a shutdown, the end of a pause of the listeners, the plan's limit.
     fn timeout(&mut self, limit: Option<Duration>, now_ns: u64) -> Option<Duration> {
-        if self.has_work() || self.is_done() {
+        if self.has_work() || self.is_shut_down() {
             return Some(Duration::ZERO);
         }
         let limit = earliest(limit, self.accepting.resumes_in(now_ns));

@@ -156,6 +156,6 @@ impl App for Echo {
     }
 
     fn is_done(&self) -> bool {
-        self.ev.is_done()
+        self.ev.is_shut_down()
     }
 }

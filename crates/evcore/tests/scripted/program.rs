@@ -404,7 +404,7 @@ impl Run {
     fn waits(&mut self, turn: &Turn, budgets: Budgets) {
         self.owed.begin_turn(budgets);
         let done = self.is_done();
-        assert_eq!(self.fixture.ev.is_done(), done);
+        assert_eq!(self.fixture.ev.is_shut_down(), done);
         let before_ns = self.now_ns();
         self.fixture.backend.set_lock_free(turn.lock_is_free);
         let timeout = self.fixture.ev.prepare().unwrap();
