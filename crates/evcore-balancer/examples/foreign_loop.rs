@@ -1,0 +1,128 @@
+//! An echo server with a loop of its own, over epoll. Four threads share a listener, and the one that
+//! has the accept lock listens: `cargo run -p evcore-balancer --example foreign_loop -- 127.0.0.1:0`
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(unused, reason = "only Linux has epoll")
+)]
+use evcore_balancer::{Balancer, Inputs, Member, Policy, WorkerGroup, WorkerId};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use std::{collections::HashMap, env, error::Error, thread};
+
+const CAPACITY: u32 = 1024; // connections of each worker
+const PAUSE: Duration = Duration::from_millis(500); // in accepting, after it has failed
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(env::args().nth(1).ok_or("listen where?")?)?;
+    listener.set_nonblocking(true)?;
+    eprintln!("listening on {}", listener.local_addr()?);
+    let group = WorkerGroup::new(Policy::mutex(), 4)?;
+    thread::scope(|scope| {
+        for id in (0..group.workers()).map(WorkerId::from_slot) {
+            let (listener, group) = (&listener, &group);
+            // A thread that ends or panics drops its membership, which frees the lock. What a dead
+            // process held is freed by its parent: `group.release_dead(id)`.
+            scope.spawn(move || eprintln!("{id}: {:?}", serve(listener, &group.join(id))));
+        }
+    });
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn serve(_: &TcpListener, _: &Member) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// A worker. It ends only if the system refuses what it cannot do without.
+#[cfg(target_os = "linux")]
+fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
+    use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags as Flags};
+    use rustix::{buffer::spare_capacity, event::Timespec, io::retry_on_intr};
+    const LISTENER: EventData = EventData::new_u64(0);
+    const NOTIFIER: EventData = EventData::new_u64(1); // higher numbers are connections
+
+    let (nothing, read, write) = (Flags::empty(), Flags::IN, Flags::OUT);
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    let notify_fd = member.notify_fd().expect("the policy uses the group");
+    epoll::add(&epoll, notify_fd, NOTIFIER, read)?;
+    epoll::add(&epoll, listener, LISTENER, nothing)?;
+    let accept = |key| {
+        let (stream, _) = listener.accept()?;
+        stream.set_nonblocking(true)?;
+        epoll::add(&epoll, &stream, EventData::new_u64(key), read)?;
+        io::Result::Ok((stream, Vec::new()))
+    };
+    let mut connections = HashMap::new();
+    let (mut last_key, mut events) = (NOTIFIER.u64(), Vec::with_capacity(256));
+    let (started, mut resumes_at) = (Instant::now(), Duration::ZERO);
+    let (mut balancer, mut inputs) = (Balancer::new(member.policy()), Inputs::default());
+    inputs.in_group = member.in_group();
+    loop {
+        inputs.now = started.elapsed();
+        inputs.notified = member.is_notified();
+        inputs.load.active = u32::try_from(connections.len()).unwrap_or(CAPACITY);
+        let pauses = inputs.now < resumes_at;
+        inputs.load.capacity = if pauses { 0 } else { CAPACITY };
+        let plan = balancer.plan(&inputs, || member.try_lock(), || member.sync(inputs.load));
+        // Under `LeastLoaded`, a plan is also about the leadership: see `Plan` for the order.
+        let interest = if plan.listening { read } else { nothing };
+        epoll::modify(&epoll, listener, LISTENER, interest)?;
+        if let Some(peer) = plan.notify {
+            member.notify(peer);
+        }
+
+        let wait = Timespec::try_from(plan.wait_at_most.unwrap_or(PAUSE).min(PAUSE)).ok();
+        events.clear();
+        retry_on_intr(|| epoll::wait(&epoll, spare_capacity(&mut events), wait.as_ref()))?;
+        let ready: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
+
+        // Accept first, and release the lock before any client is served.
+        inputs.accepted = 0;
+        inputs.may_have_left_clients = ready.contains(&LISTENER.u64());
+        while inputs.may_have_left_clients && inputs.accepted < plan.accepts_at_most.unwrap_or(64) {
+            match accept(last_key + 1) {
+                Ok(connection) => {
+                    (inputs.accepted, last_key) = (inputs.accepted + 1, last_key + 1);
+                    connections.insert(last_key, connection);
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    inputs.may_have_left_clients = error.kind() != ErrorKind::WouldBlock;
+                    if inputs.may_have_left_clients {
+                        eprintln!("{} pauses: {error}", member.id()); // out of descriptors?
+                        resumes_at = inputs.now + PAUSE;
+                    }
+                    break;
+                }
+            }
+        }
+        member.unlock();
+
+        for key in ready {
+            if key == NOTIFIER.u64() {
+                member.clear_notifier();
+            } else if let Some((stream, unsent)) = connections.get_mut(&key) {
+                let error = echo(stream, unsent).err();
+                let interest = if unsent.is_empty() { read } else { write };
+                epoll::modify(&epoll, &*stream, EventData::new_u64(key), interest)?;
+                if error.is_some_and(|error| error.kind() != ErrorKind::WouldBlock) {
+                    connections.remove(&key); // closed, and so no longer watched
+                }
+            }
+        }
+    }
+}
+
+/// Reads if nothing is unsent, and sends what the client takes.
+fn echo(stream: &mut TcpStream, unsent: &mut Vec<u8>) -> io::Result<()> {
+    if unsent.is_empty() {
+        let mut buffer = [0; 16 * 1024];
+        match stream.read(&mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            n => unsent.extend_from_slice(&buffer[..n]),
+        }
+    }
+    unsent.drain(..stream.write(unsent)?); // perhaps not all of it
+    Ok(())
+}
