@@ -12,7 +12,7 @@ use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Tim
 use evcore_prefork::{Stop, Supervisor, Worker};
 
 const WORKERS: usize = 4;
-const POLICY: Policy = Policy::least_loaded(); // new clients go to the worker that has the fewest
+const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
 const STOP_TIMEOUT: Duration = Duration::from_secs(30); // the longest graceful stop
 
@@ -22,8 +22,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("listening on {}", listener.local_addr());
     // The supervisor's timeout is for a worker that does not keep its own.
     let supervisor = Supervisor::new(WORKERS).stop_timeout(STOP_TIMEOUT * 2);
-    // Memory that the workers share: a place for each that may live at once, old and new ones.
-    let group = WorkerGroup::new(POLICY, supervisor.slots())?;
+    // Memory that the workers share: a place for each that may live at once, old and new ones. The
+    // policy decides which of them listen: here those that have the fewest clients.
+    let group = WorkerGroup::new(Policy::least_loaded(), supervisor.slots())?;
     let outcome = supervisor
         .on_ready(|worker| eprintln!("{worker} serves"))
         .on_exit(|exit| {
@@ -49,7 +50,6 @@ fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result
     let mut clients = Connections::new();
     let mut ev = EventLoop::builder()
         .listener(listener)
-        .policy(POLICY)
         .group(group.join(WorkerId::from_slot(worker.slot())))
         .build()?;
     // A signal wakes the loop, so `stop` below is called as soon as its value changes.
@@ -99,7 +99,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) -> io::Result<(
         Step::Woken => return Ok(()), // a signal: the loop above looks
     };
     if stays {
-        ev.arm(token, Timer::READ, IDLE_TIMEOUT);
+        ev.arm(token, IDLE, IDLE_TIMEOUT);
     } else {
         clients.close(ev, token);
     }

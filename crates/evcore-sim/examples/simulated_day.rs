@@ -20,6 +20,8 @@ use evcore_sim::{
     App, Client, ClientCx, ClientEvent, Process, Sim, SimListener, SimStream, Workers,
 };
 
+/// The one timer of a connection.
+const IDLE: Timer = Timer::new(0);
 const CLIENTS: u32 = 1_000;
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -84,7 +86,7 @@ impl App for Server {
                 let (ev, mode) = (&mut self.ev, Mode::Edge);
                 let added = self.conns.add(ev, new.stream, Interest::READ, mode);
                 let token = added.expect("a fresh descriptor");
-                self.ev.arm(token, Timer::READ, self.idle);
+                self.ev.arm(token, IDLE, self.idle);
             }
             Step::Ready(token, _) => {
                 let stream = self.conns.get(token).expect("its token is live");
@@ -95,7 +97,7 @@ impl App for Server {
                     *b"HTTP/1.1 204 No Content\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n";
                 answer[31..60].copy_from_slice(self.ev.clock().http_date().as_bytes());
                 stream.send(&answer).expect("there is room");
-                self.ev.arm(token, Timer::READ, self.idle);
+                self.ev.arm(token, IDLE, self.idle);
                 self.served += 1;
             }
             _ => unreachable!("{step:?}"),

@@ -15,6 +15,8 @@ fn echo(stream: &Stream, rest: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
+const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
     let listener = Listener::bind(args.next().ok_or("listen where?")?)?;
@@ -45,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Step::Woken => continue,
             };
             if stays {
-                ev.arm(token, Timer::READ, idle);
+                ev.arm(token, IDLE, idle);
             } else {
                 clients.close(&mut ev, token); // no step carries this token any more
             }

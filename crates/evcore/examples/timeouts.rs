@@ -6,7 +6,7 @@
 use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// Each connection has two timers, which the program names.
+/// Each connection has two timers, for any purpose.
 const IDLE: Timer = Timer::new(0);
 const REQUEST: Timer = Timer::new(1);
 /// The longest request, in bytes.

@@ -17,6 +17,8 @@ use std::{
 
 use evcore::{Connections, EventLoop, Handle, Ready, Step, Timer, Token};
 
+/// The one timer of a job.
+const DEADLINE: Timer = Timer::new(0);
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a thread works on, and where it stores the result.
@@ -52,7 +54,7 @@ fn begin(below: u64, ev: &mut EventLoop, jobs: &mut Connections<Job>) -> evcore:
     let primes = Arc::new(OnceLock::new());
     let (handle, result) = (ev.handle(), Arc::clone(&primes));
     let token = ev.add_unwatched()?;
-    ev.arm(token, Timer::READ, TIMEOUT);
+    ev.arm(token, DEADLINE, TIMEOUT);
     jobs.insert(token, Job { below, primes });
     thread::spawn(move || work(below, &result, token, &handle));
     Ok(())

@@ -208,8 +208,7 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The number of timers of each token, from 1 to 8. Default 2:
-    /// [`Timer::READ`](crate::Timer::READ) and [`Timer::WRITE`](crate::Timer::WRITE).
+    /// The number of [timers](crate::Timer) of each token, from 1 to 8. Default 2.
     ///
     /// A timer takes 16 bytes for each index, armed or not. Three timers take as much as four; five
     /// or more take as much as eight.
