@@ -3,18 +3,22 @@
 //! Between two updates nothing changes, so a turn of a loop sees a single time. Monotonic and wall
 //! time are separate: measure durations with monotonic time. Only the user updates the clock; there
 //! is no thread and no signal.
+//!
+//! An update reads monotonic time alone. Most turns need no wall time, so it is read when the first
+//! reader of a turn asks for it.
 
-use std::cell::OnceCell;
+use std::cell::Cell;
 use std::fmt;
 
-use crate::source::{Reading, SystemTimeSource, TimeSource};
+use crate::source::{SystemTimeSource, TimeSource};
 use crate::stamp::{self, Stamp};
 
 /// A cached clock: it shows the time of the last [`update`](Self::update).
 ///
-/// Reading a number is a load and never a system call. A string is formatted when it is first read
-/// within its second; after that, reading it is a comparison and a load.
-/// Nothing is allocated after construction.
+/// Reading a number is a load. The first read of wall time after an update also reads the source,
+/// which is no system call on most systems; all later reads until the next update return the same
+/// time. A string is formatted when it is first read within its second; after that, reading it
+/// copies it. Nothing is allocated after construction.
 ///
 /// A clock is `Send` and not `Sync`: one thread uses it at a time. For many threads see
 /// [`SharedClock`](crate::SharedClock).
@@ -33,10 +37,10 @@ use crate::stamp::{self, Stamp};
 pub struct Clock {
     // Invariant: never less than before.
     monotonic_ns: u64,
-    // Stored as well, so that reading it needs no division.
-    monotonic_ms: u64,
-    unix_seconds: i64,
-    unix_ms: i64,
+    /// Wall time was read since the last update.
+    has_wall_time: Cell<bool>,
+    unix_seconds: Cell<i64>,
+    unix_ms: Cell<i64>,
     // Invariant: the strings of `unix_seconds`.
     second: Second,
     source: Box<dyn TimeSource>,
@@ -45,50 +49,40 @@ pub struct Clock {
 impl Clock {
     /// Creates a clock that shows the time of the operating system, in the local time zone.
     ///
-    /// Reads the time once. [`SystemTimeSource::new`] describes how the zone is found.
+    /// Reads monotonic time once. [`SystemTimeSource::new`] describes how the zone is found.
     #[must_use]
     pub fn system() -> Self {
         Self::with_source(SystemTimeSource::new())
     }
 
-    /// Creates a clock that shows the time of `source`. Reads it once.
+    /// Creates a clock that shows the time of `source`. Reads its monotonic time once.
     #[must_use]
     pub fn with_source(source: impl TimeSource + 'static) -> Self {
-        let reading = source.read();
-        let mut clock = Self {
-            monotonic_ns: 0,
-            monotonic_ms: 0,
-            unix_seconds: reading.unix_seconds,
-            unix_ms: 0,
+        Self {
+            monotonic_ns: source.monotonic_ns(),
+            has_wall_time: Cell::new(false),
+            unix_seconds: Cell::new(0),
+            unix_ms: Cell::new(0),
             second: Second::default(),
             source: Box::new(source),
-        };
-        clock.show(reading);
-        clock
+        }
     }
 
-    /// Reads the source once, and shows its time from now on.
+    /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall
+    /// time reads that of the source.
     ///
     /// If the monotonic time of the source went back, the clock keeps its own until the source has
-    /// caught up. Strings are not formatted here.
+    /// caught up.
+    #[inline]
     pub fn update(&mut self) {
-        let reading = self.source.read();
-        self.show(reading);
+        self.monotonic_ns = self.monotonic_ns.max(self.source.monotonic_ns());
+        self.has_wall_time.set(false);
     }
 
-    /// Reads the source without updating the clock.
+    /// Reads the monotonic time of the source, in nanoseconds, without updating the clock.
     ///
-    /// Use it to decide whether an update is due.
-    #[must_use]
-    pub fn read_now(&self) -> Reading {
-        self.source.read()
-    }
-
-    /// Reads only the monotonic time of the source, in nanoseconds, without updating the clock.
-    ///
-    /// Use it to measure a duration within a turn: it reads one of the system's clocks, and
-    /// [`read_now`](Self::read_now) reads both. If the source's time goes back, the result may be less
-    /// than [`monotonic_ns`](Self::monotonic_ns).
+    /// Use it to measure a duration within a turn, or to decide whether an update is due. If the
+    /// source's time goes back, the result may be less than [`monotonic_ns`](Self::monotonic_ns).
     ///
     /// ```
     /// # use evcore_clock::Clock;
@@ -113,25 +107,29 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn monotonic_ms(&self) -> u64 {
-        self.monotonic_ms
+        self.monotonic_ns / 1_000_000
     }
 
     /// Wall time in whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions when the machine's clock is set.
+    /// Read when wall time is first needed after an update. May jump in both directions when the
+    /// machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
-        self.unix_seconds
+        self.need_wall_time();
+        self.unix_seconds.get()
     }
 
     /// Wall time in whole milliseconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// May jump in both directions when the machine's clock is set.
+    /// Read when wall time is first needed after an update. May jump in both directions when the
+    /// machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_ms(&self) -> i64 {
-        self.unix_ms
+        self.need_wall_time();
+        self.unix_ms.get()
     }
 
     /// The offset of local time from UTC in the current second, in seconds east.
@@ -140,8 +138,8 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn offset(&self) -> i32 {
-        let look_up = || self.source.offset_at(self.unix_seconds);
-        *self.second.offset.get_or_init(look_up)
+        let unix_seconds = self.unix_seconds();
+        get_or_make(&self.second.offset, || self.source.offset_at(unix_seconds))
     }
 
     /// The current second for an HTTP header: `Mon, 28 Sep 1970 06:00:00 GMT`.
@@ -149,9 +147,10 @@ impl Clock {
     /// Has the layout and the limits of [`stamp::http_date`].
     #[inline]
     #[must_use]
-    pub fn http_date(&self) -> &Stamp<29> {
-        let make = || stamp::http_date(self.unix_seconds);
-        self.second.http_date.get_or_init(make)
+    pub fn http_date(&self) -> Stamp<29> {
+        let unix_seconds = self.unix_seconds();
+        let make = || stamp::http_date(unix_seconds);
+        get_or_make(&self.second.http_date, make)
     }
 
     /// The current second for an error log, local: `1970/09/28 12:00:00`.
@@ -159,9 +158,10 @@ impl Clock {
     /// Has the layout and the limits of [`stamp::error_log_time`].
     #[inline]
     #[must_use]
-    pub fn error_log_time(&self) -> &Stamp<19> {
-        let make = || stamp::error_log_time(self.unix_seconds, self.offset());
-        self.second.error_log_time.get_or_init(make)
+    pub fn error_log_time(&self) -> Stamp<19> {
+        let unix_seconds = self.unix_seconds();
+        let make = || stamp::error_log_time(unix_seconds, self.offset());
+        get_or_make(&self.second.error_log_time, make)
     }
 
     /// The current second for an access log, local: `28/Sep/1970:12:00:00 +0600`.
@@ -169,9 +169,10 @@ impl Clock {
     /// Has the layout and the limits of [`stamp::access_log_time`].
     #[inline]
     #[must_use]
-    pub fn access_log_time(&self) -> &Stamp<26> {
-        let make = || stamp::access_log_time(self.unix_seconds, self.offset());
-        self.second.access_log_time.get_or_init(make)
+    pub fn access_log_time(&self) -> Stamp<26> {
+        let unix_seconds = self.unix_seconds();
+        let make = || stamp::access_log_time(unix_seconds, self.offset());
+        get_or_make(&self.second.access_log_time, make)
     }
 
     /// The current second by ISO 8601, local: `1970-09-28T12:00:00+06:00`.
@@ -179,9 +180,10 @@ impl Clock {
     /// Has the layout and the limits of [`stamp::iso8601`].
     #[inline]
     #[must_use]
-    pub fn iso8601(&self) -> &Stamp<25> {
-        let make = || stamp::iso8601(self.unix_seconds, self.offset());
-        self.second.iso8601.get_or_init(make)
+    pub fn iso8601(&self) -> Stamp<25> {
+        let unix_seconds = self.unix_seconds();
+        let make = || stamp::iso8601(unix_seconds, self.offset());
+        get_or_make(&self.second.iso8601, make)
     }
 
     /// The current second for syslog, local: `Sep 28 12:00:00`.
@@ -189,29 +191,28 @@ impl Clock {
     /// Has the layout and the limits of [`stamp::syslog_time`].
     #[inline]
     #[must_use]
-    pub fn syslog_time(&self) -> &Stamp<15> {
-        let make = || stamp::syslog_time(self.unix_seconds, self.offset());
-        self.second.syslog_time.get_or_init(make)
+    pub fn syslog_time(&self) -> Stamp<15> {
+        let unix_seconds = self.unix_seconds();
+        let make = || stamp::syslog_time(unix_seconds, self.offset());
+        get_or_make(&self.second.syslog_time, make)
     }
 
-    fn show(&mut self, reading: Reading) {
-        debug_assert!(
-            reading.subsecond_ns < 1_000_000_000,
-            "the source returned a subsecond of {} ns",
-            reading.subsecond_ns
-        );
-        if reading.monotonic_ns > self.monotonic_ns {
-            self.monotonic_ns = reading.monotonic_ns;
-            self.monotonic_ms = reading.monotonic_ns / 1_000_000;
+    #[inline]
+    fn need_wall_time(&self) {
+        if !self.has_wall_time.get() {
+            self.read_wall_time();
         }
-        if reading.unix_seconds != self.unix_seconds {
-            self.unix_seconds = reading.unix_seconds;
-            self.second = Second::default();
+    }
+
+    /// Not inlined, so that what is inlined into each reader is short.
+    #[inline(never)]
+    fn read_wall_time(&self) {
+        let wall = self.source.wall_time();
+        self.has_wall_time.set(true);
+        self.unix_ms.set(wall.unix_ms());
+        if self.unix_seconds.replace(wall.unix_seconds) != wall.unix_seconds {
+            self.second.clear();
         }
-        self.unix_ms = reading
-            .unix_seconds
-            .saturating_mul(1_000)
-            .saturating_add(i64::from(reading.subsecond_ns / 1_000_000));
     }
 }
 
@@ -219,23 +220,39 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Clock")
             .field("monotonic_ns", &self.monotonic_ns)
-            .field("unix_ms", &self.unix_ms)
             .finish_non_exhaustive()
     }
 }
 
 /// The strings and the offset of one second, each only if it has been read.
-///
-/// The cells are written once, so a reader with `&Clock` can fill them and keep a plain reference to
-/// the content. Only an update, with `&mut Clock`, empties them.
 #[derive(Default)]
 struct Second {
-    offset: OnceCell<i32>,
-    http_date: OnceCell<Stamp<29>>,
-    error_log_time: OnceCell<Stamp<19>>,
-    access_log_time: OnceCell<Stamp<26>>,
-    iso8601: OnceCell<Stamp<25>>,
-    syslog_time: OnceCell<Stamp<15>>,
+    offset: Cell<Option<i32>>,
+    http_date: Cell<Option<Stamp<29>>>,
+    error_log_time: Cell<Option<Stamp<19>>>,
+    access_log_time: Cell<Option<Stamp<26>>>,
+    iso8601: Cell<Option<Stamp<25>>>,
+    syslog_time: Cell<Option<Stamp<15>>>,
+}
+
+impl Second {
+    fn clear(&self) {
+        self.offset.set(None);
+        self.http_date.set(None);
+        self.error_log_time.set(None);
+        self.access_log_time.set(None);
+        self.iso8601.set(None);
+        self.syslog_time.set(None);
+    }
+}
+
+#[inline]
+fn get_or_make<T: Copy>(kept: &Cell<Option<T>>, make: impl FnOnce() -> T) -> T {
+    kept.get().unwrap_or_else(|| {
+        let made = make();
+        kept.set(Some(made));
+        made
+    })
 }
 
 #[cfg(test)]
@@ -250,12 +267,14 @@ mod tests {
     impl Clock {
         /// Panics if an invariant does not hold; compares the strings with the pure functions.
         fn verify(&self) {
-            assert_eq!(self.monotonic_ms, self.monotonic_ns / 1_000_000);
-            assert_eq!(self.unix_ms.div_euclid(1_000), self.unix_seconds);
+            assert_eq!(
+                self.unix_ms.get().div_euclid(1_000),
+                self.unix_seconds.get()
+            );
 
-            let (kept, unix) = (&self.second, self.unix_seconds);
+            let (kept, unix) = (&self.second, self.unix_seconds.get());
             verify_stamp(&kept.http_date, || stamp::http_date(unix));
-            let offset = || *kept.offset.get().expect("a local string needed it");
+            let offset = || kept.offset.get().expect("a local string needed it");
             verify_stamp(&kept.error_log_time, || {
                 stamp::error_log_time(unix, offset())
             });
@@ -268,11 +287,11 @@ mod tests {
     }
 
     fn verify_stamp<const N: usize>(
-        kept: &OnceCell<Stamp<N>>,
+        kept: &Cell<Option<Stamp<N>>>,
         expected: impl FnOnce() -> Stamp<N>,
     ) {
         if let Some(kept) = kept.get() {
-            assert_eq!(*kept, expected());
+            assert_eq!(kept, expected());
         }
     }
 
@@ -291,6 +310,7 @@ mod tests {
 
         time.advance(Duration::from_millis(999));
         clock.update();
+        let _ = clock.unix_seconds();
         assert!(
             clock.second.http_date.get().is_some(),
             "still the same second"
@@ -298,6 +318,7 @@ mod tests {
 
         time.advance(Duration::from_millis(1));
         clock.update();
+        let _ = clock.unix_seconds();
         assert!(clock.second.http_date.get().is_none(), "another second");
     }
 
@@ -316,7 +337,7 @@ mod tests {
             (-90_000..90_000_i32).prop_map(Op::Jump),
             (-50_400..=50_400_i32).prop_map(Op::SetOffset),
             Just(Op::Update),
-            (0..5_usize).prop_map(Op::Read),
+            (0..6_usize).prop_map(Op::Read),
         ]
     }
 
@@ -326,7 +347,8 @@ mod tests {
             1 => drop(clock.error_log_time().to_string()),
             2 => drop(clock.access_log_time().to_string()),
             3 => drop(clock.iso8601().to_string()),
-            _ => drop(clock.syslog_time().to_string()),
+            4 => drop(clock.syslog_time().to_string()),
+            _ => drop(clock.unix_ms().to_string()),
         }
     }
 

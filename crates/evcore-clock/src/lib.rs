@@ -24,7 +24,7 @@ pub use clock::Clock;
 pub use manual::ManualTimeSource;
 pub use shared::SharedClock;
 pub use snapshot::Snapshot;
-pub use source::{Reading, SystemTimeSource, TimeSource};
+pub use source::{SystemTimeSource, TimeSource, WallTime};
 pub use stamp::Stamp;
 pub use ticker::{Ticker, TickerError};
 

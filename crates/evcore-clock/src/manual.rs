@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::source::{Reading, TimeSource};
+use crate::source::{TimeSource, WallTime};
 
 /// A source of time that a test moves by hand.
 ///
@@ -58,23 +58,23 @@ impl ManualTimeSource {
     pub fn advance(&self, duration: Duration) {
         let mut state = self.state();
         let passed_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let subsecond_ns = state.now.subsecond_ns + duration.subsec_nanos();
+        let subsecond_ns = state.wall.subsecond_ns + duration.subsec_nanos();
         let carried = i64::from(subsecond_ns / 1_000_000_000);
         let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
 
-        state.now.monotonic_ns = state.now.monotonic_ns.saturating_add(passed_ns);
-        state.now.unix_seconds = state
-            .now
+        state.monotonic_ns = state.monotonic_ns.saturating_add(passed_ns);
+        state.wall.unix_seconds = state
+            .wall
             .unix_seconds
             .saturating_add(seconds)
             .saturating_add(carried);
-        state.now.subsecond_ns = subsecond_ns % 1_000_000_000;
+        state.wall.subsecond_ns = subsecond_ns % 1_000_000_000;
     }
 
     /// Sets the wall clock forward, or back if `seconds` is negative. Monotonic time is unchanged.
     pub fn jump_wall(&self, seconds: i64) {
         let mut state = self.state();
-        state.now.unix_seconds = state.now.unix_seconds.saturating_add(seconds);
+        state.wall.unix_seconds = state.wall.unix_seconds.saturating_add(seconds);
     }
 
     /// Sets the offset of local time from UTC, in seconds east, for every instant.
@@ -91,8 +91,12 @@ impl ManualTimeSource {
 }
 
 impl TimeSource for ManualTimeSource {
-    fn read(&self) -> Reading {
-        self.state().now
+    fn monotonic_ns(&self) -> u64 {
+        self.state().monotonic_ns
+    }
+
+    fn wall_time(&self) -> WallTime {
+        self.state().wall
     }
 
     fn offset_at(&self, _unix_seconds: i64) -> i32 {
@@ -102,7 +106,8 @@ impl TimeSource for ManualTimeSource {
 
 #[derive(Debug, Default)]
 struct State {
-    now: Reading,
+    monotonic_ns: u64,
+    wall: WallTime,
     offset: i32,
 }
 
@@ -110,11 +115,15 @@ struct State {
 mod tests {
     use super::*;
 
+    fn read(time: &ManualTimeSource) -> (u64, WallTime) {
+        (time.monotonic_ns(), time.wall_time())
+    }
+
     #[test]
     fn time_stands_still_until_it_is_moved() {
         let time = ManualTimeSource::at(7);
-        assert_eq!(time.read(), time.read());
-        assert_eq!(time.read().unix_seconds, 7);
+        assert_eq!(read(&time), read(&time));
+        assert_eq!(time.wall_time().unix_seconds, 7);
     }
 
     #[test]
@@ -122,12 +131,11 @@ mod tests {
         let time = ManualTimeSource::at(7);
         time.advance(Duration::from_millis(1_600));
         time.advance(Duration::from_millis(600));
-        let expected = Reading {
-            monotonic_ns: 2_200_000_000,
+        let wall = WallTime {
             unix_seconds: 9,
             subsecond_ns: 200_000_000,
         };
-        assert_eq!(time.read(), expected);
+        assert_eq!(read(&time), (2_200_000_000, wall));
     }
 
     #[test]
@@ -135,12 +143,11 @@ mod tests {
         let time = ManualTimeSource::at(7);
         time.advance(Duration::from_nanos(1));
         time.jump_wall(-9);
-        let expected = Reading {
-            monotonic_ns: 1,
+        let wall = WallTime {
             unix_seconds: -2,
             subsecond_ns: 1,
         };
-        assert_eq!(time.read(), expected);
+        assert_eq!(read(&time), (1, wall));
     }
 
     #[test]
@@ -150,7 +157,7 @@ mod tests {
         std::thread::spawn(move || other.advance(Duration::from_secs(5)))
             .join()
             .unwrap();
-        assert_eq!(time.read().unix_seconds, 5);
+        assert_eq!(time.wall_time().unix_seconds, 5);
     }
 
     #[test]
@@ -159,7 +166,7 @@ mod tests {
         time.advance(Duration::MAX);
         time.advance(Duration::MAX);
         time.jump_wall(1);
-        assert_eq!(time.read().monotonic_ns, u64::MAX);
-        assert_eq!(time.read().unix_seconds, i64::MAX);
+        assert_eq!(time.monotonic_ns(), u64::MAX);
+        assert_eq!(time.wall_time().unix_seconds, i64::MAX);
     }
 }

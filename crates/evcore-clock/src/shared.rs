@@ -57,19 +57,19 @@ pub struct SharedClock {
 impl SharedClock {
     /// Creates a clock that shows the time of the operating system, in the local time zone.
     ///
-    /// Reads the time once. [`SystemTimeSource::new`] describes how the zone is found.
+    /// Reads both clocks once. [`SystemTimeSource::new`] describes how the zone is found.
     #[must_use]
     pub fn system() -> Self {
         Self::with_source(SystemTimeSource::new())
     }
 
-    /// Creates a clock that shows the time of `source`. Reads it once.
+    /// Creates a clock that shows the time of `source`. Reads both its clocks once.
     #[must_use]
     pub fn with_source(source: impl TimeSource + Sync + 'static) -> Self {
-        let reading = source.read();
-        let offset = look_up_offset(&source, reading.unix_seconds);
+        let (monotonic_ns, wall) = (source.monotonic_ns(), source.wall_time());
+        let offset = look_up_offset(&source, wall.unix_seconds);
         Self {
-            ring: Ring::new(*Snapshot::first(reading, offset).as_words()),
+            ring: Ring::new(*Snapshot::first(monotonic_ns, wall, offset).as_words()),
             source: Box::new(source),
         }
     }
@@ -164,10 +164,10 @@ impl SharedClock {
             return false;
         };
         // Read after the claim: a writer that is suspended in between must not publish an old time.
-        let reading = self.source.read();
+        let (monotonic_ns, wall) = (self.source.monotonic_ns(), self.source.wall_time());
         let last = Snapshot::from_words(claim.last());
-        let offset = choose(last.known_offset(), reading.unix_seconds);
-        claim.publish(last.next(reading, offset).as_words());
+        let offset = choose(last.known_offset(), wall.unix_seconds);
+        claim.publish(last.next(monotonic_ns, wall, offset).as_words());
         true
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::source::Reading;
+use crate::source::WallTime;
 use crate::stamp::{self, Stamp};
 
 /// The number of words of a snapshot.
@@ -47,26 +47,21 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The first snapshot of a clock.
-    pub(crate) fn first(reading: Reading, offset: Offset) -> Self {
-        Self::format(reading.unix_seconds, offset.seconds).at(reading, offset)
+    pub(crate) fn first(monotonic_ns: u64, wall: WallTime, offset: Offset) -> Self {
+        Self::format(wall.unix_seconds, offset.seconds).at(monotonic_ns, wall, offset)
     }
 
     /// The snapshot after this one. Formats the strings only if the second or the offset changed.
     ///
     /// Allocates nothing and never blocks.
-    pub(crate) fn next(&self, reading: Reading, offset: Offset) -> Self {
+    pub(crate) fn next(&self, monotonic_ns: u64, wall: WallTime, offset: Offset) -> Self {
         let shown = (self.unix_seconds(), self.offset());
-        let next = if shown == (reading.unix_seconds, offset.seconds) {
+        let next = if shown == (wall.unix_seconds, offset.seconds) {
             *self
         } else {
-            Self::format(reading.unix_seconds, offset.seconds)
+            Self::format(wall.unix_seconds, offset.seconds)
         };
-        let monotonic_ns = reading.monotonic_ns.max(self.monotonic_ns());
-        let reading = Reading {
-            monotonic_ns,
-            ..reading
-        };
-        next.at(reading, offset)
+        next.at(monotonic_ns.max(self.monotonic_ns()), wall, offset)
     }
 
     pub(crate) fn from_words(words: [u64; WORDS]) -> Self {
@@ -193,16 +188,16 @@ impl Snapshot {
     }
 
     /// The same strings, with these numbers.
-    fn at(mut self, reading: Reading, offset: Offset) -> Self {
+    fn at(mut self, monotonic_ns: u64, wall: WallTime, offset: Offset) -> Self {
         debug_assert!(
-            reading.subsecond_ns < 1_000_000_000,
+            wall.subsecond_ns < 1_000_000_000,
             "the source returned a subsecond of {} ns",
-            reading.subsecond_ns
+            wall.subsecond_ns
         );
-        self.words[MONOTONIC_NS] = reading.monotonic_ns;
-        self.words[UNIX_SECONDS] = reading.unix_seconds as u64;
+        self.words[MONOTONIC_NS] = monotonic_ns;
+        self.words[UNIX_SECONDS] = wall.unix_seconds as u64;
         self.words[SUBSECOND_AND_OFFSET] =
-            u64::from(offset.seconds as u32) << 32 | u64::from(reading.subsecond_ns);
+            u64::from(offset.seconds as u32) << 32 | u64::from(wall.subsecond_ns);
         self.words[OFFSET_SECOND] = offset.looked_up_at as u64;
         self
     }
@@ -252,9 +247,8 @@ mod tests {
 
     const HOUR: i32 = 3_600;
 
-    fn reading(monotonic_ns: u64, unix_seconds: i64) -> Reading {
-        Reading {
-            monotonic_ns,
+    fn wall(unix_seconds: i64) -> WallTime {
+        WallTime {
             unix_seconds,
             subsecond_ns: 999_999_999,
         }
@@ -271,7 +265,7 @@ mod tests {
     #[test]
     fn no_part_overlaps_another() {
         for (unix, east) in [(23_349_600, 6 * HOUR), (1_709_208_000, -12_600)] {
-            let snapshot = Snapshot::first(reading(u64::MAX, unix), offset(east));
+            let snapshot = Snapshot::first(u64::MAX, wall(unix), offset(east));
             assert_eq!(snapshot.monotonic_ns(), u64::MAX);
             assert_eq!(snapshot.unix_ms(), unix * 1_000 + 999);
             assert_eq!(snapshot.known_offset(), offset(east));
@@ -289,7 +283,7 @@ mod tests {
     #[test]
     fn the_ends_of_every_range_are_stored_exactly() {
         for (unix, east) in [(i64::MIN, i32::MIN), (-1, -1), (i64::MAX, i32::MAX)] {
-            let snapshot = Snapshot::first(reading(0, unix), offset(east));
+            let snapshot = Snapshot::first(0, wall(unix), offset(east));
             assert_eq!((snapshot.unix_seconds(), snapshot.offset()), (unix, east));
             assert_eq!(snapshot.iso8601(), stamp::iso8601(unix, east));
         }
@@ -297,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_strings_are_formatted_once_a_second() {
-        let mut first = Snapshot::first(reading(5, 1_000), offset(0));
+        let mut first = Snapshot::first(5, wall(1_000), offset(0));
         // A string that no formatting produces.
         pack(
             &mut first.words[HTTP_DATE..],
@@ -305,13 +299,13 @@ mod tests {
         );
         assert!(
             first
-                .next(reading(6, 1_000), offset(0))
+                .next(6, wall(1_000), offset(0))
                 .http_date()
                 .starts_with("xxx")
         );
         let others = [(1_001, 0), (999, 0), (1_000, HOUR)];
         for (unix, east) in others {
-            let next = first.next(reading(6, unix), offset(east));
+            let next = first.next(6, wall(unix), offset(east));
             assert_eq!(next.http_date(), stamp::http_date(unix));
             assert_eq!(next.iso8601(), stamp::iso8601(unix, east));
         }
@@ -319,8 +313,8 @@ mod tests {
 
     #[test]
     fn monotonic_time_waits_for_a_source_that_went_back() {
-        let first = Snapshot::first(reading(5, 1_000), offset(0));
-        let next = first.next(reading(4, 1_001), offset(0));
+        let first = Snapshot::first(5, wall(1_000), offset(0));
+        let next = first.next(4, wall(1_001), offset(0));
         assert_eq!((next.monotonic_ns(), next.unix_seconds()), (5, 1_001));
     }
 }

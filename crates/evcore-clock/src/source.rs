@@ -1,6 +1,6 @@
 //! The source of a clock's time, and the only file that reads the time of the operating system.
 //!
-//! A source only returns readings. The clock caches them and keeps monotonic time from going back.
+//! A source only reads. The clock caches what it read and keeps monotonic time from going back.
 
 use std::fmt;
 
@@ -14,14 +14,17 @@ use crate::zone::Zone;
 /// for tests. It is `Send`, so that a clock can be created on one thread and used on another.
 ///
 /// ```
-/// use evcore_clock::{Clock, Reading, TimeSource};
+/// use evcore_clock::{Clock, TimeSource, WallTime};
 ///
 /// /// Always the first second of 2026.
 /// struct NewYear;
 ///
 /// impl TimeSource for NewYear {
-///     fn read(&self) -> Reading {
-///         Reading { monotonic_ns: 0, unix_seconds: 1_767_225_600, subsecond_ns: 0 }
+///     fn monotonic_ns(&self) -> u64 {
+///         0
+///     }
+///     fn wall_time(&self) -> WallTime {
+///         WallTime { unix_seconds: 1_767_225_600, subsecond_ns: 0 }
 ///     }
 /// }
 ///
@@ -29,17 +32,15 @@ use crate::zone::Zone;
 /// assert_eq!(clock.iso8601().as_str(), "2026-01-01T00:00:00+00:00");
 /// ```
 pub trait TimeSource: Send {
-    /// Reads the monotonic and the wall clock.
+    /// Reads the monotonic clock: nanoseconds since an arbitrary fixed moment.
     ///
     /// A clock calls it once per update.
-    fn read(&self) -> Reading;
+    fn monotonic_ns(&self) -> u64;
 
-    /// Reads the monotonic clock alone, to measure a duration.
+    /// Reads the wall clock.
     ///
-    /// By default this [reads](Self::read) both clocks; override it if reading one is cheaper.
-    fn monotonic_ns(&self) -> u64 {
-        self.read().monotonic_ns
-    }
+    /// A [`Clock`](crate::Clock) calls it at most once per update, when wall time is first read.
+    fn wall_time(&self) -> WallTime;
 
     /// The offset of local time from UTC at an instant, in seconds east.
     ///
@@ -51,30 +52,40 @@ pub trait TimeSource: Send {
     }
 }
 
-/// The times of the monotonic and the wall clock, read one right after the other.
+/// A time of the wall clock.
 ///
 /// ```
-/// use evcore_clock::{TimeSource, SystemTimeSource};
+/// use evcore_clock::{SystemTimeSource, TimeSource, WallTime};
 ///
-/// let source = SystemTimeSource::utc();
-/// let (first, second) = (source.read(), source.read());
-/// assert!(first.monotonic_ns <= second.monotonic_ns);
+/// let WallTime { unix_seconds, subsecond_ns } = SystemTimeSource::utc().wall_time();
+/// assert!(unix_seconds > 0 && subsecond_ns < 1_000_000_000);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Monotonic time: nanoseconds since an arbitrary fixed moment.
-    pub monotonic_ns: u64,
-    /// Wall time: whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
+pub struct WallTime {
+    /// Whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     pub unix_seconds: i64,
-    /// Wall time: nanoseconds since that second, below 1,000,000,000.
+    /// Nanoseconds since that second, below 1,000,000,000.
     pub subsecond_ns: u32,
+}
+
+impl WallTime {
+    /// Whole milliseconds since 1970-01-01T00:00:00 UTC, rounded down.
+    pub(crate) fn unix_ms(self) -> i64 {
+        debug_assert!(
+            self.subsecond_ns < 1_000_000_000,
+            "the source returned a subsecond of {} ns",
+            self.subsecond_ns
+        );
+        self.unix_seconds
+            .saturating_mul(1_000)
+            .saturating_add(i64::from(self.subsecond_ns / 1_000_000))
+    }
 }
 
 /// The clocks of the operating system, and the local time zone.
 ///
-/// A reading calls `clock_gettime` twice: for `CLOCK_MONOTONIC`, which counts from the boot on Linux,
-/// and for `CLOCK_REALTIME`. Usually neither is a system call, because the kernel provides them
-/// through the vDSO.
+/// They are `CLOCK_MONOTONIC`, which counts from the boot on Linux, and `CLOCK_REALTIME`. Usually a
+/// reading is no system call, because the kernel provides them through the vDSO.
 ///
 /// ```
 /// use evcore_clock::{Clock, SystemTimeSource};
@@ -108,18 +119,16 @@ impl SystemTimeSource {
 }
 
 impl TimeSource for SystemTimeSource {
-    fn read(&self) -> Reading {
-        let monotonic = clock_gettime(ClockId::Monotonic);
-        let wall = clock_gettime(ClockId::Realtime);
-        Reading {
-            monotonic_ns: nanoseconds(monotonic),
-            unix_seconds: wall.tv_sec,
-            subsecond_ns: subsecond_ns(wall),
-        }
-    }
-
     fn monotonic_ns(&self) -> u64 {
         nanoseconds(clock_gettime(ClockId::Monotonic))
+    }
+
+    fn wall_time(&self) -> WallTime {
+        let time = clock_gettime(ClockId::Realtime);
+        WallTime {
+            unix_seconds: time.tv_sec,
+            subsecond_ns: subsecond_ns(time),
+        }
     }
 
     fn offset_at(&self, unix_seconds: i64) -> i32 {
@@ -160,10 +169,10 @@ mod tests {
     fn wall_time_agrees_with_the_standard_library() {
         let source = SystemTimeSource::utc();
         let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let reading = source.read();
+        let wall = source.wall_time();
         let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let seconds = u64::try_from(reading.unix_seconds).unwrap();
-        let read = Duration::new(seconds, reading.subsecond_ns);
+        let seconds = u64::try_from(wall.unix_seconds).unwrap();
+        let read = Duration::new(seconds, wall.subsecond_ns);
         // Fails only if the wall clock is set back at this moment.
         assert!(
             before <= read && read <= after,
@@ -174,21 +183,12 @@ mod tests {
     #[test]
     fn monotonic_time_does_not_go_back() {
         let source = SystemTimeSource::utc();
-        let mut last = source.read().monotonic_ns;
+        let mut last = source.monotonic_ns();
         for _ in 0..10_000 {
-            let now = source.read().monotonic_ns;
+            let now = source.monotonic_ns();
             assert!(last <= now);
             last = now;
         }
-    }
-
-    #[test]
-    fn monotonic_ns_reads_the_same_clock_as_read() {
-        let source = SystemTimeSource::utc();
-        let before = source.read().monotonic_ns;
-        let between = source.monotonic_ns();
-        let after = source.read().monotonic_ns;
-        assert!(before <= between && between <= after);
     }
 
     #[test]

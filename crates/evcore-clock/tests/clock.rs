@@ -4,20 +4,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use evcore_clock::{Clock, ManualTimeSource, Reading, TimeSource, stamp};
+use evcore_clock::{Clock, ManualTimeSource, TimeSource, WallTime, stamp};
 
 /// A manual source that counts its calls.
 #[derive(Clone, Default)]
 struct Counting {
     time: ManualTimeSource,
-    reads: Arc<AtomicU32>,
+    monotonic: Arc<AtomicU32>,
+    wall: Arc<AtomicU32>,
     offsets: Arc<AtomicU32>,
 }
 
+impl Counting {
+    /// How often the monotonic and the wall clock were read.
+    fn reads(&self) -> [u32; 2] {
+        [&self.monotonic, &self.wall].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
 impl TimeSource for Counting {
-    fn read(&self) -> Reading {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.time.read()
+    fn monotonic_ns(&self) -> u64 {
+        self.monotonic.fetch_add(1, Ordering::Relaxed);
+        self.time.monotonic_ns()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        self.wall.fetch_add(1, Ordering::Relaxed);
+        self.time.wall_time()
     }
 
     fn offset_at(&self, unix_seconds: i64) -> i32 {
@@ -27,25 +40,62 @@ impl TimeSource for Counting {
 }
 
 #[test]
-fn only_an_update_reads_the_source_and_only_once() {
+fn an_update_reads_the_monotonic_clock_once_and_no_other() {
     let source = Counting::default();
     let mut clock = Clock::with_source(source.clone());
-    assert_eq!(source.reads.load(Ordering::Relaxed), 1);
+    assert_eq!(source.reads(), [1, 0]);
     clock.update();
-    assert_eq!(source.reads.load(Ordering::Relaxed), 2);
-    let _ = (
-        clock.monotonic_ns(),
-        clock.monotonic_ms(),
-        clock.unix_seconds(),
-    );
-    let _ = (clock.unix_ms(), clock.http_date(), clock.iso8601());
-    assert_eq!(source.reads.load(Ordering::Relaxed), 2);
+    assert_eq!(source.reads(), [2, 0]);
+    let _ = (clock.monotonic_ns(), clock.monotonic_ms());
+    assert_eq!(source.reads(), [2, 0]);
+}
+
+#[test]
+fn wall_time_is_read_once_between_updates_and_only_if_needed() {
+    let readers: [fn(&Clock) -> String; 4] = [
+        |clock| clock.unix_seconds().to_string(),
+        |clock| clock.unix_ms().to_string(),
+        |clock| clock.offset().to_string(),
+        |clock| clock.http_date().to_string(),
+    ];
+    for first in readers {
+        let source = Counting::default();
+        let mut clock = Clock::with_source(source.clone());
+        for turn in 1..4 {
+            clock.update();
+            first(&clock);
+            for reader in readers {
+                reader(&clock);
+            }
+            assert_eq!(source.reads(), [1 + turn, turn]);
+        }
+    }
+}
+
+#[test]
+fn all_readers_between_two_updates_see_the_same_wall_time() {
+    let time = ManualTimeSource::at(1_000);
+    let mut clock = Clock::with_source(time.clone());
+    for turn in 0..3 {
+        time.advance(Duration::from_millis(700));
+        clock.update();
+        let shown = (clock.unix_ms(), clock.http_date());
+        time.jump_wall(3_600);
+        assert_eq!((clock.unix_ms(), clock.http_date()), shown);
+        assert_eq!(clock.unix_seconds(), clock.unix_ms().div_euclid(1_000));
+        assert_eq!(
+            clock.unix_ms(),
+            1_000_700 + turn * 3_600_700,
+            "the next turn"
+        );
+    }
 }
 
 #[test]
 fn nothing_changes_between_updates() {
     let time = ManualTimeSource::at(1_000);
     let mut clock = Clock::with_source(time.clone());
+    assert_eq!((clock.monotonic_ns(), clock.unix_ms()), (0, 1_000_000));
     time.advance(Duration::from_millis(2_345));
     assert_eq!((clock.monotonic_ns(), clock.unix_ms()), (0, 1_000_000));
     clock.update();
@@ -79,14 +129,14 @@ fn a_wall_jump_changes_the_strings_and_not_monotonic_time() {
         let time = ManualTimeSource::at(1_000_000);
         time.advance(Duration::from_secs(7));
         let mut clock = Clock::with_source(time.clone());
-        let (before, date) = (clock.monotonic_ns(), *clock.http_date());
+        let (before, date) = (clock.monotonic_ns(), clock.http_date());
 
         time.jump_wall(jump);
         clock.update();
         assert_eq!(clock.monotonic_ns(), before);
         assert_eq!(clock.unix_seconds(), 1_000_007 + jump);
-        assert_eq!(*clock.http_date(), stamp::http_date(1_000_007 + jump));
-        assert_ne!(*clock.http_date(), date);
+        assert_eq!(clock.http_date(), stamp::http_date(1_000_007 + jump));
+        assert_ne!(clock.http_date(), date);
     }
 }
 
@@ -94,11 +144,12 @@ fn a_wall_jump_changes_the_strings_and_not_monotonic_time() {
 fn monotonic_time_waits_for_a_source_that_went_back() {
     struct Settable(Arc<AtomicU64>);
     impl TimeSource for Settable {
-        fn read(&self) -> Reading {
-            Reading {
-                monotonic_ns: self.0.load(Ordering::Relaxed),
-                ..Reading::default()
-            }
+        fn monotonic_ns(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn wall_time(&self) -> WallTime {
+            WallTime::default()
         }
     }
     let source_ns = Arc::new(AtomicU64::new(5_000_000));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore_clock::{Clock, ManualTimeSource, Reading, SharedClock, TimeSource};
+use evcore_clock::{Clock, ManualTimeSource, SharedClock, TimeSource, WallTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -22,8 +22,12 @@ struct InZone {
 }
 
 impl TimeSource for InZone {
-    fn read(&self) -> Reading {
-        self.time.read()
+    fn monotonic_ns(&self) -> u64 {
+        self.time.monotonic_ns()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        self.time.wall_time()
     }
 
     fn offset_at(&self, unix_seconds: i64) -> i32 {

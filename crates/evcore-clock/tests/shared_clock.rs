@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use coherent::assert_coherent;
-use evcore_clock::{Clock, ManualTimeSource, Reading, SharedClock, TimeSource, stamp};
+use evcore_clock::{Clock, ManualTimeSource, SharedClock, TimeSource, WallTime, stamp};
 use proptest::prelude::*;
 
 /// A manual source that counts the lookups of the offset.
@@ -26,8 +26,12 @@ impl Counting {
 }
 
 impl TimeSource for Counting {
-    fn read(&self) -> Reading {
-        self.time.read()
+    fn monotonic_ns(&self) -> u64 {
+        self.time.monotonic_ns()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        self.time.wall_time()
     }
 
     fn offset_at(&self, unix_seconds: i64) -> i32 {
@@ -119,9 +123,13 @@ fn an_update_from_a_signal_keeps_the_last_offset() {
 struct WithCallback<F>(ManualTimeSource, F);
 
 impl<F: Fn() + Send> TimeSource for WithCallback<F> {
-    fn read(&self) -> Reading {
+    fn monotonic_ns(&self) -> u64 {
         self.1();
-        self.0.read()
+        self.0.monotonic_ns()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        self.0.wall_time()
     }
 }
 
@@ -182,15 +190,19 @@ fn a_source_that_panics_leaves_the_clock_unchanged() {
     assert_eq!(clock.unix_seconds(), 1_001);
 }
 
-/// A time that advances by a third of a second per reading, with an offset that depends on it.
+/// A time that advances by a third of a second per reading of the monotonic clock, with an offset
+/// that depends on it.
 #[derive(Default)]
 struct Advancing(AtomicU64);
 
 impl TimeSource for Advancing {
-    fn read(&self) -> Reading {
-        let ms = self.0.fetch_add(333, Ordering::Relaxed);
-        Reading {
-            monotonic_ns: ms * 1_000_000,
+    fn monotonic_ns(&self) -> u64 {
+        (self.0.fetch_add(333, Ordering::Relaxed) + 333) * 1_000_000
+    }
+
+    fn wall_time(&self) -> WallTime {
+        let ms = self.0.load(Ordering::Relaxed);
+        WallTime {
             unix_seconds: 1_774_746_000 + (ms / 1_000) as i64,
             subsecond_ns: (ms % 1_000) as u32 * 1_000_000,
         }
@@ -228,7 +240,7 @@ fn every_snapshot_is_of_one_update() {
         }
         done.store(true, Ordering::Release);
     });
-    assert_eq!(clock.monotonic_ms(), 33_300_000);
+    assert_eq!(clock.monotonic_ms(), 33_300_333);
 }
 
 #[derive(Clone, Debug)]
@@ -256,7 +268,7 @@ proptest! {
         let time = ManualTimeSource::at(1_774_746_000);
         let mut oracle = Clock::with_source(time.clone());
         let clock = SharedClock::with_source(time.clone());
-        let _ = oracle.offset(); // looked up now, as by the shared clock
+        let _ = oracle.offset(); // read and looked up now, as by the shared clock
         for op in ops {
             match op {
                 Op::Advance(ms) => time.advance(Duration::from_millis(ms.into())),
@@ -275,8 +287,8 @@ proptest! {
             prop_assert_eq!(now.unix_seconds(), oracle.unix_seconds());
             prop_assert_eq!(now.unix_ms(), oracle.unix_ms());
             prop_assert_eq!(now.offset(), oracle.offset());
-            prop_assert_eq!(&now.http_date(), oracle.http_date());
-            prop_assert_eq!(&now.iso8601(), oracle.iso8601());
+            prop_assert_eq!(now.http_date(), oracle.http_date());
+            prop_assert_eq!(now.iso8601(), oracle.iso8601());
         }
     }
 }

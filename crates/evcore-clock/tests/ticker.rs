@@ -15,7 +15,7 @@ fn ticker(period: Duration) -> Option<Ticker> {
 }
 
 fn now_ns() -> u64 {
-    SystemTimeSource::utc().read().monotonic_ns
+    SystemTimeSource::utc().monotonic_ns()
 }
 
 /// Waits until the ticker is readable.

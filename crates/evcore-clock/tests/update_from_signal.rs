@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use coherent::assert_coherent;
-use evcore_clock::{Reading, SharedClock, SystemTimeSource, TimeSource};
+use evcore_clock::{SharedClock, SystemTimeSource, TimeSource, WallTime};
 use evcore_testing::{CountingAllocator, allocations};
 
 /// Counts the results of the updates from one handler.
@@ -62,14 +62,17 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     assert_eq!(result, 0, "sigaction: {}", std::io::Error::last_os_error());
 }
 
-/// A time that advances by a second per reading.
+/// A time that advances by a second per reading of the wall clock.
 struct Seconds(AtomicI64);
 
 impl TimeSource for Seconds {
-    fn read(&self) -> Reading {
+    fn monotonic_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).unsigned_abs() * 1_000_000_000
+    }
+
+    fn wall_time(&self) -> WallTime {
         let unix_seconds = self.0.fetch_add(1, Ordering::Relaxed);
-        Reading {
-            monotonic_ns: unix_seconds.unsigned_abs() * 1_000_000_000,
+        WallTime {
             unix_seconds,
             subsecond_ns: 0,
         }
@@ -113,11 +116,15 @@ fn a_signal_during_an_update_does_not_update() {
     /// A source that raises the signal while it is read, in the middle of an update.
     struct Interrupted(Seconds);
     impl TimeSource for Interrupted {
-        fn read(&self) -> Reading {
+        fn monotonic_ns(&self) -> u64 {
             if INTERRUPTS.load(Ordering::Relaxed) {
                 raise(libc::SIGUSR2);
             }
-            self.0.read()
+            self.0.monotonic_ns()
+        }
+
+        fn wall_time(&self) -> WallTime {
+            self.0.wall_time()
         }
     }
     let source = Interrupted(Seconds(AtomicI64::new(100)));

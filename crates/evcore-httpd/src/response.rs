@@ -1,6 +1,6 @@
 //! Response heads and error bodies.
 
-use evcore::clock::Clock;
+use evcore::clock::{Clock, Stamp};
 
 use crate::request::Version;
 
@@ -45,26 +45,26 @@ impl Status {
 
 /// A response head.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct Head {
     pub status: Status,
     pub version: Version,
     pub keep_alive: bool,
     /// The value of `Date`.
-    pub date: &'a [u8],
+    pub date: Stamp<29>,
     pub content_type: &'static str,
     pub content_length: u64,
     /// The value of `Allow`, with a 405.
     pub allow: Option<&'static str>,
 }
 
-impl<'a> Head<'a> {
+impl Head {
     /// A 200 with an empty text; the caller overrides what differs.
-    pub fn new(clock: &'a Clock, version: Version, keep_alive: bool) -> Self {
+    pub fn new(clock: &Clock, version: Version, keep_alive: bool) -> Self {
         Self {
             status: Status::Ok,
             version,
             keep_alive,
-            date: clock.http_date().as_bytes(),
+            date: clock.http_date(),
             content_type: "text/plain",
             content_length: 0,
             allow: None,
@@ -76,7 +76,7 @@ impl<'a> Head<'a> {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(self.status.line().as_bytes());
         out.extend_from_slice(b"\r\nServer: evcore\r\nDate: ");
-        out.extend_from_slice(self.date);
+        out.extend_from_slice(self.date.as_bytes());
         out.extend_from_slice(b"\r\nContent-Type: ");
         out.extend_from_slice(self.content_type.as_bytes());
         out.extend_from_slice(b"\r\nContent-Length: ");

@@ -247,11 +247,11 @@ impl Shared {
     }
 
     /// The head that all responses to `request` have in common.
-    fn head<'a>(&self, request: &Request, clock: &'a Clock) -> Head<'a> {
+    fn head(&self, request: &Request, clock: &Clock) -> Head {
         Head::new(clock, request.version, self.keeps(request))
     }
 
-    fn write(&mut self, head: Head<'_>, head_only: bool, body: &[u8]) {
+    fn write(&mut self, head: Head, head_only: bool, body: &[u8]) {
         let head = Head {
             content_length: body.len() as u64,
             ..head

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr};
 
 use evcore::{
     Builder,
-    clock::{Clock, Reading, TimeSource},
+    clock::{Clock, TimeSource, WallTime},
     poller::{Backend, Capabilities},
 };
 
@@ -182,11 +182,11 @@ struct SimClock {
 }
 
 impl TimeSource for SimClock {
-    fn read(&self) -> Reading {
-        self.sim.state().reading()
-    }
-
     fn monotonic_ns(&self) -> u64 {
         self.sim.state().monotonic_ns()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        self.sim.state().wall_time()
     }
 }

@@ -229,7 +229,7 @@ impl<L: Acceptor> Builder<L> {
     /// Updates the clock once in this time instead of after every wait (nginx: `timer_resolution`).
     /// Default: after every wait.
     ///
-    /// It saves reading two clocks per turn. Each update costs a wake-up and a read of a
+    /// It saves reading a clock per turn. Each update costs a wake-up and a read of a
     /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
     ///
     /// Between two updates the clock and its strings stand still. A timer is still never early: it

@@ -114,7 +114,7 @@ impl UpdatePolicy {
                 (batch.is_full() || batch.has(TICKER_KEY)) && ticker.acknowledge()? > 0
             }
             Self::Source { period_ns, read_ns } => {
-                *read_ns = clock.read_now().monotonic_ns;
+                *read_ns = clock.monotonic_ns_now();
                 *read_ns >= next_tick_ns(clock, *period_ns)
             }
         };

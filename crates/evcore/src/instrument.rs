@@ -86,7 +86,8 @@ impl<L: Acceptor> EventLoop<L> {
         instruments.began_ns = clock_is_updated.then(|| self.clock.monotonic_ns());
         if let Some(watchdog) = &mut instruments.watchdog {
             let read = || self.clock.monotonic_ns_now();
-            watchdog.begin_turn(*instruments.began_ns.get_or_insert_with(read));
+            let began_ns = *instruments.began_ns.get_or_insert_with(read);
+            watchdog.begin_turn(began_ns, self.clock.unix_ms());
             self.batch.withhold();
         }
     }
@@ -105,7 +106,6 @@ impl<L: Acceptor> EventLoop<L> {
         if let Some(watchdog) = &mut instruments.watchdog {
             let is_slow = watchdog.end_turn(EndedTurn {
                 turn: self.stats.turns,
-                began_unix_ms: self.clock.unix_ms(),
                 took: Duration::from_nanos(took_ns),
                 now_ns,
             });

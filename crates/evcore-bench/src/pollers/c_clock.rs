@@ -5,25 +5,24 @@
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 
-use evcore::clock::{Reading, TimeSource};
+use evcore::clock::{TimeSource, WallTime};
 
-/// Both clocks, at each reading.
+/// The clocks of the C library.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CClock;
 
 impl TimeSource for CClock {
-    fn read(&self) -> Reading {
-        let wall = time_of(libc::CLOCK_REALTIME);
-        Reading {
-            monotonic_ns: self.monotonic_ns(),
-            unix_seconds: wall.tv_sec,
-            subsecond_ns: u32::try_from(wall.tv_nsec).expect("less than a second"),
-        }
-    }
-
     fn monotonic_ns(&self) -> u64 {
         let time = time_of(libc::CLOCK_MONOTONIC);
         u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("it counts from a start")
+    }
+
+    fn wall_time(&self) -> WallTime {
+        let time = time_of(libc::CLOCK_REALTIME);
+        WallTime {
+            unix_seconds: time.tv_sec,
+            subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
+        }
     }
 }
 

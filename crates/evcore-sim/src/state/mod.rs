@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Ready, clock::Reading};
+use evcore::{Ready, clock::WallTime};
 
 use crate::{
     Fault, Faults, Rng, SimConfig,
@@ -130,13 +130,12 @@ impl State {
         self.now_ns().saturating_add(self.clock_ahead_ns)
     }
 
-    /// Both clocks.
-    pub(crate) fn reading(&self) -> Reading {
+    /// The wall clock.
+    pub(crate) fn wall_time(&self) -> WallTime {
         const NS: u64 = 1_000_000_000;
         let monotonic_ns = self.monotonic_ns();
         let seconds = i64::try_from(monotonic_ns / NS).expect("584 years fit");
-        Reading {
-            monotonic_ns,
+        WallTime {
             unix_seconds: self.wall_seconds.saturating_add(seconds),
             subsecond_ns: u32::try_from(monotonic_ns % NS).expect("it is below a second"),
         }

@@ -13,6 +13,8 @@ use super::slow_turn::{SlowStep, SlowTurn, StepKind};
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     limit: Duration,
+    /// The wall clock when the current turn began.
+    began_unix_ms: i64,
     /// When the current step began, or the turn if there is no current step.
     since_ns: u64,
     step: Option<StepKind>,
@@ -27,6 +29,7 @@ impl Watchdog {
     pub(crate) fn new(limit: Duration) -> Self {
         Self {
             limit,
+            began_unix_ms: 0,
             since_ns: 0,
             step: None,
             steps: 0,
@@ -35,7 +38,8 @@ impl Watchdog {
         }
     }
 
-    pub(crate) fn begin_turn(&mut self, now_ns: u64) {
+    pub(crate) fn begin_turn(&mut self, now_ns: u64, unix_ms: i64) {
+        self.began_unix_ms = unix_ms;
         self.since_ns = now_ns;
         self.step = None;
         self.steps = 0;
@@ -67,7 +71,7 @@ impl Watchdog {
         if is_slow && self.worst.is_none_or(|worst| ended.took > worst.took) {
             self.worst = Some(SlowTurn {
                 turn: ended.turn,
-                began_unix_ms: ended.began_unix_ms,
+                began_unix_ms: self.began_unix_ms,
                 took: ended.took,
                 steps: self.steps,
                 longest: self.longest,
@@ -86,7 +90,6 @@ impl Watchdog {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedTurn {
     pub(crate) turn: u64,
-    pub(crate) began_unix_ms: i64,
     pub(crate) took: Duration,
     pub(crate) now_ns: u64,
 }
@@ -99,7 +102,7 @@ mod tests {
 
     /// A turn from 1,000 ns on, with steps of these lengths; returns whether it was slow.
     fn turn(watchdog: &mut Watchdog, turn: u64, steps: &[u64]) -> bool {
-        watchdog.begin_turn(1_000);
+        watchdog.begin_turn(1_000, 7);
         let mut now_ns = 1_000;
         for (listener, took_ns) in steps.iter().enumerate() {
             watchdog.begin_step(now_ns, Some(StepKind::Accepted(listener)));
@@ -107,7 +110,6 @@ mod tests {
         }
         watchdog.end_turn(EndedTurn {
             turn,
-            began_unix_ms: 7,
             took: Duration::from_nanos(now_ns - 1_000),
             now_ns,
         })
@@ -148,11 +150,10 @@ mod tests {
     #[test]
     fn a_turn_without_steps_has_no_longest_step() {
         let mut watchdog = Watchdog::new(Duration::ZERO);
-        watchdog.begin_turn(0);
+        watchdog.begin_turn(0, 0);
         let took = Duration::from_nanos(1);
         let ended = EndedTurn {
             turn: 1,
-            began_unix_ms: 0,
             took,
             now_ns: 1,
         };

@@ -197,7 +197,7 @@ impl Run {
     }
 
     fn now_ns(&self) -> u64 {
-        self.fixture.time.read().monotonic_ns
+        self.fixture.time.monotonic_ns()
     }
 
     fn chosen(&self, which: usize) -> Option<(usize, Token, bool)> {
