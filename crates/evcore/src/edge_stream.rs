@@ -1,0 +1,226 @@
+//! A stream whose readiness is reported by edges, and what is known of it.
+
+use std::io::{self, ErrorKind};
+
+use evcore_accept::{Stream, Transport};
+use evcore_poller::{Interest, Mode, Ready, Source};
+use evcore_token::Token;
+
+use crate::{Acceptor, EventLoop, Result};
+
+/// A stream that a loop watches in [`Mode::Edge`], with its readiness.
+///
+/// An edge-triggered poller reports once that a stream is ready. This type remembers it until a call
+/// has drained the stream, and then makes the loop report it again
+/// ([`rearm`](EventLoop::rearm)), so no program can forget that. Use it as follows:
+///
+/// - Pass each [`Step::Ready`](crate::Step::Ready) of the [token](Self::token) to
+///   [`on_ready`](Self::on_ready).
+/// - Then receive and send until nothing is left to do or a call fails with
+///   [`WouldBlock`](ErrorKind::WouldBlock). Another step comes only after `WouldBlock`. A program that
+///   stops earlier, for fairness, continues by [`post_next`](EventLoop::post_next).
+/// - If `send` has blocked and you do not receive meanwhile, go on with both when the next step comes:
+///   data that arrived before has no step of its own any more.
+///
+/// Registering it costs one system call, and none follows. A call that is known to block fails without
+/// a system call. After [`add`](Self::add) both sides count as blocked until the first step, which comes
+/// in the next turn because the stream is writable. For a stream that is
+/// [connecting](Stream::connect) it comes when the result is there.
+///
+/// ```
+/// use evcore::{EdgeStream, EventLoop, Step, Stream};
+/// use std::{io::{ErrorKind, Write}, os::{fd::OwnedFd, unix::net::UnixStream}};
+///
+/// let (mut near, far) = UnixStream::pair()?;
+/// let mut ev = EventLoop::builder().build()?;
+/// let mut stream = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(far)))?;
+/// let mut buffer = [0; 16];
+///
+/// near.write_all(b"hello")?;
+/// ev.wait()?;
+/// while let Some(Step::Ready(token, ready)) = ev.next_step() {
+///     assert_eq!(token, stream.token());
+///     stream.on_ready(ready);
+///     assert_eq!(stream.recv(&mut ev, &mut buffer)?, 5);
+///     // A short read has drained the stream, so this makes no system call.
+///     let blocked = stream.recv(&mut ev, &mut buffer).unwrap_err();
+///     assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct EdgeStream<S = Stream> {
+    stream: S,
+    token: Token,
+    /// No call has drained the stream since the last report.
+    readable: bool,
+    /// No call has filled the socket's buffer since the last report.
+    writable: bool,
+    /// The end, a hang-up or an error was reported. It may follow the data directly, and is not
+    /// reported again.
+    ending: bool,
+}
+
+impl<S: Transport + Source> EdgeStream<S> {
+    /// Makes the loop watch both sides of a stream under a new token.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`EventLoop::add`]. The stream is dropped then, which closes it.
+    pub fn add<L: Acceptor>(ev: &mut EventLoop<L>, stream: S) -> Result<Self> {
+        let token = ev.add(&stream, Interest::BOTH, Mode::Edge)?;
+        Ok(Self {
+            stream,
+            token,
+            readable: false,
+            writable: false,
+            ending: false,
+        })
+    }
+}
+
+impl<S: Transport> EdgeStream<S> {
+    /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports.
+    ///
+    /// Readiness that is not true does no harm: a call that then blocks corrects it. So
+    /// `on_ready(Ready::READABLE)` tries to receive in any case, for example before an eviction.
+    #[inline]
+    pub fn on_ready(&mut self, ready: Ready) {
+        self.ending |= ready.is_read_closed() || ready.is_write_closed() || ready.is_error();
+        self.readable |= ready.is_readable() || self.ending;
+        self.writable |= ready.is_writable();
+    }
+
+    /// Receives as [`Stream::recv`] does. 0 is the end, and remains readable.
+    ///
+    /// A short read drains the stream, unless the end was reported. Data that urgent data or passed
+    /// descriptors have cut short counts as drained, too: receive those by
+    /// [`read_with`](Self::read_with).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::recv`]; [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
+    /// stream is drained.
+    #[inline]
+    pub fn recv<L: Acceptor>(
+        &mut self,
+        ev: &mut EventLoop<L>,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        let received = self.read_with(ev, |stream| stream.recv(buffer))?;
+        // The end is no short read: nothing follows it.
+        if (1..buffer.len()).contains(&received) && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
+    }
+
+    /// Sends as [`Stream::send`] does. If it sends less than `bytes`, the next call blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::send`]; [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
+    /// socket's buffer is full.
+    #[inline]
+    pub fn send<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.write_with(ev, |stream| stream.send(bytes))?;
+        if sent < bytes.len() {
+            self.on_full(ev);
+        }
+        Ok(sent)
+    }
+
+    /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is
+    /// drained when `read` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short read.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
+    #[inline]
+    pub fn read_with<L: Acceptor, T>(
+        &mut self,
+        ev: &mut EventLoop<L>,
+        read: impl FnOnce(&S) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if !self.readable {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let result = read(&self.stream);
+        if would_block(&result) {
+            self.on_drained(ev);
+        }
+        result
+    }
+
+    /// Calls `write`, which sends to the stream in its own way, unless the socket's buffer is full. It
+    /// is full when `write` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short write.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
+    #[inline]
+    pub fn write_with<L: Acceptor, T>(
+        &mut self,
+        ev: &mut EventLoop<L>,
+        write: impl FnOnce(&S) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if !self.writable {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let result = write(&self.stream);
+        if would_block(&result) {
+            self.on_full(ev);
+        }
+        result
+    }
+
+    fn on_drained<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) {
+        self.readable = false;
+        ev.rearm(self.token, Interest::READ);
+    }
+
+    fn on_full<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) {
+        self.writable = false;
+        ev.rearm(self.token, Interest::WRITE);
+    }
+}
+
+impl<S> EdgeStream<S> {
+    /// The token under which the loop watches the stream.
+    #[inline]
+    #[must_use]
+    pub const fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Whether a call that receives may find data or the end.
+    #[inline]
+    #[must_use]
+    pub const fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Whether a call that sends may find room.
+    #[inline]
+    #[must_use]
+    pub const fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The stream, for calls other than receiving and sending.
+    #[inline]
+    #[must_use]
+    pub const fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// The stream. The loop watches it until its token is [closed](EventLoop::close).
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+}
+
+fn would_block<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}

@@ -1,0 +1,300 @@
+//! `EdgeStream` over the kernel, on every backend: it misses no edge, and makes no call in vain.
+
+use std::{
+    cell::Cell,
+    io::{self, ErrorKind, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use evcore::{
+    Address, EdgeStream, EventLoop, Listener, Ready, Step, Stream, Timer, Transport,
+    poller::BackendKind,
+};
+use evcore_testing::PATIENCE;
+use rustix::net::{self, AddressFamily, SocketType};
+
+/// A stream that counts its calls.
+#[derive(Debug)]
+struct Counting {
+    stream: Stream,
+    calls: Cell<u32>,
+}
+
+impl Counting {
+    fn count(&self) -> &Stream {
+        self.calls.set(self.calls.get() + 1);
+        &self.stream
+    }
+}
+
+impl AsFd for Counting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Transport for Counting {
+    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.count().recv(buffer)
+    }
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.count().send(bytes)
+    }
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.stream.shutdown_write()
+    }
+    fn peer_addr(&self) -> io::Result<Address> {
+        self.stream.peer_addr()
+    }
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.stream.take_error()
+    }
+}
+
+/// A loop of one backend with one watched stream, and the stream's client.
+struct Fixture {
+    ev: EventLoop,
+    stream: EdgeStream<Counting>,
+    client: TcpStream,
+    kind: BackendKind,
+}
+
+impl Fixture {
+    fn new(kind: BackendKind) -> Self {
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr()).unwrap();
+        let builder = EventLoop::builder().listener(listener).poller(kind);
+        let mut ev = builder.build().unwrap();
+        ev.wait().unwrap();
+        let Some(Step::Accepted(new)) = ev.next_step() else {
+            panic!("a client has connected");
+        };
+        let stream = Counting {
+            stream: new.stream,
+            calls: Cell::new(0),
+        };
+        let stream = EdgeStream::add(&mut ev, stream).unwrap();
+        ev.arm(stream.token(), Timer::READ, PATIENCE);
+        Self {
+            ev,
+            stream,
+            client,
+            kind,
+        }
+    }
+
+    /// Waits for steps of the stream until `is_enough`.
+    fn wait_until(&mut self, is_enough: impl Fn(&EdgeStream<Counting>) -> bool) {
+        while !is_enough(&self.stream) {
+            self.ev.wait().unwrap();
+            while let Some(step) = self.ev.next_step() {
+                let Step::Ready(_, ready) = step else {
+                    panic!("{}: an edge was missed, but {step:?} came", self.kind);
+                };
+                self.stream.on_ready(ready);
+            }
+        }
+    }
+
+    /// Receives until that blocks or the end comes. Returns the bytes, and whether the end came.
+    fn receive(&mut self) -> (Vec<u8>, bool) {
+        let (mut received, mut buffer) = (Vec::new(), [0; 8]);
+        loop {
+            match self.stream.recv(&mut self.ev, &mut buffer) {
+                Ok(0) => return (received, true),
+                Ok(n) => received.extend_from_slice(&buffer[..n]),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    return (received, false);
+                }
+            }
+        }
+    }
+
+    /// The number of calls that reached the stream since the last time.
+    fn calls(&self) -> u32 {
+        self.stream.get_ref().calls.take()
+    }
+}
+
+fn on_each_backend(test: fn(Fixture)) {
+    for kind in BackendKind::available() {
+        test(Fixture::new(*kind));
+    }
+}
+
+#[test]
+fn each_message_is_received_without_a_rearm_by_the_program() {
+    on_each_backend(|mut fixture| {
+        for _ in 0..3 {
+            fixture.client.write_all(b"hello").unwrap();
+            fixture.wait_until(EdgeStream::is_readable);
+            assert_eq!(fixture.receive(), (b"hello".to_vec(), false));
+        }
+    });
+}
+
+#[test]
+fn a_short_read_saves_the_call_that_would_block() {
+    on_each_backend(|mut fixture| {
+        assert_eq!(fixture.receive(), (Vec::new(), false));
+        assert_eq!(fixture.calls(), 0, "nothing was reported yet");
+        fixture.client.write_all(b"hello").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive().0, b"hello");
+        assert_eq!(fixture.calls(), 1);
+    });
+}
+
+#[test]
+fn a_read_that_fills_the_buffer_is_followed_by_another() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"12345678").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive(), (b"12345678".to_vec(), false));
+        assert_eq!(fixture.calls(), 2);
+    });
+}
+
+#[test]
+fn an_end_that_arrives_with_the_data_is_received() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"bye").unwrap();
+        fixture.client.shutdown(Shutdown::Write).unwrap();
+        let mut received = (Vec::new(), false);
+        // Not every backend reports the end with the data, so there may be two edges.
+        while !received.1 {
+            fixture.wait_until(EdgeStream::is_readable);
+            let (more, ended) = fixture.receive();
+            received.0.extend(more);
+            received.1 = ended;
+        }
+        assert_eq!(received.0, b"bye");
+        assert!(fixture.stream.is_readable(), "the end can be read again");
+        assert!(fixture.receive().1);
+    });
+}
+
+#[test]
+fn an_end_that_arrives_later_is_received() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"bye").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive(), (b"bye".to_vec(), false));
+        fixture.client.shutdown(Shutdown::Write).unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive(), (Vec::new(), true));
+    });
+}
+
+#[test]
+fn a_full_socket_is_writable_again_when_the_peer_reads() {
+    on_each_backend(|mut fixture| {
+        let bytes = vec![0; 256 * 1024];
+        for _ in 0..2 {
+            fixture.wait_until(EdgeStream::is_writable);
+            let mut sent = 0;
+            let blocked = loop {
+                match fixture.stream.send(&mut fixture.ev, &bytes) {
+                    Ok(n) => sent += n,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
+            assert!(!fixture.stream.is_writable());
+            fixture.calls();
+            let blocked = fixture.stream.send(&mut fixture.ev, &bytes).unwrap_err();
+            assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
+            assert_eq!(fixture.calls(), 0);
+            fixture.client.read_exact(&mut vec![0; sent]).unwrap();
+        }
+    });
+}
+
+#[test]
+fn data_that_waits_while_sending_blocks_stays_readable() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"hello").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        // The program sends first, and that blocks.
+        let bytes = vec![0; 256 * 1024];
+        fixture.wait_until(EdgeStream::is_writable);
+        let mut sent = 0;
+        while let Ok(n) = fixture.stream.send(&mut fixture.ev, &bytes) {
+            sent += n;
+        }
+        fixture.client.read_exact(&mut vec![0; sent]).unwrap();
+        fixture.wait_until(EdgeStream::is_writable);
+        assert!(fixture.stream.is_readable());
+        assert_eq!(fixture.receive().0, b"hello");
+    });
+}
+
+#[test]
+fn readiness_that_is_not_true_is_corrected_by_the_call() {
+    on_each_backend(|mut fixture| {
+        fixture.stream.on_ready(Ready::READABLE);
+        assert_eq!(fixture.receive(), (Vec::new(), false));
+        assert_eq!(fixture.calls(), 1);
+        assert!(!fixture.stream.is_readable());
+        fixture.client.write_all(b"hello").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive().0, b"hello");
+    });
+}
+
+#[test]
+fn a_call_of_ones_own_drains_only_by_would_block() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"hello").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        let Fixture { ev, stream, .. } = &mut fixture;
+        let received = stream.read_with(ev, |stream| stream.recv(&mut [0; 8]));
+        assert_eq!(received.unwrap(), 5);
+        assert!(stream.is_readable());
+        let blocked = stream.read_with(ev, |stream| stream.recv(&mut [0; 8]));
+        assert_eq!(blocked.unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(!stream.is_readable());
+        fixture.client.write_all(b"again").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive().0, b"again");
+    });
+}
+
+/// Begins to connect, and returns the error that the first step leads to.
+fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
+    let stream = match Stream::connect(address) {
+        Ok(stream) => stream,
+        Err(error) => return Some(error.into()), // some systems know at once
+    };
+    let mut stream = EdgeStream::add(ev, stream).unwrap();
+    let early = stream.send(ev, b"early").unwrap_err();
+    assert_eq!(early.kind(), ErrorKind::WouldBlock);
+    ev.wait().unwrap();
+    let Some(Step::Ready(_, ready)) = ev.next_step() else {
+        panic!("the result is there");
+    };
+    stream.on_ready(ready);
+    assert!(stream.is_writable());
+    let error = stream.get_ref().take_error().unwrap();
+    ev.close(stream.token());
+    error
+}
+
+#[test]
+fn the_first_step_of_a_connecting_stream_is_its_result() {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    // Bound and not listening: no other socket gets the port.
+    let taken = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&taken, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let taken = Stream::from(taken);
+    let closed = taken.local_addr().unwrap();
+    for kind in BackendKind::available() {
+        let mut ev = EventLoop::builder().poller(*kind).build().unwrap();
+        let error = connect(&mut ev, listener.local_addr());
+        assert!(error.is_none(), "{kind}: {error:?}");
+        let error = connect(&mut ev, &closed).expect("nobody listens");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{kind}");
+    }
+}
