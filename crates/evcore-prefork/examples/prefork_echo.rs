@@ -8,7 +8,7 @@
 use std::{env, error::Error, io, time::Duration};
 
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
-use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
+use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
 use evcore_prefork::{Stop, Supervisor, Worker};
 
 const WORKERS: usize = 4;
@@ -65,7 +65,7 @@ fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result
         }
         ev.wait()?;
         while let Some(step) = ev.next_step() {
-            handle(step, &mut ev, &mut clients)?;
+            handle(step, &mut ev, &mut clients);
         }
         while let Some(error) = ev.take_listener_error() {
             eprintln!("worker {}: {error}", worker.index()); // it accepts again later
@@ -75,46 +75,46 @@ fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result
 }
 
 /// The clients of a worker, each with the bytes that are not sent back yet.
-type Clients = Connections<(Stream, Vec<u8>)>;
+type Clients = Connections<(EdgeStream, Vec<u8>)>;
 
-fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) -> io::Result<()> {
+fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
     let (token, stays) = match step {
         Step::Accepted(new) => {
-            let Ok(token) = ev.add(&new.stream, Interest::READ, Mode::Level) else {
-                return Ok(()); // the stream is dropped, which closes it
+            let Ok(stream) = EdgeStream::add(ev, new.stream) else {
+                return; // it is dropped, which closes it
             };
-            clients.insert(token, (new.stream, Vec::new()));
+            let token = stream.token();
+            clients.insert(token, (stream, Vec::new()));
             (token, true)
         }
-        Step::Ready(token, _) => {
+        Step::Ready(token, ready) => {
             let (stream, rest) = clients.get_mut(token).expect("it is open");
-            let result = echo(stream, rest);
-            let all = rest.is_empty();
-            // Backpressure: while the client does not read, nothing is read from it.
-            ev.modify(token, if all { Interest::READ } else { Interest::WRITE })?;
+            stream.on_ready(ready);
+            let failed = echo(stream, rest, ev).err();
             let blocks = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
-            (token, result.err().is_none_or(blocks))
+            (token, failed.is_none_or(blocks))
         }
         Step::Expired(token, _) | Step::Evict(token) => (token, false),
-        Step::Woken => return Ok(()), // a signal: the loop above looks
+        Step::Woken => return, // a signal: the loop above looks
     };
     if stays {
         ev.arm(token, IDLE, IDLE_TIMEOUT);
     } else {
         clients.close(ev, token);
     }
-    Ok(())
 }
 
-/// Reads once if nothing is left to send, and sends what the client takes. An end is an error.
-fn echo(stream: &Stream, rest: &mut Vec<u8>) -> io::Result<()> {
-    if rest.is_empty() {
-        let mut buffer = [0; 16 * 1024];
-        match stream.recv(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => rest.extend_from_slice(&buffer[..n]),
+/// Sends back what arrives until that would block, which is an error, as the end is.
+fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        // Backpressure: while the client does not read, nothing is read from it.
+        if rest.is_empty() {
+            match stream.recv(ev, &mut buffer)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => rest.extend_from_slice(&buffer[..n]),
+            }
         }
+        rest.drain(..stream.send(ev, rest)?); // perhaps not all of it
     }
-    rest.drain(..stream.send(rest)?); // perhaps not all of it
-    Ok(())
 }

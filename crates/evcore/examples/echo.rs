@@ -1,18 +1,20 @@
 //! Sends back what it is sent, and closes connections that are idle: `echo 127.0.0.1:7007 60`.
-use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
-use std::{env, error::Error, io, time::Duration};
+use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
+use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// Reads only if nothing is left to send in `rest`: a client that does not read is not read from.
-fn echo(stream: &Stream, rest: &mut Vec<u8>) -> io::Result<()> {
-    if rest.is_empty() {
-        let mut buffer = [0; 16 * 1024];
-        match stream.recv(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => rest.extend_from_slice(&buffer[..n]),
+/// Sends back what arrives until that would block, which is an error, as the end is. While anything is
+/// left to send in `rest`, nothing is read: a client that does not read is not read from.
+fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        if rest.is_empty() {
+            match stream.recv(ev, &mut buffer)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                n => rest.extend_from_slice(&buffer[..n]),
+            }
         }
+        rest.drain(..stream.send(ev, rest)?); // perhaps not all of it
     }
-    rest.drain(..stream.send(rest)?); // perhaps not all of it
-    Ok(())
 }
 
 const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
@@ -29,18 +31,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             let (token, stays) = match step {
                 Step::Accepted(new) => {
-                    let Ok(token) = ev.add(&new.stream, Interest::READ, Mode::Level) else {
+                    let Ok(stream) = EdgeStream::add(&mut ev, new.stream) else {
                         continue; // dropped, and so closed
                     };
-                    clients.insert(token, (new.stream, Vec::new()));
+                    let token = stream.token();
+                    clients.insert(token, (stream, Vec::new()));
                     (token, true)
                 }
-                Step::Ready(token, _) => {
+                Step::Ready(token, ready) => {
                     let (stream, rest) = clients.get_mut(token).expect("it is open");
-                    let failed = echo(stream, rest).err();
-                    let all = rest.is_empty();
-                    ev.modify(token, if all { Interest::READ } else { Interest::WRITE })?;
-                    let blocks = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+                    stream.on_ready(ready);
+                    let failed = echo(stream, rest, &mut ev).err();
+                    let blocks = |error: io::Error| error.kind() == ErrorKind::WouldBlock;
                     (token, failed.is_none_or(blocks))
                 }
                 Step::Expired(token, _) | Step::Evict(token) => (token, false),

@@ -3,7 +3,7 @@
 //! A client may be idle for 60 seconds: it sends nothing, or does not read its answers. A request, which
 //! is a line, has to be complete 5 seconds after its first byte. So a client that sends a byte now and
 //! then, and is never idle, cannot hold a connection for long.
-use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
+use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
 /// Each connection has two timers, for any purpose.
@@ -12,8 +12,8 @@ const REQUEST: Timer = Timer::new(1);
 /// The longest request, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-#[derive(Default)]
 struct Client {
+    stream: EdgeStream,
     /// The part of a request that has arrived.
     request: Vec<u8>,
     /// The part of the answers that is not sent.
@@ -21,29 +21,38 @@ struct Client {
 }
 
 impl Client {
-    /// Reads if all answers are sent, and sends answers. Returns whether a request was completed.
-    fn serve(&mut self, stream: &Stream) -> io::Result<bool> {
-        let reads = self.answers.is_empty();
-        if reads {
-            let mut buffer = [0; LONGEST];
-            match stream.recv(&mut buffer)? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                n => self.request.extend_from_slice(&buffer[..n]),
+    /// Sends all answers, and then reads, until that would block, which is an error, as the end is.
+    fn serve(&mut self, ev: &mut EventLoop, whole: Duration) -> io::Result<()> {
+        let token = self.stream.token();
+        loop {
+            while !self.answers.is_empty() {
+                let sent = self.stream.send(ev, &self.answers)?;
+                self.answers.drain(..sent);
             }
-            let end = self.request.iter().rposition(|byte| *byte == b'\n');
-            let whole = self.request.drain(..end.map_or(0, |at| at + 1));
-            self.answers.extend(whole);
-            if self.request.len() > LONGEST {
-                return Err(ErrorKind::InvalidData.into());
+            let begins = self.request.is_empty();
+            self.receive(ev)?;
+            if self.request.is_empty() {
+                ev.disarm(token, REQUEST);
+            } else if begins || !self.answers.is_empty() {
+                ev.arm(token, REQUEST, whole); // the next bytes do not move it
             }
         }
-        let completed = reads && !self.answers.is_empty();
-        match stream.send(&self.answers) {
-            Ok(sent) => drop(self.answers.drain(..sent)), // perhaps not all of them
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+    }
+
+    /// Reads once, and answers the requests that are complete.
+    fn receive(&mut self, ev: &mut EventLoop) -> io::Result<()> {
+        let mut buffer = [0; LONGEST];
+        match self.stream.recv(ev, &mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            n => self.request.extend_from_slice(&buffer[..n]),
         }
-        Ok(completed)
+        let end = self.request.iter().rposition(|byte| *byte == b'\n');
+        let whole = self.request.drain(..end.map_or(0, |at| at + 1));
+        self.answers.extend(whole);
+        if self.request.len() > LONGEST {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        Ok(())
     }
 }
 
@@ -60,31 +69,30 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
-                    let Ok(token) = ev.add(&new.stream, Interest::READ, Mode::Level) else {
+                    let Ok(stream) = EdgeStream::add(&mut ev, new.stream) else {
                         continue; // dropped, and so closed
                     };
-                    clients.insert(token, (new.stream, Client::default()));
+                    let token = stream.token();
+                    let (request, answers) = (Vec::new(), Vec::new());
+                    clients.insert(
+                        token,
+                        Client {
+                            stream,
+                            request,
+                            answers,
+                        },
+                    );
                     ev.arm(token, IDLE, idle);
                 }
-                Step::Ready(token, _) => {
-                    let (stream, client) = clients.get_mut(token).expect("it is open");
-                    let begins = client.request.is_empty();
-                    let completed = match client.serve(stream) {
-                        Ok(completed) => completed,
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                        Err(_) => {
-                            clients.close(&mut ev, token); // no step carries this token any more
-                            continue;
-                        }
-                    };
-                    ev.arm(token, IDLE, idle);
-                    if client.request.is_empty() {
-                        ev.disarm(token, REQUEST);
-                    } else if begins || completed {
-                        ev.arm(token, REQUEST, whole); // the next bytes do not move it
+                Step::Ready(token, ready) => {
+                    let client = clients.get_mut(token).expect("it is open");
+                    client.stream.on_ready(ready);
+                    let result = client.serve(&mut ev, whole);
+                    if result.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
+                        clients.close(&mut ev, token); // no step carries this token any more
+                    } else {
+                        ev.arm(token, IDLE, idle); // the kernel took or had some bytes
                     }
-                    let all = client.answers.is_empty();
-                    ev.modify(token, if all { Interest::READ } else { Interest::WRITE })?;
                 }
                 Step::Expired(token, _) | Step::Evict(token) => {
                     clients.close(&mut ev, token);

@@ -8,24 +8,30 @@ use evcore_token::Token;
 
 use crate::{Acceptor, EventLoop, Result};
 
+/// The most calls that reach a stream in one step. The other streams of a turn wait for them.
+const CALLS_MAX: u8 = 32;
+
 /// A stream that a loop watches in [`Mode::Edge`], with its readiness.
 ///
 /// An edge-triggered poller reports once that a stream is ready. This type remembers it until a call
-/// has drained the stream, and then makes the loop report it again
-/// ([`rearm`](EventLoop::rearm)), so no program can forget that. Use it as follows:
+/// has drained the stream, and then makes the loop report it again ([`rearm`](EventLoop::rearm)). It
+/// is used as follows:
 ///
-/// - Pass each [`Step::Ready`](crate::Step::Ready) of the [token](Self::token) to
-///   [`on_ready`](Self::on_ready).
-/// - Then receive and send until nothing is left to do or a call fails with
-///   [`WouldBlock`](ErrorKind::WouldBlock). Another step comes only after `WouldBlock`. A program that
-///   stops earlier, for fairness, continues by [`post_next`](EventLoop::post_next).
-/// - If `send` has blocked and you do not receive meanwhile, go on with both when the next step comes:
-///   data that arrived before has no step of its own any more.
+/// 1. Pass each [`Step::Ready`](crate::Step::Ready) of its [token](Self::token) to
+///    [`on_ready`](Self::on_ready).
+/// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or nothing is
+///    left to do. After `WouldBlock` another step comes, and only then.
 ///
-/// Registering it costs one system call, and none follows. A call that is known to block fails without
-/// a system call. After [`add`](Self::add) both sides count as blocked until the first step, which comes
-/// in the next turn because the stream is writable. For a stream that is
-/// [connecting](Stream::connect) it comes when the result is there.
+/// If you did not receive because sending blocked, do both in the next step. Data that arrived
+/// meanwhile has no step of its own.
+///
+/// A stream cannot starve the others: after 32 calls in one step it fails with `WouldBlock`, too, and
+/// continues in a step of the next turn.
+///
+/// Registering the stream costs one system call, and no further one. A call that is known to block
+/// makes none. After [`add`](Self::add) both sides count as blocked until the first step. That comes in
+/// the next turn, because a new stream is writable; for a stream that is [connecting](Stream::connect),
+/// it comes with the result.
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};
@@ -59,6 +65,8 @@ pub struct EdgeStream<S = Stream> {
     /// The end, a hang-up or an error was reported. It may follow the data directly, and is not
     /// reported again.
     ending: bool,
+    /// The calls since the last step.
+    calls: u8,
 }
 
 impl<S: Transport + Source> EdgeStream<S> {
@@ -75,6 +83,7 @@ impl<S: Transport + Source> EdgeStream<S> {
             readable: false,
             writable: false,
             ending: false,
+            calls: 0,
         })
     }
 }
@@ -86,6 +95,7 @@ impl<S: Transport> EdgeStream<S> {
     /// `on_ready(Ready::READABLE)` tries to receive in any case, for example before an eviction.
     #[inline]
     pub fn on_ready(&mut self, ready: Ready) {
+        self.calls = 0;
         self.ending |= ready.is_read_closed() || ready.is_write_closed() || ready.is_error();
         self.readable |= ready.is_readable() || self.ending;
         self.writable |= ready.is_writable();
@@ -142,7 +152,7 @@ impl<S: Transport> EdgeStream<S> {
         ev: &mut EventLoop<L>,
         read: impl FnOnce(&S) -> io::Result<T>,
     ) -> io::Result<T> {
-        if !self.readable {
+        if !self.readable || !self.may_call(ev) {
             return Err(ErrorKind::WouldBlock.into());
         }
         let result = read(&self.stream);
@@ -164,7 +174,7 @@ impl<S: Transport> EdgeStream<S> {
         ev: &mut EventLoop<L>,
         write: impl FnOnce(&S) -> io::Result<T>,
     ) -> io::Result<T> {
-        if !self.writable {
+        if !self.writable || !self.may_call(ev) {
             return Err(ErrorKind::WouldBlock.into());
         }
         let result = write(&self.stream);
@@ -172,6 +182,17 @@ impl<S: Transport> EdgeStream<S> {
             self.on_full(ev);
         }
         result
+    }
+
+    /// Counts a call. If there were enough in this step, the stream continues in the next turn.
+    #[inline]
+    fn may_call<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) -> bool {
+        if self.calls == CALLS_MAX {
+            ev.post_next(self.token, Ready::NONE);
+            return false;
+        }
+        self.calls += 1;
+        true
     }
 
     fn on_drained<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) {

@@ -262,6 +262,32 @@ fn a_call_of_ones_own_drains_only_by_would_block() {
     });
 }
 
+#[test]
+fn a_stream_that_is_always_ready_goes_on_in_the_next_turn() {
+    on_each_backend(|mut fixture| {
+        const BYTES: usize = 1000;
+        fixture.client.write_all(&[0; BYTES]).unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        let (mut left, mut turns) = (BYTES, 0);
+        while left > 0 {
+            let (received, _) = fixture.receive();
+            assert!(fixture.calls() <= 32);
+            left -= received.len();
+            turns += 1;
+            if left > 0 {
+                assert!(fixture.stream.is_readable());
+                // It does not wait for the kernel, which has nothing new to report.
+                fixture.ev.wait().unwrap();
+                let Some(Step::Ready(_, ready)) = fixture.ev.next_step() else {
+                    panic!("{}: the stream was not posted", fixture.kind);
+                };
+                fixture.stream.on_ready(ready);
+            }
+        }
+        assert!(turns > 1);
+    });
+}
+
 /// Begins to connect, and returns the error that the first step leads to.
 fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
     let stream = match Stream::connect(address) {
