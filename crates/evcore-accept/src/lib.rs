@@ -16,6 +16,9 @@ mod stream;
 
 mod transport;
 
+mod send_file;
+mod splice_pipe;
+
 mod backoff;
 mod reserve_fd;
 
@@ -36,12 +39,14 @@ pub use listener::Listener;
 pub use options::ListenerOptions;
 pub use reserve_fd::ReserveFd;
 pub use socket_file::SocketFile;
+pub use splice_pipe::SplicePipe;
 pub use stream::Stream;
 pub use transport::Transport;
 
-// Both may be made on one thread and used on another.
+// Each may be made on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Listener>();
     is_send::<Stream>();
+    is_send::<SplicePipe>();
 };

@@ -31,14 +31,33 @@ pub(crate) fn accept_one(listener: &Listener) -> (Stream, Address) {
 
 /// Waits until the descriptor has data, a connection or an error to report.
 pub(crate) fn wait_readable(fd: impl AsFd) {
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    wait_for(PollFlags::IN, fd);
+}
+
+/// Waits until the descriptor has room, or an error to report.
+pub(crate) fn wait_writable(fd: impl AsFd) {
+    wait_for(PollFlags::OUT, fd);
+}
+
+fn wait_for(flags: PollFlags, fd: impl AsFd) {
+    let mut fds = [PollFd::new(&fd, flags)];
     let deadline = Timespec::try_from(Duration::from_secs(10)).unwrap();
     let ready = retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap();
-    assert_eq!(ready, 1, "the descriptor is not readable within 10 s");
+    assert_eq!(
+        ready, 1,
+        "the descriptor does not report {flags:?} within 10 s"
+    );
 }
 
 /// Closes a connection so that the peer sees a reset.
 pub(crate) fn reset(client: TcpStream) {
     sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     drop(client);
+}
+
+/// Some 16 MB in which a missing piece shows, and one that comes twice. It is more than the buffers of
+/// a connection hold.
+pub(crate) fn many_bytes() -> Vec<u8> {
+    let piece: Vec<u8> = (0..65_521_u32).flat_map(u32::to_le_bytes).collect();
+    piece.repeat(64)
 }

@@ -1,0 +1,221 @@
+//! Sending from a file, without a copy through the process where the kernel can do that.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::{Errno, pread, retry_on_intr};
+
+use crate::{Stream, socket};
+
+/// The most that one call copies where the kernel cannot send from the file itself.
+const COPY_MAX: usize = 16 * 1024;
+
+impl Stream {
+    /// Sends up to `count` bytes of `file`, from `offset` on, and returns their number.
+    ///
+    /// It returns 0 if `count` is 0 or if the file ends at or before `offset`. So a file that is
+    /// shorter than expected shows as 0 before `count` is reached. Fewer bytes than `count` are no
+    /// error and have no meaning of their own: add them to `offset`, and call it again. The position of
+    /// the file neither matters nor moves.
+    ///
+    /// # Cost
+    ///
+    /// On Linux it is one call of sendfile(2), which copies nothing in memory. Where the kernel refuses
+    /// it for this file, and on other systems, at most 16 KiB are read and then sent, with two system
+    /// calls and one copy more. It blocks while the disk reads what is not in the page cache, as every
+    /// read of a file does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send), and those of reading the file. A peer that has left also raises
+    /// SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use evcore_accept::Stream;
+    /// use std::{fs::File, io};
+    ///
+    /// /// Sends on until that blocks. Returns whether the whole file is sent.
+    /// fn send_rest(stream: &Stream, file: &File, sent: &mut u64, length: u64) -> io::Result<bool> {
+    ///     while *sent < length {
+    ///         let rest = usize::try_from(length - *sent).unwrap_or(usize::MAX);
+    ///         match stream.send_file(file, *sent, rest) {
+    ///             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()), // it has shrunk
+    ///             Ok(n) => *sent += n as u64,
+    ///             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+    ///             Err(error) => return Err(error),
+    ///         }
+    ///     }
+    ///     Ok(true)
+    /// }
+    /// ```
+    #[doc(alias = "sendfile")]
+    pub fn send_file(&self, file: impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
+        if count == 0 {
+            return Ok(0);
+        }
+        match imp::send_file(self, &file, offset, count) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                send_copy(self, &file, offset, count)
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+/// Reads and sends. What does not fit into the socket's buffer is read again by the next call.
+fn send_copy(stream: &Stream, file: impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
+    let mut buffer = [0; COPY_MAX];
+    let piece = &mut buffer[..count.min(COPY_MAX)];
+    let read = retry_on_intr(|| pread(&file, &mut *piece, offset))?;
+    if read == 0 {
+        return Ok(0);
+    }
+    socket::send(stream, &piece[..read])
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod imp {
+    use super::*;
+    use rustix::fs::sendfile;
+
+    pub(super) fn send_file(
+        stream: &Stream,
+        file: impl AsFd,
+        mut offset: u64,
+        count: usize,
+    ) -> rustix::io::Result<usize> {
+        retry_on_intr(|| sendfile(stream, &file, Some(&mut offset), count))
+    }
+}
+
+/// The call of other systems has other arguments, and rustix does not have it.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod imp {
+    use super::*;
+
+    pub(super) fn send_file(
+        _stream: &Stream,
+        _file: impl AsFd,
+        _offset: u64,
+        _count: usize,
+    ) -> rustix::io::Result<usize> {
+        Err(Errno::NOSYS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::io::{ErrorKind, Read};
+    use std::thread;
+
+    use evcore_testing::Scratch;
+
+    use crate::loopback::{connected_pair, many_bytes, wait_writable};
+
+    fn file_with(bytes: &[u8]) -> (Scratch, File) {
+        let scratch = Scratch::new("send_file");
+        let path = scratch.file("data");
+        fs::write(&path, bytes).unwrap();
+        (scratch, File::open(path).unwrap())
+    }
+
+    type SendFile = fn(&Stream, &File, u64, usize) -> io::Result<usize>;
+
+    /// As the kernel sends it, and as it is sent where the kernel cannot.
+    const WAYS: [SendFile; 2] = [
+        |stream, file, offset, count| stream.send_file(file, offset, count),
+        |stream, file, offset, count| send_copy(stream, file, offset, count),
+    ];
+
+    #[test]
+    fn a_part_of_a_file_is_sent() {
+        let (_scratch, file) = file_with(b"0123456789");
+        for send in WAYS {
+            let (stream, mut client) = connected_pair();
+            assert_eq!(send(&stream, &file, 3, 4).unwrap(), 4);
+            drop(stream);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).unwrap();
+            assert_eq!(received, b"3456");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_ends_with_zero() {
+        let (_scratch, file) = file_with(b"0123456789");
+        for send in WAYS {
+            let (stream, _client) = connected_pair();
+            assert_eq!(send(&stream, &file, 6, 100).unwrap(), 4);
+            assert_eq!(send(&stream, &file, 10, 96).unwrap(), 0);
+            assert_eq!(send(&stream, &file, 1 << 40, 96).unwrap(), 0);
+        }
+        let (stream, _client) = connected_pair();
+        assert_eq!(stream.send_file(&file, 0, 0).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_large_file_is_sent_in_parts_as_the_peer_reads() {
+        let bytes = many_bytes();
+        let (_scratch, file) = file_with(&bytes);
+        for send in WAYS {
+            let (stream, mut client) = connected_pair();
+            let reader = thread::spawn(move || {
+                let mut received = Vec::new();
+                client.read_to_end(&mut received).unwrap();
+                received
+            });
+            let (mut sent, mut has_blocked) = (0, false);
+            while sent < bytes.len() {
+                match send(&stream, &file, sent as u64, bytes.len() - sent) {
+                    Ok(n) => sent += n,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                        has_blocked = true;
+                        wait_writable(&stream);
+                    }
+                }
+            }
+            assert!(has_blocked);
+            drop(stream);
+            assert!(reader.join().unwrap() == bytes);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_has_left_is_an_error() {
+        let (_scratch, file) = file_with(b"0123456789");
+        for send in WAYS {
+            let (stream, client) = connected_pair();
+            stream.shutdown_write().unwrap();
+            let error = send(&stream, &file, 0, 10).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+            drop(client);
+        }
+    }
+
+    /// The kernel cannot send from a file of this kind.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_the_kernel_cannot_send_is_copied() {
+        let file = File::open("/proc/self/comm").unwrap();
+        let (stream, mut client) = connected_pair();
+        let sent = stream.send_file(&file, 0, 1000).unwrap();
+        drop(stream);
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert_eq!(received.len(), sent);
+        assert!(sent > 0);
+    }
+
+    #[test]
+    fn a_descriptor_that_is_no_file_is_an_error() {
+        let (stream, _client) = connected_pair();
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        let error = stream.send_file(&reader, 0, 10).unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::WouldBlock);
+    }
+}
