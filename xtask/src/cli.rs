@@ -35,21 +35,39 @@ xflags::xflags! {
         /// Type-checks the workspace for other systems.
         cmd targets {}
 
-        /// Measures httpd beside nginx: system calls and CPU time for each request.
-        cmd measure {}
-
         /// Reloads httpd under the load of wrk and ab, and counts lost requests, for each policy.
         cmd reloads {
             /// Reloads for each tool and policy; 1000 by default.
             optional --count count: u32
         }
 
-        /// Measures the parts beside their peers, and writes `docs/`. Without names: all parts.
+        /// Measures the parts beside their peers, and writes docs/performance.md.
         cmd bench {
-            /// `timers`, `clock`, `pollers`, `posted`, `budgets`, `accept`, `kills`, `shortage`.
+            /// Only these parts: turn, pollers, timers, clock, memory, whole, accept, kills.
             repeated part: String
-            /// More rounds for servers.
-            optional --full
+            /// One short round, to see that it works.
+            optional --quick
+            /// Only parts that have no result yet.
+            optional --missing
+            /// Where the results go; target/evcore-bench by default.
+            optional --out out: String
+            /// Where the page goes; docs by default.
+            optional --docs docs: String
         }
+    }
+}
+
+impl Bench {
+    /// The words as `evcore-bench run` takes them.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let flags = [("--quick", self.quick), ("--missing", self.missing)];
+        let flags = flags.iter().filter(|(_, is_set)| *is_set);
+        let values = [("--out", &self.out), ("--docs", &self.docs)];
+        let values = values
+            .iter()
+            .filter_map(|(name, it)| Some([*name, it.as_deref()?]));
+        let words = flags.map(|(name, _)| *name).chain(values.flatten());
+        let parts = self.part.iter().cloned();
+        words.map(str::to_owned).chain(parts).collect()
     }
 }

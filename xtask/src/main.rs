@@ -11,7 +11,6 @@ mod cli;
 mod command;
 mod diagnostic;
 mod step;
-mod strace;
 mod tree;
 mod workspace;
 
@@ -20,7 +19,6 @@ mod ci;
 mod compat;
 mod layers;
 mod loom;
-mod measure;
 mod mutants;
 mod packages;
 mod reloads;
@@ -61,8 +59,7 @@ fn run(task: &XtaskCmd) -> Result {
         }
         XtaskCmd::Packages(_) => packages::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
-        XtaskCmd::Measure(_) => measure::run(&workspace),
         XtaskCmd::Reloads(reloads) => reloads::run(&workspace, reloads.count),
-        XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.part, bench.full),
+        XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.words()),
     }
 }

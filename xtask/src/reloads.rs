@@ -11,9 +11,8 @@ use std::process::Command;
 
 use self::server::Server;
 use self::tool::{Report, Tool};
-use crate::Result;
-use crate::measure::serving;
 use crate::workspace::Workspace;
+use crate::{Result, bench};
 
 /// The values of `--accept`.
 const POLICIES: &[&str] = &["off", "mutex", "exclusive", "least-loaded", "reuseport"];
@@ -28,7 +27,7 @@ const RELOADS: u32 = 1000;
 /// If a tool counted an error, or something could not be run.
 pub(crate) fn run(workspace: &Workspace, reloads: Option<u32>) -> Result {
     let reloads = reloads.unwrap_or(RELOADS);
-    let httpd = serving::build(workspace)?;
+    let httpd = bench::build(workspace, "evcore-httpd", "httpd")?;
     let mut errors = 0;
     println!("{reloads} reloads each of httpd --workers 2, 20 connections");
     for policy in POLICIES {

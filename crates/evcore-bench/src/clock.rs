@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use evcore_clock::{Clock, SharedClock, stamp};
 
-use crate::record;
-use crate::watch::{ROUNDS, ns_each};
+use crate::report::Report;
+use crate::run::{self, Run, ns_each};
 
 /// How often a round reads.
 const READS: usize = 1 << 20;
@@ -16,16 +16,16 @@ const READS: usize = 1 << 20;
 /// How often the shared clock is updated meanwhile: a loop with little to do.
 const UPDATE_EVERY: Duration = Duration::from_millis(1);
 
-/// A name, and a function that makes this many reads.
+/// A table, a name, and a function that makes this many reads.
 struct Peer<'a> {
-    workload: &'static str,
+    table: &'static str,
     name: &'static str,
     round: Box<dyn FnMut(usize) + 'a>,
 }
 
 impl<'a> Peer<'a> {
     fn new<T>(
-        workload: &'static str,
+        table: &'static str,
         name: &'static str,
         mut read: impl FnMut() -> T + 'a,
     ) -> Peer<'a> {
@@ -34,16 +34,15 @@ impl<'a> Peer<'a> {
                 black_box(read());
             }
         };
-        Peer {
-            workload,
-            name,
-            round: Box::new(round),
-        }
+        let round = Box::new(round);
+        Peer { table, name, round }
     }
 }
 
-/// Measures, and prints the records.
-pub(crate) fn measure() {
+/// Measures all clocks.
+pub(crate) fn measure(run: &Run, report: &mut Report) {
+    run::crate_versions(report, &["coarsetime", "httpdate", "quanta"]);
+    declare(report);
     let shared = SharedClock::system();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -56,72 +55,101 @@ pub(crate) fn measure() {
         let mut peers = reads(&shared);
         peers.extend(dates(&shared));
         peers.extend(updates());
-        take_turns(&mut peers);
+        let reads = run.scaled(READS);
+        run.rounds("clock", || {
+            let mut loops = 0.0;
+            for peer in &mut peers {
+                let ns = ns_each(reads, || (peer.round)(reads));
+                if peer.name == LOOP {
+                    loops = ns;
+                } else {
+                    report.add(peer.table, peer.name, "ns", f64::max(ns - loops, 0.0));
+                }
+            }
+        });
         over.store(true, Ordering::Relaxed);
         updating.thread().unpark();
     });
 }
 
-fn take_turns(peers: &mut [Peer<'_>]) {
-    let mut figures: Vec<Vec<f64>> = peers.iter().map(|_| Vec::new()).collect();
-    for round in 1..=ROUNDS {
-        eprintln!("clock: round {round} of {ROUNDS}");
-        for (peer, figures) in peers.iter_mut().zip(&mut figures) {
-            figures.push(ns_each(READS, || (peer.round)(READS)));
-        }
-    }
-    for (peer, figures) in peers.iter().zip(&figures) {
-        record::times(peer.workload, 1, peer.name, figures);
+fn declare(report: &mut Report) {
+    let tables = [
+        (
+            "read",
+            "Read the time",
+            "`SharedClock` while another thread updates it every millisecond; its snapshot has all \
+             numbers and strings. `quanta recent` and `coarsetime recent` are cached too; nothing \
+             updates them here.",
+        ),
+        (
+            "date",
+            "Append the HTTP date",
+            "29 bytes to a vector with room. `Clock` and `SharedClock` have the text ready, \
+             `stamp::http_date` and `httpdate` format it. `Instant::now` is the baseline and \
+             appends nothing.",
+        ),
+        (
+            "update",
+            "Update",
+            "Once a turn of a loop. Ours reads the monotonic and the wall clock.",
+        ),
+    ];
+    for (name, title, text) in tables {
+        let text = format!("{text} The cost of the measuring loop is subtracted.");
+        report
+            .table(name, title, "ns", &text)
+            .compared_with("Instant::now");
     }
 }
 
+/// The peer that measures the loop itself, first in its table.
+const LOOP: &str = "loop";
+
 fn reads(shared: &SharedClock) -> Vec<Peer<'_>> {
-    let workload = "clock/read";
+    let table = "read";
     let clock = Clock::system();
     let quanta = quanta::Clock::new();
     quanta::set_recent(quanta.now());
     vec![
-        Peer::new(workload, "loop", || ()),
-        Peer::new(workload, "Instant::now", Instant::now),
-        Peer::new(workload, "SystemTime::now", SystemTime::now),
+        Peer::new(table, LOOP, || ()),
+        Peer::new(table, "Instant::now", Instant::now),
+        Peer::new(table, "SystemTime::now", SystemTime::now),
         // Seen through `black_box`, or the compiler would read once for all.
-        Peer::new(workload, "Clock::monotonic_ms", move || {
+        Peer::new(table, "Clock::monotonic_ms", move || {
             black_box(&clock).monotonic_ms()
         }),
-        Peer::new(workload, "SharedClock::monotonic_ns", || {
-            shared.monotonic_ns()
-        }),
-        Peer::new(workload, "SharedClock::snapshot", || shared.snapshot()),
-        Peer::new(workload, "quanta now", {
+        Peer::new(table, "SharedClock::monotonic_ns", || shared.monotonic_ns()),
+        Peer::new(table, "SharedClock::snapshot", || shared.snapshot()),
+        Peer::new(table, "quanta now", {
             let quanta = quanta.clone();
             move || quanta.now()
         }),
-        Peer::new(workload, "quanta recent", move || quanta.recent()),
-        Peer::new(workload, "coarsetime now", coarsetime::Instant::now),
-        Peer::new(workload, "coarsetime recent", coarsetime::Instant::recent),
+        Peer::new(table, "quanta recent", move || quanta.recent()),
+        Peer::new(table, "coarsetime now", coarsetime::Instant::now),
+        Peer::new(table, "coarsetime recent", coarsetime::Instant::recent),
     ]
 }
 
 /// Each appends the date to a response that is about to be sent.
 fn dates(shared: &SharedClock) -> Vec<Peer<'_>> {
-    let workload = "clock/date";
+    let table = "date";
     let clock = Clock::system();
     vec![
-        appending(workload, "loop", |_| ()),
-        appending(workload, "Instant::now", |_| {
+        appending(table, LOOP, |_| ()),
+        appending(table, "Instant::now", |_| {
             black_box(Instant::now());
         }),
-        appending(workload, "Clock::http_date", move |response| {
+        appending(table, "Clock::http_date", move |response| {
             response.extend_from_slice(black_box(&clock).http_date().as_bytes());
         }),
-        appending(workload, "SharedClock::http_date", |response| {
+        appending(table, "SharedClock::http_date", |response| {
             response.extend_from_slice(shared.http_date().as_bytes());
         }),
-        appending(workload, "stamp::http_date", |response| {
+        appending(table, "stamp::http_date", |response| {
             let seconds = black_box(1_774_746_000);
             response.extend_from_slice(stamp::http_date(seconds).as_bytes());
         }),
-        appending(workload, "httpdate", |response| {
+        appending(table, "httpdate", |response| {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(black_box(1_774_746_000));
             response.extend_from_slice(httpdate::fmt_http_date(time).as_bytes());
         }),
@@ -129,12 +157,12 @@ fn dates(shared: &SharedClock) -> Vec<Peer<'_>> {
 }
 
 fn appending<'a>(
-    workload: &'static str,
+    table: &'static str,
     name: &'static str,
     mut append: impl FnMut(&mut Vec<u8>) + 'a,
 ) -> Peer<'a> {
     let mut response = Vec::with_capacity(64);
-    Peer::new(workload, name, move || {
+    Peer::new(table, name, move || {
         response.clear();
         append(&mut response);
         black_box(&mut response);
@@ -143,18 +171,18 @@ fn appending<'a>(
 
 /// Once a turn of the loop.
 fn updates() -> Vec<Peer<'static>> {
-    let workload = "clock/update";
+    let table = "update";
     let mut clock = Clock::system();
     let shared = SharedClock::system();
     vec![
-        Peer::new(workload, "loop", || ()),
-        Peer::new(workload, "Instant::now", Instant::now),
-        Peer::new(workload, "Clock::update", move || clock.update()),
-        Peer::new(workload, "SharedClock::update", move || shared.update()),
-        Peer::new(workload, "quanta upkeep", {
+        Peer::new(table, LOOP, || ()),
+        Peer::new(table, "Instant::now", Instant::now),
+        Peer::new(table, "Clock::update", move || clock.update()),
+        Peer::new(table, "SharedClock::update", move || shared.update()),
+        Peer::new(table, "quanta upkeep", {
             let quanta = quanta::Clock::new();
             move || quanta::set_recent(quanta.now())
         }),
-        Peer::new(workload, "coarsetime update", coarsetime::Instant::update),
+        Peer::new(table, "coarsetime update", coarsetime::Instant::update),
     ]
 }

@@ -1,64 +1,50 @@
-//! The project beside its peers, in one run.
+//! The project beside its peers, in one run. For Linux.
 //!
-//! It measures and prints what it measured, a record a line; `cargo xtask bench` builds it, starts
-//! it and tells the result. `evcore-bench count ...` does one thing only, for callgrind or strace
-//! to count.
+//! `evcore-bench run` measures parts and writes the page. `evcore-bench count ...` repeats one
+//! operation, for callgrind or strace to count. The other words start servers.
 
-// Worker processes on one CPU, and what /proc has of them.
-#[cfg(target_os = "linux")]
 mod accept;
-mod budgets;
 mod clock;
-#[cfg(target_os = "linux")]
+mod command;
 mod descriptors;
-mod library;
-// Beside a bare epoll loop.
-#[cfg(target_os = "linux")]
+mod memory;
+mod page;
+mod parts;
+mod picture;
 mod pollers;
-#[cfg(target_os = "linux")] // for the eventfd
-mod posted;
 mod random;
-mod record;
+mod report;
+mod requests;
+mod run;
+mod targets;
 mod timers;
-mod watch;
+mod tools;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
-        ["timers"] => measured(timers::measure),
-        ["clock"] => measured(clock::measure),
-        #[cfg(target_os = "linux")]
-        ["pollers"] => measured(pollers::measure),
-        #[cfg(target_os = "linux")]
-        ["posted"] => measured(posted::measure),
-        ["budgets"] => measured(budgets::measure),
-        #[cfg(target_os = "linux")]
-        ["accept", ref words @ ..] => measured(|| accept::measure(words)),
-        #[cfg(target_os = "linux")]
-        ["kills", ref words @ ..] => measured(|| accept::kills(words)),
-        #[cfg(target_os = "linux")]
-        ["shortage", ref words @ ..] => measured(|| accept::shortage(words)),
-        #[cfg(target_os = "linux")]
-        ["bare", ref words @ ..] => accept::serve(words),
-        #[cfg(target_os = "linux")]
-        ["launch", ref words @ ..] => accept::launch(words),
-        ["count", "timers", ref words @ ..] if timers::count(words) => ExitCode::SUCCESS,
-        #[cfg(target_os = "linux")]
-        ["count", "pollers", ref words @ ..] if pollers::count(words) => ExitCode::SUCCESS,
-        _ => usage(),
+    let done = match words[..] {
+        ["run", ..] => match command::run(args) {
+            Ok(()) => true,
+            Err(error) => {
+                eprintln!("evcore-bench: {error}");
+                false
+            }
+        },
+        ["count", "timers", ref words @ ..] => timers::count(words),
+        ["count", "pollers", ref words @ ..] => pollers::count(words),
+        ["bare", interest] => return accept::serve(interest),
+        ["launch", ref words @ ..] => return accept::launch(words),
+        _ => {
+            eprintln!("{}", command::USAGE);
+            false
+        }
+    };
+    if done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
-}
-
-fn measured(part: impl FnOnce()) -> ExitCode {
-    record::date();
-    part();
-    ExitCode::SUCCESS
-}
-
-fn usage() -> ExitCode {
-    eprintln!("evcore-bench PART | count ...; `cargo xtask bench` starts it");
-    ExitCode::FAILURE
 }

@@ -47,12 +47,16 @@ static void ready(evutil_socket_t fd, short what, void *arg)
         event_base_loopbreak(poller->base);
 }
 
-static void *create(const int *watched, size_t n, int timers)
+static void *create_with(const int *watched, size_t n, int timers, int flags)
 {
     struct poller *poller = calloc(1, sizeof *poller + n * sizeof poller->watches[0]);
     if (!poller)
         abort();
-    poller->base = event_base_new();
+    struct event_config *config = event_config_new();
+    if (!config || event_config_set_flag(config, flags) != 0)
+        abort();
+    poller->base = event_base_new_with_config(config);
+    event_config_free(config);
     if (!poller->base)
         abort();
     poller->timers = timers;
@@ -68,6 +72,17 @@ static void *create(const int *watched, size_t n, int timers)
             arm(watch, 10000);
     }
     return poller;
+}
+
+static void *create(const int *watched, size_t n, int timers)
+{
+    return create_with(watched, n, timers, 0);
+}
+
+/* Changes are collected, and made together before the next wait. */
+static void *create_with_changelist(const int *watched, size_t n, int timers)
+{
+    return create_with(watched, n, timers, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
 }
 
 static void run(void *arg, struct ring *ring)
@@ -98,3 +113,7 @@ static void destroy(void *arg)
 }
 
 const struct peer libevent_poller = { event_get_version, create, run, toggle, destroy };
+
+const struct peer libevent_changelist_poller = {
+    event_get_version, create_with_changelist, run, toggle, destroy
+};

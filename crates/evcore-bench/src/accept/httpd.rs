@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ChildStderr, Stdio};
 use std::thread;
 
 use super::launch::Launch;
@@ -27,21 +27,25 @@ pub(super) fn start(
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
     let mut master = command.spawn().map_err(|error| error.to_string())?;
-    let mut log = BufReader::new(master.stderr.take().expect("it was scenario for"));
-    let address = match address(&mut log) {
-        Ok(address) => address,
-        Err(last_words) => {
+    match listening_address(master.stderr.take().expect("it was just set")) {
+        Ok(address) => Server::with_master(master, address, workers).ready(),
+        Err(last_line) => {
             let _ = master.kill();
             let _ = master.wait();
-            return Err(last_words);
+            Err(last_line)
         }
-    };
-    // The log must be read: the server logs each killed worker.
-    thread::spawn(move || log.read_to_end(&mut Vec::new()));
-    Server::with_master(master, address, workers).ready()
+    }
 }
 
-/// The address from the log, or the last line of the log.
+/// The address from the log, or the last line of the log. Goes on reading the log.
+pub(crate) fn listening_address(log: ChildStderr) -> Result<SocketAddr, String> {
+    let mut log = BufReader::new(log);
+    let address = address(&mut log);
+    // A server that cannot write its log would block.
+    thread::spawn(move || log.read_to_end(&mut Vec::new()));
+    address
+}
+
 fn address(log: &mut impl BufRead) -> Result<SocketAddr, String> {
     let mut last = String::new();
     loop {

@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::client::Client;
-use super::rounds::Rounds;
-use super::scenario::{Scenario, record_absence};
+use super::launch::Launch;
 use super::server::Server;
-use super::{pace, process};
+use super::{pace, peers, process};
+use crate::report::Report;
+use crate::run::Run;
 
 /// How many workers there are: the more, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
 
-/// How many are killed and stopped, and in a thorough run.
-const KILLS: usize = 20;
-const THOROUGH_KILLS: usize = 1_000;
-const STOPS: usize = 10;
-const THOROUGH_STOPS: usize = 100;
+/// How many are killed and stopped: a thousand kills and a hundred stops over all policies.
+const KILLS: usize = 200;
+const STOPS: usize = 20;
 
 /// A worker that dies before this age is replaced after a pause, which is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
@@ -31,39 +30,40 @@ const STOPPED: Duration = Duration::from_secs(1);
 /// How long a client tries: longer than any that is served.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Measures all that replace a dead worker, and prints the records.
-pub(crate) fn measure(words: &[&str]) {
-    let scenario = Scenario::of(words);
-    let (kills, stops) = if scenario.full {
-        (THOROUGH_KILLS, THOROUGH_STOPS)
-    } else {
-        (KILLS, STOPS)
-    };
-    let mut found = Rounds::default();
-    for peer in scenario.with_master() {
-        let name = &peer.name;
-        eprintln!("kills: {name}");
-        let server = match peer.start(scenario.launch, WORKERS) {
+/// Measures all that replace a dead worker.
+pub(crate) fn measure(run: &Run, report: &mut Report) {
+    let launch = Launch::beside_this_thread();
+    peers::record_versions(report);
+    for (name, title) in [("kill", "After a kill"), ("stop", "After a stop")] {
+        report.table(
+            name,
+            title,
+            "ms",
+            "From the signal to the worker that would accept next, of 8, until another one has \
+             accepted and answered a client. A policy looks again after 500 ms.",
+        );
+    }
+    for peer in peers::with_master(&run.httpd) {
+        eprintln!("kills: {}", peer.name);
+        let server = match peer.start(launch, WORKERS) {
             Ok(server) => server,
             Err(why) => {
-                record_absence(&peer, &why);
+                report.absent(&peer.name, &why);
                 continue;
             }
         };
-        let mut add = |workload, took: Duration| {
-            let figure = [("took_us", took.as_secs_f64() * 1e6)];
-            found.add(workload, WORKERS, name, figure);
+        let mut add = |table, took: Duration| {
+            report.add(table, &peer.name, "took", took.as_secs_f64() * 1e3);
         };
         let mut ages = Ages::default();
-        for _ in 0..kills {
-            add("kills/kill", kill_one(&server, &mut ages));
+        for _ in 0..run.scaled(KILLS) {
+            add("kill", kill_one(&server, &mut ages));
         }
         whole(&server);
-        for _ in 0..stops {
-            add("kills/stop", stop_one(&server));
+        for _ in 0..run.scaled(STOPS) {
+            add("stop", stop_one(&server));
         }
     }
-    found.print();
 }
 
 /// Kills the one that would accept, and returns how long it took until another did.

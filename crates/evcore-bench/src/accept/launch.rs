@@ -1,33 +1,48 @@
-//! A program that becomes another: on one CPU, with a limit of descriptors, and not longer than its
+//! Servers on the first CPU, clients on the last, so that neither waits for the other's.
+//!
+//! A server is started by this program, which becomes it: on one CPU, and not longer than its
 //! parent runs.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use rustix::process::{
-    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
-};
-
-use super::pin;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// How servers are started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// The CPU that they share.
-    pub(super) cpu: usize,
-    /// The most descriptors that each process may have; 0: as many as this one.
-    pub(super) descriptors: u64,
+    cpu: usize,
 }
 
 impl Launch {
+    /// Keeps this thread, which has the clients, on the last of its CPUs; the servers get the
+    /// first. The same one if there is no other.
+    pub(crate) fn beside_this_thread() -> Launch {
+        crate::descriptors::most();
+        let set = sched_getaffinity(None).expect("a process may ask where it may run");
+        let mut usable = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+        let cpu = usable.next().expect("it runs on one");
+        pin_to(usable.next_back().unwrap_or(cpu));
+        Launch { cpu }
+    }
+
     /// A command that becomes the program.
-    pub(super) fn command(self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(self, program: impl AsRef<OsStr>) -> Command {
         let mut command = this_program();
-        let (cpu, descriptors) = (self.cpu.to_string(), self.descriptors.to_string());
-        command.args(["launch", &cpu, &descriptors]).arg(program);
+        command.args(["launch", &self.cpu.to_string()]).arg(program);
         command
     }
+}
+
+/// Keeps this thread, and whatever it starts from now on, on one CPU.
+fn pin_to(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    // If it is refused, the figures have more noise.
+    let _ = sched_setaffinity(None, &set);
 }
 
 /// This program, to be started once more.
@@ -35,35 +50,15 @@ pub(super) fn this_program() -> Command {
     Command::new(std::env::current_exe().expect("this program has a path"))
 }
 
-/// Becomes the program that the words name; returns only if it cannot.
+/// Becomes the program that the words name, on a CPU; returns only if it cannot.
 pub(crate) fn launch(words: &[&str]) -> ExitCode {
-    let [cpu, descriptors, program, args @ ..] = words else {
-        return ExitCode::FAILURE;
-    };
-    let (Ok(cpu), Ok(descriptors)) = (cpu.parse(), descriptors.parse()) else {
+    let [cpu, program, args @ ..] = words else {
         return ExitCode::FAILURE;
     };
     // A server without a parent would stay for ever.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
-    pin::to(cpu);
-    if descriptors > 0 {
-        limit_descriptors(descriptors);
-    }
+    pin_to(cpu.parse().expect("the number of a CPU"));
     let error = Command::new(program).args(args).exec();
     eprintln!("{program}: {error}");
     ExitCode::FAILURE
-}
-
-fn limit_descriptors(most: u64) {
-    let limit = Rlimit {
-        current: Some(most),
-        // Or it would raise it again, as servers do.
-        maximum: Some(most),
-    };
-    debug_assert!(
-        getrlimit(Resource::Nofile)
-            .maximum
-            .is_none_or(|now| most <= now)
-    );
-    setrlimit(Resource::Nofile, limit).expect("a process may have fewer");
 }

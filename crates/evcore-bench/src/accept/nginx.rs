@@ -9,6 +9,15 @@ use std::{fs, io};
 use super::launch::Launch;
 use super::server::Server;
 
+/// How its workers accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accepting {
+    /// Without a lock, as by default.
+    Default,
+    Mutex,
+    ReusePort,
+}
+
 /// Its version, where it is installed.
 pub(super) fn version() -> Option<String> {
     let output = Command::new("nginx").arg("-v").output().ok()?;
@@ -21,9 +30,13 @@ pub(super) fn version() -> Option<String> {
 /// # Errors
 ///
 /// What the system refuses, or that nothing serves.
-pub(super) fn start(mutex: bool, launch: Launch, workers: usize) -> Result<Server, String> {
+pub(super) fn start(
+    accepting: Accepting,
+    launch: Launch,
+    workers: usize,
+) -> Result<Server, String> {
     let folder = folder();
-    let started = configured(&folder, mutex, workers).and_then(|(address, config)| {
+    let started = configured(&folder, accepting, workers).and_then(|(address, config)| {
         let mut command = launch.command("nginx");
         command
             .arg("-c")
@@ -52,25 +65,38 @@ fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("evcore-bench-{pid}-nginx-{n}"))
 }
 
-fn configured(folder: &Path, mutex: bool, workers: usize) -> io::Result<(SocketAddr, PathBuf)> {
+fn configured(
+    folder: &Path,
+    accepting: Accepting,
+    workers: usize,
+) -> io::Result<(SocketAddr, PathBuf)> {
     fs::create_dir_all(folder)?;
     // It cannot be asked which port it took. That another takes this one meanwhile is unlikely, and
     // then nothing is measured.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let config = folder.join("nginx.conf");
-    fs::write(&config, text(folder, address, mutex, workers))?;
+    fs::write(&config, text(folder, address, accepting, workers))?;
     Ok((address, config))
 }
 
-fn text(folder: &Path, address: SocketAddr, mutex: bool, workers: usize) -> String {
+fn text(folder: &Path, address: SocketAddr, accepting: Accepting, workers: usize) -> String {
     let folder = folder.display();
-    let mutex = if mutex { "on" } else { "off" };
+    let mutex = if accepting == Accepting::Mutex {
+        "on"
+    } else {
+        "off"
+    };
+    let options = if accepting == Accepting::ReusePort {
+        " reuseport"
+    } else {
+        ""
+    };
     format!(
         "worker_processes {workers}; daemon off; pid {folder}/pid; error_log {folder}/error.log;\n\
          events {{ worker_connections 10240; accept_mutex {mutex}; accept_mutex_delay 500ms; }}\n\
          http {{ access_log off; keepalive_requests 1000000000;\n\
          client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};\n\
          uwsgi_temp_path {folder}; scgi_temp_path {folder};\n\
-         server {{ listen {address}; location / {{ return 200 \"$pid\"; }} }} }}\n"
+         server {{ listen {address}{options}; location / {{ return 200 \"$pid\"; }} }} }}\n"
     )
 }

@@ -1,14 +1,16 @@
-//! The peers.
+//! The servers that are compared.
 
 use std::path::{Path, PathBuf};
 
 use super::bare::{self, Sharing};
+use super::httpd;
 use super::launch::Launch;
+use super::nginx::{self, Accepting};
 use super::server::Server;
-use super::{httpd, nginx};
+use crate::report::Report;
 
-/// The policies of the example server, of which some may not be there yet.
-const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "reuseport", "least-loaded"];
+/// The policies of the example server.
+const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "least-loaded", "reuseport"];
 
 /// A peer.
 #[derive(Clone, Debug)]
@@ -24,45 +26,47 @@ enum Kind {
         policy: &'static str,
     },
     Bare(Sharing),
-    Nginx {
-        mutex: bool,
-    },
+    Nginx(Accepting),
 }
 
 impl Peer {
-    /// Starts it.
+    fn new(name: impl Into<String>, kind: Kind) -> Peer {
+        let name = name.into();
+        Peer { name, kind }
+    }
+
+    /// Starts it, and waits until it serves.
     ///
     /// # Errors
     ///
-    /// Why it does not serve, in a sentence.
+    /// The reason why it does not serve.
     pub(super) fn start(&self, launch: Launch, workers: usize) -> Result<Server, String> {
         match &self.kind {
             Kind::Httpd { program, policy } => httpd::start(program, policy, launch, workers),
             Kind::Bare(sharing) => bare::start(*sharing, launch, workers),
-            Kind::Nginx { mutex } => nginx::start(*mutex, launch, workers),
+            Kind::Nginx(accepting) => nginx::start(*accepting, launch, workers),
         }
     }
 
-    /// Whether a client can make it block: there is nothing in nginx that does.
+    /// Whether a client can block it: no request blocks nginx.
     pub(super) fn can_block(&self) -> bool {
-        !matches!(self.kind, Kind::Nginx { .. })
+        !matches!(self.kind, Kind::Nginx(_))
     }
 }
 
 /// The peers with a master, which replaces dead workers.
-pub(super) fn with_master(httpd: &Path) -> Vec<Peer> {
-    let policies = POLICIES.map(|policy| Peer {
-        name: format!("httpd {policy}"),
-        kind: Kind::Httpd {
-            program: httpd.to_owned(),
-            policy,
-        },
+pub(super) fn with_master(program: &Path) -> Vec<Peer> {
+    let httpd = POLICIES.map(|policy| {
+        let program = program.to_owned();
+        Peer::new(format!("httpd {policy}"), Kind::Httpd { program, policy })
     });
-    let nginx = [("on", true), ("off", false)].map(|(word, mutex)| Peer {
-        name: format!("nginx accept_mutex {word}"),
-        kind: Kind::Nginx { mutex },
-    });
-    policies.into_iter().chain(nginx).collect()
+    let nginx = [
+        ("nginx accept_mutex", Accepting::Mutex),
+        ("nginx", Accepting::Default),
+        ("nginx reuseport", Accepting::ReusePort),
+    ];
+    let nginx = nginx.map(|(name, accepting)| Peer::new(name, Kind::Nginx(accepting)));
+    httpd.into_iter().chain(nginx).collect()
 }
 
 /// All peers.
@@ -70,12 +74,14 @@ pub(super) fn all(httpd: &Path) -> Vec<Peer> {
     let bare = [
         ("bare shared", Sharing::Shared),
         ("bare EXCLUSIVE", Sharing::Exclusive),
-        ("bare EXCLUSIVE re-added", Sharing::Readded),
         ("bare REUSEPORT", Sharing::ReusePort),
     ];
-    let bare = bare.map(|(name, sharing)| Peer {
-        name: name.to_owned(),
-        kind: Kind::Bare(sharing),
-    });
+    let bare = bare.map(|(name, sharing)| Peer::new(name, Kind::Bare(sharing)));
     with_master(httpd).into_iter().chain(bare).collect()
+}
+
+pub(super) fn record_versions(report: &mut Report) {
+    if let Some(version) = nginx::version() {
+        report.versions.insert("nginx".to_owned(), version);
+    }
 }

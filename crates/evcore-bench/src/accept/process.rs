@@ -1,21 +1,21 @@
 //! Other processes: their state in `/proc`, and signals to them.
 //!
-//! A process may end at any time, so all of this answers for one that is gone too.
+//! A process may end at any time, so a process that is gone has no children and has never slept.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The children of a process.
-pub(super) fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let list = read(pid, &format!("task/{pid}/children"));
     list.split_whitespace()
         .filter_map(|pid| pid.parse().ok())
         .collect()
 }
 
-/// Whether it waits for something, or for nothing any more.
-pub(super) fn is_asleep(pid: u32) -> bool {
+/// Whether it sleeps, or is gone.
+pub(crate) fn is_asleep(pid: u32) -> bool {
     let status = read(pid, "status");
     let state = value(&status, "State:");
     !state.is_some_and(|state| state.starts_with('R') || state.starts_with('D'))
@@ -23,23 +23,15 @@ pub(super) fn is_asleep(pid: u32) -> bool {
 
 /// How often it has gone to sleep: as often as it was woken, and once more while it sleeps.
 ///
-/// A wait that finds something at once is none. The same for every kind of server, and costs it
-/// nothing, unlike strace.
-pub(super) fn sleeps(pid: u32) -> u64 {
+/// A wait that finds something at once does not count. It costs the process nothing, unlike strace.
+pub(crate) fn sleeps(pid: u32) -> u64 {
     let status = read(pid, "status");
     let sleeps = value(&status, "voluntary_ctxt_switches:");
     sleeps.and_then(|sleeps| sleeps.parse().ok()).unwrap_or(0)
 }
 
-/// The CPU time it has used, in nanoseconds.
-pub(super) fn cpu_ns(pid: u32) -> u64 {
-    let text = read(pid, "schedstat");
-    let first = text.split_whitespace().next();
-    first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
-}
-
 /// Sends a signal, if the process still exists.
-pub(super) fn signal(pid: u32, signal: Signal) {
+pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
         let _ = kill_process(pid, signal);
@@ -76,7 +68,7 @@ mod tests {
     fn a_process_that_is_gone_has_nothing() {
         let gone = u32::MAX;
         assert!(is_asleep(gone) && children(gone).is_empty());
-        assert_eq!((sleeps(gone), cpu_ns(gone)), (0, 0));
+        assert_eq!(sleeps(gone), 0);
         signal(gone, Signal::KILL);
     }
 }

@@ -33,15 +33,20 @@ impl Server {
         }
     }
 
-    /// Only the workers.
-    pub(super) fn of_workers(started: Vec<Child>, address: SocketAddr) -> Server {
+    /// Only the workers, none of which is started yet.
+    pub(super) fn of_workers(address: SocketAddr) -> Server {
         Server {
-            workers: started.len(),
-            started,
+            started: Vec::new(),
             has_master: false,
             address,
+            workers: 0,
             folder: None,
         }
+    }
+
+    pub(super) fn add_worker(&mut self, worker: Child) {
+        self.started.push(worker);
+        self.workers += 1;
     }
 
     /// The process ids of the workers that there are now.
@@ -66,7 +71,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// That it does not come to be.
+    /// If it takes too long.
     pub(super) fn ready(self) -> Result<Server, String> {
         let is_ready = || self.is_whole() && self.answers();
         if !pace::until(is_ready) {

@@ -7,7 +7,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::peer_poller::{BATCH, PeerPoller};
+use super::peer_poller::{BATCH, PeerPoller, index};
 use super::ring::Ring;
 
 /// The set, and what the last wait brought.
@@ -54,11 +54,12 @@ impl PeerPoller for Bare<'_> {
         }
     }
 
-    /// Removed and added: what epoll watches for nothing would still report hang-ups.
-    fn toggle(&mut self, times: usize) {
-        for _ in 0..times {
-            epoll::delete(&self.set, &self.watched[0]).expect("it is watched");
+    /// Removed and added: epoll reports hang-ups of what it watches for nothing.
+    fn watch_first(&mut self, starts: bool) {
+        if starts {
             self.watch(0);
+        } else {
+            epoll::delete(&self.set, &self.watched[0]).expect("it is watched");
         }
     }
 
@@ -66,10 +67,4 @@ impl PeerPoller for Bare<'_> {
         self.fill(timeout);
         Some(self.events.len())
     }
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "it was an index before")]
-fn index(key: u64) -> usize {
-    key as usize
 }

@@ -1,15 +1,30 @@
-//! The C library's clocks, read as directly as the project's own source reads the kernel's.
+//! The C library's clocks, read as directly as the project's own source reads the kernel's, and
+//! counted.
 //!
 //! valgrind cannot run rustix's clocks. The standard library's take more instructions than the work
 //! that is counted.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use evcore::clock::{TimeSource, WallTime};
 
 /// The clocks of the C library.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CClock;
+
+/// The same, with its readings counted for the whole process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CountedClock;
+
+static MONOTONIC: AtomicU64 = AtomicU64::new(0);
+static WALL: AtomicU64 = AtomicU64::new(0);
+
+/// How often the monotonic and the wall clock were read.
+pub(super) fn readings() -> [u64; 2] {
+    [MONOTONIC.load(Relaxed), WALL.load(Relaxed)]
+}
 
 impl TimeSource for CClock {
     fn monotonic_ns(&self) -> u64 {
@@ -23,6 +38,18 @@ impl TimeSource for CClock {
             unix_seconds: time.tv_sec,
             subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
         }
+    }
+}
+
+impl TimeSource for CountedClock {
+    fn monotonic_ns(&self) -> u64 {
+        MONOTONIC.fetch_add(1, Relaxed);
+        CClock.monotonic_ns()
+    }
+
+    fn wall_time(&self) -> WallTime {
+        WALL.fetch_add(1, Relaxed);
+        CClock.wall_time()
     }
 }
 

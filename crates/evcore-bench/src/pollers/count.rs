@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::pairs::Pairs;
-use super::peer_poller::Setup;
-use super::peers::{self, Peer};
-use super::ring::{self, Ring};
+use super::peer_poller::{LoopClock, Setup};
+use super::peers::{Peer, peer};
+use super::ring::{self, Pairs, Ring};
 use crate::descriptors;
 
-/// The benchmark whose instructions are counted, and how many pairs are active unless a last word
-/// gives another number.
+/// The ring whose instructions are counted, and how many pairs are active unless a last word gives
+/// another number.
 const PAIRS: usize = 200;
 const ACTIVE: usize = 100;
 
@@ -24,11 +23,10 @@ pub(crate) fn count(words: &[&str]) -> bool {
         _ => return false,
     };
     descriptors::most();
-    let peers = peers::peers();
-    let peer = peers.iter().find(|peer| peer.name == name);
-    let (Some(peer), Ok(times), Some(active)) = (peer, times.parse(), active) else {
+    let (Some(peer), Ok(times), Some(active)) = (peer(name), times.parse(), active) else {
         return false;
     };
+    let peer = &peer;
     match (what, kind) {
         ("pipes", "plain") => pipes(peer, false, times, active),
         ("pipes", "timers") => pipes(peer, true, times, active),
@@ -48,7 +46,7 @@ fn pipes(peer: &Peer, timers: bool, events: usize, active: usize) -> bool {
     let pairs = Pairs::open(PAIRS);
     let setup = Setup {
         timers,
-        under_valgrind: true,
+        clock: LoopClock::UnderValgrind,
     };
     let mut poller = (peer.create)(&pairs.near, setup);
     poller.run(&mut Ring::start(&pairs, active, events));

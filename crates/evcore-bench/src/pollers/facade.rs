@@ -2,14 +2,13 @@
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore::clock::Clock;
-use evcore::{Budgets, Builder, Connections, EventLoop, Interest, Mode, Step, Timer, Token};
+use evcore::{Budgets, Builder, EventLoop, Interest, Mode, Step, Timer, Token};
 
-use super::c_clock::CClock;
-use super::peer_poller::{BATCH, PeerPoller, Setup};
+use super::c_clock::{CClock, CountedClock};
+use super::peer_poller::{BATCH, LoopClock, PeerPoller, Setup};
 use super::ring::Ring;
 
 /// A loop, and whether each pair has a timer.
@@ -26,16 +25,18 @@ impl Facade {
     }
 
     pub(super) fn of(builder: Builder, watched: &[OwnedFd], setup: Setup) -> Facade {
-        // Others are closed again, or wait at a listener.
-        let most = u32::try_from(2 * watched.len() + 1).expect("it is a count");
+        // With as many again, which a listener could bring.
+        let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
             batch: BATCH,
             ..Budgets::default()
         });
-        if setup.under_valgrind {
-            builder = builder.clock(Clock::with_source(CClock));
+        match setup.clock {
+            LoopClock::System => {}
+            LoopClock::UnderValgrind => builder = builder.clock(Clock::with_source(CClock)),
+            LoopClock::Counted => builder = builder.clock(Clock::with_source(CountedClock)),
         }
-        let mut ev = builder.build().expect("there is a descriptor left");
+        let mut ev = builder.build().expect("a descriptor is left");
         let mut first = None;
         // A fresh loop counts its indices from 0, so an index is the place in `watched`.
         for fd in watched {
@@ -48,17 +49,6 @@ impl Facade {
         }
         let timers = setup.timers;
         Facade { ev, first, timers }
-    }
-
-    /// As a server that has closed a connection, which the kernel was left to forget.
-    pub(super) fn after_a_close(watched: &[OwnedFd], setup: Setup) -> Facade {
-        let mut facade = Facade::new(watched, setup);
-        let (gone, _peer) = UnixStream::pair().expect("there are descriptors left");
-        let mut conns = Connections::new();
-        let added = conns.add(&mut facade.ev, gone, Interest::READ, Mode::Level);
-        let token = added.expect("it is not watched yet");
-        assert!(conns.close(&mut facade.ev, token), "it is in the loop");
-        facade
     }
 }
 
@@ -77,14 +67,22 @@ impl PeerPoller for Facade {
         }
     }
 
-    fn toggle(&mut self, times: usize) {
+    fn watch_first(&mut self, starts: bool) {
         let first = self.first.expect("at least one is watched");
-        for _ in 0..times {
-            for interest in [Interest::NONE, Interest::READ] {
-                // Seen through `black_box`, or the first change could be left out.
-                let modified = self.ev.modify(black_box(first), black_box(interest));
-                modified.expect("it is watched");
-            }
-        }
+        let interest = if starts {
+            Interest::READ
+        } else {
+            Interest::NONE
+        };
+        // Seen through `black_box`, or the first change could be left out.
+        let modified = self.ev.modify(black_box(first), black_box(interest));
+        modified.expect("it is watched");
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
+        self.ev.prepare().expect("no listener fails");
+        self.ev.poll(timeout).expect("no listener fails");
+        let steps = std::iter::from_fn(|| self.ev.next_step());
+        Some(steps.filter(|step| matches!(step, Step::Ready(..))).count())
     }
 }

@@ -5,9 +5,10 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::OwnedFd;
 
-use super::pairs::Pairs;
 use super::peer_poller::{PeerPoller, Setup};
-use super::ring::Ring;
+use super::peers::Peer;
+use super::ring::{Pairs, Ring};
+use crate::report::Report;
 
 /// As `struct peer` in `c/pollers/peer.h`, where the functions are described.
 #[repr(C)]
@@ -26,8 +27,46 @@ unsafe extern "C" {
     pub(super) safe static libev_poller: Functions;
     #[cfg(peer_libevent)]
     pub(super) safe static libevent_poller: Functions;
+    #[cfg(peer_libevent)]
+    pub(super) safe static libevent_changelist_poller: Functions;
     #[cfg(peer_libuv)]
     pub(super) safe static libuv_poller: Functions;
+}
+
+/// Those that were found when this was built.
+fn installed() -> Vec<(&'static str, &'static Functions)> {
+    vec![
+        #[cfg(peer_libev)]
+        ("libev", &libev_poller),
+        #[cfg(peer_libevent)]
+        ("libevent", &libevent_poller),
+        #[cfg(peer_libevent)]
+        ("libevent, changelist", &libevent_changelist_poller),
+        #[cfg(peer_libuv)]
+        ("libuv", &libuv_poller),
+    ]
+}
+
+pub(super) fn peers() -> impl Iterator<Item = Peer> {
+    installed().into_iter().map(|(name, functions)| {
+        Peer::with_timers(
+            name,
+            Box::new(move |watched, setup| Box::new(Foreign::new(functions, watched, setup))),
+        )
+    })
+}
+
+/// Records the versions of the libraries that are installed, and the absence of others.
+pub(super) fn record_versions(report: &mut Report) {
+    let installed = installed();
+    for name in ["libev", "libevent", "libuv"] {
+        match installed.iter().find(|(it, _)| *it == name) {
+            Some((_, functions)) => {
+                report.versions.insert(name.to_owned(), functions.version());
+            }
+            None => report.absent(name, "not installed when this was built"),
+        }
+    }
 }
 
 /// As `struct ring` in `c/pollers/peer.h`.

@@ -57,13 +57,13 @@ impl PeerPoller for Mio<'_> {
     }
 
     /// Removed and added: it cannot watch for nothing.
-    fn toggle(&mut self, times: usize) {
-        let number = self.watched[0].as_raw_fd();
-        for _ in 0..times {
-            let removed = self.poll.registry().deregister(&mut SourceFd(&number));
-            removed.expect("it is watched");
-            self.watch(0);
+    fn watch_first(&mut self, starts: bool) {
+        if starts {
+            return self.watch(0);
         }
+        let number = self.watched[0].as_raw_fd();
+        let removed = self.poll.registry().deregister(&mut SourceFd(&number));
+        removed.expect("it is watched");
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Pollers: libevent's benchmark, stopping and starting, and a wait among many descriptors.
+//! Pollers: libevent's benchmark, and stopping and starting.
 //!
 //! All peers serve the same bytes in the same pairs of sockets, one after the other.
 
@@ -6,37 +6,146 @@ mod bare;
 mod c_clock;
 mod count;
 mod facade;
-#[cfg(any(peer_libev, peer_libevent, peer_libuv))]
 mod foreign;
 mod listening;
 mod mio;
 mod ours;
-mod pairs;
 mod peer_poller;
 mod peers;
-mod pipes;
 mod polling;
 mod ring;
-mod toggle;
-mod watched;
+mod turn;
 
 #[cfg(test)]
 mod tests;
 
-use crate::{descriptors, library};
+use std::time::Duration;
+
+use self::peer_poller::{PeerPoller, Setup};
+use self::peers::{BARE, Peer};
+use self::ring::{Pairs, Ring};
+use crate::descriptors;
+use crate::report::Report;
+use crate::run::{self, Run, ns_each};
 
 pub(crate) use self::count::count;
+pub(crate) use self::turn::measure as measure_turn;
 
-/// Measures all peers, and prints the records.
-pub(crate) fn measure() {
+/// How many pairs there are, and how many have a byte at the same time.
+const PAIRS: [usize; 3] = [100, 1_000, 9_000];
+const ACTIVE: [usize; 3] = [1, 100, 1_000];
+
+/// How many bytes a round passes on.
+const WRITES: usize = 40_000;
+
+/// How often a round stops and starts.
+const TOGGLES: usize = 1 << 17;
+
+/// Measures the times of all peers.
+pub(crate) fn measure(run: &Run, report: &mut Report) {
     let most = descriptors::most();
-    let peers = peers::peers();
-    library::record_versions(
-        peers
-            .iter()
-            .filter_map(|peer| Some((peer.name, peer.version.as_deref()?))),
-    );
-    pipes::measure(&peers, most);
-    toggle::measure(&peers);
-    watched::measure(&peers, most);
+    let mut peers = peers::peers();
+    peers.retain(|peer| !peer.listens());
+    run::crate_versions(report, &["mio", "polling"]);
+    foreign::record_versions(report);
+    for active in ACTIVE {
+        for timers in [false, true] {
+            declare(report, active, timers);
+        }
+    }
+    for n in PAIRS {
+        if 2 * n > most {
+            report.absent(
+                &format!("{n} pairs"),
+                "a process may not have as many descriptors",
+            );
+            continue;
+        }
+        let pairs = Pairs::open(n);
+        for active in ACTIVE.into_iter().filter(|active| *active <= n) {
+            for timers in [false, true] {
+                let what = format!("pollers: {n} pairs, {}", table(active, timers));
+                run.rounds(&what, || {
+                    for peer in peers.iter().filter(|peer| peer.takes_part(n, timers)) {
+                        let ns = pipes(peer, &pairs, active, timers, run.scaled(WRITES));
+                        report.add(&table(active, timers), peer.name, &n.to_string(), ns);
+                    }
+                });
+            }
+        }
+    }
+    toggles(run, &peers, report);
+}
+
+fn table(active: usize, timers: bool) -> String {
+    let kind = if timers { "timers" } else { "pipes" };
+    format!("{kind} {active}")
+}
+
+fn declare(report: &mut Report, active: usize, timers: bool) {
+    let with = if timers {
+        ", a timer re-armed for each event"
+    } else {
+        ""
+    };
+    let title = format!("libevent's benchmark, {active} active{with}");
+    let text = "Bytes go round a ring of socket pairs, as many at a time as are active. An event is \
+        a byte that is read and written on by the C library's calls, and its share of the wait; \
+        the kernel takes most of it. Columns: the number of pairs.";
+    let text = if timers {
+        format!(
+            "{text} Each pair has a timer, armed to 10 to 11 s later whenever it is served; none \
+             expires. The bare loop has none; `Poller`, mio and polling have no timers."
+        )
+    } else {
+        text.to_owned()
+    };
+    let table = report.table(&table(active, timers), &title, "ns an event", &text);
+    table.compared_with(BARE);
+}
+
+/// Nanoseconds an event; the setup is not in it.
+fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize) -> f64 {
+    let setup = Setup {
+        timers,
+        ..Setup::default()
+    };
+    let mut poller = (peer.create)(&pairs.near, setup);
+    let events = active + writes;
+    let mut ring = Ring::start(pairs, active, events);
+    let ns = ns_each(events, || poller.run(&mut ring));
+    assert!(ring.is_over(), "{} has lost a byte", peer.name);
+    ns
+}
+
+/// Stop and start of one descriptor, alone and with the calls that make each change known.
+fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
+    let text = "What a server does whose client is too slow, or too quick. Left: two changes, \
+        before the next wait. Right: the same with a wait after each change, without the cost of \
+        the waits themselves: what a change costs that reaches the kernel. mio and the bare loop \
+        remove and add the descriptor.";
+    let table = report.table("toggle", "Stop and start", "ns", text);
+    table.compared_with(BARE);
+    let pairs = Pairs::open(1);
+    let times = run.scaled(TOGGLES);
+    run.rounds("pollers: stop and start", || {
+        for peer in peers.iter().filter(|peer| !peer.scans()) {
+            let mut poller = (peer.create)(&pairs.near, Setup::default());
+            let toggle = ns_each(times, || poller.toggle(times));
+            report.add("toggle", peer.name, "stop + start", toggle);
+            if let Some(flush) = flush(poller.as_mut(), times / 10) {
+                report.add("toggle", peer.name, "each with its flush", flush);
+            }
+        }
+    });
+}
+
+fn flush(poller: &mut dyn PeerPoller, times: usize) -> Option<f64> {
+    poller.wait(Some(Duration::ZERO))?;
+    let waits = ns_each(times, || {
+        for _ in 0..2 * times {
+            poller.wait(Some(Duration::ZERO));
+        }
+    });
+    Some(ns_each(times, || poller.toggle_and_flush(times)) - waits)
 }

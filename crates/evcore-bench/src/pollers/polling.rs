@@ -53,14 +53,16 @@ impl PeerPoller for Polling<'_> {
         }
     }
 
-    fn toggle(&mut self, times: usize) {
-        for _ in 0..times {
-            for interest in [Event::none(0), Event::readable(0)] {
-                let fd = &self.watched[0];
-                let modified = self.poller.modify_with_mode(fd, interest, PollMode::Level);
-                modified.expect("it is watched");
-            }
-        }
+    fn watch_first(&mut self, starts: bool) {
+        let interest = if starts {
+            Event::readable(0)
+        } else {
+            Event::none(0)
+        };
+        let modified = self
+            .poller
+            .modify_with_mode(&self.watched[0], interest, PollMode::Level);
+        modified.expect("it is watched");
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {

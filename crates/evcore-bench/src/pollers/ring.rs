@@ -7,9 +7,30 @@
 #![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::pairs::Pairs;
+/// Pairs of sockets that do not block: what is written to a far end can be read from the near one
+/// of the same index. The near ends are watched.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    pub(super) near: Vec<OwnedFd>,
+    pub(super) far: Vec<OwnedFd>,
+}
+
+impl Pairs {
+    pub(super) fn open(n: usize) -> Pairs {
+        let open_one = |_| {
+            let (near, far) = UnixStream::pair().expect("descriptors are left");
+            for end in [&near, &far] {
+                end.set_nonblocking(true).expect("a socket can be that");
+            }
+            (near.into(), far.into())
+        };
+        let (near, far) = (0..n).map(open_one).unzip();
+        Pairs { near, far }
+    }
+}
 
 /// One run of the benchmark.
 #[derive(Debug)]

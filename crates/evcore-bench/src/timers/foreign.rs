@@ -4,8 +4,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use super::peers::Peer;
 use super::queue::PeerQueue;
 use super::script::{Step, TIMEOUT_MS};
+use crate::report::Report;
 
 /// As `struct peer` in `c/timers/peer.h`, where the functions are described.
 #[repr(C)]
@@ -32,6 +34,51 @@ unsafe extern "C" {
     pub(super) safe static nginx_rbtree_peer: Functions;
     #[cfg(peer_nginx_rbtree)]
     pub(super) safe static nginx_rbtree_lazy_peer: Functions;
+}
+
+/// The queues that were found when this was built, with the peer's name.
+fn installed() -> Vec<(&'static str, &'static Functions)> {
+    vec![
+        #[cfg(peer_libev)]
+        ("libev", &libev_peer),
+        #[cfg(peer_libevent)]
+        ("libevent", &libevent_peer),
+        #[cfg(peer_libuv)]
+        ("libuv", &libuv_peer),
+        #[cfg(peer_nginx_rbtree)]
+        (NGINX, &nginx_rbtree_peer),
+        #[cfg(peer_nginx_rbtree)]
+        ("nginx's tree, 300 ms", &nginx_rbtree_lazy_peer),
+    ]
+}
+
+/// The peer that needs a C compiler only.
+const NGINX: &str = "nginx's tree";
+
+pub(super) fn peers() -> impl Iterator<Item = Peer> {
+    installed().into_iter().map(|(name, functions)| Peer {
+        name,
+        create: Box::new(move |ids, due| Box::new(Foreign::new(functions, ids, due))),
+    })
+}
+
+/// Whether a peer is in C.
+#[cfg(test)]
+pub(super) fn has(name: &str) -> bool {
+    installed().iter().any(|(it, _)| *it == name)
+}
+
+/// Records the versions of the libraries that are installed, and the absence of others.
+pub(super) fn record_versions(report: &mut Report) {
+    let installed = installed();
+    for name in ["libev", "libevent", "libuv", NGINX] {
+        match installed.iter().find(|(it, _)| *it == name) {
+            Some((_, functions)) => {
+                report.versions.insert(name.to_owned(), functions.version());
+            }
+            None => report.absent(name, "not installed when this was built"),
+        }
+    }
 }
 
 /// A queue of one of them.

@@ -90,4 +90,8 @@ impl Queue for HashWheel {
         self.len -= 1;
         Some(id)
     }
+
+    fn takes_past(&self) -> bool {
+        false
+    }
 }

@@ -1,16 +1,13 @@
 //! Timer queues: re-arm, replace, expire, and a minute of serving.
 //!
-//! Time is virtual, in milliseconds from 0, and the same for all; no queue asks for the real one.
+//! Time is virtual, in milliseconds from 0, and the same for all; no queue reads a clock.
 
-mod btree;
 mod delay_queue;
-#[cfg(any(peer_libev, peer_libevent, peer_libuv, peer_nginx_rbtree))]
 mod foreign;
 mod hash_wheel;
-mod nothing;
-mod ours;
 mod peers;
 mod queue;
+mod rust;
 mod script;
 
 #[cfg(test)]
@@ -19,20 +16,38 @@ mod tests;
 use self::peers::Peer;
 use self::queue::PeerQueue;
 use self::script::Script;
-use crate::library;
-use crate::record;
-use crate::watch::{ROUNDS, ns_each};
+use crate::report::Report;
+use crate::run::{self, Run, ns_each};
+use crate::tools::Tool;
 
 /// How many timers are armed.
-const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
+const SIZES: [(usize, &str); 4] = [
+    (1_000, "10^3"),
+    (10_000, "10^4"),
+    (100_000, "10^5"),
+    (1_000_000, "10^6"),
+];
 
-/// Measures all peers at all sizes, and prints the records.
-pub(crate) fn measure() {
+/// The largest size of a quick run.
+const QUICK_SIZE: usize = 10_000;
+
+/// Measures all peers at all sizes.
+pub(crate) fn measure(run: &Run, report: &mut Report) {
     let peers = peers::peers();
-    tell_versions(&peers);
-    for size in SIZES {
-        measure_size(&peers, size);
+    run::crate_versions(
+        report,
+        &["hierarchical_hash_wheel_timer", "tokio", "tokio-util"],
+    );
+    foreign::record_versions(report);
+    declare(report);
+    for (size, column) in SIZES {
+        if !run.quick || size <= QUICK_SIZE {
+            let script = Script::new(size, run.scaled(script::STEPS));
+            let what = format!("timers: {column} armed");
+            run.rounds(&what, || round(&peers, &script, column, report));
+        }
     }
+    instructions(run, &peers, report);
 }
 
 /// Arms, and re-arms at random, without reading a clock.
@@ -49,107 +64,137 @@ pub(crate) fn count(words: &[&str]) -> bool {
         return false;
     };
     let script = Script::new(ids, steps);
-    let mut queue = armed(peer, &script, false);
-    queue.arm(&script.rearm);
+    armed(peer, &script, false).arm(&script.rearm);
     true
 }
 
-fn tell_versions(peers: &[Peer]) {
-    library::record_versions(
-        peers
-            .iter()
-            .filter_map(|peer| Some((peer.name, peer.version.as_deref()?))),
-    );
-}
-
-/// What the rounds gave for one peer.
-#[derive(Debug, Default)]
-struct Figures {
-    rearm: Vec<f64>,
-    replace: Vec<f64>,
-    expire: Vec<f64>,
-    serve: Vec<f64>,
-    /// Of each call, the shortest that it was in any round.
-    calls: Vec<u32>,
-}
-
-/// Peers take turns, so that what the machine does meanwhile meets all of them.
-fn measure_size(peers: &[Peer], size: usize) {
-    let script = Script::new(size, script::STEPS);
-    let mut figures: Vec<Figures> = peers.iter().map(|_| Figures::default()).collect();
-    for round in 1..=ROUNDS {
-        eprintln!("timers: {size} armed, round {round} of {ROUNDS}");
-        for (peer, figures) in peers.iter().zip(&mut figures) {
-            figures.add_round(peer, &script);
+fn declare(report: &mut Report) {
+    let tables = [
+        (
+            "rearm",
+            "Re-arm",
+            "ns",
+            "A random timer gets a deadline 60 s later, 100 to a millisecond. No timer expires. \
+             The cost of the measuring loop is subtracted.",
+        ),
+        (
+            "replace",
+            "Arm and cancel",
+            "ns",
+            "64 more timers come and go: the one that was armed longest ago is cancelled and armed \
+             to a random deadline within 60 s. One operation is both. The cost of the measuring \
+             loop is subtracted.",
+        ),
+        (
+            "expire",
+            "Expire all",
+            "ns",
+            "Deadlines over 60 s, taken in the turns that the queue itself asks for; the time is \
+             each timer's share. `DelayQueue` makes a `Sleep` for each deadline. The C queues \
+             expire all in one turn, and call a function for each.",
+        ),
+        (
+            "serve",
+            "A minute of serving",
+            "ns",
+            "60 s in which 20 random timers a millisecond are re-armed to 60 s later. As each \
+             millisecond begins, what is due expires and is armed again. The time is each \
+             re-arm's share, and includes the work that a lazy queue puts off. Only for queues \
+             whose time can be set.",
+        ),
+        (
+            "longest",
+            "The longest call while all expire",
+            "µs",
+            "CPU time of the longest single call of each round, with the reading of the clock \
+             (some 0.3 µs).",
+        ),
+        (
+            "past",
+            "The longest call with deadlines already past",
+            "µs",
+            "The time is set past all deadlines, then all timers are armed and expire. The calls \
+             that arm are included.",
+        ),
+    ];
+    for (name, title, unit, text) in tables {
+        report.table(name, title, unit, text);
+        if unit == "ns" {
+            let table = report.tables.last_mut().expect("it was just added");
+            table.compared_with("BTreeSet");
         }
     }
-    for (peer, figures) in peers.iter().zip(&figures) {
-        figures.print(size, peer.name);
-    }
 }
 
-impl Figures {
-    fn add_round(&mut self, peer: &Peer, script: &Script) {
-        self.add_changes(peer, script);
-        self.add_expiry(peer, script);
-        self.add_calls(peer, script);
-        self.add_serving(peer, script);
-    }
-
-    fn add_changes(&mut self, peer: &Peer, script: &Script) {
+/// Peers take turns; the measuring loop is the first.
+fn round(peers: &[Peer], script: &Script, column: &str, report: &mut Report) {
+    let (mut rearm_loop, mut replace_loop) = (0.0, 0.0);
+    for peer in peers {
         let mut queue = armed(peer, script, false);
         let rearm = ns_each(script.rearm.len(), || queue.arm(&script.rearm));
-        self.rearm.push(rearm);
         queue.arm(&script.spare);
         let replace = ns_each(script.replace.len(), || queue.replace(&script.replace));
-        self.replace.push(replace);
-    }
-
-    fn add_expiry(&mut self, peer: &Peer, script: &Script) {
+        drop(queue);
         if peer.is_loop() {
-            return;
+            (rearm_loop, replace_loop) = (rearm, replace);
+            continue;
         }
-        let mut queue = armed(peer, script, true);
-        let mut fired = 0;
-        let expire = ns_each(script.arm.len(), || fired = queue.expire());
-        assert_eq!(fired, script.arm.len(), "fired by {}", peer.name);
-        self.expire.push(expire);
+        report.add("rearm", peer.name, column, rearm - rearm_loop);
+        report.add("replace", peer.name, column, replace - replace_loop);
+        expiry(peer, script, column, report);
     }
+}
 
-    /// The script is the same in each round, so what was long only once was the machine's doing.
-    fn add_calls(&mut self, peer: &Peer, script: &Script) {
-        let calls = armed(peer, script, true).expire_call_by_call();
-        if self.calls.is_empty() {
-            self.calls = calls;
-            return;
-        }
-        for (least, call) in self.calls.iter_mut().zip(calls) {
-            *least = call.min(*least);
-        }
+fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
+    let mut queue = armed(peer, script, true);
+    let mut fired = 0;
+    let expire = ns_each(script.arm.len(), || fired = queue.expire());
+    assert_eq!(fired, script.arm.len(), "fired by {}", peer.name);
+    report.add("expire", peer.name, column, expire);
+    let mut queue = armed(peer, script, false);
+    let mut serves = false;
+    let serve = ns_each(script.serve.len(), || serves = queue.serve(&script.serve));
+    if serves {
+        report.add("serve", peer.name, column, serve);
     }
-
-    fn add_serving(&mut self, peer: &Peer, script: &Script) {
-        let mut queue = armed(peer, script, false);
-        let mut serves = false;
-        let serve = ns_each(script.serve.len(), || serves = queue.serve(&script.serve));
-        if serves {
-            self.serve.push(serve);
-        }
+    drop(queue);
+    if let Some(ns) = armed(peer, script, true).longest_call() {
+        report.add("longest", peer.name, column, run::each(ns, 1_000));
     }
+    if let Some(ns) = (peer.create)(script.ids(), false).longest_call_for_past(&script.arm) {
+        report.add("past", peer.name, column, run::each(ns, 1_000));
+    }
+}
 
-    fn print(&self, size: usize, peer: &str) {
-        for (workload, rounds) in [
-            ("rearm", &self.rearm),
-            ("replace", &self.replace),
-            ("expire", &self.expire),
-            ("serve", &self.serve),
-        ] {
-            if !rounds.is_empty() {
-                record::times(&format!("timers/{workload}"), size, peer, rounds);
-            }
-        }
-        if let Some(longest) = self.calls.iter().max() {
-            record::longest("timers/expire", size, peer, *longest);
+/// What a re-arm takes of the processor.
+fn instructions(run: &Run, peers: &[Peer], report: &mut Report) {
+    report.table(
+        "instructions",
+        "What a re-arm takes of the processor",
+        "events",
+        "By callgrind with 10^5 armed: user instructions, and misses of the simulated data caches.",
+    );
+    if Tool::are_missing(&[Tool::Callgrind], report) {
+        return;
+    }
+    let ids = if run.quick { "1000" } else { "100000" };
+    let each = |peer: &Peer| {
+        let words = ["timers", peer.name, ids, "#"];
+        Tool::Callgrind.each(run, &words, [50_000, 150_000])
+    };
+    let loops = each(&peers[0]);
+    for peer in &peers[1..] {
+        eprintln!("timers: instructions of {}", peer.name);
+        let counts = each(peer);
+        let columns = [
+            ("instructions", ["Ir", ""]),
+            ("first-level misses", ["D1mr", "D1mw"]),
+            ("last-level misses", ["DLmr", "DLmw"]),
+        ];
+        for (column, names) in columns {
+            let of = |name| counts.get(name).unwrap_or(&0.0) - loops.get(name).unwrap_or(&0.0);
+            let value = names.into_iter().map(of).sum();
+            report.add("instructions", peer.name, column, value);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What a queue must do to be measured.
 
 use std::hint::black_box;
-use std::time::Instant;
 
-use super::script::{Step, TIMEOUT_MS};
+use super::script::{END_MS, Step, TIMEOUT_MS};
+use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.
 pub(super) trait Queue {
@@ -23,6 +23,11 @@ pub(super) trait Queue {
     fn keeps_time(&self) -> bool {
         true
     }
+
+    /// Whether it takes a deadline that is past.
+    fn takes_past(&self) -> bool {
+        true
+    }
 }
 
 /// A queue as the measurement sees it: a whole script a call.
@@ -36,10 +41,15 @@ pub(super) trait PeerQueue {
     /// Expires all, in the turns that the queue asks for; returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Expires all, and returns the nanoseconds of each call; none if calls cannot be told
-    /// apart.
-    fn expire_call_by_call(&mut self) -> Vec<u32> {
-        Vec::new()
+    /// Expires all, and returns the nanoseconds of the longest call; `None` if it has no calls of
+    /// its own.
+    fn longest_call(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Arms all after the time has passed them, and expires them: the longest call of all.
+    fn longest_call_for_past(&mut self, _steps: &[Step]) -> Option<u64> {
+        None
     }
 
     /// Takes what is due whenever a millisecond begins, and arms it again.
@@ -47,6 +57,27 @@ pub(super) trait PeerQueue {
     /// Returns whether it can.
     fn serve(&mut self, _steps: &[Step]) -> bool {
         false
+    }
+}
+
+/// The longest time from one call to the next.
+struct Longest {
+    last: u64,
+    longest: u64,
+}
+
+impl Longest {
+    fn new() -> Longest {
+        Longest {
+            last: cpu_ns(),
+            longest: 0,
+        }
+    }
+
+    fn after_a_call(&mut self) {
+        let now = cpu_ns();
+        self.longest = self.longest.max(now - self.last);
+        self.last = now;
     }
 }
 
@@ -75,18 +106,38 @@ impl<Q: Queue> PeerQueue for Q {
         fired
     }
 
-    fn expire_call_by_call(&mut self) -> Vec<u32> {
-        let mut calls = Vec::new();
+    fn longest_call(&mut self) -> Option<u64> {
+        let mut calls = Longest::new();
         while let Some(now) = self.next_deadline() {
+            calls.after_a_call();
             let mut more = true;
             while more {
-                let start = Instant::now();
                 more = self.pop_expired(now).is_some();
-                let ns = start.elapsed().as_nanos();
-                calls.push(u32::try_from(ns).unwrap_or(u32::MAX));
+                calls.after_a_call();
             }
         }
-        calls
+        Some(calls.longest)
+    }
+
+    fn longest_call_for_past(&mut self, steps: &[Step]) -> Option<u64> {
+        if !(self.keeps_time() && self.takes_past()) {
+            return None;
+        }
+        assert_eq!(self.pop_expired(END_MS), None, "nothing is armed yet");
+        let mut calls = Longest::new();
+        for step in steps {
+            Queue::arm(self, step.id, step.deadline);
+            calls.after_a_call();
+        }
+        // A queue may pause where one call would take too long.
+        while self.next_deadline().is_some() {
+            calls.after_a_call();
+            while self.pop_expired(END_MS).is_some() {
+                calls.after_a_call();
+            }
+            calls.after_a_call();
+        }
+        Some(calls.longest)
     }
 
     fn serve(&mut self, steps: &[Step]) -> bool {

@@ -8,6 +8,9 @@ pub(super) const STEPS: usize = 1 << 18;
 /// Milliseconds from an event to its timeout.
 pub(super) const TIMEOUT_MS: u64 = 60_000;
 
+/// The end of virtual time: every deadline comes before it.
+pub(super) const END_MS: u64 = 180_000;
+
 /// A server's events: 100,000 a second for re-arming alone, 20,000 a second while the time advances.
 const EVENTS_PER_MS: usize = 100;
 const SERVED_PER_MS: usize = 20;

@@ -1,0 +1,86 @@
+//! `evcore-bench run`: measures parts, and writes the page.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use lexopt::{Arg, Parser};
+
+use crate::page;
+use crate::parts::{PARTS, Part};
+use crate::run::{self, Run};
+
+pub(crate) const USAGE: &str = "\
+evcore-bench run [--quick] [--missing] [--httpd PATH] [--out DIR] [--docs DIR] [PART...]
+
+Measures the parts, all if none is named, and writes the page from all parts that were measured.
+`cargo xtask bench` builds everything and runs this.
+
+  --quick     one short round, to see that it works
+  --missing   only parts that have no result yet: continues a run that was interrupted
+  --httpd     the example server, for the parts that start it
+  --out       where the results go (target/evcore-bench)
+  --docs      where the page goes (docs)
+";
+
+/// Parses the words after the program's name, and does what they say.
+pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
+    let target = run::root().join("target");
+    let mut run = Run {
+        quick: false,
+        folder: target.join("evcore-bench"),
+        httpd: target.join("release/httpd"),
+    };
+    let (mut docs, mut missing, mut names) = (run::root().join("docs"), false, Vec::new());
+    let mut parser = Parser::from_args(args.into_iter().skip(1).map(OsString::from));
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("quick") => run.quick = true,
+            Arg::Long("missing") => missing = true,
+            Arg::Long("httpd") => run.httpd = PathBuf::from(parser.value()?),
+            Arg::Long("out") => run.folder = PathBuf::from(parser.value()?),
+            Arg::Long("docs") => docs = PathBuf::from(parser.value()?),
+            Arg::Value(name) => names.push(name.to_string_lossy().into_owned()),
+            other => return Err(format!("{}\n\n{USAGE}", other.unexpected()).into()),
+        }
+    }
+    fs::create_dir_all(&run.folder)?;
+    for part in named(&names)? {
+        if !missing || !run.report(part.name).exists() {
+            run.part(part.name, part.measure)?;
+        }
+    }
+    Ok(page::write(&run, &docs)?)
+}
+
+/// The named parts in the order of the page; all if none is named.
+fn named(names: &[String]) -> Result<Vec<&'static Part>, String> {
+    let is_part = |name: &&String| PARTS.iter().any(|part| part.name == **name);
+    if let Some(other) = names.iter().find(|name| !is_part(name)) {
+        let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
+        return Err(format!(
+            "no part `{other}`; there are: {}",
+            known.join(", ")
+        ));
+    }
+    let is_named = |part: &&Part| names.is_empty() || names.iter().any(|name| name == part.name);
+    Ok(PARTS.iter().filter(is_named).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_in_the_order_of_the_page_and_none_is_all() {
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let parts = named(&names)?;
+            Ok::<Vec<&str>, String>(parts.iter().map(|part| part.name).collect())
+        };
+        assert_eq!(named(&[]).unwrap().len(), PARTS.len());
+        assert_eq!(named(&["memory", "clock"]).unwrap(), ["clock", "memory"]);
+        assert!(named(&["cloc"]).unwrap_err().contains("there are: "));
+    }
+}

@@ -1,0 +1,70 @@
+//! The memory of idle connections: what the core's tables take of the C library's heap.
+
+#![allow(
+    unsafe_code,
+    reason = "the C library knows how much of its heap is in use"
+)]
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use evcore::poller::BackendKind;
+use evcore::{Connections, EventLoop, Interest, Mode, Timer, Token};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::report::Report;
+use crate::run::{Run, each};
+
+/// Just before and just after tables double, and between.
+const COUNTS: [usize; 10] = [
+    1_000, 1_024, 1_025, 2_000, 4_096, 4_097, 8_192, 8_193, 12_000, 16_385,
+];
+const MOST: usize = 20_000;
+
+/// Measures each number of connections once: a count does not vary.
+pub(crate) fn measure(_: &Run, report: &mut Report) {
+    let left = crate::descriptors::most().min(MOST);
+    report.table(
+        "memory",
+        "Bytes of an idle connection",
+        "bytes",
+        "Each connection is in the loop's tables and in `Connections`, has a timer armed, and is \
+         idle. Full: the loop has room for exactly these connections; half full: for twice as \
+         many. The bytes are those in use in the C library's heap, with its own overhead. The last \
+         column is as many as there can be descriptors.",
+    );
+    let open = || eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor is left");
+    let descriptors: Vec<OwnedFd> = std::iter::repeat_with(open).take(left).collect();
+    for (name, kind) in [("epoll", BackendKind::Epoll), ("poll", BackendKind::Poll)] {
+        for (state, times) in [("full", 1), ("half full", 2)] {
+            let peer = format!("{name}, {state}");
+            for count in COUNTS.into_iter().filter(|it| *it < left).chain([left]) {
+                let bytes = bytes(&descriptors[..count], kind, count * times);
+                report.add("memory", &peer, &count.to_string(), bytes);
+            }
+        }
+    }
+}
+
+/// The bytes of each connection; those of an empty loop are not in it.
+fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
+    let room = u32::try_from(room).expect("a count of descriptors");
+    let built = EventLoop::builder().connections(room).poller(kind).build();
+    let (mut ev, mut conns) = (built.expect("a descriptor is left"), Connections::new());
+    let before = heap();
+    for fd in descriptors {
+        let added = ev.add(fd, Interest::READ, Mode::Edge);
+        let token: Token = added.expect("it is not watched yet");
+        conns.insert(token, ());
+        ev.arm(token, Timer::READ, Duration::from_secs(60));
+        ev.set_idle(token);
+    }
+    each(heap() - before, descriptors.len())
+}
+
+/// The bytes in use.
+fn heap() -> u64 {
+    // SAFETY: it takes nothing; no other thread uses the heap meanwhile.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as u64
+}

@@ -1,0 +1,200 @@
+//! Writes `docs/performance.md`, its pictures, and a page with the full tables of each part.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use crate::parts::{PARTS, Part};
+use crate::picture;
+use crate::report::{Report, Row, Table, number};
+use crate::run::Run;
+use crate::targets::TARGETS;
+
+const HEAD: &str = "\
+# Performance
+
+Written by `cargo xtask bench`; do not edit. \
+[How it measures](../crates/evcore-bench/README.md).
+
+A ratio below 1 is better than the peer beside it. Times are medians of the rounds, in which all \
+peers take turns; counts are exact. Each part names its run, and links to its full tables.
+
+";
+
+const CELLS: &str = "\
+A cell has the ratio to the table's first row in bold (the median of the ratios within each \
+round), then the median of the rounds with the least and the greatest. Counts have one value.
+
+";
+
+/// Writes all pages from the reports that exist.
+pub(crate) fn write(run: &Run, docs: &Path) -> io::Result<()> {
+    let tables = docs.join("performance");
+    fs::create_dir_all(&tables)?;
+    let mut page = HEAD.to_owned();
+    let mut sections = String::new();
+    let (mut met, mut missed, mut unmeasured) = (0, 0, 0);
+    for part in PARTS {
+        let report = Report::read(&run.report(part.name))?;
+        sections += &section(part, report.as_ref());
+        for target in TARGETS.iter().filter(|target| target.part == part.name) {
+            match target.verdict(report.as_ref()).verdict.as_str() {
+                "met" => met += 1,
+                it if it.starts_with("not measured") => unmeasured += 1,
+                _ => missed += 1,
+            }
+        }
+        if let Some(report) = &report {
+            let text = format!("# {}: all figures\n\n{}", part.title, full(report));
+            fs::write(tables.join(format!("{}.md", part.name)), text)?;
+            for it in part.pictures {
+                picture::draw(it, report, &tables)?;
+            }
+        }
+    }
+    let summary = format!("**{met} targets met, {missed} missed, {unmeasured} not measured.**\n\n");
+    page += &summary;
+    page += sections.trim_end();
+    fs::write(docs.join("performance.md"), page + "\n")
+}
+
+/// A part in short: a sentence, its pictures and its verdicts.
+fn section(part: &Part, report: Option<&Report>) -> String {
+    let mut text = format!("## {}\n\n", part.title);
+    match report {
+        None => text += "Not measured yet.\n\n",
+        Some(report) => {
+            if let Some(headline) = (part.headline)(report) {
+                text += &format!("{headline}\n\n");
+            }
+            let drawn = part
+                .pictures
+                .iter()
+                .filter(|it| report.find(it.table).is_some());
+            for it in drawn {
+                text += &format!("![{}](performance/{}.svg)\n\n", it.title, it.table);
+            }
+            let link = format!("[all figures](performance/{}.md)", part.name);
+            text += &format!("{}; {link}\n\n", context(report, ", "));
+        }
+    }
+    let mut rows = TARGETS
+        .iter()
+        .filter(|target| target.part == part.name)
+        .peekable();
+    if rows.peek().is_some() {
+        text += "| what | target | reached | verdict |\n|---|---|---|---|\n";
+    }
+    for target in rows {
+        let it = target.verdict(report);
+        let row = format!(
+            "| {} | {} | {} | {} |\n",
+            target.what, it.bound, it.reached, it.verdict
+        );
+        text += &row;
+    }
+    text + "\n"
+}
+
+/// Everything that a part measured.
+fn full(report: &Report) -> String {
+    let mut text = format!(
+        "[Performance](../performance.md). {}.\n\n",
+        context(report, "; ")
+    );
+    if !report.versions.is_empty() {
+        let versions = report
+            .versions
+            .iter()
+            .map(|(name, it)| format!("{name} {it}"));
+        let versions: Vec<String> = versions.collect();
+        text += &format!("Versions: {}.\n\n", versions.join(", "));
+    }
+    for (peer, reason) in &report.absent {
+        text += &format!("Without {peer}: {reason}.\n\n");
+    }
+    text += CELLS;
+    report.tables.iter().for_each(|it| text += &table(it));
+    text.trim_end().to_owned() + "\n"
+}
+
+fn context(report: &Report, between: &str) -> String {
+    let pairs = report.context.iter();
+    let pairs: Vec<String> = pairs.map(|(name, it)| format!("{name} {it}")).collect();
+    pairs.join(between)
+}
+
+fn table(table: &Table) -> String {
+    let mut text = format!("## {}\n\n{}\n\n", table.title, table.text.trim());
+    let columns = table.columns.join(" | ");
+    let rules = "---|".repeat(table.columns.len());
+    let _ = writeln!(text, "| {} | {columns} |\n|---|{rules}", table.unit);
+    for row in &table.rows {
+        let cells = table.columns.iter().map(|column| cell(table, row, column));
+        let cells: Vec<String> = cells.collect();
+        let _ = writeln!(text, "| `{}` | {} |", row.peer, cells.join(" | "));
+    }
+    text + "\n"
+}
+
+fn cell(table: &Table, row: &Row, column: &str) -> String {
+    let Some(spread) = table.spread(&row.peer, column) else {
+        return "–".to_owned();
+    };
+    let baseline = table.baseline.as_deref();
+    let ratio = baseline.and_then(|it| table.ratio(&row.peer, it, column));
+    let ratio = ratio.filter(|ratio| ratio.is_finite());
+    let ratio = ratio.map_or_else(String::new, |it| format!("**{}** · ", number(it)));
+    let [median, least, most] = [spread.median, spread.least, spread.most].map(number);
+    if least == most {
+        format!("{ratio}{median}")
+    } else {
+        format!("{ratio}{median} ({least} to {most})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_has_its_ratio_and_its_spread() {
+        let mut report = Report::new("part");
+        report
+            .table("t", "Title", "ns", "Text.")
+            .compared_with("base");
+        for (base, peer) in [(10.0, 5.0), (12.0, 9.0), (14.0, 7.0)] {
+            report.add("t", "base", "100", base);
+            report.add("t", "peer", "100", peer);
+        }
+        report.add("t", "counted", "1000", 3.0);
+        let expected = "## Title\n\nText.\n\n| ns | 100 | 1000 |\n|---|---|---|\n\
+            | `base` | **1** · 12 (10 to 14) | – |\n\
+            | `peer` | **0.50** · 7 (5 to 9) | – |\n\
+            | `counted` | – | 3 |\n\n";
+        assert_eq!(table(report.find("t").unwrap()), expected);
+    }
+
+    #[test]
+    fn a_part_without_a_report_shows_its_targets_as_not_measured() {
+        let part = PARTS.iter().find(|part| part.name == "memory").unwrap();
+        let text = section(part, None);
+        let rows: Vec<&str> = text
+            .lines()
+            .filter(|it| it.starts_with("| bytes"))
+            .collect();
+        assert_eq!(rows.len(), 3);
+        assert!(rows.iter().all(|row| row.contains("| – | not measured")));
+    }
+
+    #[test]
+    fn each_target_belongs_to_a_part() {
+        for target in TARGETS {
+            assert!(
+                PARTS.iter().any(|part| part.name == target.part),
+                "{}",
+                target.what
+            );
+        }
+    }
+}
