@@ -54,7 +54,8 @@ impl Tool {
     /// # Panics
     ///
     /// If the program or the tool fails.
-    pub(crate) fn each(self, run: &Run, words: &[&str], [few, many]: [u32; 2]) -> Counts {
+    pub(crate) fn each(self, run: &Run, words: &[&str], lengths: [u32; 2]) -> Counts {
+        let [few, many] = lengths.map(|it| if run.quick { it.div_ceil(20) } else { it });
         let mut counts = self.count(run, words, many);
         for (name, count) in self.count(run, words, few) {
             *counts.entry(name).or_default() -= count;

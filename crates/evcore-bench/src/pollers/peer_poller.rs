@@ -15,7 +15,7 @@ pub(super) trait PeerPoller {
 
     /// Stops watching the first descriptor (false), or starts again.
     fn watch_first(&mut self, _starts: bool) {
-        unimplemented!("a peer in C has its own `toggle`");
+        unreachable!("a peer in C has its own `toggle`");
     }
 
     /// Stops watching the first descriptor and starts again, `times` times.

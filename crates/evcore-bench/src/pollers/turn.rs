@@ -10,8 +10,8 @@ use crate::run::{self, Run, each};
 use crate::tools::Tool;
 
 /// Two lengths of a run, which give the cost of an operation by their difference.
-const EVENTS: [u32; 2] = [20_000, 60_000];
-const CALLS: [u32; 2] = [20, 220];
+const EVENTS: [u32; 2] = [4_000, 24_000];
+const CALLS: [u32; 2] = [40, 240];
 
 /// The timeouts: the column, and the word of `evcore-bench count`.
 const TIMEOUTS: [(&str, &str); 3] = [
