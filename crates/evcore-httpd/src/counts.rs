@@ -78,10 +78,9 @@ impl Counts {
         self.scoreboard.publish(self.id, &self.own.to_array());
     }
 
-    /// Publishes this worker's counters and the metrics of its loop.
-    pub fn publish_with(&mut self, metrics: &Metrics) {
-        self.own.metrics = *metrics;
-        self.publish();
+    /// The metrics of this worker's loop, which are published with its counters.
+    pub fn metrics(&mut self) -> &mut Metrics {
+        &mut self.own.metrics
     }
 
     /// The page `/status.json`.

@@ -1,11 +1,9 @@
 //! The metrics of a worker's event loop.
 
-use std::time::Duration;
-
 use evcore::{Acceptor, EventLoop, Histogram};
 
 /// The least time between two reads of the histograms, which are slow to read.
-const HISTOGRAM_INTERVAL: Duration = Duration::from_secs(1);
+const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 
 /// One worker's metrics since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,9 +31,8 @@ pub struct Distribution {
 }
 
 /// Collects a worker's metrics from its event loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MetricsCollector {
-    metrics: Metrics,
     /// When the histograms were read; `None` before the first time.
     read_at_ms: Option<u64>,
 }
@@ -44,7 +41,17 @@ impl Metrics {
     /// The number of values.
     pub const LEN: usize = 13;
 
-    pub fn to_array(self) -> [u64; Self::LEN] {
+    /// Creates the metrics of the worker with this index in this process.
+    pub fn new(index: usize) -> Self {
+        Self {
+            pid: u64::from(std::process::id()),
+            index: index as u64,
+            ..Self::default()
+        }
+    }
+
+    #[inline]
+    pub fn to_array(&self) -> [u64; Self::LEN] {
         let (lateness, turn) = (self.lateness, self.turn);
         [
             self.pid,
@@ -84,33 +91,21 @@ impl Metrics {
 }
 
 impl MetricsCollector {
-    /// Creates a collector for the worker with this index in this process.
-    pub fn new(index: usize) -> Self {
-        Self {
-            metrics: Metrics {
-                pid: u64::from(std::process::id()),
-                index: index as u64,
-                ..Metrics::default()
-            },
-            read_at_ms: None,
-        }
-    }
-
-    /// Returns the metrics at the end of a turn. Means and quantiles may be a second old.
-    pub fn collect<L: Acceptor>(&mut self, ev: &EventLoop<L>) -> &Metrics {
+    /// Updates the metrics at the end of a turn. Means and quantiles may be a second old.
+    pub fn collect<L: Acceptor>(&mut self, ev: &EventLoop<L>, metrics: &mut Metrics) {
         let stats = ev.stats();
-        self.metrics.turns = stats.turns;
-        self.metrics.events = stats.events;
-        self.metrics.stale = stats.stale;
-        self.metrics.timers_armed = ev.status().timers_armed as u64;
-        self.metrics.timers_fired = stats.expired;
-        let is_time = self.is_time_to_read(ev.clock().monotonic_ms());
+        metrics.turns = stats.turns;
+        metrics.events = stats.events;
+        metrics.stale = stats.stale;
+        metrics.timers_armed = ev.status().timers_armed as u64;
+        metrics.timers_fired = stats.expired;
         let Some(histograms) = ev.histograms() else {
-            return &self.metrics;
+            return;
         };
+        let is_time = self.is_time_to_read(ev.clock().monotonic_ms());
         for (distribution, histogram) in [
-            (&mut self.metrics.lateness, histograms.timer_lateness_ns()),
-            (&mut self.metrics.turn, histograms.turn_ns()),
+            (&mut metrics.lateness, histograms.timer_lateness_ns()),
+            (&mut metrics.turn, histograms.turn_ns()),
         ] {
             distribution.max_ns = histogram.max();
             // The first values are shown at once.
@@ -119,13 +114,11 @@ impl MetricsCollector {
                 distribution.read(histogram);
             }
         }
-        &self.metrics
     }
 
     fn is_time_to_read(&mut self, now_ms: u64) -> bool {
         let last = self.read_at_ms;
-        let is_time =
-            last.is_none_or(|last| u128::from(now_ms - last) >= HISTOGRAM_INTERVAL.as_millis());
+        let is_time = last.is_none_or(|last| now_ms - last >= HISTOGRAM_INTERVAL_MS);
         if is_time {
             self.read_at_ms = Some(now_ms);
         }
@@ -150,6 +143,8 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use evcore::clock::{Clock, ManualTimeSource};
 
     use super::*;
@@ -169,11 +164,11 @@ mod tests {
             .histograms(true)
             .build()
             .expect("a loop");
-        let mut collector = MetricsCollector::new(0);
-        let Distribution {
-            mean_ns, max_ns, ..
-        } = collector.collect(&ev).turn;
-        assert_eq!((mean_ns, max_ns), (0, 0), "no turn yet");
+        let mut collector = MetricsCollector::default();
+        let mut metrics = Metrics::new(0);
+        collector.collect(&ev, &mut metrics);
+        let none = (metrics.turn.mean_ns, metrics.turn.max_ns);
+        assert_eq!(none, (0, 0), "no turn yet");
         let turn_of = |time_taken, ev: &mut EventLoop| {
             // The second wait ends the first turn.
             ev.poll(Some(Duration::ZERO)).expect("it waits");
@@ -181,11 +176,13 @@ mod tests {
             ev.poll(Some(Duration::ZERO)).expect("it waits");
         };
         turn_of(Duration::from_millis(5), &mut ev);
-        let first = collector.collect(&ev).turn;
+        collector.collect(&ev, &mut metrics);
+        let first = metrics.turn;
         assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
         // The next read is a second later.
         turn_of(Duration::from_millis(50), &mut ev);
-        let second = collector.collect(&ev).turn;
+        collector.collect(&ev, &mut metrics);
+        let second = metrics.turn;
         assert_eq!(
             (second.mean_ns, second.p99_ns),
             (first.mean_ns, first.p99_ns)
@@ -195,7 +192,7 @@ mod tests {
 
     #[test]
     fn histograms_are_read_at_once_and_then_once_a_second() {
-        let mut collector = MetricsCollector::new(0);
+        let mut collector = MetricsCollector::default();
         let reads = [0, 999, 1000, 1001, 5000, 5999, 6000];
         let reads = reads.map(|now_ms| collector.is_time_to_read(now_ms));
         assert_eq!(reads, [true, false, true, false, true, false, true]);

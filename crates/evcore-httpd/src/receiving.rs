@@ -86,6 +86,9 @@ impl<S: Transport> Connection<S> {
         } else {
             0
         };
+        if used == bytes.len() {
+            return Ok(());
+        }
         self.input.try_reserve(bytes.len() - used)?;
         self.input.extend_from_slice(&bytes[used..]);
         if known > 0 {
@@ -136,7 +139,7 @@ impl<S: Transport> Connection<S> {
     fn serve_head(&mut self, bytes: &[u8], known: usize, cx: &mut Cx<'_, impl Acceptor>) -> usize {
         // A head ends with the end of a line, so without a new one there is nothing new to parse.
         // A client that sends a byte at a time does not cause a parse for each byte.
-        if !bytes[known..].contains(&b'\n') && bytes.len() < MAX_HEAD_BYTES {
+        if !has_line_end(&bytes[known..]) && bytes.len() < MAX_HEAD_BYTES {
             return 0;
         }
         match parse(bytes) {
@@ -260,4 +263,9 @@ impl<S: Transport> Connection<S> {
         cx.shared.log_response(self.peer, &self.request_line, clock);
         self.request_line.clear();
     }
+}
+
+/// Whether a line ends in `bytes`. The last byte comes first, because most heads arrive whole.
+fn has_line_end(bytes: &[u8]) -> bool {
+    bytes.last() == Some(&b'\n') || bytes.contains(&b'\n')
 }

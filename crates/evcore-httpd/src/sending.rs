@@ -70,9 +70,11 @@ impl<S: Transport> Connection<S> {
     /// Moves the contents of the shared buffer, from `sent` on, to `output`.
     pub fn keep_output(&mut self, sent: usize, shared: &mut Shared) -> io::Result<()> {
         let rest = &shared.output[sent..];
-        // The client controls the size, so the allocation may fail.
-        self.output.try_reserve_exact(rest.len())?;
-        self.output.extend_from_slice(rest);
+        if !rest.is_empty() {
+            // The client controls the size, so the allocation may fail.
+            self.output.try_reserve_exact(rest.len())?;
+            self.output.extend_from_slice(rest);
+        }
         shared.output.clear();
         Ok(())
     }

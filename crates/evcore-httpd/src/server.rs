@@ -3,8 +3,8 @@
 use std::{io, time::Duration};
 
 use evcore::{
-    Accepted, Acceptor, Connections, EventLoop, Interest, Listener, Mode, Ready, Stats, Step,
-    Timer, Token, Transport,
+    Accepted, Acceptor, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer,
+    Token, Transport, clock::Clock,
 };
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     connection::{Connection, Cx, Disposition},
     counts::Counts,
     log::log,
-    metrics::MetricsCollector,
+    metrics::{Metrics, MetricsCollector},
     options::Options,
     shared::Shared,
 };
@@ -28,9 +28,17 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     metrics: MetricsCollector,
     /// `None` without an access log.
     flush: Option<Flush>,
-    /// When the last overload of each kind was logged, in Unix seconds.
-    exhausted_logged_at: i64,
-    full_logged_at: i64,
+    exhausted: Overload,
+    full: Overload,
+}
+
+/// The log of one kind of overload.
+#[derive(Debug)]
+struct Overload {
+    /// The loop's count of it when it was last looked at.
+    count: u64,
+    /// When it was last logged, in Unix seconds.
+    logged_at: i64,
 }
 
 /// The timer that flushes the access log when there are few lines.
@@ -45,14 +53,15 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Creates the server of the worker with this index.
-    pub fn new(ev: EventLoop<L>, index: usize, counts: Counts, options: Options) -> Self {
+    pub fn new(ev: EventLoop<L>, index: usize, mut counts: Counts, options: Options) -> Self {
+        *counts.metrics() = Metrics::new(index);
         let mut server = Self {
             connections: Connections::new(),
             shared: Shared::new(&options, index, counts),
-            metrics: MetricsCollector::new(index),
+            metrics: MetricsCollector::default(),
             flush: None,
-            exhausted_logged_at: i64::MIN,
-            full_logged_at: i64::MIN,
+            exhausted: Overload::NONE,
+            full: Overload::NONE,
             ev,
             options,
         };
@@ -86,12 +95,11 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     ///
     /// The error of [`EventLoop::wait`].
     pub fn turn(&mut self) -> io::Result<()> {
-        let before = *self.ev.stats();
         self.ev.wait()?;
         while let Some(step) = self.ev.next_step() {
             self.handle(step);
         }
-        self.log_overload(&before);
+        self.log_overload();
         self.log_listener_errors();
         self.arm_flush();
         self.publish();
@@ -117,8 +125,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
 
     /// Publishes this worker's counters and metrics on the scoreboard.
     pub fn publish(&mut self) {
-        let metrics = self.metrics.collect(&self.ev);
-        self.shared.counts.publish_with(metrics);
+        self.metrics.collect(&self.ev, self.shared.counts.metrics());
+        self.shared.counts.publish();
     }
 
     /// Arms the flush timer if lines of the access log are buffered.
@@ -230,11 +238,9 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
 
     /// Logs that this turn ran out of descriptors or reached the connection limit, each at most once a
     /// second.
-    fn log_overload(&mut self, before: &Stats) {
+    fn log_overload(&mut self) {
         let (clock, stats) = (self.ev.clock(), self.ev.stats());
-        let now = clock.unix_seconds();
-        if stats.accept_pauses > before.accept_pauses && now > self.exhausted_logged_at {
-            self.exhausted_logged_at = now;
+        if self.exhausted.is_news(stats.accept_pauses, clock) {
             log(format_args!(
                 "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
                 clock.error_log_time(),
@@ -242,8 +248,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.ev.status().active
             ));
         }
-        if stats.full > before.full && now > self.full_logged_at {
-            self.full_logged_at = now;
+        if self.full.is_news(stats.full, clock) {
             log(format_args!(
                 "{} [alert] {}: {} connections are not enough; new clients wait",
                 clock.error_log_time(),
@@ -251,5 +256,26 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.options.connections
             ));
         }
+    }
+}
+
+impl Overload {
+    const NONE: Self = Self {
+        count: 0,
+        logged_at: i64::MIN,
+    };
+
+    /// Whether the count has grown, and the last log line is a second old.
+    fn is_news(&mut self, count: u64, clock: &Clock) -> bool {
+        if count == self.count {
+            return false;
+        }
+        self.count = count;
+        let now = clock.unix_seconds();
+        let is_news = now > self.logged_at;
+        if is_news {
+            self.logged_at = now;
+        }
+        is_news
     }
 }
