@@ -20,7 +20,7 @@ impl Entry {
     #[inline]
     pub(crate) fn new(key: u64, ready: Ready) -> Self {
         Self {
-            flags: ready.to_flags(),
+            flags: ready.bits().into(),
             key,
         }
     }
@@ -29,12 +29,14 @@ impl Entry {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn union(entries: &[Self]) -> Self {
-        let (mut flags, mut key) = (0, 0);
-        for entry in entries {
-            flags |= entry.flags;
-            key |= entry.key;
-        }
-        Self { flags, key }
+        // From the first on, so that the loop is not even begun for a batch of one.
+        let Some((first, rest)) = entries.split_first() else {
+            return Self { flags: 0, key: 0 };
+        };
+        rest.iter().fold(*first, |union, entry| Self {
+            flags: union.flags | entry.flags,
+            key: union.key | entry.key,
+        })
     }
 
     #[inline]
@@ -53,10 +55,10 @@ impl Entry {
 const _: () = {
     use std::mem::offset_of;
 
-    use libc::epoll_event;
+    use rustix::event::epoll::Event;
 
-    assert!(size_of::<Entry>() == size_of::<epoll_event>());
-    assert!(align_of::<Entry>() >= align_of::<epoll_event>());
-    assert!(offset_of!(Entry, flags) == offset_of!(epoll_event, events));
-    assert!(offset_of!(Entry, key) == offset_of!(epoll_event, u64));
+    assert!(size_of::<Entry>() == size_of::<Event>());
+    assert!(align_of::<Entry>() >= align_of::<Event>());
+    assert!(offset_of!(Entry, flags) == offset_of!(Event, flags));
+    assert!(offset_of!(Entry, key) == offset_of!(Event, data));
 };

@@ -11,6 +11,9 @@ use std::{
 
 use crate::{Event, Ready, entry::Entry, event::Available};
 
+/// The highest capacity: epoll refuses a longer list.
+const MAX_CAPACITY: usize = 1 << 27;
+
 /// The buffer that [`Poller::wait`](crate::Poller::wait) fills. Make one and use it for every wait.
 ///
 /// ```
@@ -21,12 +24,11 @@ use crate::{Event, Ready, entry::Entry, event::Available};
 /// assert!(events.is_empty() && !events.was_woken());
 /// ```
 pub struct Events {
-    // Invariant: at most `capacity`, so that it is never reallocated.
+    // Invariant: never reallocated, so its capacity is that of the buffer.
     entries: Vec<Entry>,
     /// By position, up to the last event for which it is known: empty on epoll.
     // Invariant: at most as long as `entries`.
     available: Vec<Available>,
-    capacity: usize,
     woken: bool,
     /// Shows at once whether any event is exceptional.
     // Invariant: it contains all readiness in `entries`.
@@ -35,16 +37,15 @@ pub struct Events {
 
 impl Events {
     /// Makes a buffer for at most `capacity` events per wait. What does not fit is reported by the
-    /// next wait.
+    /// next wait. More than 2^27 is cut to that.
     ///
     /// Allocates now: 12 bytes per event on x86-64, otherwise 16, and later 4 more if the kernel
     /// reports how many bytes [can be read](Event::available). A wait refuses a capacity of zero.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
-            entries: Vec::with_capacity(capacity),
+            entries: Vec::with_capacity(capacity.min(MAX_CAPACITY)),
             available: Vec::new(),
-            capacity,
             woken: false,
             seen: Ready::NONE,
         }
@@ -54,7 +55,7 @@ impl Events {
     #[inline]
     pub(crate) fn push(&mut self, key: u64, ready: Ready) {
         assert!(
-            self.entries.len() < self.capacity,
+            self.remaining() > 0,
             "a backend reported more events than there is room for"
         );
         self.seen |= ready;
@@ -69,36 +70,43 @@ impl Events {
         if let Some(bytes) = available {
             // All at once, so that it is allocated but once.
             self.available
-                .reserve_exact(self.capacity - self.available.len());
+                .reserve_exact(self.capacity() - self.available.len());
             self.available.resize(position, Available::UNKNOWN);
             self.available.push(bytes.into());
         }
     }
 
-    /// The entries, for a kernel that adds to them directly: no more than there is
-    /// [`remaining`](Self::remaining) for; then call [`note_from`](Self::note_from).
+    /// The entries, for a kernel that adds to them, without a reallocation; then call
+    /// [`note_added`](Self::note_added).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
         &mut self.entries
     }
 
-    /// Takes the entries from the position `from` on, which a kernel has added, into account.
-    /// Returns the union of their keys.
+    /// Takes the entries that a kernel has added into account. Returns the union of all keys.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
-    pub(crate) fn note_from(&mut self, from: usize) -> u64 {
-        let union = Entry::union(&self.entries[from..]);
-        self.seen |= union.ready();
+    pub(crate) fn note_added(&mut self) -> u64 {
+        let union = Entry::union(&self.entries);
+        self.seen = union.ready();
         union.key()
     }
 
     /// Records that a [`Waker`](crate::Waker) ended the wait.
+    #[inline]
     pub(crate) fn set_woken(&mut self) {
         self.woken = true;
     }
 
+    /// The keys of all events.
+    #[inline]
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.key())
+    }
+
     /// Empties the buffer.
+    #[inline]
     pub fn clear(&mut self) {
         self.entries.clear();
         self.available.clear();
@@ -107,8 +115,15 @@ impl Events {
     }
 
     /// Whether an error or a hang-up may be among the events.
+    #[inline]
     pub(crate) fn has_exceptional(&self) -> bool {
         self.seen.is_exceptional()
+    }
+
+    /// Whether any of `ready` may be among the events.
+    #[inline]
+    pub(crate) fn has_any(&self, ready: Ready) -> bool {
+        !(self.seen & ready).is_empty()
     }
 
     /// Keeps the first `from` events, and of the others those for which `keep` returns true, with
@@ -145,14 +160,14 @@ impl Events {
     /// How many more events fit.
     #[inline]
     pub(crate) fn remaining(&self) -> usize {
-        self.capacity - self.entries.len()
+        self.entries.capacity() - self.entries.len()
     }
 
     /// Returns how many events fit in total.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.entries.capacity()
     }
 
     /// Returns the number of events.
@@ -213,7 +228,7 @@ impl fmt::Debug for Events {
         let list: Vec<_> = self.iter().collect();
         f.debug_struct("Events")
             .field("list", &list)
-            .field("capacity", &self.capacity)
+            .field("capacity", &self.capacity())
             .field("woken", &self.woken)
             .finish_non_exhaustive()
     }

@@ -63,7 +63,6 @@ pub struct Poller {
     /// Whether the next wait that has refusals to report puts them behind what is ready.
     ready_first: bool,
     returns_on_signal: bool,
-    filters_stale: bool,
     fork_guard: ForkGuard,
 }
 
@@ -255,17 +254,19 @@ impl Poller {
     /// [`Error::NoRoom`] for a buffer without capacity, [`Error::Interrupted`] only after
     /// [`return_on_signal`](Self::return_on_signal), [`Error::Forked`], [`Error::Os`]. `events` is
     /// empty then.
+    //
+    // Inlined: a wait of one event costs some 70 instructions, and a call would be a fifth of them.
+    #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
         events.clear();
-        self.fork_guard.check()?;
-        if events.capacity() == 0 {
-            return Err(Error::NoRoom);
+        // The usual wait: a few tests, one call, a few tests. All else is out of line.
+        if self.must_prepare(events, timeout) {
+            return self.prepare_and_wait(events, timeout);
         }
-        self.apply_changes();
-        if self.refused.is_empty() {
-            self.wait_for_events(events, timeout)?;
-        } else {
-            self.wait_beside_refusals(events);
+        let waited = self.backend.wait(events.into(), timeout);
+        if waited.is_err() || self.must_finish(events) {
+            // Only a wait without a timeout is continued: see `must_prepare`.
+            return self.finish(waited, events, None, None);
         }
         Ok(events.len())
     }
@@ -302,7 +303,7 @@ impl Poller {
     // do without. The facade is one. It saves a look at each event.
     #[doc(hidden)]
     pub fn filter_stale(&mut self, yes: bool) {
-        self.filters_stale = yes;
+        self.registry.filter_stale(yes);
     }
 
     /// Returns a handle that ends a wait from another thread.
@@ -447,30 +448,68 @@ impl Poller {
         self.complete(events, before);
     }
 
-    fn wait_for_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        if self.returns_on_signal {
-            return self.wait_once(events, timeout);
+    /// Whether there is anything to do before a wait, or to refuse.
+    #[inline]
+    fn must_prepare(&self, events: &Events, timeout: Option<Duration>) -> bool {
+        let needs_deadline = timeout.is_some() && !self.returns_on_signal;
+        self.registry.has_changes()
+            || !self.refused.is_empty()
+            || needs_deadline
+            || events.capacity() == 0
+            || self.fork_guard.is_in_child()
+    }
+
+    #[inline(never)] // so that the usual wait saves no registers for it
+    fn prepare_and_wait(
+        &mut self,
+        events: &mut Events,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        self.fork_guard.check()?;
+        if events.capacity() == 0 {
+            return Err(Error::NoRoom);
         }
-        // No deadline: the wait has no limit, returns at once, or ends after the end of time.
-        let deadline = timeout
-            .filter(|timeout| !timeout.is_zero())
-            .and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut left = timeout;
+        self.apply_changes();
+        if !self.refused.is_empty() {
+            self.wait_beside_refusals(events);
+            return Ok(events.len());
+        }
+        let deadline = match timeout {
+            Some(timeout) if !self.returns_on_signal => deadline_in(timeout),
+            _ => None,
+        };
+        let waited = self.backend.wait(events.into(), timeout);
+        self.finish(waited, events, timeout, deadline)
+    }
+
+    /// Whether there is anything to do after a successful wait.
+    #[inline]
+    fn must_finish(&self, events: &Events) -> bool {
+        events.remaining() == 0 || self.must_complete(events)
+    }
+
+    /// Completes the events of a wait, and goes on if it was interrupted, unless a signal ends it.
+    #[inline(never)] // so that the usual wait saves no registers for it
+    fn finish(
+        &mut self,
+        mut waited: Result<()>,
+        events: &mut Events,
+        timeout: Option<Duration>,
+        deadline: Option<Instant>,
+    ) -> Result<usize> {
         loop {
-            match self.wait_once(events, left) {
-                Err(Error::Interrupted) => {
-                    if let Some(deadline) = deadline {
-                        left = Some(deadline.saturating_duration_since(Instant::now()));
-                    }
-                }
-                result => return result,
+            match waited.and_then(|()| self.check(events)) {
+                Err(Error::Interrupted) if !self.returns_on_signal => {}
+                result => return result.map(|()| events.len()),
             }
+            let left = deadline.map_or(timeout, |deadline| {
+                Some(deadline.saturating_duration_since(Instant::now()))
+            });
+            waited = self.backend.wait(events.into(), left);
         }
     }
 
-    #[inline]
-    fn wait_once(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<()> {
-        self.backend.wait(events.into(), timeout)?;
+    fn check(&mut self, events: &mut Events) -> Result<()> {
         self.check_wake(events);
         let stale = self.complete(events, 0);
         if stale == 0 || !events.is_empty() || events.was_woken() {
@@ -481,7 +520,6 @@ impl Poller {
 
     /// Records a pending wake if `events` are full: the kernel reports ready descriptors in turn, and
     /// may not have reached the waker.
-    #[inline]
     fn check_wake(&self, events: &mut Events) {
         if events.remaining() == 0 && !events.was_woken() && self.waker.take_pending() {
             events.set_woken();
@@ -513,10 +551,17 @@ impl From<Box<dyn Backend>> for Poller {
             refused: Vec::new(),
             ready_first: false,
             returns_on_signal: false,
-            filters_stale: true,
             fork_guard: ForkGuard::new(),
         }
     }
+}
+
+/// When a wait of this timeout ends. `None` if it returns at once, or after the end of time.
+fn deadline_in(timeout: Duration) -> Option<Instant> {
+    if timeout.is_zero() {
+        return None;
+    }
+    Instant::now().checked_add(timeout)
 }
 
 #[cfg(test)]

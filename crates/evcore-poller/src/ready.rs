@@ -40,7 +40,10 @@ impl Ready {
     pub const READ_CLOSED: Self = Self(0x2000);
 
     /// Every bit that has a meaning.
-    const ALL: u32 = 0x201f;
+    pub(crate) const ALL: Self = Self(0x201f);
+
+    /// What concerns each side of an interest.
+    pub(crate) const EXCEPTIONAL: Self = Self(Self::ERROR.0 | Self::WRITE_CLOSED.0);
 
     /// Returns whether a read does not block.
     #[must_use]
@@ -117,7 +120,7 @@ impl Ready {
     /// Whether there is an error or a hang-up, which concerns each side of the interest.
     #[inline]
     pub(crate) const fn is_exceptional(self) -> bool {
-        self.0 & (Self::ERROR.0 | Self::WRITE_CLOSED.0) != 0
+        self.0 & Self::EXCEPTIONAL.0 != 0
     }
 
     /// The sides of `interest`, reading and writing, as readiness: code that uses a side then meets
@@ -136,13 +139,7 @@ impl Ready {
     /// From the flags of Linux's epoll, without those that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
-        Self((flags & Self::ALL) as u16)
-    }
-
-    /// The flags of Linux's epoll.
-    #[inline]
-    pub(crate) const fn to_flags(self) -> u32 {
-        self.0 as u32
+        Self((flags & Self::ALL.0 as u32) as u16)
     }
 }
 

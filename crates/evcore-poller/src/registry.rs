@@ -40,6 +40,15 @@ pub(crate) struct Registry {
     needs_scan: bool,
     /// Registrations were removed without a call, so the kernel may still report them.
     may_report_stale: bool,
+    /// The caller does without a report of a stale event, but not without a check of each.
+    filters_stale: bool,
+    /// How many events of a wait, from the first, must be examined.
+    // Invariant: follows from the three fields above.
+    to_scan: usize,
+    /// Readiness that is not reported as it is: errors and hang-ups, or any if events must be
+    /// examined. So a wait tests one word.
+    // Invariant: follows from `to_scan`.
+    to_complete: Ready,
     /// The modes that need nothing from this table when they report.
     kernel_handles: [Mode; 2],
     /// Ids whose row may differ from what the backend has.
@@ -78,12 +87,15 @@ const VACANT: RawFd = -1;
 
 impl Registry {
     pub(crate) fn new(capabilities: Capabilities) -> Self {
-        Self {
+        let mut registry = Self {
             capabilities,
             rows: Vec::new(),
             descriptors: FdSet::default(),
             needs_scan: !(capabilities.edge && capabilities.oneshot),
             may_report_stale: false,
+            filters_stale: true,
+            to_scan: 0,
+            to_complete: Ready::NONE,
             kernel_handles: [
                 Mode::Level,
                 if capabilities.edge {
@@ -93,33 +105,69 @@ impl Registry {
                 },
             ],
             dirty: Vec::new(),
-        }
+        };
+        registry.update_scan();
+        registry
     }
 
     /// The backend's.
+    #[inline]
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
     /// How many events of a wait, from the first, must be examined with
     /// [`is_handled_by_kernel`](Self::is_handled_by_kernel): fewer if the caller accepts stale events.
-    pub(crate) fn must_scan(&self, accepts_stale: bool) -> usize {
-        match (self.needs_scan, self.may_report_stale) {
+    #[inline]
+    pub(crate) fn to_scan(&self) -> usize {
+        self.to_scan
+    }
+
+    fn update_scan(&mut self) {
+        self.to_scan = match (self.needs_scan, self.may_report_stale) {
             (false, false) => 0,
             // If the first is not stale, there is something else to report.
-            (false, true) if accepts_stale => 1,
+            (false, true) if !self.filters_stale => 1,
             _ => usize::MAX,
-        }
+        };
+        self.to_complete = if self.to_scan == 0 {
+            Ready::EXCEPTIONAL
+        } else {
+            Ready::ALL
+        };
+    }
+
+    /// Readiness that may need to be completed, or to be dropped.
+    #[inline]
+    pub(crate) fn to_complete(&self) -> Ready {
+        self.to_complete
+    }
+
+    /// Whether every stale event must be dropped, or only those that come alone.
+    pub(crate) fn filter_stale(&mut self, yes: bool) {
+        self.filters_stale = yes;
+        self.update_scan();
     }
 
     /// From here on the kernel may report something that is not registered any more.
+    #[inline]
     pub(crate) fn expect_stale(&mut self) {
-        self.may_report_stale = true;
+        if !self.may_report_stale {
+            self.may_report_stale = true;
+            self.update_scan();
+        }
     }
 
     /// From here on the kernel may report a registration whose interest is empty by now.
     pub(crate) fn expect_unrequested(&mut self) {
         self.needs_scan = true;
+        self.update_scan();
+    }
+
+    /// Whether any row may differ from what the backend has.
+    #[inline]
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.dirty.is_empty()
     }
 
     /// Checks that neither the id nor the descriptor is registered.
@@ -145,7 +193,9 @@ impl Registry {
             self.rows.resize(index + 1, Row::VACANT);
         }
         self.descriptors.insert(registration.fd);
-        self.needs_scan |= registration.mode == Mode::Oneshot;
+        if registration.mode == Mode::Oneshot {
+            self.expect_unrequested();
+        }
         let row = &mut self.rows[index];
         debug_assert!(!row.is_live(), "checked before the backend was called");
         *row = Row {
@@ -234,6 +284,7 @@ impl Registry {
     /// reported.
     pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
         self.may_report_stale = false;
+        self.update_scan();
         let rows = self.rows.iter_mut().zip(0..);
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {

@@ -5,7 +5,7 @@
 //! come. Then the backend gets a new set, which holds the present registrations and nothing else.
 
 use super::Poller;
-use crate::{Error, Event, Events, Result};
+use crate::{Error, Events, Result};
 
 impl Poller {
     /// Deals with a wait that stale events alone have ended: they would end the next one, too.
@@ -20,21 +20,25 @@ impl Poller {
         Ok(())
     }
 
-    /// Completes all events except the first `from`, and drops the stale ones. Returns how many it
-    /// has dropped.
+    /// Whether any event needs to be completed, or may be stale. The usual batch needs nothing, and on
+    /// epoll it is mostly not even scanned.
     #[inline]
-    pub(super) fn complete(&mut self, events: &mut Events, from: usize) -> usize {
-        // The usual batch needs nothing, and on epoll it is mostly not even scanned.
-        let to_scan = self.registry.must_scan(!self.filters_stale);
-        let is_complete = |event: Event| self.registry.is_handled_by_kernel(event.key);
-        if !events.has_exceptional() && events.iter().take(to_scan).all(is_complete) {
-            return 0;
-        }
-        self.complete_each(events, from)
+    pub(super) fn must_complete(&self, events: &Events) -> bool {
+        events.has_any(self.registry.to_complete()) && self.scan_finds_any(events)
     }
 
-    #[inline(never)] // so that the usual batch saves no registers for it
-    fn complete_each(&mut self, events: &mut Events, from: usize) -> usize {
+    #[inline(never)] // so that the usual wait saves no registers for it
+    fn scan_finds_any(&self, events: &Events) -> bool {
+        let mut scanned = events.keys().take(self.registry.to_scan());
+        events.has_exceptional() || scanned.any(|key| !self.registry.is_handled_by_kernel(key))
+    }
+
+    /// Completes all events except the first `from`, and drops the stale ones. Returns how many it
+    /// has dropped.
+    pub(super) fn complete(&mut self, events: &mut Events, from: usize) -> usize {
+        if !self.must_complete(events) {
+            return 0;
+        }
         let before = events.len();
         events.retain_from(from, |event| self.registry.complete(event));
         before - events.len()

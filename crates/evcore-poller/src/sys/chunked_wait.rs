@@ -28,8 +28,11 @@ pub(super) fn chunked_wait<E>(
 /// `timeout` in milliseconds, rounded up so that no wait ends early; -1 waits without limit.
 ///
 /// At most [`LONGEST_IN_MS`]; more is cut to that.
-// FreeBSD has `ppoll`, and so needs no milliseconds.
-#[cfg(not(target_os = "freebsd"))]
+// Linux and FreeBSD have `ppoll`, and so need no milliseconds.
+#[cfg(any(
+    test,
+    not(any(target_os = "linux", target_os = "android", target_os = "freebsd"))
+))]
 pub(super) fn in_ms(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |timeout| {
         // In 64 bits: a division of 128 bits is a call.
@@ -46,7 +49,6 @@ pub(super) fn in_ms(timeout: Option<Duration>) -> i32 {
 mod tests {
     use super::*;
 
-    #[cfg(not(target_os = "freebsd"))]
     #[test]
     fn milliseconds_are_rounded_up_and_never_to_zero() {
         assert_eq!(in_ms(None), -1);

@@ -40,17 +40,22 @@ impl ForkGuard {
         }
     }
 
-    /// Checks that it is this process. A load and a comparison.
+    /// Whether this is a forked child of that process. A load and a comparison.
+    #[inline]
+    pub(crate) fn is_in_child(self) -> bool {
+        // Relaxed: the child's one thread counts its fork before it does anything else.
+        FORKS.load(Ordering::Relaxed) != self.forks
+    }
+
+    /// Checks that it is this process.
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
-        // Relaxed: the child's one thread counts its fork before it does anything else.
-        if FORKS.load(Ordering::Relaxed) == self.forks {
-            Ok(())
-        } else {
-            Err(Error::Forked {
+        if self.is_in_child() {
+            return Err(Error::Forked {
                 process: self.process,
-            })
+            });
         }
+        Ok(())
     }
 }
 
