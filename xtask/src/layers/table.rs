@@ -110,6 +110,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-httpd"), "rustix", "pipes without waiting, file sizes, limits of descriptors"),
     (Only("evcore-httpd"), "signal-hook", "a write beyond a file's limit fails instead of ending the process"),
     (Only("xtask"), "cargo_metadata", "what cargo knows of the workspace, typed"),
+    (Only("xtask"), "regex-lite", "patterns of tidy, small to build"),
     (Only("xtask"), "xflags", "the command line, without syn in the build"),
     (Every, "thiserror", "one error enum in each crate that meets the world"),
     (Every, "loom", "models of what is shared, only under cfg(evcore_loom)"),
