@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -22,11 +23,11 @@ impl Launch {
     /// first. The same one if there is no other.
     pub(crate) fn beside_this_thread() -> Launch {
         crate::descriptors::most();
-        let set = sched_getaffinity(None).expect("a process may ask where it may run");
-        let mut usable = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
-        let cpu = usable.next().expect("it runs on one");
-        pin_to(usable.next_back().unwrap_or(cpu));
-        Launch { cpu }
+        // Read once: after that, this thread is on one CPU.
+        static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
+        let [first, last] = *CPUS.get_or_init(first_and_last_cpu);
+        pin_to(last);
+        Launch { cpu: first }
     }
 
     /// A command that becomes the program.
@@ -35,6 +36,14 @@ impl Launch {
         command.args(["launch", &self.cpu.to_string()]).arg(program);
         command
     }
+}
+
+/// Of those that this thread may use; the same if there is only one.
+fn first_and_last_cpu() -> [usize; 2] {
+    let set = sched_getaffinity(None).expect("a process may ask where it may run");
+    let mut usable = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    let first = usable.next().expect("it runs on one");
+    [first, usable.next_back().unwrap_or(first)]
 }
 
 /// Keeps this thread, and whatever it starts from now on, on one CPU.
