@@ -19,6 +19,7 @@ mod run;
 mod targets;
 mod timers;
 mod tools;
+mod whole;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use crate::picture::Kind::{self, Bars, Lines};
 use crate::picture::Picture;
 use crate::report::{Report, number};
 use crate::run::Run;
-use crate::{accept, clock, memory, pollers, timers};
+use crate::{accept, clock, memory, pollers, timers, whole};
 
 /// A benchmark with its section of the page.
 pub(crate) struct Part {
@@ -66,8 +66,8 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "whole",
         title: "The whole",
-        measure: |_, report| report.absent("every server", "not built yet"),
-        headline: whole,
+        measure: whole::measure,
+        headline: whole_server,
         pictures: &[picture("cpu", "CPU a request", Bars(&["1", "64", "1024"]))],
     },
     Part {
@@ -150,7 +150,7 @@ fn timers(report: &Report) -> Option<String> {
 
 /// The tables `cpu` (µs of CPU a request), `user`, `rate`, `p50`, `p99` and `p99.9` have a row for
 /// each server and a column for each number of connections.
-fn whole(report: &Report) -> Option<String> {
+fn whole_server(report: &Report) -> Option<String> {
     let table = report.find("cpu")?;
     let ratio = |column: &str| table.ratio("httpd", "bare epoll", column).map(number);
     Some(format!(

@@ -19,7 +19,7 @@ pub(super) enum Accepting {
 }
 
 /// Its version, where it is installed.
-pub(super) fn version() -> Option<String> {
+pub(crate) fn version() -> Option<String> {
     let output = Command::new("nginx").arg("-v").output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
     text.trim_end().rsplit('/').next().map(str::to_owned)

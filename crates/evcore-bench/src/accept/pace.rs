@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Does nothing for that long.
-pub(super) fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     #[expect(
         clippy::disallowed_methods,
         reason = "a measurement has a duration, and a bare worker blocks on request"
@@ -19,7 +19,7 @@ pub(super) fn pause(time: Duration) {
 }
 
 /// Waits for a condition, and returns whether it came to be.
-pub(super) fn until(condition: impl FnMut() -> bool) -> bool {
+pub(crate) fn until(condition: impl FnMut() -> bool) -> bool {
     wait(condition, || pause(LOOK))
 }
 
