@@ -224,6 +224,29 @@ mod tests {
         assert!(timers.only_background_left());
         timers.set_background(5, false);
         assert!(!timers.only_background_left());
+        assert!(!timers.is_background(5));
+        assert!(timers.disarm(5));
+        assert!(timers.only_background_left());
+    }
+
+    #[test]
+    fn marks_of_ids_64_apart_are_independent() {
+        let timers = marked(TimerTree::new(), &HashSet::from([5, 64]));
+        for id in 0..200 {
+            assert_eq!(timers.is_background(id), [5, 64].contains(&id), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_pause_of_the_wrapped_queue_is_reported() {
+        let mut timers = WithBackground::new(Lazy::new(TimerTree::new()));
+        for deadline in [10, 20] {
+            for id in 0..100 {
+                timers.arm(id, deadline);
+            }
+        }
+        assert_eq!(timers.pop_expired(10), None);
+        assert!(timers.has_more());
     }
 
     #[test]
