@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
     use crate::oracle::{TestedQueue, assert_agrees, scripts};
-    use crate::{TimerHeap, TimerTree, TimerWheel};
+    use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
     /// Large enough that many re-arms of the scripts are within it.
     const SLACK: u64 = 50;
@@ -163,6 +163,18 @@ mod tests {
         assert_eq!(timers.pop_expired(1_001), Some((0, 1_001)));
         timers.arm(0, 1_002);
         assert_eq!(timers.deadline(0), Some(1_002));
+    }
+
+    #[test]
+    fn a_pause_of_the_wrapped_queue_is_reported() {
+        let mut timers = Coalesced::new(Lazy::new(TimerTree::new()), 5);
+        for deadline in [10, 20] {
+            for id in 0..100 {
+                timers.arm(id, deadline);
+            }
+        }
+        assert_eq!(timers.pop_expired(10), None);
+        assert!(timers.has_more());
     }
 
     proptest! {
