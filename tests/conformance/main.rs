@@ -21,7 +21,7 @@ mod edge;
 
 mod oneshot;
 
-mod closing;
+mod stream_ends;
 
 mod connecting;
 
@@ -33,7 +33,7 @@ mod stale;
 
 mod many_sources;
 
-mod timeouts;
+mod wait_timeouts;
 
 mod waking;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    changes, closing, connecting, edge, exclusive, file_kinds, forking, level, many_sources,
-    oneshot, signals, stale, timeouts, waking,
+    changes, connecting, edge, exclusive, file_kinds, forking, level, many_sources, oneshot,
+    signals, stale, stream_ends, wait_timeouts, waking,
 };
 
 /// What a simulation has no equivalent of, and the scenarios about it.
@@ -82,7 +82,7 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
 fn nothing_is_left_out_without_a_reason() {
     let left_out = [
         changes::OF_KERNELS_ALONE,
-        closing::OF_KERNELS_ALONE,
+        stream_ends::OF_KERNELS_ALONE,
         connecting::OF_KERNELS_ALONE,
         many_sources::OF_KERNELS_ALONE,
         file_kinds::OF_KERNELS_ALONE,
@@ -93,7 +93,7 @@ fn nothing_is_left_out_without_a_reason() {
         oneshot::OF_KERNELS_ALONE,
         signals::OF_KERNELS_ALONE,
         stale::OF_KERNELS_ALONE,
-        timeouts::OF_KERNELS_ALONE,
+        wait_timeouts::OF_KERNELS_ALONE,
         waking::OF_KERNELS_ALONE,
     ];
     let left_out: BTreeSet<_> = left_out.into_iter().flatten().copied().collect();

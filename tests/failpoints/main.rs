@@ -19,7 +19,7 @@ mod failpoint;
 mod instrumented;
 mod kinds;
 mod run;
-mod server;
+mod two_workers;
 
 use std::{
     env, panic,
@@ -44,9 +44,9 @@ const CONCURRENT: u32 = 4;
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if let [flag, config, phase, fatal] = arguments.as_slice() {
-        if flag == server::FLAG {
+        if flag == two_workers::FLAG {
             let fatal = Fatal::named(fatal.clone().leak());
-            return server::serve(Config::named(config), Phase::named(phase), fatal);
+            return two_workers::serve(Config::named(config), Phase::named(phase), fatal);
         }
     }
     // As in the usual harness, a word selects the tests that contain it in their names.

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use crate::{
     config::{Config, DELAY, Phase},
     failpoint::Fatal,
-    server,
+    two_workers,
 };
 
 /// The guarantee of the balancer: another worker accepts within the delay and one turn. The slice
@@ -122,7 +122,7 @@ impl Server {
     fn start(run: Run<'_>) -> Self {
         let this = env::current_exe().expect("this program has a path");
         let mut child = Command::new(this)
-            .args([server::FLAG, run.config.name(), run.phase.name()])
+            .args([two_workers::FLAG, run.config.name(), run.phase.name()])
             .arg(run.fatal.name())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -145,7 +145,7 @@ impl Server {
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => panic!("the server has ended"),
         };
-        if line == server::LEFT {
+        if line == two_workers::LEFT {
             return Some(Event::Left);
         }
         let Some(failpoint) = line.strip_prefix("dies ") else {

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use evcore_sim::{ClientOutcome, Rng, Script, ScriptHandle, Sim};
 
-use crate::{config::ADDRESS, server::answer};
+use crate::{config::ADDRESS, line_server::answer};
 
 /// A client and the bytes that it should receive.
 pub(crate) struct TestClient {

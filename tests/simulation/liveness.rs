@@ -10,7 +10,7 @@ use evcore_sim::{Sim, Workers};
 
 use crate::{
     config::{ADDRESS, WORKER_FAULTS},
-    server::LineServer,
+    line_server::LineServer,
 };
 
 /// More than a turn, a client's call and a wake-up take together.

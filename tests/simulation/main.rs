@@ -1,6 +1,6 @@
 //! Simulated servers under every fault, with invariants that must hold in a thousand seeds.
 //!
-//! `server` is a small server that uses every part of the loop, and `invariants` checks each of its
+//! `line_server` is a small server that uses every part of the loop, and `invariants` checks each of its
 //! steps. `clients` are its clients and `config` is its shape; the seed chooses both. `liveness`
 //! checks that some worker accepts while clients wait. `httpd` runs the reference server. The
 //! mutants in `tests/mutants` show that these tests can fail.
@@ -10,8 +10,8 @@
 mod clients;
 mod config;
 mod invariants;
+mod line_server;
 mod liveness;
-mod server;
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use evcore_sim::{Fault, Sim, Workers, check};
 
 use clients::{Behaviour, TestClient};
 use config::Config;
+use line_server::LineServer;
 use liveness::LivenessChecker;
-use server::LineServer;
 
 /// By then every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);

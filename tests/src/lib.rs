@@ -3,19 +3,19 @@
 //! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`].
 
 mod client;
+mod httpd_process;
+mod injected_failures;
 mod programs;
-mod server;
 mod status;
-mod strace;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod syscall_filter;
 
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually, strace_works};
+pub use httpd_process::{Server, httpd_limited, signal_to};
+pub use injected_failures::Strace;
 pub use programs::{echo, example, httpd, prefork_echo};
-pub use server::{Server, httpd_limited, signal_to};
 pub use status::Status;
-pub use strace::Strace;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use syscall_filter::without;
 

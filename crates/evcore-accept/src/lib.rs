@@ -3,8 +3,8 @@
 mod address;
 mod listener;
 
+mod listener_options;
 mod opening;
-mod options;
 mod retry;
 mod socket_file;
 
@@ -36,7 +36,7 @@ pub use backoff::Backoff;
 pub use connect::ConnectOptions;
 pub use error::{Error, PathError};
 pub use listener::Listener;
-pub use options::ListenerOptions;
+pub use listener_options::ListenerOptions;
 pub use reserve_fd::ReserveFd;
 pub use socket_file::SocketFile;
 pub use splice_pipe::SplicePipe;

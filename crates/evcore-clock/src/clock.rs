@@ -10,8 +10,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::source::{SystemTimeSource, TimeSource};
 use crate::stamp::{self, Stamp};
+use crate::time_source::{SystemTimeSource, TimeSource};
 
 /// A cached clock: it shows the time of the last [`update`](Self::update).
 ///

@@ -3,13 +3,13 @@
 
 mod clock;
 
-mod shared;
+mod shared_clock;
 mod snapshot;
 
 mod ring;
 mod sync;
 
-mod source;
+mod time_source;
 
 mod ticker;
 
@@ -22,11 +22,11 @@ mod civil;
 
 pub use clock::Clock;
 pub use manual::ManualTimeSource;
-pub use shared::SharedClock;
+pub use shared_clock::SharedClock;
 pub use snapshot::Snapshot;
-pub use source::{SystemTimeSource, TimeSource, WallTime};
 pub use stamp::Stamp;
 pub use ticker::{Ticker, TickerError};
+pub use time_source::{SystemTimeSource, TimeSource, WallTime};
 
 // All types are `Send`: created on one thread, used on another.
 const _: () = {

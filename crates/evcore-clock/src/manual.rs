@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::source::{TimeSource, WallTime};
+use crate::time_source::{TimeSource, WallTime};
 
 /// A source of time that a test moves by hand.
 ///

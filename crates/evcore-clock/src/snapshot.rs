@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use crate::source::WallTime;
 use crate::stamp::{self, Stamp};
+use crate::time_source::WallTime;
 
 /// The number of words of a snapshot.
 pub(crate) const WORDS: usize = 21;

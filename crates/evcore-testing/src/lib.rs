@@ -3,11 +3,11 @@
 mod counting;
 mod eventually;
 mod scratch;
-mod strace;
+mod strace_available;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
 };
 pub use eventually::{PATIENCE, eventually};
 pub use scratch::Scratch;
-pub use strace::strace_works;
+pub use strace_available::strace_works;

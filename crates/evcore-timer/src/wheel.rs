@@ -30,16 +30,16 @@
 //! - The call that begins a phase: O(1), unless the previous phase was left early with overdue
 //!   timers; then the two sorted lists are merged.
 
+mod deadline_slot;
 mod lists;
-mod slots;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+use self::deadline_slot::{LEVELS, SLOTS, level_of, slot_of, start_of};
 use self::lists::Lists;
-use self::slots::{LEVELS, SLOTS, level_of, slot_of, start_of};
 use crate::queue::{self, TimerQueue};
 
 /// The list of overdue timers that the current phase may yield, earliest first.

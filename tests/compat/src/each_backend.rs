@@ -8,7 +8,7 @@ use std::{
 use evcore_poller::BackendKind;
 use polling::under_test;
 
-use crate::watchdog;
+use crate::time_limit;
 
 /// Makes a `#[test]` of each program (a function with no arguments), which runs it on each backend.
 #[macro_export]
@@ -42,7 +42,7 @@ pub fn run_on_each_backend(name: &str, program: fn()) {
 }
 
 fn run_here(name: &str, backend: &str, program: fn()) {
-    watchdog::watch(name, program);
+    time_limit::watch(name, program);
     let waits = under_test::waits();
     let names: Vec<_> = waits.keys().copied().collect();
     assert_eq!(names, [backend], "the backends that were waited for");

@@ -5,7 +5,7 @@
 
 mod each_backend;
 mod letters;
-mod watchdog;
+mod time_limit;
 
 pub use each_backend::run_on_each_backend;
 pub use letters::letter;

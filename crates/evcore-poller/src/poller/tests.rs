@@ -10,13 +10,13 @@ use super::*;
 use crate::{Capabilities, EventSink, Ready, WakeChannel};
 
 mod changes;
+mod failed_waits;
 mod kernels;
 mod keys;
 mod modes;
 mod refusals;
 mod sources;
 mod stale;
-mod waits;
 
 const SECOND: Duration = Duration::from_secs(1);
 

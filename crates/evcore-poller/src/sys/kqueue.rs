@@ -59,7 +59,7 @@ use crate::{
 };
 
 mod kernel;
-mod table;
+mod registrations;
 
 #[cfg(any(
     target_vendor = "apple",
@@ -75,7 +75,7 @@ mod fake_kernel;
 mod tests;
 
 use kernel::{Change, Kernel, flag};
-use table::{Table, drops, id_of, makes};
+use registrations::{Table, drops, id_of, makes};
 
 /// The id of the waker's events. It is above `MAX_ID`.
 const WAKE: u32 = u32::MAX;

@@ -23,7 +23,7 @@ use evcore_prefork::{Affinity, Cpus};
 use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Worker, WorkerInfo};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::server::MAIN_FLAG;
+use crate::server_process::MAIN_FLAG;
 
 pub(crate) fn run_main(name: &str) {
     terminal::take_if_passed();

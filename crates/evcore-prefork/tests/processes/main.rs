@@ -6,7 +6,7 @@
 //! when all processes are gone.
 
 mod child_mains;
-mod server;
+mod server_process;
 mod tests;
 
 use std::{env, panic, process::ExitCode};
@@ -14,7 +14,7 @@ use std::{env, panic, process::ExitCode};
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if let [flag, name] = arguments.as_slice() {
-        if flag == server::MAIN_FLAG {
+        if flag == server_process::MAIN_FLAG {
             child_mains::run_main(name);
             return ExitCode::SUCCESS;
         }

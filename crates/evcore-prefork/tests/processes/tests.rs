@@ -12,7 +12,7 @@ mod upgrade;
 use evcore_prefork::Cpus;
 use rustix::process::{Signal, kill_process};
 
-use crate::server::Server;
+use crate::server_process::Server;
 
 /// A test and its name.
 pub(crate) type Test = (&'static str, fn());

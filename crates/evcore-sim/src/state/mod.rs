@@ -8,8 +8,8 @@ mod client_callbacks;
 mod connect;
 mod delivery;
 mod group;
-mod polling;
 mod processes;
+mod readiness;
 
 use std::{
     sync::{

@@ -5,7 +5,7 @@ mod determinism;
 mod echo_server;
 mod faults;
 mod group;
-mod waits;
+mod simulated_time;
 mod workers;
 
 use evcore::poller::Capabilities;

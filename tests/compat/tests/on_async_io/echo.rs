@@ -11,7 +11,7 @@ use async_io::Async;
 use evcore_compat::{letter, on_each_backend};
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 
-use crate::threads;
+use crate::executor_threads;
 
 on_each_backend!(
     every_client_gets_back_what_it_sent,
@@ -35,7 +35,7 @@ fn every_client_gets_back_what_it_sent() {
             client.await.expect("the client is served to its end");
         }
     };
-    threads::run(&executor, clients);
+    executor_threads::run(&executor, clients);
 }
 
 async fn send_letters(address: SocketAddr, client: u64) -> io::Result<()> {
@@ -67,7 +67,7 @@ fn a_letter_larger_than_any_socket_comes_back_whole() {
         assert!(came == sent);
         end(stream).await
     };
-    threads::run(&executor, client).expect("it is served to its end");
+    executor_threads::run(&executor, client).expect("it is served to its end");
 }
 
 /// One client after another: each gets the descriptors that the one before has closed.
@@ -86,7 +86,7 @@ fn numbers_of_closed_sockets_come_back_for_others() {
         }
         io::Result::Ok(())
     };
-    threads::run(&executor, clients).expect("they are served");
+    executor_threads::run(&executor, clients).expect("they are served");
 }
 
 /// Ends a stream from this side; nothing may be left to read.

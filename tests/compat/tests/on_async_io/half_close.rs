@@ -12,7 +12,7 @@ use async_io::Async;
 use evcore_compat::{letter, on_each_backend};
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 
-use crate::threads;
+use crate::executor_threads;
 
 on_each_backend!(
     data_on_its_way_arrives_before_the_end,
@@ -37,7 +37,7 @@ fn data_on_its_way_arrives_before_the_end() {
             pair.await.expect("no socket fails");
         }
     };
-    threads::run(&executor, all);
+    executor_threads::run(&executor, all);
 }
 
 async fn sends_ends_and_is_read(seed: u64) -> io::Result<()> {
@@ -80,7 +80,7 @@ fn a_reader_that_waits_is_woken_by_the_end() {
         assert_eq!(read.await?, 0);
         io::Result::Ok(())
     };
-    threads::run(&executor, waits).expect("no socket fails");
+    executor_threads::run(&executor, waits).expect("no socket fails");
 }
 
 fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
@@ -97,7 +97,7 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
         assert!(told.contains(&error.kind()), "{error}");
         io::Result::Ok(())
     };
-    threads::run(&executor, waits).expect("no socket fails");
+    executor_threads::run(&executor, waits).expect("no socket fails");
 }
 
 /// A pipe has nothing but an error or a hang-up to tell then: no side is ready.
@@ -127,7 +127,7 @@ fn a_pipe_tells_each_end_when_the_other_is_gone() {
         );
         io::Result::Ok(())
     };
-    threads::run(&executor, pipes).expect("no pipe fails");
+    executor_threads::run(&executor, pipes).expect("no pipe fails");
 }
 
 /// Removal while a thread waits, with the descriptor closed right after, a thousand times over;
@@ -151,7 +151,7 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
         assert_eq!(wait.await?, *b"!");
         io::Result::Ok(())
     };
-    threads::run(&executor, churn).expect("no socket fails");
+    executor_threads::run(&executor, churn).expect("no socket fails");
 }
 
 /// It is always ready; epoll cannot watch it, which it says when it is first asked.

@@ -3,7 +3,7 @@
 //! Several threads run the tasks, so sources are added, changed and removed while another thread
 //! waits: what our poller cannot do by itself, and the adapter must.
 
-mod threads;
+mod executor_threads;
 
 mod echo;
 mod half_close;

@@ -7,7 +7,7 @@ use async_io::{Async, Timer};
 use evcore_compat::on_each_backend;
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 
-use crate::threads;
+use crate::executor_threads;
 
 on_each_backend!(a_thousand_tasks_come_to_their_end);
 
@@ -34,7 +34,7 @@ fn a_thousand_tasks_come_to_their_end() {
         }
         steps
     };
-    assert_eq!(threads::run(&executor, all), TASKS * STEPS);
+    assert_eq!(executor_threads::run(&executor, all), TASKS * STEPS);
 }
 
 /// Two parties that send a number to and fro, each one more than the last, with pauses.

@@ -11,7 +11,7 @@ use async_io::{Timer, block_on};
 use evcore_compat::on_each_backend;
 use futures_lite::{StreamExt, future};
 
-use crate::threads;
+use crate::executor_threads;
 
 on_each_backend!(
     of_many_timers_all_fire_and_none_is_early,
@@ -36,7 +36,7 @@ fn of_many_timers_all_fire_and_none_is_early() {
             timer.await;
         }
     };
-    threads::run(&executor, timers);
+    executor_threads::run(&executor, timers);
 }
 
 async fn fires_not_early(deadline: Instant) {

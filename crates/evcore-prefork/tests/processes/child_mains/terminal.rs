@@ -7,7 +7,7 @@ use rustix::{
     termios::tcsetpgrp,
 };
 
-use crate::server::MAIN_FLAG;
+use crate::server_process::MAIN_FLAG;
 
 /// The environment variable that holds the terminal's path.
 pub(crate) const TERMINAL: &str = "EVCORE_TEST_TERMINAL";

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::{assert_last, count, tests};
-use crate::server::Server;
+use crate::server_process::Server;
 
 tests! {
     a_hup_that_is_pending_at_the_start_is_a_reload

@@ -3,7 +3,7 @@
 use rustix::process::{Signal, kill_process};
 
 use super::{ROUNDS, assert_last, count, serving, tests};
-use crate::server::Server;
+use crate::server_process::Server;
 
 tests! {
     hup_replaces_all_workers

@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use super::tests;
-use crate::{child_mains::terminal::TERMINAL, server::Server};
+use crate::{child_mains::terminal::TERMINAL, server_process::Server};
 
 tests! {
     a_window_that_changes_its_size_stops_no_worker

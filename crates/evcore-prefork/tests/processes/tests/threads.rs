@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::{assert_last, count, tests};
-use crate::server::Server;
+use crate::server_process::Server;
 
 tests! {
     signals_to_the_process_reach_all_threads

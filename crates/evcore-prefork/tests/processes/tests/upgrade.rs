@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
 use super::ROUNDS;
 use super::{assert_last, count, tests};
-use crate::server::{MAIN_FLAG, Server};
+use crate::server_process::{MAIN_FLAG, Server};
 
 tests! {
     a_new_binary_inherits_the_listener_and_serves

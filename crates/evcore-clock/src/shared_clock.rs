@@ -10,8 +10,8 @@ use crate::ring::Ring;
 use crate::snapshot::{
     HTTP_DATE, HTTP_DATE_WORDS, MONOTONIC_NS, Offset, Snapshot, UNIX_SECONDS, WORDS, unpack,
 };
-use crate::source::{SystemTimeSource, TimeSource};
 use crate::stamp::Stamp;
+use crate::time_source::{SystemTimeSource, TimeSource};
 
 /// The number of updates that may begin during one read before the read is repeated.
 ///
