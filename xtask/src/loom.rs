@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::command::CommandLine;
+use crate::source_tree::Tree;
 use crate::step::{self, Step};
-use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
 
 /// The name that chooses loom's types. Private, so that it does not reach other crates.

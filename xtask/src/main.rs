@@ -10,8 +10,8 @@
 mod cli;
 mod command;
 mod diagnostic;
+mod source_tree;
 mod step;
-mod tree;
 mod workspace;
 
 mod bench;

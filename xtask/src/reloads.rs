@@ -4,12 +4,12 @@
 //! again and again, each time as soon as the reload before is done. Whatever a tool counts as an
 //! error is counted here, and so is a tool that gives up.
 
-mod server;
+mod reloaded_server;
 mod tool;
 
 use std::process::Command;
 
-use self::server::Server;
+use self::reloaded_server::Server;
 use self::tool::{Report, Tool};
 use crate::workspace::Workspace;
 use crate::{Result, bench};

@@ -5,8 +5,8 @@
 //! another. Clippy and the tests of the unpublished crates build the workspace as a whole.
 
 use crate::command::CommandLine;
+use crate::source_tree::Tree;
 use crate::step::{self, Step};
-use crate::tree::Tree;
 use crate::workspace::{Package, Workspace};
 use crate::{Result, compat, layers, loom, mutants, tidy};
 

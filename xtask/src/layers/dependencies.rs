@@ -1,12 +1,12 @@
 //! The rules about dependencies between crates.
 
-use super::table::{self, ONLY_IN_TESTS};
+use super::allowed_dependencies::{self, ONLY_IN_TESTS};
 use crate::diagnostic::Diagnostic;
 use crate::workspace::{Dependency, Package, Workspace};
 
 /// Our crates depend on each other only downwards.
 pub(super) fn ours_follow_the_layers(package: &Package) -> Vec<Diagnostic> {
-    let Some(layer) = table::layer(&package.name) else {
+    let Some(layer) = allowed_dependencies::layer(&package.name) else {
         let what = format!(
             "no layer is decided for {}; add it to xtask/src/layers/table.rs",
             package.name
@@ -24,7 +24,7 @@ pub(super) fn ours_follow_the_layers(package: &Package) -> Vec<Diagnostic> {
     let ours = package
         .dependencies
         .iter()
-        .filter(|d| table::is_ours(&d.name));
+        .filter(|d| allowed_dependencies::is_ours(&d.name));
     ours.filter(|dependency| !allows(dependency))
         .map(|dependency| {
             let what = format!(
@@ -41,9 +41,9 @@ pub(super) fn others_are_allowed_by_name(package: &Package) -> Vec<Diagnostic> {
     let others = package
         .dependencies
         .iter()
-        .filter(|d| !table::is_ours(&d.name));
+        .filter(|d| !allowed_dependencies::is_ours(&d.name));
     others
-        .filter(|other| !table::allows(&package.name, &other.name, other.is_dev()))
+        .filter(|other| !allowed_dependencies::allows(&package.name, &other.name, other.is_dev()))
         .map(|other| {
             let what = format!(
                 "{} is not allowed to use {}; if it must, say why in xtask/src/layers/table.rs",
@@ -73,7 +73,7 @@ pub(super) fn our_dev_dependencies_are_paths_alone(package: &Package) -> Vec<Dia
     let ours = package
         .dependencies
         .iter()
-        .filter(|d| table::is_ours(&d.name));
+        .filter(|d| allowed_dependencies::is_ours(&d.name));
     ours.filter(|dependency| dependency.is_dev() && dependency.versioned)
         .map(|dependency| {
             let what = format!(

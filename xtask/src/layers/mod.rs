@@ -3,9 +3,9 @@
 //! `table.rs` lists the dependencies with their reasons, `dependencies.rs` has the rules about them,
 //! and `manifest.rs` those about manifests.
 
+mod allowed_dependencies;
 mod dependencies;
 mod manifest;
-mod table;
 
 use crate::Result;
 use crate::diagnostic::Diagnostic;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::tree::File;
+use crate::source_tree::File;
 
 /// Makes `dir` hold exactly these files.
 ///

@@ -14,8 +14,8 @@ use std::path::Path;
 use crate::Result;
 use crate::command::CommandLine;
 use crate::diagnostic::Diagnostic;
+use crate::source_tree::Tree;
 use crate::step::{self, Step};
-use crate::tree::Tree;
 use crate::workspace::Workspace;
 
 use mutant::Mutant;

@@ -16,7 +16,7 @@
 //! lines in their place
 //! ```
 
-use crate::tree::{File, Tree};
+use crate::source_tree::{File, Tree};
 
 /// A planted bug, and how it is found.
 #[derive(Debug, Default)]

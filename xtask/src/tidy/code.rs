@@ -3,7 +3,7 @@
 use regex_lite::Regex;
 
 use crate::diagnostic::Diagnostic;
-use crate::tree::{File, Tree};
+use crate::source_tree::{File, Tree};
 use crate::workspace::Workspace;
 
 const LINES_MAX: usize = 600;

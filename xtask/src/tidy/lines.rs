@@ -4,7 +4,7 @@ use regex_lite::Regex;
 
 use super::code::without_comments;
 use crate::diagnostic::Diagnostic;
-use crate::tree::{File, Tree};
+use crate::source_tree::{File, Tree};
 use crate::workspace::Workspace;
 
 struct Rule {

@@ -9,8 +9,8 @@ mod lines;
 
 use crate::Result;
 use crate::diagnostic::Diagnostic;
+use crate::source_tree::Tree;
 use crate::step::{self, Step};
-use crate::tree::Tree;
 use crate::workspace::Workspace;
 
 const RULES: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[

@@ -8,7 +8,7 @@ use super::client::Client;
 use super::fairness::Shares;
 use super::load::Load;
 use super::server::Server;
-use crate::random::Random;
+use crate::rng::Random;
 use crate::run::{Run, each};
 
 /// How many connections there are in the end.

@@ -8,7 +8,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::peer_poller::{BATCH, PeerPoller, index};
-use super::ring::Ring;
+use super::ring_of_pairs::Ring;
 
 /// The set, and what the last wait brought.
 pub(super) struct Bare<'a> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::peer_poller::{LoopClock, Setup};
 use super::peers::{Peer, peer};
-use super::ring::{self, Pairs, Ring};
+use super::ring_of_pairs::{self, Pairs, Ring};
 use crate::descriptors;
 
 /// The ring whose instructions are counted, and how many pairs are active unless a last word gives
@@ -64,9 +64,9 @@ fn waits_for_a_byte(peer: &Peer, times: usize) -> bool {
     let pairs = Pairs::open(1);
     let mut poller = (peer.create)(&pairs.near, Setup::default());
     (0..times).all(|_| {
-        ring::write_byte(&pairs.far[0]);
+        ring_of_pairs::write_byte(&pairs.far[0]);
         let events = poller.wait(None);
-        ring::read_byte(&pairs.near[0]);
+        ring_of_pairs::read_byte(&pairs.near[0]);
         events == Some(1)
     })
 }

@@ -9,7 +9,7 @@ use evcore::{Budgets, Builder, EventLoop, Interest, Mode, Step, Timer, Token};
 
 use super::c_clock::{CClock, CountedClock};
 use super::peer_poller::{BATCH, LoopClock, PeerPoller, Setup};
-use super::ring::Ring;
+use super::ring_of_pairs::Ring;
 
 /// A loop, and whether each pair has a timer.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use super::peer_poller::{PeerPoller, Setup};
 use super::peers::Peer;
-use super::ring::{Pairs, Ring};
+use super::ring_of_pairs::{Pairs, Ring};
 use crate::report::Report;
 
 /// As `struct peer` in `c/pollers/peer.h`, where the functions are described.

@@ -10,7 +10,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::peer_poller::{BATCH, PeerPoller};
-use super::ring::Ring;
+use super::ring_of_pairs::Ring;
 
 /// mio's poller, and what its last wait brought.
 #[derive(Debug)]

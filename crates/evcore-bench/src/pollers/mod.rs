@@ -13,7 +13,7 @@ mod ours;
 mod peer_poller;
 mod peers;
 mod polling;
-mod ring;
+mod ring_of_pairs;
 mod turn;
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use self::peer_poller::{PeerPoller, Setup};
 use self::peers::{BARE, Peer};
-use self::ring::{Pairs, Ring};
+use self::ring_of_pairs::{Pairs, Ring};
 use crate::descriptors;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
 
 use super::peer_poller::{BATCH, PeerPoller, index};
-use super::ring::Ring;
+use super::ring_of_pairs::Ring;
 
 /// A poller, and what its last wait brought.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use super::ring::Ring;
+use super::ring_of_pairs::Ring;
 
 /// The most events of one wait, if that can be set.
 pub(super) const BATCH: usize = 1024;

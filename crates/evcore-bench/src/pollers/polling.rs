@@ -9,7 +9,7 @@ use std::time::Duration;
 use polling::{Event, Events, PollMode, Poller};
 
 use super::peer_poller::{BATCH, PeerPoller};
-use super::ring::Ring;
+use super::ring_of_pairs::Ring;
 
 /// Its poller, and what its last wait brought.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::count::count;
 use super::peer_poller::{PeerPoller, Setup};
 use super::peers::peers;
-use super::ring::{Pairs, Ring};
+use super::ring_of_pairs::{Pairs, Ring};
 
 /// Serves events, and returns how many bytes are left over.
 fn left_over(poller: &mut dyn PeerPoller, pairs: &Pairs, active: usize) -> usize {

@@ -3,7 +3,7 @@
 use super::c_clock::readings;
 use super::peer_poller::{LoopClock, Setup};
 use super::peers::{BARE, Peer, peers};
-use super::ring::{Pairs, Ring};
+use super::ring_of_pairs::{Pairs, Ring};
 use crate::report::Report;
 use crate::requests;
 use crate::run::{self, Run, each};

@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance};
 use tokio_util::time::{DelayQueue, delay_queue::Key};
 
+use super::operations::TIMEOUT_MS;
 use super::queue::Queue;
-use super::script::TIMEOUT_MS;
 
 /// The queue, its keys, and the runtime that it cannot do without.
 #[derive(Debug)]

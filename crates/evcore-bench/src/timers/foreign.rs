@@ -4,9 +4,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use super::operations::{Step, TIMEOUT_MS};
 use super::peers::Peer;
 use super::queue::PeerQueue;
-use super::script::{Step, TIMEOUT_MS};
 use crate::report::Report;
 
 /// As `struct peer` in `c/timers/peer.h`, where the functions are described.

@@ -5,17 +5,17 @@
 mod delay_queue;
 mod foreign;
 mod hash_wheel;
+mod operations;
 mod peers;
 mod queue;
 mod rust;
-mod script;
 
 #[cfg(test)]
 mod tests;
 
+use self::operations::Script;
 use self::peers::Peer;
 use self::queue::PeerQueue;
-use self::script::Script;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};
 use crate::tools::Tool;
@@ -42,7 +42,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     declare(report);
     for (size, column) in SIZES {
         if !run.quick || size <= QUICK_SIZE {
-            let script = Script::new(size, run.scaled(script::STEPS));
+            let script = Script::new(size, run.scaled(operations::STEPS));
             let what = format!("timers: {column} armed");
             run.rounds(&what, || round(&peers, &script, column, report));
         }

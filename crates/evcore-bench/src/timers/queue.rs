@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use super::script::{END_MS, Step, TIMEOUT_MS};
+use super::operations::{END_MS, Step, TIMEOUT_MS};
 use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.

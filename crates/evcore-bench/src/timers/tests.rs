@@ -1,7 +1,7 @@
 //! That each peer does the work that it is measured by.
 
+use super::operations::{Script, Step};
 use super::peers::{Peer, peers};
-use super::script::{Script, Step};
 use super::{armed, foreign};
 
 fn queues() -> impl Iterator<Item = Peer> {

@@ -1,6 +1,6 @@
 //! What is done to every queue: the same operations in the same order, made beforehand.
 
-use crate::random::Random;
+use crate::rng::Random;
 
 /// How many operations a round times, at any size.
 pub(super) const STEPS: usize = 1 << 18;
