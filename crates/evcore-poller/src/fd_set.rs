@@ -20,17 +20,22 @@ pub(crate) struct FdSet {
 }
 
 impl FdSet {
-    pub(crate) fn insert(&mut self, fd: RawFd) {
+    /// Adds a descriptor. Returns whether it is new.
+    #[inline]
+    pub(crate) fn insert(&mut self, fd: RawFd) -> bool {
         let Some((word, bit)) = place(fd) else {
-            self.others.push(fd);
-            return;
+            return self.insert_other(fd);
         };
         if self.dense.len() <= word {
-            self.dense.resize(word + 1, 0);
+            self.grow(word);
         }
-        self.dense[word] |= bit;
+        let bits = &mut self.dense[word];
+        let is_new = *bits & bit == 0;
+        *bits |= bit;
+        is_new
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, fd: RawFd) {
         match place(fd) {
             Some((word, bit)) => self.dense[word] &= !bit,
@@ -38,6 +43,23 @@ impl FdSet {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, word: usize) {
+        self.dense.resize(word + 1, 0);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_other(&mut self, fd: RawFd) -> bool {
+        let is_new = !self.others.contains(&fd);
+        if is_new {
+            self.others.push(fd);
+        }
+        is_new
+    }
+
+    #[cfg(test)]
     pub(crate) fn contains(&self, fd: RawFd) -> bool {
         match place(fd) {
             Some((word, bit)) => self.dense.get(word).is_some_and(|bits| bits & bit != 0),
@@ -46,6 +68,7 @@ impl FdSet {
     }
 }
 
+#[inline]
 fn place(fd: RawFd) -> Option<(usize, u64)> {
     let fd = usize::try_from(fd).ok().filter(|fd| *fd < DENSE)?;
     Some((fd / 64, 1 << (fd % 64)))
@@ -75,8 +98,8 @@ mod tests {
             let (mut set, mut oracle) = (FdSet::default(), BTreeSet::new());
             for (fd, insert) in steps {
                 prop_assert_eq!(set.contains(fd), oracle.contains(&fd));
-                if insert && oracle.insert(fd) {
-                    set.insert(fd);
+                if insert {
+                    prop_assert_eq!(set.insert(fd), oracle.insert(fd));
                 } else if !insert && oracle.remove(&fd) {
                     set.remove(fd);
                 }

@@ -208,9 +208,10 @@ impl Poller {
     /// descriptor was already closed. Even then it is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         self.fork_guard.check()?;
-        let Some(known) = self.take(key)? else {
+        let known = self.take(key)?;
+        if known.is_empty() {
             return Ok(());
-        };
+        }
         let removed = self.backend.remove(&known);
         if removed.is_err() {
             self.registry.expect_stale();
@@ -230,7 +231,8 @@ impl Poller {
     ///
     /// [`Error::NotRegistered`].
     pub fn remove_before_close(&mut self, key: u64) -> Result<()> {
-        if let Some(known) = self.take(key)? {
+        let known = self.take(key)?;
+        if !known.is_empty() {
             self.backend.remove_before_close(&known);
             self.registry.expect_stale();
         }
@@ -361,21 +363,28 @@ impl Poller {
 
     fn register(&mut self, new: &Registration) -> Result<()> {
         self.fork_guard.check()?;
-        self.registry.check_vacant(new)?;
+        self.registry.insert(new)?;
         if !new.interest.is_empty() {
-            let added = self.backend.add(new);
-            added.map_err(|error| error.or_not_open(new.fd))?;
+            if let Err(error) = self.backend.add(new) {
+                return Err(self.take_back(new, error));
+            }
         }
-        self.registry.insert(new);
         Ok(())
+    }
+
+    /// Ends a registration that the backend has refused.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, new: &Registration, refusal: Error) -> Error {
+        self.registry.take(new.key);
+        refusal.or_not_open(new.fd)
     }
 
     /// Passes all changes on to the backend.
     fn apply_changes(&mut self) {
         while let Some(change) = self.registry.next_change() {
             if !self.refused.is_empty() {
-                // A refusal that was not reported yet is out of date.
-                self.refused.retain(|refused| *refused != change.key());
+                self.drop_refusal(change.key());
             }
             let (result, registration) = match change {
                 Change::Add(new) => (self.backend.add(&new), new),
@@ -526,11 +535,21 @@ impl Poller {
         }
     }
 
-    /// Ends a registration. Returns what the backend still watches of it, if anything.
-    fn take(&mut self, key: u64) -> Result<Option<Registration>> {
-        let known = self.registry.take(key)?;
+    /// Ends a registration. Returns what the backend still watches of it, perhaps nothing.
+    #[inline(always)] // so that the registration is not copied
+    fn take(&mut self, key: u64) -> Result<Registration> {
+        let known = self.registry.take(key);
+        if !self.refused.is_empty() {
+            self.drop_refusal(key);
+        }
+        known.ok_or(Error::NotRegistered { key })
+    }
+
+    /// Drops a refusal that was not reported yet and is out of date.
+    #[cold]
+    #[inline(never)]
+    fn drop_refusal(&mut self, key: u64) {
         self.refused.retain(|refused| *refused != key);
-        Ok(known)
     }
 }
 

@@ -40,7 +40,8 @@ impl Ready {
     pub const READ_CLOSED: Self = Self(0x2000);
 
     /// Every bit that has a meaning.
-    pub(crate) const ALL: Self = Self(0x201f);
+    pub(crate) const ALL: Self = Self::from_flags(Self::ALL_FLAGS);
+    const ALL_FLAGS: u32 = 0x201f;
 
     /// What concerns each side of an interest.
     pub(crate) const EXCEPTIONAL: Self = Self(Self::ERROR.0 | Self::WRITE_CLOSED.0);
@@ -139,7 +140,7 @@ impl Ready {
     /// From the flags of Linux's epoll, without those that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
-        Self((flags & Self::ALL.0 as u32) as u16)
+        Self((flags & Self::ALL_FLAGS) as u16)
     }
 }
 

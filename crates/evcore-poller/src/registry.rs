@@ -7,8 +7,8 @@
 use std::{mem, os::fd::RawFd};
 
 use crate::{
-    Capabilities, Error, Event, Interest, MAX_ID, Mode, Ready, Registration, Result, fd_set::FdSet,
-    watch_set::WatchSet,
+    Capabilities, Error, Event, Events, Interest, MAX_ID, Mode, Ready, Registration, Result,
+    fd_set::FdSet, watch_set::WatchSet,
 };
 
 /// A change for the backend.
@@ -40,17 +40,12 @@ pub(crate) struct Registry {
     needs_scan: bool,
     /// Registrations were removed without a call, so the kernel may still report them.
     may_report_stale: bool,
-    /// The caller does without a report of a stale event, but not without a check of each.
+    /// The caller wants no stale event, not even behind an event that is not stale.
     filters_stale: bool,
-    /// How many events of a wait, from the first, must be examined.
+    /// Readiness that a wait must not return as it is: errors and hang-ups, or any if events must be
+    /// examined. So the usual wait tests one word.
     // Invariant: follows from the three fields above.
-    to_scan: usize,
-    /// Readiness that is not reported as it is: errors and hang-ups, or any if events must be
-    /// examined. So a wait tests one word.
-    // Invariant: follows from `to_scan`.
     to_complete: Ready,
-    /// The modes that need nothing from this table when they report.
-    kernel_handles: [Mode; 2],
     /// Ids whose row may differ from what the backend has.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
@@ -94,19 +89,10 @@ impl Registry {
             needs_scan: !(capabilities.edge && capabilities.oneshot),
             may_report_stale: false,
             filters_stale: true,
-            to_scan: 0,
             to_complete: Ready::NONE,
-            kernel_handles: [
-                Mode::Level,
-                if capabilities.edge {
-                    Mode::Edge
-                } else {
-                    Mode::Level
-                },
-            ],
             dirty: Vec::new(),
         };
-        registry.update_scan();
+        registry.update();
         registry
     }
 
@@ -116,24 +102,11 @@ impl Registry {
         self.capabilities
     }
 
-    /// How many events of a wait, from the first, must be examined with
-    /// [`is_handled_by_kernel`](Self::is_handled_by_kernel): fewer if the caller accepts stale events.
-    #[inline]
-    pub(crate) fn to_scan(&self) -> usize {
-        self.to_scan
-    }
-
-    fn update_scan(&mut self) {
-        self.to_scan = match (self.needs_scan, self.may_report_stale) {
-            (false, false) => 0,
-            // If the first is not stale, there is something else to report.
-            (false, true) if !self.filters_stale => 1,
-            _ => usize::MAX,
-        };
-        self.to_complete = if self.to_scan == 0 {
-            Ready::EXCEPTIONAL
-        } else {
+    fn update(&mut self) {
+        self.to_complete = if self.needs_scan || self.may_report_stale {
             Ready::ALL
+        } else {
+            Ready::EXCEPTIONAL
         };
     }
 
@@ -143,10 +116,24 @@ impl Registry {
         self.to_complete
     }
 
+    /// Whether any of these events needs to be completed, or may have to be dropped.
+    pub(crate) fn must_complete(&self, events: &Events) -> bool {
+        if self.needs_scan || events.has_exceptional() {
+            return true;
+        }
+        let mut keys = events.keys();
+        if self.filters_stale {
+            keys.any(|key| !self.is_watched(key))
+        } else {
+            // If the first is not stale, there is something else to report.
+            keys.next().is_some_and(|key| !self.is_watched(key))
+        }
+    }
+
     /// Whether every stale event must be dropped, or only those that come alone.
     pub(crate) fn filter_stale(&mut self, yes: bool) {
         self.filters_stale = yes;
-        self.update_scan();
+        self.update();
     }
 
     /// From here on the kernel may report something that is not registered any more.
@@ -154,14 +141,14 @@ impl Registry {
     pub(crate) fn expect_stale(&mut self) {
         if !self.may_report_stale {
             self.may_report_stale = true;
-            self.update_scan();
+            self.update();
         }
     }
 
     /// From here on the kernel may report a registration whose interest is empty by now.
     pub(crate) fn expect_unrequested(&mut self) {
         self.needs_scan = true;
-        self.update_scan();
+        self.update();
     }
 
     /// Whether any row may differ from what the backend has.
@@ -170,56 +157,61 @@ impl Registry {
         !self.dirty.is_empty()
     }
 
-    /// Checks that neither the id nor the descriptor is registered.
-    pub(crate) fn check_vacant(&self, new: &Registration) -> Result<()> {
-        let (key, fd) = (new.key, new.fd);
-        let (id, _) = split(key);
-        if id > MAX_ID {
-            return Err(Error::IdTooLarge { key });
-        }
-        debug_assert_ne!(fd, VACANT, "a borrowed descriptor is never -1");
-        match self.rows.get(id as usize) {
-            Some(row) if row.is_live() => Err(Error::AlreadyRegistered { key }),
-            _ if self.descriptors.contains(fd) => Err(Error::AlreadyWatched { fd }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Enters a registration that the backend has accepted. Its id must be vacant.
-    pub(crate) fn insert(&mut self, registration: &Registration) {
-        let (id, tag) = split(registration.key);
+    /// Enters a registration, unless its id or its descriptor is registered.
+    pub(crate) fn insert(&mut self, new: &Registration) -> Result<()> {
+        let (id, tag) = split(new.key);
         let index = id as usize;
-        if self.rows.len() <= index {
-            self.rows.resize(index + 1, Row::VACANT);
-        }
-        self.descriptors.insert(registration.fd);
-        if registration.mode == Mode::Oneshot {
-            self.expect_unrequested();
+        if index >= self.rows.len() {
+            self.grow(new.key)?;
         }
         let row = &mut self.rows[index];
-        debug_assert!(!row.is_live(), "checked before the backend was called");
+        if row.is_live() {
+            return Err(Error::AlreadyRegistered { key: new.key });
+        }
+        debug_assert_ne!(new.fd, VACANT, "a borrowed descriptor is never -1");
+        if !self.descriptors.insert(new.fd) {
+            return Err(Error::AlreadyWatched { fd: new.fd });
+        }
         *row = Row {
-            fd: registration.fd,
+            fd: new.fd,
             tag,
-            wanted: registration.interest,
-            synced: registration.interest,
-            in_backend: WatchSet::of(registration.interest),
-            mode: registration.mode,
-            exclusive: registration.exclusive,
+            wanted: new.interest,
+            synced: new.interest,
+            in_backend: WatchSet::of(new.interest),
+            mode: new.mode,
+            exclusive: new.exclusive,
             // The previous registration may have left the id in the list.
             dirty: row.dirty,
             ..Row::VACANT
         };
+        if new.mode == Mode::Oneshot {
+            self.expect_unrequested();
+        }
+        Ok(())
     }
 
-    /// Ends a registration. Returns what the backend still watches of it, if anything.
-    pub(crate) fn take(&mut self, key: u64) -> Result<Option<Registration>> {
-        let row = self.row(key)?;
+    /// Makes the table long enough for this key's id.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, key: u64) -> Result<()> {
+        let (id, _) = split(key);
+        if id > MAX_ID {
+            return Err(Error::IdTooLarge { key });
+        }
+        self.rows.resize(id as usize + 1, Row::VACANT);
+        Ok(())
+    }
+
+    /// Ends a registration. Returns what the backend still watches of it, perhaps
+    /// [nothing](Registration::is_empty). `None` if there is no registration of this key.
+    #[inline(always)] // so that the registration is not copied
+    pub(crate) fn take(&mut self, key: u64) -> Option<Registration> {
+        let row = self.row_mut(key)?;
         let watched = mem::take(&mut row.in_backend);
         let registration = row.registration(key, watched);
         row.fd = VACANT;
         self.descriptors.remove(registration.fd);
-        Ok((!watched.is_empty()).then_some(registration))
+        Some(registration)
     }
 
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) -> Result<()> {
@@ -284,7 +276,7 @@ impl Registry {
     /// reported.
     pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
         self.may_report_stale = false;
-        self.update_scan();
+        self.update();
         let rows = self.rows.iter_mut().zip(0..);
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {
@@ -294,14 +286,12 @@ impl Registry {
             .collect()
     }
 
-    /// Whether an event of `key` is not stale, and needs nothing unless it is exceptional.
+    /// Whether an event of `key` is not stale.
     #[inline]
-    pub(crate) fn is_handled_by_kernel(&self, key: u64) -> bool {
+    fn is_watched(&self, key: u64) -> bool {
         let (id, tag) = split(key);
-        self.rows.get(id as usize).is_some_and(|row| {
-            let is_watched = row.tag == tag && !row.in_backend.is_empty();
-            is_watched && self.kernel_handles.contains(&row.mode)
-        })
+        let row = self.rows.get(id as usize);
+        row.is_some_and(|row| row.tag == tag && !row.in_backend.is_empty())
     }
 
     /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up concerns,
@@ -342,11 +332,14 @@ impl Registry {
 
     #[inline]
     fn row(&mut self, key: u64) -> Result<&mut Row> {
+        self.row_mut(key).ok_or(Error::NotRegistered { key })
+    }
+
+    #[inline]
+    fn row_mut(&mut self, key: u64) -> Option<&mut Row> {
         let (id, tag) = split(key);
-        match self.rows.get_mut(id as usize) {
-            Some(row) if row.is_live() && row.tag == tag => Ok(row),
-            _ => Err(Error::NotRegistered { key }),
-        }
+        let row = self.rows.get_mut(id as usize)?;
+        (row.is_live() && row.tag == tag).then_some(row)
     }
 
     #[inline]

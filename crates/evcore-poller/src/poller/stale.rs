@@ -24,13 +24,7 @@ impl Poller {
     /// epoll it is mostly not even scanned.
     #[inline]
     pub(super) fn must_complete(&self, events: &Events) -> bool {
-        events.has_any(self.registry.to_complete()) && self.scan_finds_any(events)
-    }
-
-    #[inline(never)] // so that the usual wait saves no registers for it
-    fn scan_finds_any(&self, events: &Events) -> bool {
-        let mut scanned = events.keys().take(self.registry.to_scan());
-        events.has_exceptional() || scanned.any(|key| !self.registry.is_handled_by_kernel(key))
+        events.has_any(self.registry.to_complete()) && self.registry.must_complete(events)
     }
 
     /// Completes all events except the first `from`, and drops the stale ones. Returns how many it

@@ -57,6 +57,7 @@ impl Epoll {
         })
     }
 
+    #[inline]
     fn insert(&self, registration: &Registration) -> Result<(), Errno> {
         let data = EventData::new_u64(registration.key);
         epoll::add(
@@ -79,6 +80,26 @@ impl Epoll {
         // Not `MOD`: the kernel cannot modify an exclusive registration.
         epoll::delete(&self.fd, registration.borrow_fd())?;
         self.insert(registration)
+    }
+
+    /// Deals with the refusal of an `insert`.
+    #[cold]
+    fn add_refused(&self, registration: &Registration, refusal: Errno) -> Result<()> {
+        let result = match refusal {
+            Errno::EXIST => self.replace(registration),
+            refusal => Err(refusal),
+        };
+        result.map_err(|errno| {
+            let fd = registration.fd;
+            match errno {
+                Errno::EXIST => Error::AlreadyWatched { fd },
+                Errno::PERM => Error::NotPollable {
+                    fd,
+                    kind: BackendKind::Epoll,
+                },
+                other => Error::os("epoll_ctl(ADD)")(other),
+            }
+        })
     }
 
     /// Whether a wait of this timeout is made in milliseconds. That call is quicker (by a tenth of a
@@ -133,8 +154,8 @@ impl Epoll {
     #[inline]
     fn wait_in_ms(&self, events: &mut Events, timeout: Option<Duration>) -> Result<usize, Errno> {
         let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs().cast_signed(),
-            tv_nsec: timeout.subsec_nanos().into(),
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos() as _,
         });
         let entries = events.entries_mut();
         let places = std::ptr::from_mut(entries.spare_capacity_mut());
@@ -176,21 +197,10 @@ impl Backend for Epoll {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        let result = match self.insert(registration) {
-            Err(Errno::EXIST) => self.replace(registration),
-            result => result,
-        };
-        result.map_err(|errno| {
-            let fd = registration.fd;
-            match errno {
-                Errno::EXIST => Error::AlreadyWatched { fd },
-                Errno::PERM => Error::NotPollable {
-                    fd,
-                    kind: BackendKind::Epoll,
-                },
-                other => Error::os("epoll_ctl(ADD)")(other),
-            }
-        })
+        match self.insert(registration) {
+            Ok(()) => Ok(()),
+            Err(errno) => self.add_refused(registration, errno),
+        }
     }
 
     fn modify(&mut self, registration: &Registration) -> Result<()> {
