@@ -7,6 +7,8 @@
 
 use std::os::fd::RawFd;
 
+use crate::growth;
+
 /// Numbers below this are bits in a table of at most 2 MiB. Systems assign the lowest free number,
 /// so others are rare.
 const DENSE: usize = 1 << 24;
@@ -46,7 +48,7 @@ impl FdSet {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, word: usize) {
-        self.dense.resize(word + 1, 0);
+        growth::lengthen(&mut self.dense, word + 1, 0);
     }
 
     #[cold]

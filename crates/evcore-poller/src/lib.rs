@@ -52,6 +52,7 @@ mod error;
 mod backend;
 mod entry;
 mod fd_set;
+mod growth;
 mod poller;
 mod registry;
 mod watch_set;

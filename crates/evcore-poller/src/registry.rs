@@ -8,7 +8,7 @@ use std::{mem, os::fd::RawFd};
 
 use crate::{
     Capabilities, Error, Event, Events, Interest, MAX_ID, Mode, Ready, Registration, Result,
-    fd_set::FdSet, watch_set::WatchSet,
+    fd_set::FdSet, growth, watch_set::WatchSet,
 };
 
 /// A change for the backend.
@@ -198,7 +198,7 @@ impl Registry {
         if id > MAX_ID {
             return Err(Error::IdTooLarge { key });
         }
-        self.rows.resize(id as usize + 1, Row::VACANT);
+        growth::lengthen(&mut self.rows, id as usize + 1, Row::VACANT);
         Ok(())
     }
 
@@ -348,7 +348,7 @@ impl Registry {
         let row = &mut self.rows[id as usize];
         if !row.dirty {
             row.dirty = true;
-            self.dirty.push(id);
+            growth::push(&mut self.dirty, id);
         }
     }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
-    Waker,
+    Waker, growth,
 };
 
 mod call;
@@ -66,12 +66,10 @@ impl Poll {
 
     fn push(&mut self, registration: &Registration) {
         let id = registration.id();
-        if self.slots.len() <= id {
-            self.slots.resize(id + 1, ABSENT);
-        }
+        growth::lengthen(&mut self.slots, id + 1, ABSENT);
         self.slots[id] = u32::try_from(self.fds.len()).expect("ids end far below 2^32");
-        self.fds.push(entry(registration.fd, flags(registration)));
-        self.keys.push(registration.key);
+        growth::push(&mut self.fds, entry(registration.fd, flags(registration)));
+        growth::push(&mut self.keys, registration.key);
     }
 
     fn remove_slot(&mut self, slot: usize) {

@@ -2,6 +2,8 @@
 
 use std::{ffi::c_int, os::fd::RawFd};
 
+use crate::growth;
+
 /// A descriptor that has reported, and must be associated again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
@@ -42,9 +44,7 @@ impl Watches {
     /// Records that `fd` was associated.
     pub(super) fn enter(&mut self, fd: RawFd, key: u64, flags: c_int) {
         let index = usize::try_from(fd).expect("the kernel associated it, so it is a descriptor");
-        if self.rows.len() <= index {
-            self.rows.resize(index + 1, Row::VACANT);
-        }
+        growth::lengthen(&mut self.rows, index + 1, Row::VACANT);
         let row = &mut self.rows[index];
         debug_assert!(
             row.state == State::Vacant || row.key == key,
@@ -76,7 +76,7 @@ impl Watches {
         }
         row.state = State::Spent;
         let key = row.key;
-        self.spent.push(fd);
+        growth::push(&mut self.spent, fd);
         Some(key)
     }
 

@@ -1,0 +1,119 @@
+//! What a registration takes of the poller's tables, however many there are.
+
+use std::{
+    fs::File,
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
+
+use evcore_poller::{
+    Backend, BackendKind, Capabilities, EventSink, Interest, Mode, Poller, Registration, Result,
+    Target, WakeChannel, Waker,
+};
+use evcore_testing::{CountingAllocator, bytes_in_use};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// A row of 16 bytes, 4 for a change that waits, a bit for its descriptor; and a quarter more.
+const BYTES_MAX: usize = 26;
+/// An entry of 8 bytes for the kernel, its key and its place besides.
+const BYTES_MAX_POLL: usize = BYTES_MAX + 25;
+
+/// A backend without tables, as epoll.
+#[derive(Debug)]
+struct NoTables(WakeChannel);
+
+impl Backend for NoTables {
+    fn name(&self) -> &'static str {
+        "no-tables"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::default();
+        capabilities.simulated = true;
+        capabilities
+    }
+
+    fn add(&mut self, _: &Registration) -> Result<()> {
+        Ok(())
+    }
+
+    fn modify(&mut self, _: &Registration) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _: &Registration) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove_before_close(&mut self, _: &Registration) {}
+
+    fn wait(&mut self, _: EventSink<'_>, _: Option<Duration>) -> Result<()> {
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.0.waker()
+    }
+}
+
+/// What each of so many registrations takes, rounded up, if all of them are changed at once.
+fn bytes_each<'a>(mut poller: Poller, count: u32, target: impl Fn(u32) -> Target<'a>) -> usize {
+    let before = bytes_in_use();
+    for id in 0..count {
+        let added = poller.add(&target(id), id.into(), Interest::READ, Mode::Edge);
+        added.unwrap();
+        poller.modify(id.into(), Interest::BOTH).unwrap();
+    }
+    bytes_in_use().wrapping_sub(before).div_ceil(count as usize)
+}
+
+/// From 1,000 to 20,000, and those just beyond which a table that doubles would grow.
+fn counts() -> impl Iterator<Item = u32> {
+    let sweep = (0..).map(|n| 1_000 + n * 500).take_while(|n| *n <= 20_000);
+    sweep.chain((10..=14).map(|bits| (1 << bits) + 1))
+}
+
+#[test]
+fn a_registration_takes_few_bytes_at_any_number_of_them() {
+    for count in counts() {
+        let poller = NoTables(WakeChannel::new().unwrap()).into();
+        let each = bytes_each(poller, count, Target::Simulated);
+        println!("{count}: {each}");
+        assert!((20..=BYTES_MAX).contains(&each), "{count}: {each}");
+    }
+}
+
+#[test]
+fn a_registration_with_poll_takes_few_bytes_at_any_number_of_them() {
+    let descriptors = raise_descriptors();
+    let file = File::open("/dev/zero").unwrap();
+    for count in counts() {
+        if count + 100 > descriptors {
+            eprintln!("not tested, for want of descriptors: {count}");
+            continue;
+        }
+        let all = (0..count).map(|_| file.as_fd().try_clone_to_owned());
+        let all: Vec<OwnedFd> = all.map(Result::unwrap).collect();
+        let poller = Poller::with(BackendKind::Poll).unwrap();
+        let each = bytes_each(poller, count, |id| {
+            Target::Descriptor(all[id as usize].as_fd())
+        });
+        println!("poll, {count}: {each}");
+        assert!((40..=BYTES_MAX_POLL).contains(&each), "{count}: {each}");
+    }
+}
+
+/// As many descriptors as the system allows.
+fn raise_descriptors() -> u32 {
+    let allowed = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: allowed.maximum,
+        ..allowed
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    let most = allowed.maximum.unwrap_or(u64::MAX);
+    u32::try_from(most).unwrap_or(u32::MAX)
+}
