@@ -2,30 +2,34 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
 use crate::socket;
 
-/// The most bytes in a pipe. It is also the size of the buffer that replaces it.
-const CAPACITY: usize = 64 * 1024;
+/// The size of the buffer in the process. A call that fills it shows that there is much to move.
+const BUFFER_SIZE: usize = 16 * 1024;
 
-/// A buffer between two streams that is kept in the kernel (a pipe and splice(2), on Linux).
+/// The most bytes in a pipe of the kernel.
+const PIPE_SIZE: usize = 64 * 1024;
+
+/// A buffer between two streams that is kept in the kernel when there is much to move (by a pipe and
+/// splice(2), on Linux).
 ///
-/// It remembers how many bytes it holds, at most 64 KiB. Use one for each direction of a connection,
-/// for as long as the connection lasts. An empty one can be used for another connection.
-///
-/// Where the kernel refuses to splice, and on other systems, it is a buffer of the process instead, and
-/// works alike.
+/// It begins as a buffer in the process. Once a call has filled that, the kernel moves the bytes from
+/// then on. Use one for each direction of a session, for as long as the session lasts.
 ///
 /// # Cost
 ///
-/// Two descriptors, or none if it is a buffer of the process, and one system call for each method that
-/// moves bytes. The kernel allocates memory only for what the pipe holds, and moves pages instead of
-/// copying them. That pays for many kilobytes at a time; for a few hundred bytes, receiving and sending
-/// costs less. An unprivileged user may have some 1,000 pipes of this size (`pipe-user-pages-soft` of
-/// proc(5)). The kernel then makes smaller ones.
+/// Each call that moves bytes is one system call. In the process it has 16 KiB of memory. In the kernel
+/// it has two descriptors and at most 64 KiB, which the kernel allocates only for what it holds, and
+/// moves without copying. On systems without splice(2), where the kernel refuses it, and while no
+/// descriptor is left, it stays in the process.
+///
+/// On Linux an unprivileged user may have some 1,000 pipes of this size (`pipe-user-pages-soft` of
+/// proc(5)). The kernel makes further ones smaller.
 ///
 /// # Examples
 ///
@@ -35,7 +39,7 @@ const CAPACITY: usize = 64 * 1024;
 ///
 /// let (mut client, from) = UnixStream::pair()?;
 /// let (to, mut upstream) = UnixStream::pair()?;
-/// let mut pipe = SplicePipe::new()?;
+/// let mut pipe = SplicePipe::new();
 ///
 /// client.write_all(b"hello")?;
 /// assert_eq!(pipe.fill_from(&from)?, 5);
@@ -47,33 +51,33 @@ const CAPACITY: usize = 64 * 1024;
 /// assert_eq!(&received, b"hello");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[derive(Default)]
 pub struct SplicePipe {
-    /// `None` if the kernel does not splice.
-    // Invariant: if it holds bytes, `buffer` holds none.
+    /// `None` while the process keeps the bytes.
+    // Invariant: if there is one, it alone holds bytes.
     pipe: Option<imp::Pipe>,
-    /// The bytes from `sent` on are those that it holds.
+    /// Empty, and not allocated, until it is used.
     buffer: Vec<u8>,
-    sent: usize,
+    /// The bytes of `buffer` that are held.
+    held: Range<usize>,
+    /// The last call filled the buffer, so a pipe would pay.
+    is_bulk: bool,
+    /// The kernel does not splice here.
+    is_refused: bool,
 }
 
 impl SplicePipe {
-    /// Makes an empty pipe, non-blocking and close-on-exec.
-    ///
-    /// # Errors
-    ///
-    /// Those of pipe2(2): no descriptor is left.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            pipe: imp::Pipe::new()?,
-            buffer: Vec::new(),
-            sent: 0,
-        })
+    /// Makes an empty one. Allocates nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Receives what has arrived at a socket, at most 64 KiB, and returns the number of bytes.
+    /// Receives what has arrived at a socket, as much as there is room for, and returns the number of
+    /// bytes.
     ///
-    /// 0 means that the peer sends no more. Fewer bytes than 64 KiB have no meaning of their own: the
-    /// socket is drained only when this fails with [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// 0 means that the peer sends no more. The socket is drained only when this fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), and not by a small number of bytes.
     ///
     /// # Errors
     ///
@@ -88,17 +92,28 @@ impl SplicePipe {
             "drain it first: it holds {} bytes",
             self.len()
         );
+        if self.is_bulk && self.pipe.is_none() && !self.is_refused {
+            // If there is no descriptor left, the process keeps the bytes.
+            self.pipe = imp::Pipe::new().ok();
+        }
         if let Some(pipe) = &mut self.pipe {
+            self.buffer = Vec::new();
             match pipe.fill_from(&socket) {
-                Err(errno) if is_refusal(errno) => self.pipe = None,
+                Err(errno) if is_refusal(errno) => self.refuse_pipe(),
                 result => return Ok(result?),
             }
         }
-        self.buffer.resize(CAPACITY, 0);
-        let received = socket::recv(&socket, &mut self.buffer);
-        self.buffer.truncate(*received.as_ref().unwrap_or(&0));
-        self.sent = 0;
-        received
+        self.recv(socket)
+    }
+
+    fn recv(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        if self.buffer.len() < BUFFER_SIZE {
+            self.buffer.resize(BUFFER_SIZE, 0);
+        }
+        let received = socket::recv(&socket, &mut self.buffer)?;
+        self.held = 0..received;
+        self.is_bulk = received == self.buffer.len();
+        Ok(received)
     }
 
     /// Sends bytes that it holds to a socket, as many as fit into the buffer of the socket, and returns
@@ -121,8 +136,8 @@ impl SplicePipe {
                 result => return Ok(result?),
             }
         }
-        let sent = socket::send(&socket, &self.buffer[self.sent..])?;
-        self.sent += sent;
+        let sent = socket::send(&socket, &self.buffer[self.held.clone()])?;
+        self.held.start += sent;
         Ok(sent)
     }
 
@@ -130,7 +145,7 @@ impl SplicePipe {
     #[must_use]
     pub fn len(&self) -> usize {
         let in_pipe = self.pipe.as_ref().map_or(0, imp::Pipe::len);
-        in_pipe + self.buffer.len() - self.sent
+        in_pipe + self.held.len()
     }
 
     /// Whether it holds no bytes.
@@ -143,11 +158,16 @@ impl SplicePipe {
     fn leave_pipe(&mut self) -> io::Result<()> {
         if let Some(pipe) = &mut self.pipe {
             self.buffer.resize(pipe.len(), 0);
-            self.sent = 0;
             pipe.read_all(&mut self.buffer)?;
+            self.held = 0..self.buffer.len();
         }
-        self.pipe = None;
+        self.refuse_pipe();
         Ok(())
+    }
+
+    fn refuse_pipe(&mut self) {
+        self.pipe = None;
+        self.is_refused = true;
     }
 }
 
@@ -181,13 +201,13 @@ mod imp {
     }
 
     impl Pipe {
-        pub(super) fn new() -> io::Result<Option<Self>> {
+        pub(super) fn new() -> rustix::io::Result<Self> {
             let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
-            Ok(Some(Self {
+            Ok(Self {
                 reader,
                 writer,
                 len: 0,
-            }))
+            })
         }
 
         pub(super) fn len(&self) -> usize {
@@ -195,7 +215,7 @@ mod imp {
         }
 
         pub(super) fn fill_from(&mut self, socket: impl AsFd) -> rustix::io::Result<usize> {
-            let moved = move_bytes(socket, &self.writer, CAPACITY)?;
+            let moved = move_bytes(socket, &self.writer, PIPE_SIZE)?;
             self.len += moved;
             Ok(moved)
         }
@@ -231,8 +251,8 @@ mod imp {
     pub(super) enum Pipe {}
 
     impl Pipe {
-        pub(super) fn new() -> io::Result<Option<Self>> {
-            Ok(None)
+        pub(super) fn new() -> rustix::io::Result<Self> {
+            Err(Errno::NOSYS)
         }
 
         pub(super) fn len(&self) -> usize {
@@ -260,14 +280,25 @@ mod tests {
     use std::net::{Shutdown, TcpStream};
     use std::thread;
 
+    use evcore_testing::eventually;
+    use rustix::net::RecvFlags;
+
     use crate::Stream;
     use crate::loopback::{connected_pair, many_bytes, reset, wait_readable, wait_writable};
 
-    /// One that the kernel keeps, and one that the process keeps.
-    fn both_kinds() -> [SplicePipe; 2] {
-        let mut in_process = SplicePipe::new().unwrap();
-        in_process.leave_pipe().unwrap();
-        [SplicePipe::new().unwrap(), in_process]
+    /// One that the kernel keeps from the beginning.
+    fn in_kernel() -> SplicePipe {
+        SplicePipe {
+            is_bulk: true,
+            ..SplicePipe::new()
+        }
+    }
+
+    /// One that the kernel keeps, one that the process keeps, and one that may change.
+    fn all_kinds() -> [SplicePipe; 3] {
+        let mut in_process = SplicePipe::new();
+        in_process.refuse_pipe();
+        [in_kernel(), in_process, SplicePipe::new()]
     }
 
     fn read_exact(mut client: &TcpStream, count: usize) -> Vec<u8> {
@@ -278,7 +309,7 @@ mod tests {
 
     #[test]
     fn bytes_and_the_end_pass_through() {
-        for mut pipe in both_kinds() {
+        for mut pipe in all_kinds() {
             let ((from, mut client), (to, upstream)) = (connected_pair(), connected_pair());
             let blocked = pipe.fill_from(&from).unwrap_err();
             assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
@@ -299,7 +330,7 @@ mod tests {
 
     #[test]
     fn it_holds_64_kib_at_most_until_the_receiver_reads() {
-        for mut pipe in both_kinds() {
+        for mut pipe in all_kinds() {
             let ((from, mut client), (to, mut upstream)) = (connected_pair(), connected_pair());
             let bytes = many_bytes();
             let writer = thread::spawn(move || client.write_all(&bytes).unwrap());
@@ -309,7 +340,7 @@ mod tests {
                 if pipe.is_empty() {
                     match pipe.fill_from(&from) {
                         Ok(0) => break,
-                        Ok(n) => assert!(n <= CAPACITY && n == pipe.len()),
+                        Ok(n) => assert!(n <= PIPE_SIZE && n == pipe.len()),
                         Err(error) => {
                             assert_eq!(error.kind(), ErrorKind::WouldBlock);
                             wait_readable(&from);
@@ -345,7 +376,7 @@ mod tests {
 
     #[test]
     fn bytes_that_the_kernel_refuses_to_splice_out_are_sent() {
-        let mut pipe = SplicePipe::new().unwrap();
+        let mut pipe = in_kernel();
         let ((from, mut client), (to, upstream)) = (connected_pair(), connected_pair());
         client.write_all(b"hello").unwrap();
         wait_readable(&from);
@@ -365,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_reset_and_a_peer_that_has_left_are_errors() {
-        for mut pipe in both_kinds() {
+        for mut pipe in all_kinds() {
             let ((from, mut client), (to, _upstream)) = (connected_pair(), connected_pair());
             client.write_all(b"hello").unwrap();
             wait_readable(&from);
@@ -375,19 +406,55 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::BrokenPipe);
             assert_eq!(pipe.len(), 5, "they are not lost");
 
-            let mut empty = both_kinds().into_iter();
-            let mut empty = empty.find(SplicePipe::is_empty).unwrap();
+            let mut other = SplicePipe::new();
+            other.is_bulk = pipe.is_bulk;
             reset(client);
             wait_readable(&from);
-            let error = empty.fill_from(&from).unwrap_err();
+            let error = other.fill_from(&from).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         }
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn the_kernel_moves_the_bytes_once_there_are_many() {
+        let mut pipe = SplicePipe::new();
+        let ((from, mut client), (to, upstream)) = (connected_pair(), connected_pair());
+        client.write_all(&[b'x'; BUFFER_SIZE - 1]).unwrap();
+        wait_readable(&from);
+        let (mut moved, mut all) = (0, BUFFER_SIZE - 1);
+        while moved < all {
+            match pipe.fill_from(&from) {
+                Ok(n) => moved += n,
+                Err(_) => wait_readable(&from),
+            }
+            while !pipe.is_empty() {
+                pipe.drain_to(&to).unwrap();
+            }
+        }
+        assert!(pipe.pipe.is_none());
+        client.write_all(&[b'x'; 2 * BUFFER_SIZE]).unwrap();
+        all += 2 * BUFFER_SIZE;
+        read_exact(&upstream, BUFFER_SIZE - 1);
+        eventually("all of it has arrived", || {
+            let peeked = rustix::net::recv(&from, &mut [0; 3 * BUFFER_SIZE], RecvFlags::PEEK);
+            peeked.is_ok_and(|(n, _)| n == 2 * BUFFER_SIZE)
+        });
+        while moved < all {
+            moved += pipe.fill_from(&from).unwrap();
+            while !pipe.is_empty() {
+                pipe.drain_to(&to).unwrap();
+            }
+        }
+        assert!(pipe.pipe.is_some());
+        assert_eq!(pipe.buffer.capacity(), 0);
+        read_exact(&upstream, 2 * BUFFER_SIZE);
     }
 
     #[test]
     #[should_panic(expected = "it holds 5 bytes")]
     fn filling_what_is_not_empty_is_a_mistake() {
-        let mut pipe = SplicePipe::new().unwrap();
+        let mut pipe = in_kernel();
         let (from, mut client) = connected_pair();
         client.write_all(b"hello").unwrap();
         wait_readable(&from);
@@ -397,7 +464,7 @@ mod tests {
 
     #[test]
     fn unix_sockets_are_spliced_too() {
-        for mut pipe in both_kinds() {
+        for mut pipe in all_kinds() {
             let pair = || {
                 let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
                 (Stream::from(std::os::fd::OwnedFd::from(near)), far)
