@@ -8,7 +8,7 @@ use evcore_token::Token;
 
 use crate::{Acceptor, EventLoop, Result};
 
-/// The most calls that reach a stream in one step. The other streams of a turn wait for them.
+/// The most calls that reach a stream in one turn. The other streams wait for them.
 const CALLS_MAX: u8 = 32;
 
 /// A stream that a loop watches in [`Mode::Edge`], with its readiness.
@@ -25,8 +25,8 @@ const CALLS_MAX: u8 = 32;
 /// If you did not receive because sending blocked, do both in the next step. Data that arrived
 /// meanwhile has no step of its own.
 ///
-/// A stream cannot starve the others: after 32 calls in one step it fails with `WouldBlock`, too, and
-/// continues in a step of the next turn.
+/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too, and
+/// a step of the next turn continues.
 ///
 /// Registering the stream costs one system call, and no further one. A call that is known to block
 /// makes none. After [`add`](Self::add) both sides count as blocked until the first step. That comes in
@@ -65,8 +65,9 @@ pub struct EdgeStream<S = Stream> {
     /// The end, a hang-up or an error was reported. It may follow the data directly, and is not
     /// reported again.
     ending: bool,
-    /// The calls since the last step.
+    /// The calls in `turn`, the latest one that had any.
     calls: u8,
+    turn: u64,
 }
 
 impl<S: Transport + Source> EdgeStream<S> {
@@ -84,6 +85,7 @@ impl<S: Transport + Source> EdgeStream<S> {
             writable: false,
             ending: false,
             calls: 0,
+            turn: 0,
         })
     }
 }
@@ -95,7 +97,6 @@ impl<S: Transport> EdgeStream<S> {
     /// `on_ready(Ready::READABLE)` tries to receive in any case, for example before an eviction.
     #[inline]
     pub fn on_ready(&mut self, ready: Ready) {
-        self.calls = 0;
         self.ending |= ready.is_read_closed() || ready.is_write_closed() || ready.is_error();
         self.readable |= ready.is_readable() || self.ending;
         self.writable |= ready.is_writable();
@@ -184,9 +185,14 @@ impl<S: Transport> EdgeStream<S> {
         result
     }
 
-    /// Counts a call. If there were enough in this step, the stream continues in the next turn.
+    /// Counts a call. If there were enough in this turn, the stream continues in the next one.
     #[inline]
     fn may_call<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) -> bool {
+        let turn = ev.stats().turns;
+        if self.turn != turn {
+            self.turn = turn;
+            self.calls = 0;
+        }
         if self.calls == CALLS_MAX {
             ev.post_next(self.token, Ready::NONE);
             return false;

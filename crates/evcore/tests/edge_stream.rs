@@ -288,6 +288,19 @@ fn a_stream_that_is_always_ready_goes_on_in_the_next_turn() {
     });
 }
 
+#[test]
+fn a_stream_without_steps_of_its_own_may_be_used_in_each_turn() {
+    on_each_backend(|mut fixture| {
+        fixture.wait_until(EdgeStream::is_writable);
+        for _ in 0..100 {
+            assert_eq!(fixture.stream.send(&mut fixture.ev, b"x").unwrap(), 1);
+            fixture.ev.handle().wake();
+            fixture.ev.wait().unwrap();
+            assert!(matches!(fixture.ev.next_step(), Some(Step::Woken)));
+        }
+    });
+}
+
 /// Begins to connect, and returns the error that the first step leads to.
 fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
     let stream = match Stream::connect(address) {
