@@ -1,0 +1,186 @@
+//! The example `proxy`: it forwards everything in both directions, and the ends, and the timeouts.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::{PATIENCE, Server, eventually, example};
+use rustix::{net::sockopt, process::Signal};
+
+use super::{
+    LENGTH, bytes, connect, read_back, send_without_reading, sends_before_it_reads, start,
+};
+
+fn proxy(to: SocketAddr, options: &[&str]) -> Server {
+    let mut command = Command::new(example("evcore", "proxy"));
+    command.args(["--listen", "127.0.0.1:0", "--to", &to.to_string()]);
+    command.args(options);
+    Server::from_command(command, 1)
+}
+
+/// A server of this test, and a proxy to it.
+fn with_upstream(options: &[&str]) -> (TcpListener, Server) {
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let proxy = proxy(upstream.local_addr().expect("an address"), options);
+    (upstream, proxy)
+}
+
+fn accept(upstream: &TcpListener) -> TcpStream {
+    let (stream, _) = upstream.accept().expect("the proxy connects");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a time");
+    stream
+}
+
+/// Sends a message, and reads it at the other side.
+fn pass(mut from: &TcpStream, mut to: &TcpStream) {
+    from.write_all(b"ping").expect("it reads");
+    let mut received = [0; 4];
+    to.read_exact(&mut received).expect("it forwards");
+    assert_eq!(&received, b"ping");
+}
+
+/// The end, or the reset that a close with unread bytes causes.
+fn read_end(mut stream: &TcpStream) {
+    match stream.read(&mut [0]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("not an end: {other:?}"),
+    }
+}
+
+#[test]
+fn all_16_mb_come_back_through_the_proxy_to_a_client_that_reads_late() {
+    let server = start("60");
+    let proxy = proxy(server.address(), &[]);
+    let stream = connect(proxy.address());
+    sends_before_it_reads(&stream, &bytes(LENGTH)).expect("all of it");
+}
+
+#[test]
+fn many_sessions_at_once_lose_nothing() {
+    let server = start("60");
+    let (proxy, bytes) = (proxy(server.address(), &[]), bytes(300_000));
+    thread::scope(|scope| {
+        for _ in 0..50 {
+            let stream = connect(proxy.address());
+            sockopt::set_socket_recv_buffer_size(&stream, 32 * 1024).expect("a size");
+            sockopt::set_socket_send_buffer_size(&stream, 32 * 1024).expect("a size");
+            let bytes = &bytes;
+            scope.spawn(move || sends_before_it_reads(&stream, bytes).expect("all of it"));
+        }
+    });
+}
+
+#[test]
+fn the_end_of_one_side_is_passed_on_while_the_other_sends() {
+    let (upstream, proxy) = with_upstream(&[]);
+    let mut client = connect(proxy.address());
+    client.write_all(b"request").expect("it reads");
+    client.shutdown(Shutdown::Write).expect("it is open");
+    let mut server = accept(&upstream);
+    let mut request = String::new();
+    server.read_to_string(&mut request).expect("the end");
+    assert_eq!(request, "request");
+    for _ in 0..3 {
+        pass(&server, &client);
+    }
+    drop(server);
+    assert_eq!(client.read(&mut [0]).expect("an end"), 0);
+}
+
+#[test]
+fn a_client_that_does_not_read_stops_the_server_from_sending() {
+    let (upstream, proxy) = with_upstream(&[]);
+    let client = connect(proxy.address());
+    let server = accept(&upstream);
+    let bytes = bytes(4 * LENGTH);
+    let sent = send_without_reading(&server, &bytes).expect("some of it");
+    assert!(sent < bytes.len(), "the proxy has kept {sent} bytes");
+    drop(server);
+    let received = thread::spawn(move || read_back(&client, &bytes[..sent]));
+    received.join().expect("no panic").expect("all of it");
+}
+
+#[test]
+fn a_refused_upstream_closes_the_client() {
+    // Its port is free again, and the test's other sockets are bound to others.
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = closed.local_addr().expect("an address");
+    let proxy = proxy(address, &[]);
+    drop(closed);
+    for _ in 0..3 {
+        read_end(&connect(proxy.address()));
+    }
+}
+
+#[test]
+fn an_upstream_that_does_not_answer_is_given_up_after_the_timeout() {
+    const CONNECT: Duration = Duration::from_millis(300);
+    let listener = evcore::Listener::builder().backlog(0).bind("127.0.0.1:0");
+    let listener = listener.expect("a free port");
+    let address = listener.local_addr().tcp().expect("an address of TCP");
+    let _fills_the_backlog = connect(address);
+    let proxy = proxy(address, &["--connect-timeout", "0.3"]);
+    let began = Instant::now();
+    let client = connect(proxy.address());
+    read_end(&client);
+    assert!(began.elapsed() >= CONNECT, "early");
+}
+
+#[test]
+fn an_idle_session_is_closed_after_the_timeout_on_both_sides() {
+    const IDLE: Duration = Duration::from_millis(300);
+    let (upstream, proxy) = with_upstream(&["--idle-timeout", "0.3"]);
+    let began = Instant::now();
+    let client = connect(proxy.address());
+    let server = accept(&upstream);
+    read_end(&client);
+    read_end(&server);
+    assert!(began.elapsed() >= IDLE, "early");
+}
+
+#[test]
+fn a_reset_of_either_side_ends_both_and_no_other_session() {
+    let (upstream, proxy) = with_upstream(&[]);
+    let other = connect(proxy.address());
+    let other_server = accept(&upstream);
+    for resets_client in [true, false] {
+        let client = connect(proxy.address());
+        let server = accept(&upstream);
+        pass(&client, &server);
+        pass(&server, &client);
+        let (reset, left) = if resets_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        sockopt::set_socket_linger(&reset, Some(Duration::ZERO)).expect("a time");
+        drop(reset);
+        read_end(&left);
+        pass(&other, &other_server);
+        pass(&other_server, &other);
+    }
+}
+
+#[test]
+fn quit_ends_the_proxy_when_its_sessions_have_ended() {
+    let (upstream, mut proxy) = with_upstream(&[]);
+    let client = connect(proxy.address());
+    let server = accept(&upstream);
+    pass(&client, &server);
+    proxy.signal(Signal::QUIT);
+    eventually("it listens no more", || {
+        TcpStream::connect(proxy.address()).is_err()
+    });
+    drop(upstream); // which resets the sessions of clients that came before that
+    pass(&server, &client);
+    drop(client);
+    read_end(&server);
+    drop(server);
+    assert!(proxy.wait().success());
+}
