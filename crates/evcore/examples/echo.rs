@@ -2,8 +2,7 @@
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// Sends back what arrives until that would block, which is an error, as the end is. While anything is
-/// left to send in `rest`, nothing is read: a client that does not read is not read from.
+/// Sends back what arrives, until that would block. Reads only if nothing is left to send in `rest`.
 fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
