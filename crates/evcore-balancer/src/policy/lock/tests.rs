@@ -88,6 +88,15 @@ mod without_a_group {
     }
 
     #[test]
+    fn a_probe_registers_again_and_does_not_wait() {
+        let mut worker = Worker::new(500);
+        assert!(!worker.plan(0, IDLE, || false).listening);
+        let probe = worker.plan(500, IDLE, || false);
+        assert!(probe.listening && probe.register_again && !probe.holds_lock);
+        assert_eq!(probe.wait_at_most, Some(Duration::ZERO));
+    }
+
+    #[test]
     fn probes_go_on_while_they_leave_clients_waiting() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, IDLE, || false).listening);
