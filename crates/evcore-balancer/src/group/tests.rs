@@ -318,6 +318,14 @@ fn a_policy_that_uses_no_group_makes_no_descriptors() {
 }
 
 #[test]
+fn a_member_has_the_policy_of_its_group() {
+    for policy in [Policy::exclusive(), Policy::mutex()] {
+        let group = WorkerGroup::new(policy, 1).unwrap();
+        assert_eq!(group.join(id(0)).policy(), policy);
+    }
+}
+
+#[test]
 fn the_members_of_a_group_have_descriptors_and_see_each_other() {
     let (_group, [one, two]) = joined([load(0), load(1)]);
     assert!(one.in_group() && two.in_group());
