@@ -222,7 +222,7 @@ fn expect_neither_to_starve(
     capacity: u64,
     mut change: impl FnMut(&mut Fixture),
 ) {
-    fixture.events = Events::with_capacity(usize::try_from(capacity).expect("a few"));
+    fixture.events = Events::bounded(usize::try_from(capacity).expect("a few"));
     let mut waits_without = vec![0; usize::try_from(capacity).expect("a few") + 1];
     for _ in 0..100 {
         change(fixture);
@@ -240,7 +240,7 @@ fn expect_neither_to_starve(
 }
 
 fn a_buffer_of_no_capacity_is_refused(fixture: &mut Fixture) {
-    let refused = fixture.poller.wait(&mut Events::with_capacity(0), None);
+    let refused = fixture.poller.wait(&mut Events::bounded(0), None);
     assert!(
         matches!(refused, Err(Error::NoRoom)),
         "{}: {refused:?}",

@@ -55,7 +55,7 @@ fn a_closed_descriptor_hides_none_of_a_hundred(fixture: &mut Fixture) {
     let lost = fixture
         .platform
         .with_a_number_of_its_own(fixture.pair().0, 1);
-    fixture.events = evcore_poller::Events::with_capacity(128);
+    fixture.events = evcore_poller::Events::bounded(128);
     for ((near, far), key) in good.iter().zip(0..) {
         fixture.add(far, key, Interest::READ, Mode::Level);
         let mut near = near;

@@ -58,7 +58,7 @@ impl Fixture {
     fn new(platform: Arc<dyn Platform>, scenario: &str) -> Self {
         Self {
             poller: platform.poller(),
-            events: Events::with_capacity(64),
+            events: Events::bounded(64),
             name: format!("{}, {scenario}", platform.name()),
             interests: BTreeMap::new(),
             platform,

@@ -41,7 +41,7 @@ fn at_most(count: u64, fixture: &Fixture) -> u64 {
 fn all_report(fixture: &mut Fixture, count: u64) {
     let count = at_most(count, fixture);
     let sockets = many_sockets(fixture, count, Mode::Level);
-    fixture.events = Events::with_capacity(usize::try_from(count).expect("thousands"));
+    fixture.events = Events::bounded(usize::try_from(count).expect("thousands"));
     let all: Vec<_> = (0..count).map(|key| (key, WRITABLE)).collect();
     for _ in 0..2 {
         // Compared before it is printed: it is long.
@@ -106,7 +106,7 @@ fn a_small_buffer_loses_no_one_shot(fixture: &mut Fixture) {
 
 fn a_buffer_of_one_serves_all_in_turn(fixture: &mut Fixture) {
     let _crowd = many_sockets(fixture, 5, Mode::Level);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     let mut keys: Vec<_> = (0..5).flat_map(|_| fixture.now()).map(|it| it.0).collect();
     keys.sort_unstable();
     assert_eq!(keys, [0, 1, 2, 3, 4], "{}", fixture.name);

@@ -433,7 +433,7 @@ impl Scarce {
             fixture.add(near, key, Interest::READ, Mode::Level);
         }
         fixture.add_closed(14, refused_key(0)..refused_key(CROWD), Interest::NONE);
-        fixture.events = Events::with_capacity(capacity);
+        fixture.events = Events::bounded(capacity);
         Self {
             fixture,
             pairs,

@@ -34,7 +34,7 @@ fn a_sandbox_without_epoll_pwait2_falls_back() {
         without(libc::SYS_epoll_pwait2, errno, || {
             let (mut near, far) = pair();
             let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
-            let mut events = Events::with_capacity(4);
+            let mut events = Events::bounded(4);
             poller
                 .add(&far, 1, Interest::READ, Mode::Level)
                 .expect("add");

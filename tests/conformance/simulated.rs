@@ -137,7 +137,7 @@ impl Platform for Simulated {
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let backend = self.process.backend_with(Capabilities::default());
         let mut poller = Poller::from(backend);
-        let mut events = Events::with_capacity(1);
+        let mut events = Events::bounded(1);
         poller.add(socket, 0, interest, Mode::Level).expect("add");
         let waited = poller.wait(&mut events, Some(Duration::ZERO));
         waited.expect("wait");

@@ -60,7 +60,7 @@ fn a_wake_and_events_come_together(fixture: &mut Fixture) {
 fn a_buffer_of_one_starves_neither_wakes_nor_events(fixture: &mut Fixture) {
     let (_near, far) = fixture.pair();
     fixture.add(&far, 1, Interest::WRITE, Mode::Level);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     let (mut woken, mut written) = (0, 0);
     for _ in 0..20 {
         fixture.poller.waker().wake();
@@ -96,7 +96,7 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixtu
     for (member, key) in many_sockets.members().into_iter().zip(0..) {
         fixture.add(member, key, Interest::WRITE, Mode::Level);
     }
-    fixture.events = Events::with_capacity(4);
+    fixture.events = Events::bounded(4);
     let waker = fixture.poller.waker();
     for _ in 0..3 {
         waker.wake();
@@ -118,7 +118,7 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixtu
 /// Each is reported once, as an error, or is silent; in either case the wake is not held up.
 fn a_wake_comes_with_the_first_wait_beside_closed_descriptors(fixture: &mut Fixture) {
     fixture.add_closed(10, 0..4, Interest::READ);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     fixture.poller.waker().wake();
     fixture.now();
     assert!(

@@ -163,7 +163,7 @@ fn event_loop(
         let member = failpoints.around("join", || shared.group.join(me));
         builder.group(Instrumented::new(member, failpoints))
     } else {
-        let handle = shared.group.mutex().handle(me);
+        let handle = shared.group.mutex().lock_handle(me);
         builder.group(Instrumented::new(handle, failpoints))
     };
     if let Some(kind) = config.poller() {

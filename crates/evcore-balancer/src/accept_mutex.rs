@@ -54,7 +54,7 @@ impl AcceptMutex {
 
     /// The handle of one worker. A worker process makes it after the fork.
     #[must_use]
-    pub fn handle(&self, id: WorkerId) -> MutexHandle {
+    pub fn lock_handle(&self, id: WorkerId) -> MutexHandle {
         MutexHandle {
             mutex: self.clone(),
             id,
@@ -124,7 +124,7 @@ const FREE: u32 = 0;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let mutex = AcceptMutex::new()?;
-/// let handle = mutex.handle(WorkerId::from_slot(0));
+/// let handle = mutex.lock_handle(WorkerId::from_slot(0));
 /// assert!(handle.try_lock());
 /// assert_eq!(mutex.owner(), Some(handle.id()));
 ///
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn dropping_a_handle_releases_only_its_own_lock() {
         let mutex = mutex();
-        let one = mutex.handle(id(0));
-        let two = mutex.handle(id(1));
+        let one = mutex.lock_handle(id(0));
+        let two = mutex.lock_handle(id(1));
         assert!(one.try_lock());
         drop(two);
         assert_eq!(mutex.owner(), Some(id(0)));
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_worker_that_panics_releases_the_lock() {
         let mutex = mutex();
-        let handle = mutex.handle(id(0));
+        let handle = mutex.lock_handle(id(0));
         let panicked = panic::catch_unwind(panic::AssertUnwindSafe(move || {
             assert!(handle.try_lock());
             // Unlike `panic!`, this prints nothing.
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn dropping_a_handle_of_another_process_releases_nothing() {
         let mutex = mutex();
-        let mut handle = mutex.handle(id(0));
+        let mut handle = mutex.lock_handle(id(0));
         assert!(handle.try_lock());
         handle.move_to_another_process();
         drop(handle);
@@ -270,7 +270,7 @@ mod tests {
         let count = Mutex::new(0_u32);
         thread::scope(|scope| {
             for slot in 0..4 {
-                let handle = mutex.handle(id(slot));
+                let handle = mutex.lock_handle(id(slot));
                 let count = &count;
                 scope.spawn(move || {
                     for _ in 0..10_000 {

@@ -188,7 +188,7 @@ impl<N: Notify> WorkerGroup<N> {
     pub fn join(&self, id: WorkerId) -> Member<N> {
         self.shared.join(id);
         Member {
-            lock: self.shared.mutex.handle(id),
+            lock: self.shared.mutex.lock_handle(id),
             group: self.clone(),
         }
     }

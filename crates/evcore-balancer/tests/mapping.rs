@@ -20,7 +20,7 @@ fn dropping_the_last_handle_unmaps() {
     assert_eq!(shared_mappings(), 0);
 
     let mutex = AcceptMutex::new().unwrap();
-    let handle = mutex.handle(WorkerId::from_slot(7));
+    let handle = mutex.lock_handle(WorkerId::from_slot(7));
     drop(mutex);
     assert_eq!(shared_mappings(), 1, "the handle keeps the lock");
     drop(handle);

@@ -129,7 +129,7 @@ pub struct Capabilities {
 /// }
 ///
 /// let mut poller = Poller::from(Eager(Vec::new(), WakeChannel::new()?));
-/// let mut events = Events::with_capacity(4);
+/// let mut events = Events::bounded(4);
 /// poller.add(&std::io::stdin(), 5, Interest::READ, Mode::Oneshot)?;
 /// assert_eq!(poller.wait(&mut events, None)?, 1);
 /// assert_eq!(poller.wait(&mut events, None)?, 0, "the one-shot has fired");

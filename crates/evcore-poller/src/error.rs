@@ -153,7 +153,7 @@ pub enum Error {
         backend: &'static str,
     },
     /// The event buffer has a capacity of zero.
-    #[error("the event buffer has no room; give Events::with_capacity at least 1")]
+    #[error("the event buffer has no room; give Events::bounded at least 1")]
     NoRoom,
     /// A signal ended the wait, and the poller
     /// [returns on signals](crate::Poller::return_on_signal). (Rarely also: only stale events ended

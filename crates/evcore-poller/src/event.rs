@@ -7,7 +7,7 @@ use crate::Ready;
 /// ```
 /// use evcore_poller::{EventSink, Events, Ready};
 ///
-/// let mut events = Events::with_capacity(1);
+/// let mut events = Events::bounded(1);
 /// EventSink::from(&mut events).push(7, Ready::READABLE); // as a backend does in a wait
 /// for event in &events {
 ///     assert!(event.key == 7 && event.ready.is_readable());

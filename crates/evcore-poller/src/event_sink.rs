@@ -9,7 +9,7 @@ use crate::{Events, Ready};
 /// ```
 /// use evcore_poller::{EventSink, Events, Ready};
 ///
-/// let mut events = Events::with_capacity(2);
+/// let mut events = Events::bounded(2);
 /// let mut sink = EventSink::from(&mut events);
 /// sink.push(7, Ready::READABLE);
 /// sink.set_woken();

@@ -19,7 +19,7 @@ const MAX_CAPACITY: usize = 1 << 27;
 /// ```
 /// use evcore_poller::Events;
 ///
-/// let events = Events::with_capacity(512);
+/// let events = Events::bounded(512);
 /// assert_eq!(events.capacity(), 512);
 /// assert!(events.is_empty() && !events.was_woken());
 /// ```
@@ -42,7 +42,7 @@ impl Events {
     /// Allocates now: 12 bytes per event on x86-64, otherwise 16, and later 4 more if the kernel
     /// reports how many bytes [can be read](Event::available). A wait refuses a capacity of zero.
     #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub fn bounded(capacity: usize) -> Self {
         Self {
             entries: Vec::with_capacity(capacity.min(MAX_CAPACITY)),
             available: Vec::new(),
@@ -239,7 +239,7 @@ impl fmt::Debug for Events {
 /// ```
 /// use evcore_poller::{EventSink, Events, Ready};
 ///
-/// let mut events = Events::with_capacity(2);
+/// let mut events = Events::bounded(2);
 /// let mut sink = EventSink::from(&mut events); // what a wait gives its backend
 /// sink.push(7, Ready::READABLE);
 /// sink.push(8, Ready::WRITABLE);
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn available_is_reported_if_it_is_known() {
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         events.push(0, Ready::READABLE);
         for bytes in [0, 1, u32::MAX] {
             events.push_with_available(1, Ready::READABLE, Some(bytes));
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn clear_forgets_what_was_available() {
-        let mut events = Events::with_capacity(1);
+        let mut events = Events::bounded(1);
         events.push_with_available(0, Ready::READABLE, Some(7));
         events.clear();
         events.push(1, Ready::READABLE);
@@ -327,7 +327,7 @@ mod tests {
             list in prop::collection::vec((0..9u64, prop::option::of(0..9u32)), 0..20),
             from in 0..20usize,
         ) {
-            let mut events = Events::with_capacity(20);
+            let mut events = Events::bounded(20);
             for (key, available) in &list {
                 events.push_with_available(*key, Ready::READABLE, *available);
             }

@@ -42,7 +42,7 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 /// use std::{io::Write, os::unix::net::UnixStream};
 ///
 /// let (mut near, far) = UnixStream::pair()?;
-/// let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(64));
+/// let (mut poller, mut events) = (Poller::new()?, Events::bounded(64));
 /// poller.add(&far, 7, Interest::NONE, Mode::Level)?;
 ///
 /// near.write_all(b"ping")?;

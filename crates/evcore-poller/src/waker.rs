@@ -26,7 +26,7 @@ use crate::{
 ///
 /// ```
 /// # use evcore_poller::{Events, Poller};
-/// let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(4));
+/// let (mut poller, mut events) = (Poller::new()?, Events::bounded(4));
 /// let waker = poller.waker();
 /// std::thread::spawn(move || waker.wake());
 /// poller.wait(&mut events, None)?;

@@ -48,7 +48,7 @@ fn a_steady_state_allocates_nothing() {
             .map(|_| UnixStream::pair().expect("a pair of sockets"))
             .collect();
         let mut poller = Poller::with(*kind).expect("the system has this backend");
-        let mut events = Events::with_capacity(64);
+        let mut events = Events::bounded(64);
         turn(&mut poller, &mut events, &mut pairs);
 
         let before = allocations();

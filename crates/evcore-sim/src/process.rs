@@ -88,7 +88,7 @@ impl Process {
     /// poller.add(&far, 1, Interest::READ, Mode::Edge)?;
     /// near.send(b"hello")?;
     ///
-    /// let mut events = Events::with_capacity(4);
+    /// let mut events = Events::bounded(4);
     /// poller.wait(&mut events, None)?;
     /// assert_eq!(events.get(0).unwrap().ready, Ready::READABLE);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -21,7 +21,7 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            events: Events::with_capacity(events),
+            events: Events::bounded(events),
             next: 0,
             withheld: None,
             interrupted: false,

@@ -159,7 +159,7 @@ impl<L: Acceptor> Builder<L> {
     /// [`WorkerGroup`](evcore_balancer::WorkerGroup), which also has the policy.
     ///
     /// [`Policy::LeastLoaded`] needs a member. With a member, [`Policy::Mutex`] hands its lock over.
-    /// For [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::handle) of a
+    /// For [`Policy::Mutex`] as in nginx, the [handle](evcore_balancer::AcceptMutex::lock_handle) of a
     /// lock is enough.
     ///
     /// ```

@@ -144,7 +144,7 @@ fn a_loop_without_a_policy_follows_that_of_its_group() {
     let owner = group.join(other);
     assert!(owner.try_lock());
     assert!(!listens_beside_the_lock(builder().group(group.join(me))));
-    let handle = || group.mutex().handle(me);
+    let handle = || group.mutex().lock_handle(me);
     assert!(!listens_beside_the_lock(builder().group(handle())));
     let off = builder().group(handle()).policy(Policy::Off);
     assert!(listens_beside_the_lock(off));
@@ -163,7 +163,7 @@ fn least_loaded_needs_a_group_that_was_made_for_it() {
     let error = of_another.build().unwrap_err();
     assert!(error.to_string().contains("make a WorkerGroup for it"));
 
-    let just_a_lock = group.mutex().handle(me);
+    let just_a_lock = group.mutex().lock_handle(me);
     let with_a_lock = EventLoop::builder().policy(policy).group(just_a_lock);
     assert!(matches!(with_a_lock.build(), Err(Error::NoGroup { .. })));
 }

@@ -285,7 +285,7 @@ fn turns_allocate_nothing() {
     let builder = Builder::new()
         .listener(Numbered(listener))
         .policy(Policy::mutex())
-        .group(AcceptMutex::new().unwrap().handle(me))
+        .group(AcceptMutex::new().unwrap().lock_handle(me))
         .connections(2 * CONNECTIONS)
         .clock(Clock::with_source(time.clone()))
         .histograms(true)

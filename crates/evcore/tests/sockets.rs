@@ -335,7 +335,7 @@ fn two_loops_with_a_lock_serve_every_client_once() {
                 let builder = EventLoop::builder()
                     .listener(Listener::from_fd(listener).unwrap())
                     .policy(Policy::Mutex { delay })
-                    .group(mutex.handle(me));
+                    .group(mutex.lock_handle(me));
                 let mut ev = guarded(builder);
                 handles.send(ev.handle()).unwrap();
                 while served.load(Ordering::Acquire) < CLIENTS {
@@ -510,7 +510,11 @@ fn with_a_resolution_clients_are_served_between_ticks() {
         let builder = EventLoop::builder().listener(listener).poller(*kind);
         let builder = builder
             .policy(Policy::mutex())
-            .group(AcceptMutex::new().unwrap().handle(WorkerId::from_slot(0)))
+            .group(
+                AcceptMutex::new()
+                    .unwrap()
+                    .lock_handle(WorkerId::from_slot(0)),
+            )
             .timer_resolution(Duration::from_millis(1));
         let mut server = Echo {
             ev: guarded(builder),

@@ -25,7 +25,7 @@ impl Ours {
         }
         Ours {
             poller,
-            events: Events::with_capacity(BATCH),
+            events: Events::bounded(BATCH),
         }
     }
 }

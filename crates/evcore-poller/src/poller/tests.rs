@@ -195,7 +195,7 @@ impl Fixture {
         Self {
             poller: Poller::from(backend),
             state,
-            events: Events::with_capacity(4),
+            events: Events::bounded(4),
         }
     }
 

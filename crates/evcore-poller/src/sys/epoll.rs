@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_kernel_without_epoll_pwait2_waits_too() {
         let mut epoll = without_pwait2();
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         epoll
             .wait((&mut events).into(), Some(Duration::from_nanos(1)))
             .expect("a wait");

@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn wait(poll: &mut Poll, capacity: usize) -> Vec<(u64, Ready)> {
-        let mut events = Events::with_capacity(capacity);
+        let mut events = Events::bounded(capacity);
         poll.wait((&mut events).into(), Some(Duration::ZERO))
             .expect("poll");
         poll.verify();

@@ -39,7 +39,7 @@ impl State {
     pub(crate) fn lock_handle(&mut self, group: u32, process: u32, id: WorkerId) -> MutexHandle {
         let process = &mut self.processes[process as usize];
         process.memberships.push((group, id));
-        self.group(group).shared.mutex().handle(id)
+        self.group(group).shared.mutex().lock_handle(id)
     }
 
     pub(crate) fn lock_owner(&self, group: u32) -> Option<WorkerId> {

@@ -104,7 +104,7 @@ impl Fixture {
         }
         let mut fixture = Self {
             pair,
-            events: Events::with_capacity(8),
+            events: Events::bounded(8),
             reported: [Ready::NONE; 2],
         };
         assert_eq!(fixture.poll(), [Some(Ready::WRITABLE); 2]);

@@ -81,7 +81,7 @@ fn the_trace_hash_of_seed_1_is_pinned() {
         sim.client(address(), script);
     }
 
-    let (mut events, mut streams) = (Events::with_capacity(64), BTreeMap::new());
+    let (mut events, mut streams) = (Events::bounded(64), BTreeMap::new());
     let mut keys = 1..;
     // Until the time limit, which is another error.
     while let Ok(_) | Err(Error::Interrupted) = poller.wait(&mut events, None) {

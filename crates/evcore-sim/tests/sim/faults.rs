@@ -136,7 +136,7 @@ fn an_edge_follows_a_short_read_and_a_short_write() {
     poller.add(&far, 1, Interest::READ, Mode::Edge).unwrap();
 
     let (bytes, mut received) = ([b'x'; 5_000], 0);
-    let (mut rest, mut events) = (&bytes[..], Events::with_capacity(4));
+    let (mut rest, mut events) = (&bytes[..], Events::bounded(4));
     while received < bytes.len() {
         // The wait fails if nothing is left to happen, that is, if an edge was lost.
         poller.wait(&mut events, None).unwrap();

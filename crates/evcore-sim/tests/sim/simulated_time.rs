@@ -158,7 +158,7 @@ fn native_and_masked_modes_report_alike() {
     for capabilities in [epoll, Capabilities::default()] {
         let process = Sim::new(7).process();
         let mut poller = Poller::from(process.backend_with(capabilities));
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         let mut ready = |poller: &mut Poller| {
             poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
             events
@@ -206,7 +206,7 @@ fn events_beyond_the_buffer_come_with_the_next_wait() {
         poller.add(far, key, Interest::READ, Mode::Edge).unwrap();
         near.send(b"x").unwrap();
     }
-    let mut events = Events::with_capacity(2);
+    let mut events = Events::bounded(2);
     let mut seen = Vec::new();
     for expected in [2, 2, 1, 0] {
         assert_eq!(

@@ -209,7 +209,7 @@ fn exclusive_pollers_that_do_not_sleep_all_report() {
     }
     let _client = sim.connect(address()).unwrap();
     // None of them slept, so all report it.
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     for poller in &mut pollers {
         assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 1);
     }
@@ -245,7 +245,7 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
             poller.add(listener, 0, Interest::READ, Mode::Edge).unwrap();
         }
     }
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     for poller in &mut pollers {
         assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
     }

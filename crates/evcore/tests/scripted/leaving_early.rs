@@ -222,7 +222,7 @@ fn dropping_the_loop_within_a_turn_releases_the_lock() {
     use evcore::balancer::{AcceptMutex, Policy, WorkerId};
     let (mutex, me) = (AcceptMutex::new().unwrap(), WorkerId::from_slot(0));
     let mut fixture = Fixture::built(1, |builder, _| {
-        builder.policy(Policy::mutex()).group(mutex.handle(me))
+        builder.policy(Policy::mutex()).group(mutex.lock_handle(me))
     });
     fixture.wait();
     assert_eq!(mutex.owner(), Some(me));

@@ -59,7 +59,7 @@ fn a_buffer_without_capacity_is_refused() {
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.modify(3, Interest::WRITE);
     fixture.calls();
-    let refused = fixture.poller.wait(&mut Events::with_capacity(0), None);
+    let refused = fixture.poller.wait(&mut Events::bounded(0), None);
     assert!(matches!(refused, Err(Error::NoRoom)));
     assert_eq!(fixture.calls(), []);
     fixture.idle();
@@ -70,7 +70,7 @@ fn a_buffer_without_capacity_is_refused() {
 #[test]
 fn a_wake_comes_with_the_first_wait_even_if_events_fill_it() {
     let mut fixture = Fixture::new(ALL);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     let event = [(3, Ready::READABLE)];
     for _ in 0..3 {
@@ -85,7 +85,7 @@ fn a_wake_comes_with_the_first_wait_even_if_events_fill_it() {
 #[test]
 fn a_wait_that_fails_leaves_the_wake_to_the_next() {
     let mut fixture = Fixture::new(ALL);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.poller.waker().wake();
     fixture.state().answers.push_back(Answer::Broken);

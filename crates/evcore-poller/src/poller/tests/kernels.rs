@@ -23,7 +23,7 @@ fn a_number_without_a_file_is_refused() {
 fn a_change_for_a_number_without_a_file_is_an_error_event() {
     for kind in BackendKind::available() {
         let mut poller = Poller::with(*kind).expect("it is available");
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         for number in [-100, RawFd::MAX] {
             let added = poller.add_number(number, 1, Interest::NONE, Mode::Level);
             added.expect("the interest is empty");

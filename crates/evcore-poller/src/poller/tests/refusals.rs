@@ -97,7 +97,7 @@ fn a_failed_wait_loses_no_refusal() {
 /// A fixture with two refusals, one of which was reported, and the key of the other one.
 fn with_a_refusal_to_come() -> (Fixture, u64) {
     let mut fixture = Fixture::new(ALL);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     for key in [1, 2] {
         fixture.add(key, Interest::READ, Mode::Level).expect("add");
         fixture.state().refuses.push(key);
@@ -133,7 +133,7 @@ fn a_refusal_is_not_reported_to_an_empty_interest() {
 #[test]
 fn a_wake_comes_with_a_refusal() {
     let mut fixture = Fixture::new(ALL);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.state().refuses.push(3);
     fixture.modify(3, Interest::WRITE);
@@ -147,7 +147,7 @@ fn a_wake_comes_with_a_refusal() {
 fn refusals_and_what_is_ready_take_turns() {
     for capacity in [1, 2] {
         let mut fixture = Fixture::new(ALL);
-        fixture.events = Events::with_capacity(capacity);
+        fixture.events = Events::bounded(capacity);
         fixture.add(9, Interest::READ, Mode::Level).expect("add");
         let keys = 0..u64::try_from(capacity).expect("a few");
         for key in keys.clone() {

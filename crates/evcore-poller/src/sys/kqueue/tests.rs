@@ -59,7 +59,7 @@ impl Fixture {
 
     /// The events of a wait that returns at once, with room for `capacity`.
     fn wait_with(&mut self, capacity: usize) -> Vec<Event> {
-        let mut events = Events::with_capacity(capacity);
+        let mut events = Events::bounded(capacity);
         self.poller
             .wait(&mut events, Some(Duration::ZERO))
             .expect("a wait");

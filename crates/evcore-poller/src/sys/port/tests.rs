@@ -52,7 +52,7 @@ impl Fixture {
         Self {
             kernel,
             poller: Poller::from(ports),
-            events: Events::with_capacity(capacity),
+            events: Events::bounded(capacity),
         }
     }
 

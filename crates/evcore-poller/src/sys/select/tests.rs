@@ -35,7 +35,7 @@ fn registration(fd: RawFd, key: u64) -> Registration {
 }
 
 fn wait(select: &mut Select, capacity: usize) -> Vec<(u64, Ready)> {
-    let mut events = Events::with_capacity(capacity);
+    let mut events = Events::bounded(capacity);
     let waited = select.wait((&mut events).into(), Some(Duration::ZERO));
     waited.expect("select");
     select.verify();

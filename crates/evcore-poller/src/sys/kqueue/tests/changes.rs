@@ -23,7 +23,7 @@ fn registration(interest: Interest, mode: Mode) -> Registration {
 }
 
 fn wait(kqueue: &mut Kqueue<FakeKernel>) -> Result<usize> {
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     kqueue.wait((&mut events).into(), Some(Duration::ZERO))?;
     Ok(events.len())
 }
@@ -187,7 +187,7 @@ fn an_interrupted_wait_has_applied_its_changes() {
     fixture.modify(7, Interest::WRITE);
     fixture.calls();
     fixture.kernel().signals = 1;
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     let interrupted = fixture.poller.wait(&mut events, Some(SECOND));
     assert!(matches!(interrupted, Err(Error::Interrupted)));
     assert_eq!(fixture.wait(), []);

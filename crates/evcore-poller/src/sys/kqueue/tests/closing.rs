@@ -45,7 +45,7 @@ fn a_stray_does_not_make_the_loop_spin() {
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
     fixture.poller.remove_before_close(1).expect("forget");
     fixture.calls();
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     fixture
         .poller
         .wait(&mut events, Some(SECOND))
@@ -132,7 +132,7 @@ fn a_refused_negative_number_ends_the_wait() {
             .add(number, 1, Interest::NONE, Mode::Level)
             .expect("the interest is empty");
         fixture.modify(1, Interest::READ);
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         fixture.poller.wait(&mut events, None).expect("a wait");
         let found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
         assert_eq!(found, [(1, Ready::ERROR | Ready::READABLE)], "{number}");

@@ -118,7 +118,7 @@ fn a_broken_pipe_hides_no_other_event() {
         fixture.kernel().arrive(B, 1);
         fixture.kernel().hang_up(A, 0);
         fixture.add(A, 1, Interest::WRITE, mode).expect("add");
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         fixture.poller.wait(&mut events, None).expect("a wait");
         let mut found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
         found.sort_unstable_by_key(|event| event.0);

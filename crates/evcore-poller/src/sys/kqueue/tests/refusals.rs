@@ -56,7 +56,7 @@ fn a_bad_change_hides_neither_changes_nor_events() {
     }
     fixture.kernel().refuses.push(refusal(B, Filter::Write));
     fixture.kernel().waited = Duration::ZERO;
-    let mut events = Events::with_capacity(16);
+    let mut events = Events::bounded(16);
     fixture
         .poller
         .wait(&mut events, Some(SECOND))
@@ -168,7 +168,7 @@ fn dropping_a_missing_knote_reports_nothing() {
     fixture.kernel().close(A);
     fixture.kernel().close(B);
     fixture.kernel().open(B);
-    let mut events = Events::with_capacity(16);
+    let mut events = Events::bounded(16);
     fixture
         .poller
         .wait(&mut events, Some(SECOND))
@@ -183,7 +183,7 @@ fn a_wait_with_a_refusal_returns_at_once() {
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
     fixture.modify(1, Interest::WRITE);
     fixture.kernel().refuses.push(refusal(A, Filter::Write));
-    let mut events = Events::with_capacity(16);
+    let mut events = Events::bounded(16);
     fixture
         .poller
         .wait(&mut events, Some(SECOND))

@@ -13,7 +13,7 @@ fn a_timeout_is_exact_to_the_nanosecond() {
         Duration::from_secs(1 << 32),
     ] {
         let mut fixture = Fixture::new();
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         fixture
             .poller
             .wait(&mut events, Some(timeout))
@@ -29,7 +29,7 @@ fn readiness_ends_the_longest_wait() {
         fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
         fixture.kernel().arrive(A, 1);
         fixture.calls();
-        let mut events = Events::with_capacity(4);
+        let mut events = Events::bounded(4);
         assert_eq!(
             fixture.poller.wait(&mut events, timeout).expect("a wait"),
             1
@@ -43,7 +43,7 @@ fn readiness_ends_the_longest_wait() {
 fn a_wait_goes_on_after_a_signal() {
     let mut fixture = Fixture::new();
     fixture.kernel().signals = 3;
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     fixture
         .poller
         .wait(&mut events, Some(SECOND))
@@ -56,7 +56,7 @@ fn a_wait_goes_on_after_a_signal() {
 fn wakes_before_a_wait_end_it_once() {
     let mut fixture = Fixture::new();
     let waker = fixture.poller.waker();
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     for _ in 0..3 {
         waker.wake();
         waker.wake();
@@ -77,7 +77,7 @@ fn a_wake_and_an_event_share_a_small_buffer() {
     fixture.add(A, 7, Interest::READ, Mode::Edge).expect("add");
     fixture.kernel().arrive(A, 1);
     fixture.poller.waker().wake();
-    let mut events = Events::with_capacity(1);
+    let mut events = Events::bounded(1);
     let (mut wakes, mut reports) = (0, 0);
     for _ in 0..2 {
         fixture.poller.wait(&mut events, None).expect("a wait");
@@ -115,7 +115,7 @@ fn a_wake_beside_a_stray_ends_the_wait() {
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
     fixture.poller.remove_before_close(1).expect("forget");
     fixture.poller.waker().wake();
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     fixture.poller.wait(&mut events, None).expect("a wait");
     assert!(events.was_woken() && events.is_empty());
 }
@@ -137,7 +137,7 @@ fn with_a_stray() -> Fixture {
 #[test]
 fn a_stray_alone_does_not_restart_the_timeout() {
     let mut fixture = with_a_stray();
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     let waited = fixture.poller.wait(&mut events, Some(BEFORE_REST + REST));
     assert_eq!(waited.expect("a wait"), 0);
     let timeouts: Vec<_> = fixture.calls().iter().map(|call| call.timeout).collect();
@@ -156,7 +156,7 @@ fn a_stray_alone_does_not_restart_the_timeout() {
 fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
     let mut fixture = with_a_stray();
     fixture.poller.return_on_signal(true);
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     let waited = fixture.poller.wait(&mut events, Some(BEFORE_REST + REST));
     assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
     assert_eq!(fixture.kernel().knotes(), [], "it comes once");
@@ -168,7 +168,7 @@ fn a_stray_does_not_delay_what_is_ready() {
     fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
     fixture.kernel().arrive(A, 1);
     fixture.kernel().arrive(B, 1);
-    let mut events = Events::with_capacity(1);
+    let mut events = Events::bounded(1);
     let waited = fixture.poller.wait(&mut events, Some(SECOND));
     assert_eq!(waited.expect("a wait"), 1);
     assert_eq!(fixture.kernel().waited, Duration::ZERO);
@@ -181,6 +181,6 @@ fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     fixture.kernel().arrive(A, 1);
     fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
     fixture.kernel().arrive_in_wait(Duration::ZERO, B);
-    let mut events = Events::with_capacity(4);
+    let mut events = Events::bounded(4);
     assert_eq!(fixture.poller.wait(&mut events, None).expect("a wait"), 1);
 }

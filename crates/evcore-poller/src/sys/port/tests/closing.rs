@@ -45,7 +45,7 @@ fn a_lost_watch_made_again_is_not_reported() {
     }
     assert_eq!(fixture.wait().len(), 2);
     fixture.kernel.port().refuses.extend([A, B]);
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     let reported = fixture.wait()[0].0;
     fixture.kernel.port().refuses.clear();
     let other = 3 - reported;
@@ -128,7 +128,7 @@ fn lost_watches_that_do_not_fit_come_later() {
     }
     assert_eq!(fixture.wait().len(), 4);
     fds.for_each(|fd| fixture.close(fd));
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     let mut keys: Vec<_> = (0..2).map(|_| fixture.wait()[0].0).collect();
     let gone = (0..4)
         .find(|key| !keys.contains(key))

@@ -273,7 +273,7 @@ impl Run {
 
     fn wait(&mut self, room: usize) -> Vec<u64> {
         let owed = self.oracle.owed();
-        self.fixture.events = Events::with_capacity(room);
+        self.fixture.events = Events::bounded(room);
         let reported = self.fixture.wait();
         assert!(
             reported.len() >= owed.len().min(room),

@@ -134,7 +134,7 @@ fn a_larger_buffer_is_used_to_its_end() {
     fixture.set(A, IN);
     fixture.set(B, IN);
     assert_eq!(fixture.wait().len(), 1);
-    fixture.events = Events::with_capacity(8);
+    fixture.events = Events::bounded(8);
     assert_eq!(fixture.wait().len(), 2);
 }
 
@@ -224,7 +224,7 @@ fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
 #[test]
 fn a_stray_does_not_delay_what_is_ready() {
     let mut fixture = with_a_stray();
-    fixture.events = Events::with_capacity(1);
+    fixture.events = Events::bounded(1);
     fixture.set(A, IN);
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture.set(B, IN);
