@@ -44,10 +44,11 @@
 //! The listeners stay open in the master, so no connection is refused or reset: clients wait in the
 //! backlog until a worker accepts them. The old workers get a stop only when each new one has
 //! reported that it [is ready](Worker::ready), or has lived for the
-//! [timeout](Supervisor::ready_timeout). Until then, workers of both generations are replaced. If
-//! all new workers refuse ([`DO_NOT_RESTART`]), the old ones continue. Up to four generations of
-//! workers may live at once, each with its own stop timeout. Further reloads wait. If the workers
-//! of all old generations do not end, a reload is refused ([`Reload::Stuck`]).
+//! [timeout](Supervisor::ready_timeout), which is 1 second by default. Until then, workers of both
+//! generations are replaced. If all new workers refuse ([`DO_NOT_RESTART`]), the old ones continue.
+//! Up to four generations of workers may live at once, each with its own stop timeout. Further
+//! reloads wait. If the workers of all old generations do not end, a reload is refused
+//! ([`Reload::Stuck`]).
 //!
 //! # Upgrade
 //!

@@ -183,8 +183,8 @@ impl Worker {
     /// Reports to the master that this worker serves.
     ///
     /// During a reload, the old workers get a stop once all new ones have called this, or
-    /// have lived for the [timeout](crate::Supervisor::ready_timeout). The master calls its
-    /// [hook](crate::Supervisor::on_ready).
+    /// have lived for the [timeout](crate::Supervisor::ready_timeout), which is 1 second by default. The
+    /// master calls its [hook](crate::Supervisor::on_ready).
     ///
     /// One call is enough. Without a master it has no effect.
     pub fn ready(&self) {
