@@ -104,7 +104,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
     }
 }
 
-/// Sends back what arrives until that would block, which is an error, as the end is.
+/// Sends back what arrives until a call would block. That is an error, and so is the end.
 fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {

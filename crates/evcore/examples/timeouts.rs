@@ -12,37 +12,39 @@ const REQUEST: Timer = Timer::new(1);
 /// The longest request, in bytes.
 const LONGEST: usize = 8 * 1024;
 
+#[derive(Default)]
 struct Client {
-    stream: EdgeStream,
-    /// The part of a request that has arrived.
-    request: Vec<u8>,
-    /// The part of the answers that is not sent.
-    answers: Vec<u8>,
+    request: Vec<u8>, // the part of a request that has arrived
+    answers: Vec<u8>, // the part of the answers that is not sent
 }
 
 impl Client {
-    /// Sends all answers, and then reads, until that would block, which is an error, as the end is.
-    fn serve(&mut self, ev: &mut EventLoop, whole: Duration) -> io::Result<()> {
-        let token = self.stream.token();
+    /// Sends all answers, and then reads, until that would block. The end is an error, too.
+    fn serve(
+        &mut self,
+        stream: &mut EdgeStream,
+        ev: &mut EventLoop,
+        whole: Duration,
+    ) -> io::Result<()> {
         loop {
             while !self.answers.is_empty() {
-                let sent = self.stream.send(ev, &self.answers)?;
+                let sent = stream.send(ev, &self.answers)?;
                 self.answers.drain(..sent);
             }
             let begins = self.request.is_empty();
-            self.receive(ev)?;
+            self.receive(stream, ev)?;
             if self.request.is_empty() {
-                ev.disarm(token, REQUEST);
+                ev.disarm(stream.token(), REQUEST);
             } else if begins || !self.answers.is_empty() {
-                ev.arm(token, REQUEST, whole); // the next bytes do not move it
+                ev.arm(stream.token(), REQUEST, whole); // the next bytes do not move it
             }
         }
     }
 
     /// Reads once, and answers the requests that are complete.
-    fn receive(&mut self, ev: &mut EventLoop) -> io::Result<()> {
+    fn receive(&mut self, stream: &mut EdgeStream, ev: &mut EventLoop) -> io::Result<()> {
         let mut buffer = [0; LONGEST];
-        match self.stream.recv(ev, &mut buffer)? {
+        match stream.recv(ev, &mut buffer)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             n => self.request.extend_from_slice(&buffer[..n]),
         }
@@ -73,30 +75,20 @@ fn main() -> Result<(), Box<dyn Error>> {
                         continue; // dropped, and so closed
                     };
                     let token = stream.token();
-                    let (request, answers) = (Vec::new(), Vec::new());
-                    clients.insert(
-                        token,
-                        Client {
-                            stream,
-                            request,
-                            answers,
-                        },
-                    );
+                    clients.insert(token, (stream, Client::default()));
                     ev.arm(token, IDLE, idle);
                 }
                 Step::Ready(token, ready) => {
-                    let client = clients.get_mut(token).expect("it is open");
-                    client.stream.on_ready(ready);
-                    let result = client.serve(&mut ev, whole);
+                    let (stream, client) = clients.get_mut(token).expect("it is open");
+                    stream.on_ready(ready);
+                    let result = client.serve(stream, &mut ev, whole);
                     if result.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
                         clients.close(&mut ev, token); // no step carries this token any more
                     } else {
-                        ev.arm(token, IDLE, idle); // the kernel took or had some bytes
+                        ev.arm(token, IDLE, idle); // the client has sent or read something
                     }
                 }
-                Step::Expired(token, _) | Step::Evict(token) => {
-                    clients.close(&mut ev, token);
-                }
+                Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(&mut ev, token),
                 Step::Woken => {}
             }
         }
