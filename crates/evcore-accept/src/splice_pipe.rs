@@ -12,9 +12,6 @@ use crate::socket;
 /// The size of the buffer in the process. A call that fills it shows that there is much to move.
 const BUFFER_SIZE: usize = 16 * 1024;
 
-/// The most bytes in a pipe of the kernel.
-const PIPE_SIZE: usize = 64 * 1024;
-
 /// A buffer between two streams that is kept in the kernel when there is much to move (by a pipe and
 /// splice(2), on Linux).
 ///
@@ -193,6 +190,9 @@ mod imp {
     use rustix::io::{read, retry_on_intr};
     use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
+    /// The most bytes in a pipe.
+    const SIZE: usize = 64 * 1024;
+
     /// A pipe, and the number of bytes in it.
     pub(super) struct Pipe {
         reader: OwnedFd,
@@ -215,7 +215,7 @@ mod imp {
         }
 
         pub(super) fn fill_from(&mut self, socket: impl AsFd) -> rustix::io::Result<usize> {
-            let moved = move_bytes(socket, &self.writer, PIPE_SIZE)?;
+            let moved = move_bytes(socket, &self.writer, SIZE)?;
             self.len += moved;
             Ok(moved)
         }
@@ -280,9 +280,6 @@ mod tests {
     use std::net::{Shutdown, TcpStream};
     use std::thread;
 
-    use evcore_testing::eventually;
-    use rustix::net::RecvFlags;
-
     use crate::Stream;
     use crate::loopback::{connected_pair, many_bytes, reset, wait_readable, wait_writable};
 
@@ -340,7 +337,7 @@ mod tests {
                 if pipe.is_empty() {
                     match pipe.fill_from(&from) {
                         Ok(0) => break,
-                        Ok(n) => assert!(n <= PIPE_SIZE && n == pipe.len()),
+                        Ok(n) => assert!(n <= 64 * 1024 && n == pipe.len()),
                         Err(error) => {
                             assert_eq!(error.kind(), ErrorKind::WouldBlock);
                             wait_readable(&from);
@@ -436,8 +433,9 @@ mod tests {
         client.write_all(&[b'x'; 2 * BUFFER_SIZE]).unwrap();
         all += 2 * BUFFER_SIZE;
         read_exact(&upstream, BUFFER_SIZE - 1);
-        eventually("all of it has arrived", || {
-            let peeked = rustix::net::recv(&from, &mut [0; 3 * BUFFER_SIZE], RecvFlags::PEEK);
+        evcore_testing::eventually("all of it has arrived", || {
+            let peek = rustix::net::RecvFlags::PEEK;
+            let peeked = rustix::net::recv(&from, &mut [0; 3 * BUFFER_SIZE], peek);
             peeked.is_ok_and(|(n, _)| n == 2 * BUFFER_SIZE)
         });
         while moved < all {
