@@ -13,6 +13,7 @@ crate::scenarios! {
     an_empty_interest_and_back_before_a_wait,
     an_empty_interest_and_back_across_waits,
     an_id_is_registered_once,
+    the_interest_of_a_key_is_that_of_the_last_call,
     a_descriptor_under_two_keys_is_refused,
     what_is_not_registered_cannot_be_removed,
     ids_above_the_limit_are_refused,
@@ -45,6 +46,21 @@ fn an_empty_interest_and_back_across_waits(fixture: &mut Fixture) {
         fixture.modify(1, Interest::READ);
         fixture.expect(&[(1, READABLE)]);
     }
+}
+
+fn the_interest_of_a_key_is_that_of_the_last_call(fixture: &mut Fixture) {
+    let (_near, far) = fixture.pair();
+    assert_eq!(fixture.poller.interest(1), None);
+    fixture.add(&far, 1, Interest::WRITE, Mode::Oneshot);
+    fixture.expect(&[(1, WRITABLE)]);
+    assert_eq!(fixture.poller.interest(1), Some(Interest::WRITE));
+    fixture.modify(1, Interest::BOTH);
+    assert_eq!(fixture.poller.interest(1), Some(Interest::BOTH));
+    assert_eq!(fixture.poller.interest(1 | (9 << 32)), None, "another tag");
+    fixture.modify(1, Interest::NONE);
+    assert_eq!(fixture.poller.interest(1), Some(Interest::NONE));
+    fixture.remove(1);
+    assert_eq!(fixture.poller.interest(1), None);
 }
 
 fn an_id_is_registered_once(fixture: &mut Fixture) {

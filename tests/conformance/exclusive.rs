@@ -16,6 +16,7 @@ crate::scenarios! {
     an_interest_that_cannot_be_exclusive_is_refused;
     of kernels alone:
     one_of_two_is_woken_or_it_is_refused,
+    a_reregistered_exclusive_is_woken_last_or_it_is_refused,
 }
 
 /// Here backends differ: only epoll has exclusive wake-ups.
@@ -40,13 +41,21 @@ fn can(fixture: &mut Fixture) -> bool {
 
 fn one_of_two_is_woken_or_it_is_refused(fixture: &mut Fixture) {
     if can(fixture) {
-        one_of_two_is_woken();
+        first_woken_of_two(false);
     }
 }
 
+fn a_reregistered_exclusive_is_woken_last_or_it_is_refused(fixture: &mut Fixture) {
+    if can(fixture) {
+        assert_eq!(first_woken_of_two(true), 1, "{}", fixture.name);
+    }
+}
+
+/// Which of two workers is woken, both of which watch a listener: the first reregisters it, or not.
+///
 /// Only a thread that sleeps in its wait can be left asleep, so the test first checks that both do.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn one_of_two_is_woken() {
+fn first_woken_of_two(reregistered: bool) -> usize {
     use std::{
         net::{TcpListener, TcpStream},
         sync::mpsc::channel,
@@ -55,12 +64,18 @@ fn one_of_two_is_woken() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let (sleeping, sleepers) = channel();
     let (reporting, reports) = channel();
+    let mut workers = [0, 1].map(|_| {
+        let kind = evcore_poller::BackendKind::Epoll;
+        let mut fixture = Fixture::of_kernel(kind, "one of two is woken");
+        fixture.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
+        fixture
+    });
+    if reregistered {
+        workers[0].reregister(1);
+    }
     let mut wakers = Vec::new();
     std::thread::scope(|threads| {
-        for worker in 0..2 {
-            let mut fixture =
-                Fixture::of_kernel(evcore_poller::BackendKind::Epoll, "one of two is woken");
-            fixture.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
+        for (worker, mut fixture) in workers.into_iter().enumerate() {
             wakers.push(fixture.poller.waker());
             let (sleeping, reporting) = (sleeping.clone(), reporting.clone());
             threads.spawn(move || {
@@ -81,7 +96,8 @@ fn one_of_two_is_woken() {
         wakers[other].wake();
         let (second, trace) = reports.recv().expect("the other is woken by hand");
         assert_eq!((second, trace), (other, vec![]), "one client, one worker");
-    });
+        first
+    })
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -102,7 +118,7 @@ fn until_asleep(thread: rustix::thread::Pid) {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn one_of_two_is_woken() {
+fn first_woken_of_two(_: bool) -> usize {
     unreachable!(
         "this system has exclusive wake-ups now: add how to find that a thread sleeps here"
     );

@@ -141,6 +141,15 @@ impl Backend {
         }
     }
 
+    /// Whether it has a descriptor that another poller can watch. (An event port has one that is not
+    /// lent.)
+    pub(crate) fn has_descriptor(self) -> bool {
+        match self {
+            Self::Epoll | Self::Kqueue => true,
+            Self::EventPorts | Self::Poll | Self::Select | Self::Simulated => false,
+        }
+    }
+
     /// Whether a reused number is taken for its previous file. Others identify files
     /// (epoll), or drop a number with its file (kqueue, event ports).
     pub(crate) fn knows_numbers_alone(self) -> bool {

@@ -129,6 +129,12 @@ impl Fixture {
     }
 
     #[track_caller]
+    pub(crate) fn reregister(&mut self, key: u64) {
+        let reregistered = self.poller.reregister(key);
+        reregistered.unwrap_or_else(|error| panic!("{}: reregister {key}: {error}", self.name));
+    }
+
+    #[track_caller]
     pub(crate) fn remove(&mut self, key: u64) {
         let removed = self.poller.remove(key);
         removed.unwrap_or_else(|error| panic!("{}: remove {key}: {error}", self.name));

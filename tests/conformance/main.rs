@@ -27,6 +27,8 @@ mod connecting;
 
 mod changes;
 
+mod reregistering;
+
 mod file_kinds;
 
 mod stale;
@@ -42,6 +44,8 @@ mod signals;
 mod exclusive;
 
 mod forking;
+
+mod nesting;
 
 mod refused;
 

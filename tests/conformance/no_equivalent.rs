@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    changes, connecting, edge, exclusive, file_kinds, forking, level, many_sources, oneshot,
-    signals, stale, stream_ends, wait_timeouts, waking,
+    changes, connecting, edge, exclusive, file_kinds, forking, level, many_sources, nesting,
+    oneshot, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
 };
 
 /// What a simulation has no equivalent of, and the scenarios about it.
@@ -60,8 +60,13 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
          (`crates/evcore-sim/tests/sim/workers.rs` tests which of several sleepers wakes.)",
         &[
             "a_million_wakes_from_four_threads",
+            "a_reregistered_exclusive_is_woken_last_or_it_is_refused",
             "one_of_two_is_woken_or_it_is_refused",
         ],
+    ),
+    (
+        "a poller in another one: a simulated poller has no descriptor",
+        &["a_nested_poller_is_readable_while_it_has_something_to_report"],
     ),
     (
         "forks",
@@ -89,6 +94,8 @@ fn nothing_is_left_out_without_a_reason() {
         edge::OF_KERNELS_ALONE,
         exclusive::OF_KERNELS_ALONE,
         forking::OF_KERNELS_ALONE,
+        nesting::OF_KERNELS_ALONE,
+        reregistering::OF_KERNELS_ALONE,
         level::OF_KERNELS_ALONE,
         oneshot::OF_KERNELS_ALONE,
         signals::OF_KERNELS_ALONE,

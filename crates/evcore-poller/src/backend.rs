@@ -17,7 +17,11 @@
 //! A simulator implements this without a kernel, and sets that capability: it then gets
 //! [simulated](Capabilities::simulated) targets only.
 
-use std::{fmt, os::fd::RawFd, time::Duration};
+use std::{
+    fmt,
+    os::fd::{BorrowedFd, RawFd},
+    time::Duration,
+};
 
 use crate::{EventSink, Interest, Mode, Ready, Result, Waker};
 
@@ -157,6 +161,18 @@ pub trait Backend: fmt::Debug + Send {
     /// the error bit.
     fn modify(&mut self, registration: &Registration) -> Result<()>;
 
+    /// Works as [`modify`](Self::modify), but reports everything that is ready afresh, even if nothing
+    /// has changed. Called just before a wait.
+    ///
+    /// The default is `modify`, for a kernel to which each modification is a new registration.
+    ///
+    /// # Errors
+    ///
+    /// As for `modify`.
+    fn reregister(&mut self, registration: &Registration) -> Result<()> {
+        self.modify(registration)
+    }
+
     /// Stops watching a descriptor.
     ///
     /// # Errors
@@ -187,6 +203,13 @@ pub trait Backend: fmt::Debug + Send {
     /// The kernel's error. Nothing has changed then.
     fn reset(&mut self) -> Result<bool> {
         Ok(false)
+    }
+
+    /// Returns the descriptor that is readable if a wait would report something, if there is one.
+    ///
+    /// The default is `None`.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Returns a handle that ends a wait from elsewhere. The wait then calls

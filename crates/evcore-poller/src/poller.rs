@@ -7,7 +7,7 @@
 mod stale;
 
 use std::{
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
     time::{Duration, Instant},
 };
 
@@ -179,6 +179,45 @@ impl Poller {
         self.registry.modify(key, interest)
     }
 
+    /// Registers `key` anew with its present interest: everything that is ready is reported afresh.
+    ///
+    /// An `Edge` reports again what it has reported, answered or not. A `Oneshot` is armed. An
+    /// [exclusive](Self::add_exclusive) registration goes to the end of the kernel's queue, so that
+    /// other pollers are woken first. Any other `Level` stays as it is.
+    ///
+    /// Costs no system call now, and one in the next wait (two if exclusive; none for a `Level` that
+    /// is not). If the kernel refuses, the next wait reports it as it does for
+    /// [`modify`](Self::modify).
+    ///
+    /// ```
+    /// # use evcore_poller::{Events, Interest, Mode, Poller};
+    /// # use std::{io::Write, os::unix::net::UnixStream, time::Duration};
+    /// # let (mut near, far) = UnixStream::pair()?;
+    /// # let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(4));
+    /// poller.add(&far, 0, Interest::READ, Mode::Edge)?;
+    /// near.write_all(b"x")?;
+    /// for _ in 0..2 {
+    ///     assert_eq!(poller.wait(&mut events, Some(Duration::ZERO))?, 1);
+    ///     poller.reregister(0)?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotRegistered`].
+    pub fn reregister(&mut self, key: u64) -> Result<()> {
+        self.registry.reregister(key)
+    }
+
+    /// Returns the interest of a registration: that of the last [`add`](Self::add) or
+    /// [`modify`](Self::modify), also if a `Oneshot` has reported since. `None` if the key is not
+    /// registered.
+    #[must_use]
+    pub fn interest(&self, key: u64) -> Option<Interest> {
+        self.registry.interest(key)
+    }
+
     /// Answers the report of an `Edge` registration: calls on the sides of `interest` have returned
     /// `WouldBlock`, and readiness from here on is reported again.
     ///
@@ -314,6 +353,21 @@ impl Poller {
         self.waker.clone()
     }
 
+    /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in another
+    /// poller or loop. `None` on the other backends.
+    ///
+    /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait
+    /// here with a timeout of zero, until that does not fill the buffer: changes reach the kernel only
+    /// in a [`wait`](Self::wait).
+    ///
+    /// On epoll a wait may replace it, after a file was
+    /// [removed before a close](Self::remove_before_close) of which a duplicate stays open. Use
+    /// [`remove`](Self::remove), or register the descriptor again where it is nested.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.backend.descriptor()
+    }
+
     /// Returns the backend, for its [name](Backend::name) and its [capabilities](Backend::capabilities).
     ///
     /// The poller emulates what the kernel cannot do, with two visible differences: without
@@ -389,6 +443,7 @@ impl Poller {
             let (result, registration) = match change {
                 Change::Add(new) => (self.backend.add(&new), new),
                 Change::Modify(new) => (self.backend.modify(&new), new),
+                Change::Reregister(new) => (self.backend.reregister(&new), new),
                 Change::Remove(old) => {
                     // Even if it is refused, its events are dropped from here on.
                     if self.backend.remove(&old).is_err() {
@@ -461,8 +516,7 @@ impl Poller {
     #[inline]
     fn must_prepare(&self, events: &Events, timeout: Option<Duration>) -> bool {
         let needs_deadline = timeout.is_some() && !self.returns_on_signal;
-        self.registry.has_changes()
-            || !self.refused.is_empty()
+        self.registry.needs_attention()
             || needs_deadline
             || events.capacity() == 0
             || self.fork_guard.is_in_child()
@@ -483,6 +537,7 @@ impl Poller {
             self.wait_beside_refusals(events);
             return Ok(events.len());
         }
+        self.registry.end_attention();
         let deadline = match timeout {
             Some(timeout) if !self.returns_on_signal => deadline_in(timeout),
             _ => None,

@@ -16,14 +16,17 @@ use crate::{
 pub(crate) enum Change {
     Add(Registration),
     Modify(Registration),
+    Reregister(Registration),
     Remove(Registration),
 }
 
 impl Change {
     /// The key of the registration that it changes.
     pub(crate) fn key(&self) -> u64 {
-        let (Self::Add(registration) | Self::Modify(registration) | Self::Remove(registration)) =
-            self;
+        let (Self::Add(registration)
+        | Self::Modify(registration)
+        | Self::Reregister(registration)
+        | Self::Remove(registration)) = self;
         registration.key
     }
 }
@@ -49,6 +52,9 @@ pub(crate) struct Registry {
     /// Ids whose row may differ from what the backend has.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
+    /// There may be something to do before the next wait.
+    // Invariant: set if a row is dirty, or was refused and not reported.
+    needs_attention: bool,
 }
 
 /// One row of the table.
@@ -71,10 +77,19 @@ struct Row {
     masked: WatchSet,
     mode: Mode,
     dirty: bool,
-    /// The row must be passed on even if the interest is the same: its one-shot has fired, or an
-    /// error event may have been a refusal.
-    disarmed: bool,
+    renewal: Renewal,
     exclusive: bool,
+}
+
+/// Whether a row must be passed on even if the interest is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Renewal {
+    #[default]
+    Unneeded,
+    /// Its one-shot has fired, or an error event may have been a refusal.
+    Disarmed,
+    /// The caller wants to be told afresh.
+    Requested,
 }
 
 /// No descriptor.
@@ -91,6 +106,7 @@ impl Registry {
             filters_stale: true,
             to_complete: Ready::NONE,
             dirty: Vec::new(),
+            needs_attention: false,
         };
         registry.update();
         registry
@@ -151,10 +167,17 @@ impl Registry {
         self.update();
     }
 
-    /// Whether any row may differ from what the backend has.
+    /// Whether there may be something to do before the next wait: a row may differ from what the
+    /// backend has, or was refused.
     #[inline]
-    pub(crate) fn has_changes(&self) -> bool {
-        !self.dirty.is_empty()
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.needs_attention
+    }
+
+    /// Records that all changes were passed on, and all refusals reported.
+    pub(crate) fn end_attention(&mut self) {
+        debug_assert!(self.dirty.is_empty(), "all were passed on");
+        self.needs_attention = false;
     }
 
     /// Enters a registration, unless its id or its descriptor is registered.
@@ -218,11 +241,30 @@ impl Registry {
         let row = self.row(key)?;
         row.wanted = interest;
         if row.mode == Mode::Oneshot {
-            row.disarmed |= !row.masked.is_empty();
+            if !row.masked.is_empty() {
+                row.disarm();
+            }
             row.masked = WatchSet::EMPTY;
         }
         self.mark_dirty(key);
         Ok(())
+    }
+
+    pub(crate) fn reregister(&mut self, key: u64) -> Result<()> {
+        let row = self.row(key)?;
+        // A `Level` is told afresh in each wait.
+        if row.mode != Mode::Level || row.exclusive {
+            row.renewal = Renewal::Requested;
+            self.mark_dirty(key);
+        }
+        Ok(())
+    }
+
+    /// The caller's interest, if there is a registration of this key.
+    pub(crate) fn interest(&self, key: u64) -> Option<Interest> {
+        let (id, tag) = split(key);
+        let row = self.rows.get(id as usize)?;
+        (row.is_live() && row.tag == tag).then_some(row.wanted)
     }
 
     #[inline]
@@ -263,6 +305,7 @@ impl Registry {
         if let Ok(row) = self.row(key) {
             row.in_backend = WatchSet::EMPTY;
         }
+        self.needs_attention = true;
     }
 
     /// What is reported of a registration whose change the backend refused: nothing if its interest
@@ -309,7 +352,9 @@ impl Registry {
         }
         if event.ready.is_exceptional() {
             event.ready |= Ready::answering(row.wanted);
-            row.disarmed |= capabilities.batches_changes && event.ready.is_error();
+            if capabilities.batches_changes && event.ready.is_error() {
+                row.disarm();
+            }
         }
         let reported = match row.mode {
             Mode::Edge if !capabilities.edge => {
@@ -349,12 +394,14 @@ impl Registry {
         if !row.dirty {
             row.dirty = true;
             growth::push(&mut self.dirty, id);
+            self.needs_attention = true;
         }
     }
 
     /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn verify(&self) {
+        assert!(self.needs_attention || self.dirty.is_empty());
         let mut listed = vec![0; self.rows.len()];
         for id in &self.dirty {
             listed[*id as usize] += 1;
@@ -388,7 +435,7 @@ impl Row {
         masked: WatchSet::EMPTY,
         mode: Mode::Level,
         dirty: false,
-        disarmed: false,
+        renewal: Renewal::Unneeded,
         exclusive: false,
     };
 
@@ -396,14 +443,25 @@ impl Row {
         self.fd != VACANT
     }
 
+    /// Records that the backend may not watch it any more.
+    fn disarm(&mut self) {
+        if self.renewal == Renewal::Unneeded {
+            self.renewal = Renewal::Disarmed;
+        }
+    }
+
     /// Marks the row as passed on, and returns the change that this needs, if any.
     fn sync(&mut self, id: u32, capabilities: Capabilities) -> Option<Change> {
-        if self.wanted != self.synced {
+        let renewal = mem::take(&mut self.renewal);
+        if self.wanted != self.synced || renewal == Renewal::Requested {
             // As in a kernel that has the mode: a change of interest reports everything afresh.
             self.masked = WatchSet::EMPTY;
         }
-        let arm_again =
-            mem::take(&mut self.disarmed) && (capabilities.oneshot || capabilities.batches_changes);
+        let arm_again = match renewal {
+            Renewal::Unneeded => false,
+            Renewal::Disarmed => capabilities.oneshot || capabilities.batches_changes,
+            Renewal::Requested => true,
+        };
         let before = mem::replace(
             &mut self.in_backend,
             WatchSet::of(self.wanted) - self.masked,
@@ -419,6 +477,9 @@ impl Row {
             }
             (false, true) if !capabilities.batches_changes => {
                 Some(Change::Remove(self.registration(key, before)))
+            }
+            _ if renewal == Renewal::Requested => {
+                Some(Change::Reregister(self.registration(key, self.in_backend)))
             }
             _ => Some(Change::Modify(self.registration(key, self.in_backend))),
         }

@@ -13,7 +13,7 @@
 use std::{
     fmt,
     mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -251,6 +251,10 @@ impl Backend for Epoll {
         self.wake.renew();
         self.fd = set_with(&self.wake)?;
         Ok(true)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
     }
 
     fn waker(&self) -> Waker {

@@ -46,7 +46,7 @@
 
 use std::{
     fmt,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     time::Duration,
 };
 
@@ -231,6 +231,12 @@ impl<K: Kernel> Backend for Kqueue<K> {
         Ok(())
     }
 
+    fn reregister(&mut self, new: &Registration) -> Result<()> {
+        self.modify(new)?;
+        self.table.renew(new);
+        Ok(())
+    }
+
     fn remove(&mut self, old: &Registration) -> Result<()> {
         let known = self.table.leave(old);
         if known.is_empty() {
@@ -301,6 +307,10 @@ impl<K: Kernel> Backend for Kqueue<K> {
             return Err(Error::Interrupted);
         }
         Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.kernel.descriptor()
     }
 
     fn waker(&self) -> Waker {

@@ -3,7 +3,11 @@
 //! They need no header of a BSD. So everything above the call is compiled and tested on any system,
 //! over the real call (`system.rs`) or over a model of it (`fake_kernel.rs`).
 
-use std::{fmt, os::fd::RawFd, time::Duration};
+use std::{
+    fmt,
+    os::fd::{BorrowedFd, RawFd},
+    time::Duration,
+};
 
 use rustix::io::Errno;
 
@@ -29,6 +33,11 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
 
     /// The event at `index` of the last call.
     fn event(&self, index: usize) -> Event;
+
+    /// The descriptor of the queue. A model has none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// `getpeername`: whether `fd` is a socket that has a peer.
     fn is_connected(&self, fd: RawFd) -> bool;

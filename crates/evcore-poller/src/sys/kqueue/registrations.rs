@@ -35,7 +35,8 @@ struct Row {
     known: Interest,
     mode: Mode,
     dirty: bool,
-    /// A `Oneshot` that has fired. Its knotes exist until the next change of the row.
+    /// The knotes exist, and must be made again: a `Oneshot` has fired, or the caller wants to be
+    /// told afresh.
     spent: bool,
     /// What the kernel has reported, and no wait yet.
     found: Ready,
@@ -62,6 +63,13 @@ impl Table {
         }
         self.drop_unwanted_news(id_of(new), new.interest);
         self.mark_dirty(id_of(new));
+    }
+
+    /// Makes the knotes again, which evaluates the descriptor afresh.
+    pub(super) fn renew(&mut self, registration: &Registration) {
+        if registration.mode != Mode::Level {
+            self.rows[registration.id()].spent = true;
+        }
     }
 
     /// Begins the row of a registration. The row may still be that of one that ended with an empty

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "kevent is called through libc")]
 
 use std::{
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     ptr,
     time::Duration,
 };
@@ -77,6 +77,10 @@ impl Kernel for System {
             )
         };
         usize::try_from(count).map_err(|_| last_errno())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
     }
 
     fn event(&self, index: usize) -> Event {

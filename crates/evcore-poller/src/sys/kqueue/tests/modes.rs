@@ -47,6 +47,24 @@ fn an_edge_with_a_changed_interest_reports_afresh() {
 }
 
 #[test]
+fn a_reregistered_edge_or_one_shot_reports_afresh() {
+    for mode in MODES {
+        let mut fixture = Fixture::new();
+        fixture.kernel().arrive(A, 3);
+        fixture.add(A, 7, Interest::READ, mode).expect("add");
+        assert_eq!(fixture.wait(), [(7, Ready::READABLE)], "{mode:?}");
+        if mode != Mode::Level {
+            assert_eq!(fixture.wait(), [], "{mode:?}");
+        }
+        fixture.calls();
+        fixture.poller.reregister(7).expect("registered");
+        assert_eq!(fixture.wait(), [(7, Ready::READABLE)], "{mode:?}");
+        // It goes with the wait; a `Level` needs none.
+        assert_eq!(fixture.changes(), [usize::from(mode != Mode::Level)]);
+    }
+}
+
+#[test]
 fn an_edge_drained_before_the_wait_is_not_reported() {
     let mut fixture = Fixture::new();
     fixture.add(A, 7, Interest::READ, Mode::Edge).expect("add");
