@@ -29,6 +29,9 @@ xflags::xflags! {
             optional name: String
         }
 
+        /// Counts instructions, allocations and system calls, and compares them with their limits.
+        cmd counts {}
+
         /// Packages the published crates, and builds each package. Needs the network.
         cmd packages {}
 

@@ -17,6 +17,7 @@ mod workspace;
 mod bench;
 mod ci;
 mod compat;
+mod counts;
 mod layers;
 mod loom;
 mod mutants;
@@ -57,6 +58,7 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Mutants(mutants) => {
             mutants::run(&workspace, mutants.name.as_deref().unwrap_or(""))
         }
+        XtaskCmd::Counts(_) => counts::run(&workspace),
         XtaskCmd::Packages(_) => packages::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Reloads(reloads) => reloads::run(&workspace, reloads.count),

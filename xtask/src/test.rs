@@ -8,11 +8,15 @@ use crate::command::CommandLine;
 use crate::source_tree::Tree;
 use crate::step::{self, Step};
 use crate::workspace::{Package, Workspace};
-use crate::{Result, compat, layers, loom, mutants, tidy};
+use crate::{Result, compat, counts, layers, loom, mutants, tidy};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
     let tree = Tree::read(&workspace.root)?;
-    step::run_all(workspace, &steps(workspace, &tree))
+    let mut steps = steps(workspace, &tree);
+    steps.extend(counts::steps());
+    step::run_all(workspace, &steps)?;
+    counts::report_missing();
+    Ok(())
 }
 
 fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {

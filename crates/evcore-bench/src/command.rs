@@ -1,4 +1,4 @@
-//! `evcore-bench run`: measures parts, and writes the page.
+//! The command line: `run` measures parts and writes the page, `counts` asserts the counts.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use lexopt::{Arg, Parser};
 
-use crate::page;
 use crate::parts::{PARTS, Part};
 use crate::run::{self, Run};
+use crate::{counts, page};
 
 pub(crate) const USAGE: &str = "\
 evcore-bench run [--quick] [--missing] [--httpd PATH] [--out DIR] [--docs DIR] [PART...]
@@ -22,6 +22,11 @@ Measures the parts, all if none is named, and writes the page from all parts tha
   --httpd     the example server, for the parts that start it
   --out       where the results go (target/evcore-bench)
   --docs      where the page goes (docs)
+
+evcore-bench counts [--httpd PATH] [--update]
+
+Counts instructions, allocations and system calls, and compares them with counts.txt. `--update`
+writes them there instead.
 ";
 
 /// Parses the words after the program's name, and does what they say.
@@ -32,12 +37,15 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
         folder: target.join("evcore-bench"),
         httpd: target.join("release/httpd"),
     };
-    let (mut docs, mut missing, mut names) = (run::root().join("docs"), false, Vec::new());
+    let (mut docs, mut names) = (run::root().join("docs"), Vec::new());
+    let (mut missing, mut update) = (false, false);
+    let counts = args.first().is_some_and(|word| word == "counts");
     let mut parser = Parser::from_args(args.into_iter().skip(1).map(OsString::from));
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("quick") => run.quick = true,
             Arg::Long("missing") => missing = true,
+            Arg::Long("update") => update = true,
             Arg::Long("httpd") => run.httpd = PathBuf::from(parser.value()?),
             Arg::Long("out") => run.folder = PathBuf::from(parser.value()?),
             Arg::Long("docs") => docs = PathBuf::from(parser.value()?),
@@ -46,6 +54,9 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
         }
     }
     fs::create_dir_all(&run.folder)?;
+    if counts {
+        return counts::check(&run, update);
+    }
     for part in named(&names)? {
         if !missing || !run.report(part.name).exists() {
             run.part(part.name, part.measure)?;

@@ -1,11 +1,12 @@
 //! The project beside its peers, in one run. For Linux.
 //!
-//! `evcore-bench run` measures parts and writes the page. `evcore-bench count ...` repeats one
-//! operation, for callgrind or strace to count. The other words start servers.
+//! `evcore-bench run` measures parts and writes the page; `counts` asserts the counts. `evcore-bench
+//! count ...` repeats one operation, for callgrind or strace to count. The other words start servers.
 
 mod accept;
 mod clock;
 mod command;
+mod counts;
 mod descriptors;
 mod memory;
 mod page;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["run", ..] => match command::run(args) {
+        ["run" | "counts", ..] => match command::run(args) {
             Ok(()) => true,
             Err(error) => {
                 eprintln!("evcore-bench: {error}");

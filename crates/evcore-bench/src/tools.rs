@@ -48,6 +48,15 @@ impl Tool {
         }
     }
 
+    /// Two numbers of operations, which are enough for an exact difference in little time.
+    pub(crate) fn lengths(self) -> [u32; 2] {
+        match self {
+            Tool::Callgrind => [4_000, 24_000],
+            Tool::Memcheck => [2_000, 6_000],
+            Tool::Strace => [40, 240],
+        }
+    }
+
     /// What each operation takes. The words of `evcore-bench count` have `#` where the number of
     /// operations goes.
     ///

@@ -1,46 +1,47 @@
 //! What each manifest must say, read from its text.
 //!
-//! Cargo's metadata gives values with all inheritance resolved, so whether a
-//! value was inherited has to be read. What is read is the plain form that
-//! our manifests have, a key a line; any other form is reported.
+//! Cargo's metadata gives values with all inheritance resolved, so whether a value was inherited has
+//! to be read. What is read is the plain form that our manifests have, a key a line.
 
 use crate::diagnostic::Diagnostic;
 use crate::workspace::Package;
 
-/// Fields of `[package]` that are the same for all members.
-const INHERITED: &[&str] = &["version", "edition", "rust-version", "license"];
+/// Lines of `[package]` and of `[lints]` that are the same for all members: version, edition, licence
+/// and lints are decided once, in the root.
+const INHERITED: &[(&str, &str)] = &[
+    ("package", "version.workspace = true"),
+    ("package", "edition.workspace = true"),
+    ("package", "rust-version.workspace = true"),
+    ("package", "license.workspace = true"),
+    ("lints", "workspace = true"),
+];
 
-/// Version, edition, licence and lints are decided once, in the root.
 pub(super) fn the_common_fields_are_inherited(package: &Package) -> Vec<Diagnostic> {
-    let inherits = |section: &str, key: &str| {
-        lines(&package.manifest)
-            .any(|line| line.section == section && line.key == key && line.value == "true")
-    };
-    let mut diagnostics = Vec::new();
-    for field in INHERITED {
-        if !inherits("package", &format!("{field}.workspace")) {
-            let what = format!("say `{field}.workspace = true` in [package]");
-            diagnostics.push(Diagnostic::of(package.manifest_path(), what));
-        }
-    }
-    if !inherits("lints", "workspace") {
-        let what = "say `workspace = true` in [lints]";
-        diagnostics.push(Diagnostic::of(package.manifest_path(), what));
-    }
-    diagnostics
+    let missing = INHERITED.iter().filter(|(section, wanted)| {
+        !lines(&package.manifest).any(|(_, it, line)| it == *section && line == *wanted)
+    });
+    let what = missing.map(|(section, line)| format!("say `{line}` in [{section}]"));
+    what.map(|what| Diagnostic::of(package.manifest_path(), what))
+        .collect()
 }
 
 /// All versions are in the root's `[workspace.dependencies]`.
 pub(super) fn versions_come_from_the_workspace(package: &Package) -> Vec<Diagnostic> {
-    lines(&package.manifest)
-        .filter(Line::breaks_the_form_of_a_dependency)
-        .map(|line| {
-            let what = format!(
-                "say `{}.workspace = true`, with the version in the root's manifest",
-                line.key.trim_end_matches(".workspace")
-            );
-            Diagnostic::at(package.manifest_path(), line.number, what)
-        })
+    let broken = lines(&package.manifest).filter(|(_, section, line)| {
+        let Some((key, value)) = line.split_once('=') else {
+            return false;
+        };
+        let inherits = key.trim().ends_with(".workspace") && value.trim() == "true"
+            || value.contains("workspace = true");
+        let by_path = section.ends_with("dev-dependencies") && value.contains("path =");
+        let has_version = value.contains("version");
+        // `[dependencies.name]`: each of its lines would be half a dependency.
+        section.contains("dependencies.")
+            || section.ends_with("dependencies") && (has_version || !(inherits || by_path))
+    });
+    let what = "inherit it from the workspace: `NAME.workspace = true`";
+    broken
+        .map(|(number, ..)| Diagnostic::at(package.manifest_path(), number, what))
         .collect()
 }
 
@@ -54,53 +55,24 @@ pub(super) fn a_published_crate_describes_itself(package: &Package) -> Vec<Diagn
         ("readme", package.readme.is_some()),
     ];
     let missing = fields.iter().filter(|(_, is_there)| !is_there);
-    missing
-        .filter(|_| package.published)
-        .map(|(field, _)| Diagnostic::of(package.manifest_path(), format!("a {field} is missing")))
+    let what = missing.filter(|_| package.published);
+    what.map(|(field, _)| Diagnostic::of(package.manifest_path(), format!("a {field} is missing")))
         .collect()
 }
 
-/// A `key = value` of a manifest, with the section that it is in.
-#[derive(Debug)]
-struct Line<'a> {
-    number: usize,
-    section: &'a str,
-    key: &'a str,
-    value: &'a str,
-}
-
-impl Line<'_> {
-    fn breaks_the_form_of_a_dependency(&self) -> bool {
-        // `[dependencies]`, or `[target."...".dependencies]`.
-        let among_dependencies = self.section.ends_with("dependencies");
-        // `[dependencies.name]`: each of its lines would be half a dependency.
-        let of_one = self.section.contains("dependencies.");
-        let versioned = self.value.starts_with('"') || self.value.contains("version");
-        let inherited = self.key.ends_with(".workspace") && self.value == "true"
-            || self.value.contains("workspace = true");
-        let by_path = self.section.ends_with("dev-dependencies") && self.value.contains("path =");
-        of_one || among_dependencies && (versioned || !(inherited || by_path))
-    }
-}
-
-/// The keys and values of a manifest. Comments, and what continues a value, are left out.
-fn lines(manifest: &str) -> impl Iterator<Item = Line<'_>> {
+/// The keys with their values, each with its number and its section. Comments, and what continues a
+/// value, are left out.
+fn lines(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut section = "";
     (1..)
         .zip(manifest.lines())
-        .filter_map(move |(number, text)| {
-            if let Some(header) = text.strip_prefix('[') {
+        .filter_map(move |(number, line)| {
+            if let Some(header) = line.strip_prefix('[') {
                 section = header.trim_end().trim_end_matches(']');
             }
             // A key starts its line; an indented line continues a value.
-            let starts = text.starts_with(|first: char| first.is_alphanumeric() || first == '"');
-            let (key, value) = text.split_once('=').filter(|_| starts)?;
-            Some(Line {
-                number,
-                section,
-                key: key.trim(),
-                value: value.trim(),
-            })
+            let starts = line.starts_with(|first: char| first.is_alphanumeric() || first == '"');
+            starts.then_some((number, section, line))
         })
 }
 
@@ -110,7 +82,6 @@ mod tests {
 
     const SOUND: &str = r#"
 [package]
-name = "evcore-token"
 version.workspace = true
 edition.workspace = true
 rust-version.workspace = true
@@ -124,81 +95,49 @@ workspace = true
 libc.workspace = true
 rustix = { workspace = true, features = ["net"] }
 
-[target."cfg(evcore_loom)".dependencies]
-loom.workspace = true
-
 [dev-dependencies]
 evcore-prefork = { path = "../evcore-prefork" }
 "#;
 
-    fn with(from: &str, to: &str) -> Package {
+    fn reported(from: &str, to: &str) -> usize {
         assert!(SOUND.contains(from));
-        Package {
+        let package = Package {
             manifest: SOUND.replace(from, to),
             ..Package::fake("evcore-token")
+        };
+        the_common_fields_are_inherited(&package).len()
+            + versions_come_from_the_workspace(&package).len()
+    }
+
+    #[test]
+    fn what_is_not_inherited_is_reported() {
+        assert_eq!(reported("", ""), 0);
+        for (_, line) in INHERITED {
+            assert_eq!(reported(&format!("\n{line}"), "\nx = 1"), 1, "{line}");
         }
-    }
-
-    #[test]
-    fn a_sound_manifest_has_no_diagnostic() {
-        let sound = with("", "");
-        assert!(the_common_fields_are_inherited(&sound).is_empty());
-        assert!(versions_come_from_the_workspace(&sound).is_empty());
-        assert!(a_published_crate_describes_itself(&sound).is_empty());
-    }
-
-    #[test]
-    fn each_common_field_must_be_inherited() {
-        for field in INHERITED {
-            let own = with(
-                &format!("\n{field}.workspace = true"),
-                &format!("\n{field} = \"1\""),
-            );
-            assert_eq!(the_common_fields_are_inherited(&own).len(), 1, "{field}");
-        }
-        let no_lints = with("[lints]\nworkspace = true", "");
-        assert_eq!(the_common_fields_are_inherited(&no_lints).len(), 1);
-    }
-
-    #[test]
-    fn a_version_outside_the_root_is_reported_with_its_line() {
         for (from, to) in [
             ("libc.workspace = true", "libc = \"0.2\""),
-            ("libc.workspace = true", "libc = { version = \"0.2\" }"),
-            ("libc.workspace = true", "libc = { path = \"../libc\" }"),
             ("libc.workspace = true", "libc = { git = \"https://x\" }"),
-            ("loom.workspace = true", "loom = \"0.7\""),
+            ("libc.workspace = true", "libc = { path = \"../libc\" }"),
             (
                 "path = \"../evcore-prefork\"",
                 "version = \"1\", path = \"..\"",
             ),
-            (
-                "[dependencies]\n# Why.\nlibc.",
-                "[dependencies.libc]\n# Why.\n",
-            ),
+            ("[dependencies]\n# Why.\nlibc.", "[dependencies.libc]\n"),
         ] {
-            let diagnostics = versions_come_from_the_workspace(&with(from, to));
-            assert!(!diagnostics.is_empty(), "{to}");
+            assert!(reported(from, to) > 0, "{to}");
         }
-        let diagnostics =
-            versions_come_from_the_workspace(&with("libc.workspace = true", "libc = \"1\""));
-        assert!(
-            diagnostics[0]
-                .to_string()
-                .starts_with("crates/evcore-token/Cargo.toml:14: ")
-        );
     }
 
     #[test]
-    fn a_published_crate_without_its_fields_is_reported_each() {
+    fn a_published_crate_without_its_fields_is_reported() {
         let bare = Package {
             description: String::new(),
             keywords: Vec::new(),
-            categories: Vec::new(),
-            readme: None,
+            documentation: None,
             ..Package::fake("evcore-token")
         };
-        assert_eq!(a_published_crate_describes_itself(&bare).len(), 4);
+        assert_eq!(a_published_crate_describes_itself(&bare).len(), 3);
         let private = Package {
             published: false,
             ..bare

@@ -12,12 +12,8 @@ use crate::diagnostic::Diagnostic;
 use crate::step::{self, Step};
 use crate::workspace::{Package, Workspace};
 
-/// The rules that look at one package.
+/// The rules about manifests.
 const RULES: &[fn(&Package) -> Vec<Diagnostic>] = &[
-    dependencies::ours_follow_the_layers,
-    dependencies::others_are_allowed_by_name,
-    dependencies::loom_stays_behind_its_cfg,
-    dependencies::our_dev_dependencies_are_paths_alone,
     manifest::the_common_fields_are_inherited,
     manifest::versions_come_from_the_workspace,
     manifest::a_published_crate_describes_itself,
@@ -32,8 +28,9 @@ pub(crate) fn step() -> Step {
 }
 
 fn check(workspace: &Workspace) -> Result<Vec<Diagnostic>> {
-    let mut diagnostics = dependencies::nothing_published_needs_the_unpublished(workspace);
+    let mut diagnostics = Vec::new();
     for package in &workspace.packages {
+        diagnostics.extend(dependencies::are_allowed(package, workspace));
         diagnostics.extend(RULES.iter().flat_map(|rule| rule(package)));
     }
     Ok(diagnostics)

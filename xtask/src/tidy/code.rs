@@ -31,12 +31,13 @@ const PLACES: &[&str] = &[
 
 /// A file without its comments, if it is Rust.
 pub(super) fn without_comments(file: &File) -> File {
-    let comment = Regex::new(r"(^|\s)//.*$").expect("a pattern");
-    let strip = |(_, line): (usize, &str)| match file.is_rust() {
-        true => comment.replace(line, "").into_owned(),
-        false => line.to_owned(),
+    let code = |(_, line): (usize, &str)| {
+        let begins = |at: usize| at == 0 || line.as_bytes()[at - 1].is_ascii_whitespace();
+        let mut comments = line.match_indices("//").filter(|(at, _)| begins(*at));
+        let end = comments.next().map_or(line.len(), |(at, _)| at);
+        line[..if file.is_rust() { end } else { line.len() }].to_owned()
     };
-    let lines: Vec<String> = file.lines().map(strip).collect();
+    let lines: Vec<String> = file.lines().map(code).collect();
     File::new(&file.path, lines.join("\n"))
 }
 
@@ -63,10 +64,11 @@ pub(super) fn a_file_is_short_and_named_after_its_idea(
 
 /// A file with `unsafe` is in one of the places, and allows it by name with a reason.
 pub(super) fn unsafe_is_in_files_that_say_so(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
+    let attribute = r"(?m)^\s*#!\[allow\(\s*unsafe_code,\s*reason =";
+    let attribute = Regex::new(attribute).expect("a pattern");
     let mut diagnostics = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
-        let compact: String = file.text.split_whitespace().collect();
-        let says_so = compact.contains("#![allow(unsafe_code,reason=");
+        let says_so = file.text.contains("unsafe_code") && attribute.is_match(&file.text);
         let mut report = |what| diagnostics.push(Diagnostic::of(&file.path, what));
         match (has_unsafe(file), says_so) {
             (true, false) => {
@@ -100,6 +102,9 @@ pub(super) fn unsafe_is_forbidden_in_other_crates(tree: &Tree, _: &Workspace) ->
 }
 
 fn has_unsafe(file: &File) -> bool {
+    if !file.text.contains("unsafe ") {
+        return false;
+    }
     let code = without_comments(file);
     let text = Regex::new(r#""(?:[^"\\\n]|\\.)*""#).expect("a pattern");
     let word = Regex::new(r"\bunsafe (?:\{|fn|impl|extern|trait)").expect("a pattern");
@@ -136,7 +141,7 @@ mod tests {
     #[test]
     fn unsafe_needs_a_place_and_a_reason() {
         let rule = unsafe_is_in_files_that_say_so;
-        let allow = "#![allow(unsafe_code, reason = \"it calls C\")]\n";
+        let allow = "//! Calls C.\n#![allow(unsafe_code, reason = \"it calls C\")]\n";
         let code = concat!("uns", "afe { x() }");
         let both = format!("{allow}{code}");
         assert_eq!(reported(rule, "crates/evcore-poller/src/a.rs", &both), 0);

@@ -50,10 +50,14 @@ const RULES: &[Rule] = &[
 
 pub(super) fn no_line_has_a_forbidden_pattern(tree: &Tree, _: &Workspace) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
-    for rule in RULES {
-        let pattern = Regex::new(rule.pattern).expect("the pattern of a rule");
-        for file in tree.files.iter().filter(|file| (rule.applies)(file)) {
-            let code = without_comments(file);
+    let patterns = RULES
+        .iter()
+        .map(|rule| Regex::new(rule.pattern).expect("a pattern"));
+    let patterns: Vec<Regex> = patterns.collect();
+    for file in &tree.files {
+        let code = without_comments(file);
+        let rules = RULES.iter().zip(&patterns);
+        for (rule, pattern) in rules.filter(|(rule, _)| (rule.applies)(file)) {
             let found = code.lines().filter(|(_, line)| pattern.is_match(line));
             let found = found.map(|(number, _)| Diagnostic::at(&file.path, number, rule.what));
             diagnostics.extend(found);
@@ -77,7 +81,10 @@ mod tests {
         assert_eq!(lines("a.sh", &format!("cd {home}\ncd a{home}\n")), 1);
         assert_eq!(lines("a.md", "x \ny\r\nz"), 2);
         assert_eq!(
-            lines("src/a.rs", "if a\n    && let Some(b) = c {}\n// && let d"),
+            lines(
+                "src/a.rs",
+                &["if a\n    &", "& let Some(b) = c {}\n// &", "& let d"].concat()
+            ),
             1
         );
         let ports = "\"127.0.0.1:80\"\n\"127.0.0.1:0\"\n\"[::1]:65536\"\n(LOCALHOST, 8080)\n";
