@@ -1,4 +1,4 @@
-//! Clocks: a read, an HTTP date, an update; and the shared one, while another thread updates it.
+//! Clocks: a read and an HTTP date; also of the shared clock, while another thread updates it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,6 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         });
         let mut peers = reads(&shared);
         peers.extend(dates(&shared));
-        peers.extend(updates());
         let reads = run.scaled(READS);
         run.rounds("clock", || {
             let mut loops = 0.0;
@@ -87,11 +86,6 @@ fn declare(report: &mut Report) {
             "29 bytes to a vector with room. `Clock` and `SharedClock` have the text ready, \
              `stamp::http_date` and `httpdate` format it. `Instant::now` is the baseline and \
              appends nothing.",
-        ),
-        (
-            "update",
-            "Update",
-            "Once a turn of a loop. Ours reads the monotonic and the wall clock.",
         ),
     ];
     for (name, title, text) in tables {
@@ -167,22 +161,4 @@ fn appending<'a>(
         append(&mut response);
         black_box(&mut response);
     })
-}
-
-/// Once a turn of the loop.
-fn updates() -> Vec<Peer<'static>> {
-    let table = "update";
-    let mut clock = Clock::system();
-    let shared = SharedClock::system();
-    vec![
-        Peer::new(table, LOOP, || ()),
-        Peer::new(table, "Instant::now", Instant::now),
-        Peer::new(table, "Clock::update", move || clock.update()),
-        Peer::new(table, "SharedClock::update", move || shared.update()),
-        Peer::new(table, "quanta upkeep", {
-            let quanta = quanta::Clock::new();
-            move || quanta::set_recent(quanta.now())
-        }),
-        Peer::new(table, "coarsetime update", coarsetime::Instant::update),
-    ]
 }

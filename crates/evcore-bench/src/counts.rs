@@ -119,7 +119,7 @@ impl<'a> Limit<'a> {
             _ => {
                 let words = self.words.split_whitespace();
                 let words = words.map(|word| if word == "@" { self.peer } else { word });
-                tool.each(run, &words.collect::<Vec<_>>(), tool.lengths())
+                tool.each(run, &words.collect::<Vec<_>>())
             }
         });
         match self.event {

@@ -45,12 +45,14 @@ impl Run {
 
     /// Runs a part, and writes its report.
     pub(crate) fn part(&self, name: &str, measure: fn(&Run, &mut Report)) -> std::io::Result<()> {
-        let (mut report, began, load) = (Report::new(name), Instant::now(), load());
+        let (mut report, began) = (Report::new(name), Instant::now());
+        // Before, because a part may confine this thread to one CPU.
+        let (machine, load) = (machine(), load());
         measure(self, &mut report);
         let mut context = |name: &str, value: String| report.context.push((name.to_owned(), value));
         context("commit", commit());
         context("date", today());
-        context("machine", machine());
+        context("machine", machine);
         context("compiler", printed("rustc", &["--version"]));
         context(
             "load average",

@@ -145,6 +145,7 @@ pub(crate) const TARGETS: &[Target] = &[
     target("whole", "latency at half of the saturating rate, p50, to nginx", AtMost(1.0), "", ("p50", &["httpd"], &["1", "64", "1024"]), To("nginx")),
     target("whole", "the same, p99", AtMost(1.0), "", ("p99", &["httpd"], &["1", "64", "1024"]), To("nginx")),
     target("whole", "the same, p99.9", AtMost(1.0), "", ("p99.9", &["httpd"], &["1", "64", "1024"]), To("nginx")),
+    target("whole", "`.ci/run` on a clean machine", AtMost(20.0), "minutes", ("ci", &["ci"], ALL), Median).because("CI itself takes this time, not this run"),
     target("accept", "Jain index, one at a time, `least-loaded`", AtLeast(0.99), "", ("jain single", LEAST_LOADED, &["2", "4", "8"]), Median),
     target("accept", "Jain index, bursts of 64, `least-loaded`", AtLeast(0.99), "", ("jain burst", LEAST_LOADED, &["2", "4", "8"]), Median),
     target("accept", "Jain index, halfway closed, 4 and 8 workers, `least-loaded`", AtLeast(0.99), "", ("jain halfway", LEAST_LOADED, &["4", "8"]), Median),

@@ -14,8 +14,10 @@ use crate::run::Run;
 /// A program that counts, and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
-    /// `Ir`: instructions; also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of the data caches.
+    /// `Ir`: instructions in user mode.
     Callgrind,
+    /// Also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. Takes twice as long.
+    CacheSim,
     /// `allocs`.
     Memcheck,
     /// The calls by their names.
@@ -43,15 +45,16 @@ impl Tool {
 
     pub(crate) fn program(self) -> &'static str {
         match self {
-            Tool::Callgrind | Tool::Memcheck => "valgrind",
+            Tool::Callgrind | Tool::CacheSim | Tool::Memcheck => "valgrind",
             Tool::Strace => "strace",
         }
     }
 
     /// Two numbers of operations, which are enough for an exact difference in little time.
-    pub(crate) fn lengths(self) -> [u32; 2] {
+    fn lengths(self) -> [u32; 2] {
         match self {
             Tool::Callgrind => [4_000, 24_000],
+            Tool::CacheSim => [10_000, 50_000],
             Tool::Memcheck => [2_000, 6_000],
             Tool::Strace => [40, 240],
         }
@@ -63,8 +66,10 @@ impl Tool {
     /// # Panics
     ///
     /// If the program or the tool fails.
-    pub(crate) fn each(self, run: &Run, words: &[&str], lengths: [u32; 2]) -> Counts {
-        let [few, many] = lengths.map(|it| if run.quick { it.div_ceil(20) } else { it });
+    pub(crate) fn each(self, run: &Run, words: &[&str]) -> Counts {
+        let [few, many] = self
+            .lengths()
+            .map(|it| if run.quick { it.div_ceil(20) } else { it });
         let mut counts = self.count(run, words, many);
         for (name, count) in self.count(run, words, few) {
             *counts.entry(name).or_default() -= count;
@@ -90,7 +95,7 @@ impl Tool {
         assert!(output.status.success(), "{command:?}: {text}");
         self.parse(&match self {
             Tool::Strace => std::fs::read_to_string(out).expect("strace writes its table"),
-            Tool::Callgrind | Tool::Memcheck => text.into_owned(),
+            _ => text.into_owned(),
         })
     }
 
@@ -98,11 +103,10 @@ impl Tool {
     pub(crate) fn command(self, out: &Path) -> Command {
         let mut command = Command::new(self.program());
         match self {
-            Tool::Callgrind => {
+            Tool::Callgrind | Tool::CacheSim => {
                 let out = format!("--callgrind-out-file={}", out.display());
-                command
-                    .args(["--tool=callgrind", "--cache-sim=yes"])
-                    .arg(out)
+                command.args(["--tool=callgrind", &out]);
+                command.args((self == Tool::CacheSim).then_some("--cache-sim=yes"))
             }
             Tool::Memcheck => command.args(["--tool=memcheck", "--leak-check=no"]),
             Tool::Strace => command.args(["-c", "-f", "-o"]).arg(out),
@@ -113,7 +117,7 @@ impl Tool {
     /// The tool's summary.
     pub(crate) fn parse(self, text: &str) -> Counts {
         match self {
-            Tool::Callgrind => {
+            Tool::Callgrind | Tool::CacheSim => {
                 let words = |name: &str| {
                     let line = text.lines().find_map(|line| line.split_once(name));
                     let words = line.map_or("", |(_, rest)| rest).split_whitespace();

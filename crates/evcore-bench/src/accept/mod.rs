@@ -30,10 +30,10 @@ pub(crate) use self::httpd::listening_address;
 pub(crate) use self::kills::measure as kills;
 pub(crate) use self::launch::launch;
 
-/// With how many workers. One shows the wakes that are needed.
+/// With how many workers `httpd` runs. One shows the wakes that are needed.
 const WORKERS: [usize; 4] = [1, 2, 4, 8];
 
-/// The number of workers whose figures the picture and the blocked workers are of.
+/// With how many workers the others run. The picture and the blocked workers are of this number.
 const SHOWN: usize = 4;
 
 /// Measures all peers.
@@ -81,7 +81,8 @@ fn declare(report: &mut Report) {
 
 fn round(run: &Run, peer: &Peer, launch: Launch, report: &mut Report) -> Result<(), String> {
     let mut needed = Vec::new();
-    for workers in WORKERS {
+    let is_measured = |workers| peer.is_httpd() || workers == 1 || workers == SHOWN;
+    for workers in WORKERS.into_iter().filter(|it| is_measured(*it)) {
         let server = peer.start(launch, workers)?;
         eprintln!("accept: {}, {workers} workers", peer.name);
         let patterns = PATTERNS.iter().filter(|it| it.least_workers <= workers);

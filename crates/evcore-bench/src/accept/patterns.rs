@@ -12,7 +12,7 @@ use crate::rng::Random;
 use crate::run::{Run, each};
 
 /// How many connections there are in the end.
-const LONG_LIVED: usize = 512;
+const LONG_LIVED: usize = 640;
 const BURST: usize = 64;
 /// Of how many workers all clients leave halfway.
 const CLOSED: usize = 2;

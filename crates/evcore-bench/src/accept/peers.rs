@@ -48,6 +48,10 @@ impl Peer {
         }
     }
 
+    pub(super) fn is_httpd(&self) -> bool {
+        matches!(self.kind, Kind::Httpd { .. })
+    }
+
     /// Whether a client can block it: no request blocks nginx.
     pub(super) fn can_block(&self) -> bool {
         !matches!(self.kind, Kind::Nginx(_))

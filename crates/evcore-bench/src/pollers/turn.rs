@@ -55,7 +55,7 @@ fn instructions(run: &Run, peers: &[Peer], report: &mut Report) {
                         peer.name
                     );
                     let words = ["pollers", "pipes", kind, peer.name, "#", active];
-                    let counts = Tool::Callgrind.each(run, &words, Tool::Callgrind.lengths());
+                    let counts = Tool::Callgrind.each(run, &words);
                     report.add(table, peer.name, column, counts["Ir"]);
                 }
             }
@@ -103,7 +103,7 @@ fn allocations(run: &Run, peers: &[Peer], report: &mut Report) {
     for peer in peers.iter().filter(|peer| peer.has_timers) {
         eprintln!("turn: allocations of {}", peer.name);
         let words = ["pollers", "pipes", "timers", peer.name, "#", "1"];
-        let counts = Tool::Memcheck.each(run, &words, Tool::Memcheck.lengths());
+        let counts = Tool::Memcheck.each(run, &words);
         let allocs = counts.get("allocs").copied().unwrap_or(0.0);
         report.add("allocations", peer.name, "allocations", allocs);
     }
@@ -122,7 +122,7 @@ fn calls(run: &Run, peers: &[Peer], report: &mut Report) {
         let waits = poller.wait(Some(std::time::Duration::ZERO)).is_some();
         for (column, timeout) in TIMEOUTS.into_iter().filter(|_| waits) {
             let words = ["pollers", "wait", timeout, peer.name, "#"];
-            let mut counts = Tool::Strace.each(run, &words, Tool::Strace.lengths());
+            let mut counts = Tool::Strace.each(run, &words);
             if timeout == "none" {
                 for call in ["read", "write"] {
                     *counts.entry(call.to_owned()).or_default() -= 1.0;
@@ -131,7 +131,7 @@ fn calls(run: &Run, peers: &[Peer], report: &mut Report) {
             report.add("wait", peer.name, column, counts.values().sum());
         }
         let words = ["pollers", "toggle", "one", peer.name, "#"];
-        let counts = Tool::Strace.each(run, &words, Tool::Strace.lengths());
+        let counts = Tool::Strace.each(run, &words);
         // Not `sum`, by which no calls are -0.
         let sum = counts.values().fold(0.0, |sum, it| sum + it);
         report.add("toggle", peer.name, "calls", sum);

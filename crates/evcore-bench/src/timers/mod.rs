@@ -180,7 +180,7 @@ fn instructions(run: &Run, peers: &[Peer], report: &mut Report) {
     let ids = if run.quick { "1000" } else { "100000" };
     let each = |peer: &Peer| {
         let words = ["timers", peer.name, ids, "#"];
-        Tool::Callgrind.each(run, &words, [50_000, 150_000])
+        Tool::CacheSim.each(run, &words)
     };
     let loops = each(&peers[0]);
     for peer in &peers[1..] {
