@@ -7,7 +7,10 @@ use crate::workspace::{Dependency, Package, Workspace};
 /// What is wrong with the dependencies of a package.
 pub(super) fn are_allowed(package: &Package, workspace: &Workspace) -> Vec<Diagnostic> {
     let what: Vec<String> = if allowed_dependencies::layer(&package.name).is_none() {
-        vec!["no layer is decided for it; add it to xtask/src/layers/allowed_dependencies.rs".to_owned()]
+        vec![
+            "no layer is decided for it; add it to xtask/src/layers/allowed_dependencies.rs"
+                .to_owned(),
+        ]
     } else {
         let dependencies = package.dependencies.iter();
         let wrong = dependencies.flat_map(|it| {
