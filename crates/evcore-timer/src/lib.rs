@@ -3,6 +3,12 @@
 
 mod queue;
 
+mod blocks;
+
+mod sorted;
+
+mod overdue;
+
 mod wheel;
 
 mod tree;

@@ -1,10 +1,14 @@
-//! A hierarchical timing wheel over all of `u64`.
+//! A hierarchical timing wheel, and heaps for the timers that do not fit it.
 //!
 //! A server arms, re-arms and disarms timers all the time, and few of them ever fire. So the wheel
 //! sorts as little as possible: a timer is put into a slot whose width grows with its distance, and
 //! is not touched again until that slot is reached.
 //! After G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987 (their scheme 7),
-//! with a bitmap per level, so that empty slots are skipped without a walk.
+//! with a bitmap of the slots, so that empty slots are skipped without a walk.
+//!
+//! The slots cover the ticks that have the high 32 bits of the wheel's position. Two kinds of timers
+//! are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when they
+//! were armed. Both are few if ticks are milliseconds and deadlines are in the future.
 //!
 //! # Guarantees
 //!
@@ -12,71 +16,68 @@
 //!   there is one slot for each new deadline. A coarse slot is emptied from its back, each timer to
 //!   the front of its finer slot, so timers that are armed meanwhile stay behind: equal deadlines
 //!   never change places.
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact for overdue timers and for the aligned
+//! - The position and the horizon, the latest `now`, never go back. So of timers with equal deadlines
+//!   the far ones were armed first, then those in a slot, then the overdue ones.
+//! - [`next_deadline`](TimerQueue::next_deadline) is exact for timers on heaps and for the aligned
 //!   block of 256 ticks that contains the position. Beyond that block it is the start of a slot,
-//!   which may be early: by at most one wake for each of the seven coarser levels between two
-//!   timers that fire.
+//!   which may be early: by at most one wake for each of the three coarser levels between two timers
+//!   that fire.
 //!
 //! # Cost
 //!
-//! - `arm` and `disarm`: an unlink and a link, however many timers are armed. The exception is an
-//!   `arm` whose deadline is not after the latest `now`: such timers are kept sorted, and the call
-//!   steps over those with a later deadline.
-//! - `next_deadline`: reads two words of a bitmap and the fronts of two lists.
-//! - `pop_expired`: a timer moves at most seven times in its life, by the calls that reach its slots;
+//! - `arm` and `disarm`: a removal from a slot and an addition, however many timers are armed. For
+//!   timers on a heap: log₄ n steps.
+//! - `next_deadline`: reads two words of a bitmap and the fronts of the heaps.
+//! - `pop_expired`: a timer moves at most three times in its life, by the calls that reach its slots;
 //!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
 //!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
 //!   calls go on.
-//! - The call that begins a phase: O(1), unless the previous phase was left early with overdue
-//!   timers; then the two sorted lists are merged.
+//! - The call that begins a phase: O(1). If the previous phase was left early with overdue timers,
+//!   it and the next calls move the new ones to the others, at most 8 a call.
 
 mod deadline_slot;
 mod lists;
+mod nodes;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use self::deadline_slot::{LEVELS, SLOTS, level_of, slot_of, start_of};
+use self::deadline_slot::{has_slot, level_of, low, slot_of, start_of, with_low};
 use self::lists::Lists;
+use self::nodes::{Nodes, Spot};
+use crate::overdue::{ADMIT_MAX, Overdue};
 use crate::queue::{self, TimerQueue};
+use crate::sorted::{Entry, Heap};
 
-/// The list of overdue timers that the current phase may yield, earliest first.
-const DUE: u32 = LEVELS * SLOTS;
-
-/// The list of timers that were overdue when they were armed and wait for the next phase, earliest
-/// first.
-const DEFERRED: u32 = DUE + 1;
-
-const _: () = assert!(
-    DEFERRED < lists::HEADS,
-    "each slot and the two lists of overdue timers need a head"
-);
+/// The number of the heap of far timers.
+const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of seven levels,
+/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels,
 /// and is never late.
 ///
 /// # Cost
 ///
-/// Arming, re-arming and disarming are an unlink and a link, with a thousand timers as with a
-/// million; only the cache misses grow.
+/// Arming, re-arming and disarming are a removal from one list and an addition to another, with a
+/// thousand timers as with a million; only the cache misses grow.
 /// A call of [`pop_expired`](TimerQueue::pop_expired) moves at most 64 timers, and then
 /// [pauses](TimerQueue::has_more).
 ///
-/// Timers that are armed for ticks at or before the latest `now` are kept in a sorted list, because
-/// they are few if deadlines are in the future. Arming one takes a step for each of them that is due
-/// after it. A phase that begins before the previous one has ended takes a step for each of them
-/// that is left and due after the earliest new one. A `now` that goes back takes a step for each
-/// that is no longer due.
+/// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
+/// tick at or before the latest `now`, and those armed for a tick whose high 32 bits are not those of
+/// the latest `now`. If ticks are milliseconds, the high bits change every 49 days. Before the first
+/// timer is armed, call `pop_expired` with the current tick, so that the wheel begins there and not at
+/// 0.
 ///
 /// # Memory
 ///
-/// 33 KiB, and 16 bytes for each id up to the highest that was armed, so ids must be dense.
-/// The table grows and does not shrink. An `arm` that makes it grow copies it; see
-/// [`with_capacity`](Self::with_capacity).
+/// 8 bytes for each id up to the highest that was armed, so ids must be dense. Some 6 for each armed
+/// timer, because up to 14 timers of one slot share 64 bytes; a timer that is alone in its slot takes
+/// all of them. 16 KiB beside that.
+/// The tables grow by 4 KiB, copy nothing, and do not shrink.
 ///
 /// # Example
 ///
@@ -94,25 +95,31 @@ const _: () = assert!(
 /// ```
 #[derive(Clone)]
 pub struct TimerWheel {
-    // Invariant: a timer is on `DEFERRED`, on `DUE`, in the slot that is being drained, or in the
-    // slot of its deadline as seen from `position`.
-    // Invariant: of timers with equal deadlines, those in a slot were armed before those on `DUE`,
-    // and these before those on `DEFERRED`.
+    nodes: Nodes,
+    // Invariant: a timer is in the slot that is being drained, in the slot of its deadline as seen
+    // from `position`, or on a heap. One in a slot has the high half of `position`.
     lists: Lists,
-    // Invariant: no deadline in a slot is before it, and it is not after `latest_now`.
+    /// Timers that had no slot when they were armed.
+    far: Heap,
+    overdue: Overdue,
+    // Invariant: no deadline in a slot is before it, and it is not after `horizon`.
     position: u64,
     /// The coarse slot whose timers are being moved to finer slots, while it still holds some.
     // Invariant: it starts at `position`, and its timers were armed before those with the same
     // deadline in finer slots.
     draining: Option<u32>,
-    // Invariant: no deadline on `DUE` or `DEFERRED` is after it. Outside a phase `DUE` is empty and
-    // every deadline in a slot is after it.
-    latest_now: u64,
+    /// The latest `now` so far. What is armed for a tick at or before it is overdue.
+    // Invariant: outside a phase every deadline in a slot is after the latest `now`.
+    horizon: u64,
+    /// `now` of the current phase.
+    now: u64,
     in_phase: bool,
     has_more: bool,
     /// The most timers that one call moves. Lower in tests, so that short scripts pause.
     moves_max: usize,
     armed: usize,
+    /// The number of timers that ever were far, which orders them.
+    far_sequence: u64,
 }
 
 /// With a million armed timers each move costs a few cache misses, so this is some 10 µs
@@ -120,7 +127,7 @@ pub struct TimerWheel {
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
-    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 2 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 1 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// Creates an empty wheel, which grows as ids are armed.
@@ -129,107 +136,148 @@ impl TimerWheel {
         Self::with_capacity(0)
     }
 
-    /// Creates an empty wheel with memory for the ids below `ids`, so that arming these allocates
-    /// nothing. Higher ids make the table grow.
+    /// Creates an empty wheel with memory for the ids below `ids`. Higher ids make the table grow.
+    ///
+    /// Arming these ids allocates nothing unless most of the timers are alone in their slots.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
+        let mut lists = Lists::new();
+        lists.reserve(ids);
         Self {
-            lists: Lists::with_capacity(ids),
+            nodes: Nodes::with_capacity(ids),
+            lists,
+            far: Heap::new(FAR),
+            overdue: Overdue::new(),
             position: 0,
             draining: None,
-            latest_now: 0,
+            horizon: 0,
+            now: 0,
             in_phase: false,
             has_more: false,
             moves_max: MOVES_MAX,
             armed: 0,
+            far_sequence: 0,
         }
     }
 
-    /// Arms a new id, or a timer that is overdue.
+    /// Whether a deadline has a slot. If not, its timer goes on a heap.
+    #[inline]
+    fn fits(&self, deadline: u64) -> bool {
+        deadline > self.horizon && has_slot(deadline, self.position)
+    }
+
+    /// Arms a timer that is not on a heap, in a slot whose last chunk is full.
     #[inline(never)]
-    fn arm_slow(&mut self, id: u32, deadline: u64) {
-        let node = self.unlink_or_count(id);
-        self.insert(node, deadline);
+    fn arm_in_new_chunk(&mut self, id: u32, deadline: u64, slot: u32) {
+        let spot = self.lists.push_back_chunk(slot, id);
+        let node = self.nodes.at_mut(id);
+        let old = node.spot;
+        (node.low, node.spot) = (low(deadline), spot);
+        self.leave_slot(old);
     }
 
-    /// Links an unlinked timer where its deadline belongs.
-    fn insert(&mut self, node: u32, deadline: u64) {
-        if deadline > self.latest_now {
-            self.insert_ahead(node, deadline);
-        } else {
-            self.lists.insert_ordered(DEFERRED, node, deadline);
-        }
-    }
-
-    /// Links an unlinked timer, which is not overdue, into its slot.
+    /// Takes an armed timer out of the slot where it was, or counts it as armed.
     #[inline]
-    fn insert_ahead(&mut self, node: u32, deadline: u64) {
-        let slot = slot_of(deadline, self.position);
-        self.lists.push_back(slot, node, deadline);
-    }
-
-    /// Links an unlinked timer where the current phase finds it if it is due.
-    fn insert_in_phase(&mut self, node: u32, deadline: u64) {
-        // Timers with the same deadline on `DUE` were armed before this one, and a slot is emptied
-        // before `DUE`. If there are any, it must go behind them.
-        let behind_due = self
-            .lists
-            .last(DUE)
-            .is_none_or(|last| self.lists.deadline(last) < deadline);
-        if behind_due && deadline >= self.position {
-            self.insert_ahead(node, deadline);
-        } else {
-            self.lists.insert_ordered(DUE, node, deadline);
-        }
-    }
-
-    /// The node of a timer that will be inserted: unlinked if it was armed, or counted as armed.
-    #[inline]
-    fn unlink_or_count(&mut self, id: u32) -> u32 {
-        let node = self.lists.admit(id);
-        self.detach(node);
-        node
-    }
-
-    /// Unlinks a timer that will be inserted, or counts it as armed.
-    #[inline]
-    fn detach(&mut self, node: u32) {
-        if self.lists.is_linked(node) {
-            self.lists.unlink(node);
+    fn leave_slot(&mut self, old: Spot) {
+        if old.is_armed() {
+            self.lists.remove(old);
         } else {
             self.armed += 1;
         }
     }
 
-    /// Disarms a linked timer.
+    /// Arms a timer that is not in a slot, or for a deadline that has none.
+    #[inline(never)]
+    fn arm_slow(&mut self, id: u32, deadline: u64) {
+        self.nodes.admit(id);
+        self.detach(id);
+        self.insert(id, deadline);
+    }
+
+    /// Takes a timer off its list or heap, or counts it as armed. Its spot is left as it was.
+    fn detach(&mut self, id: u32) {
+        let spot = self.nodes.at_mut(id).spot;
+        if spot.is_armed() {
+            self.take_off(spot);
+        } else {
+            self.armed += 1;
+        }
+    }
+
+    /// Takes a timer off its list or heap.
+    fn take_off(&mut self, spot: Spot) {
+        match spot.place() {
+            None => self.lists.remove(spot),
+            Some(place) if place.heap() == FAR => self.far.remove(place.index(), &mut self.nodes),
+            Some(place) => self.overdue.remove(place, &mut self.nodes),
+        }
+    }
+
+    /// Puts a timer that is nowhere where its deadline belongs.
+    fn insert(&mut self, id: u32, deadline: u64) {
+        if self.fits(deadline) {
+            let slot = slot_of(deadline, self.position);
+            self.push_back(slot, id, deadline);
+        } else if deadline > self.horizon {
+            self.insert_far(id, deadline);
+        } else {
+            self.overdue.insert(id, deadline, &mut self.nodes);
+        }
+    }
+
+    /// Puts a timer that is nowhere at the back of a slot.
+    fn push_back(&mut self, slot: u32, id: u32, deadline: u64) {
+        let spot = self.lists.push_back(slot, id);
+        let node = self.nodes.at_mut(id);
+        (node.low, node.spot) = (low(deadline), spot);
+    }
+
+    fn insert_far(&mut self, id: u32, deadline: u64) {
+        self.far_sequence += 1;
+        let entry = Entry {
+            deadline,
+            sequence: self.far_sequence,
+            minor: 0,
+            id,
+        };
+        self.far.push(entry, &mut self.nodes);
+    }
+
+    /// Marks a timer that is nowhere as disarmed.
     #[inline]
-    fn remove(&mut self, node: u32) {
-        self.lists.unlink(node);
-        self.lists.release(node);
+    fn release(&mut self, id: u32) {
+        self.nodes.at_mut(id).spot = Spot::UNARMED;
         self.armed -= 1;
     }
 
-    fn begin_phase(&mut self, now: u64) {
-        if now < self.latest_now {
-            self.rewind(now);
-        }
-        self.latest_now = now;
-        self.in_phase = true;
-        if self.lists.is_occupied(DEFERRED) {
-            self.lists.merge(DUE, DEFERRED);
+    /// The deadline of an armed timer.
+    fn deadline_at(&self, spot: Spot, low: u32) -> u64 {
+        match spot.place() {
+            None => with_low(self.position, low),
+            Some(place) if place.heap() == FAR => self.far.at(place.index()).deadline,
+            Some(place) => self.overdue.deadline(place),
         }
     }
 
+    fn begin_phase(&mut self, now: u64) {
+        self.now = now;
+        self.horizon = self.horizon.max(now);
+        self.in_phase = true;
+        self.overdue.begin_phase();
+    }
+
     fn end_phase(&mut self) {
-        // No slot that starts at or before `latest_now` is occupied, so every timer stays in its slot.
-        self.position = self.latest_now;
-        self.draining = None; // empty, if there is one
         self.in_phase = false;
+        // No slot that starts at or before `now` is occupied, so every timer stays in its slot.
+        if self.now > self.position {
+            self.position = self.now;
+            self.draining = None; // empty, if there is one
+        }
     }
 
     /// A whole phase while no timer is armed.
     fn empty_phase(&mut self, now: u64) {
-        self.latest_now = now;
+        self.begin_phase(now);
         self.has_more = false;
         self.end_phase();
     }
@@ -237,16 +285,25 @@ impl TimerWheel {
     /// The next expired timer. Not inlined, so that it costs nothing if no timer is armed.
     #[inline(never)]
     fn pop_armed(&mut self, now: u64) -> Option<(u32, u64)> {
-        if !self.in_phase || now != self.latest_now {
+        if !self.in_phase || now != self.now {
             self.begin_phase(now);
+        }
+        self.has_more = self.overdue.is_admitting() && !self.admit();
+        if self.has_more {
+            return None;
         }
         let search = self.first_due();
         self.has_more = matches!(search, Search::Stopped);
         match search {
-            Search::Found(node) => {
-                let expired = (self.lists.id(node), self.lists.deadline(node));
-                self.remove(node);
-                Some(expired)
+            Search::InSlot(slot, deadline) => {
+                let id = self.lists.pop_front(slot)?;
+                self.release(id);
+                Some((id, deadline))
+            }
+            Search::OnHeap(heap) => {
+                let (id, deadline) = self.pop_from(heap)?;
+                self.release(id);
+                Some((id, deadline))
             }
             Search::Over => {
                 self.end_phase();
@@ -256,31 +313,67 @@ impl TimerWheel {
         }
     }
 
+    /// Moves some overdue timers to where the phase finds them. Returns whether all are there.
+    #[cold]
+    fn admit(&mut self) -> bool {
+        let count = ADMIT_MAX.min(self.moves_max);
+        self.overdue.admit(count, &mut self.nodes)
+    }
+
     /// Finds the timer that fires next in this phase.
     fn first_due(&mut self) -> Search {
-        let due = self.lists.first(DUE);
-        let limit = due.map_or(self.latest_now, |node| self.lists.deadline(node));
+        let heap = self.first_on_heaps();
+        // Of equal deadlines, far timers fire before those in slots, and overdue ones after them.
+        let limit = match heap {
+            Some((OnHeap::Far, deadline)) => deadline - 1,
+            Some((OnHeap::Overdue, deadline)) => deadline,
+            None => self.now,
+        };
         let mut moves_left = self.moves_max;
         while let Some((slot, start)) = self.first_slot() {
             if start > limit {
                 break;
             }
             if level_of(slot) == 0 {
-                return self.lists.first(slot).map_or(Search::Over, Search::Found);
+                return Search::InSlot(slot, start);
             }
             moves_left -= self.drain(slot, start, moves_left);
             if self.draining.is_some() {
                 return Search::Stopped;
             }
         }
-        due.map_or(Search::Over, Search::Found)
+        heap.map_or(Search::Over, |(heap, _)| Search::OnHeap(heap))
+    }
+
+    /// The heap with the timer that is due first, and its deadline.
+    #[inline]
+    fn first_on_heaps(&self) -> Option<(OnHeap, u64)> {
+        let far = self.far.first().map(|entry| entry.deadline);
+        let overdue = self.overdue.first_due().map(|(_, deadline)| deadline);
+        let first = match (far, overdue) {
+            (Some(far), Some(overdue)) if overdue < far => Some((OnHeap::Overdue, overdue)),
+            (Some(far), _) => Some((OnHeap::Far, far)),
+            (None, overdue) => overdue.map(|deadline| (OnHeap::Overdue, deadline)),
+        };
+        first.filter(|&(_, deadline)| deadline <= self.now)
+    }
+
+    /// Takes the first timer off a heap.
+    fn pop_from(&mut self, heap: OnHeap) -> Option<(u32, u64)> {
+        match heap {
+            OnHeap::Far => {
+                let Entry { id, deadline, .. } = self.far.pop(&mut self.nodes)?;
+                Some((id, deadline))
+            }
+            OnHeap::Overdue => self.overdue.pop_due(&mut self.nodes),
+        }
     }
 
     /// The first occupied slot, and the tick at which it starts.
     #[inline]
     fn first_slot(&self) -> Option<(u32, u64)> {
         let draining = self.draining.filter(|&slot| self.lists.is_occupied(slot));
-        let slot = draining.or_else(|| self.lists.lowest_occupied(DUE))?;
+        let slot = draining.or_else(|| self.lists.lowest_occupied())?;
         Some((slot, start_of(slot, self.position)))
     }
 
@@ -289,88 +382,72 @@ impl TimerWheel {
     #[inline(never)] // so that the code which takes a due timer stays short
     fn drain(&mut self, slot: u32, start: u64, count: usize) -> usize {
         self.position = start;
-        let moved = self
-            .lists
-            .cascade(slot, count, |deadline| slot_of(deadline, start));
+        let list_of = |low| slot_of(with_low(start, low), start);
+        let moved = self.lists.cascade(&mut self.nodes, slot, count, list_of);
         self.draining = self.lists.is_occupied(slot).then_some(slot);
         moved
-    }
-
-    /// Moves the timers of a partly drained slot back behind those that it still holds.
-    fn undo_drain(&mut self) {
-        if let Some(slot) = self.draining.take() {
-            self.gather_finer(slot);
-        }
-    }
-
-    /// Appends the timers of all finer levels to a slot, in the order of their slots.
-    fn gather_finer(&mut self, slot: u32) {
-        let finer_levels = level_of(slot) * SLOTS;
-        while let Some(finer) = self.lists.lowest_occupied(finer_levels) {
-            self.lists.append(slot, finer);
-        }
-    }
-
-    /// Moves the wheel back, so that deadlines between the new `now` and the old one are in the future
-    /// again.
-    #[cold]
-    fn rewind(&mut self, now: u64) {
-        if now < self.position {
-            self.undo_drain();
-            // Seen from `now`, all timers on levels below the highest digit in which the two
-            // positions differ belong into one slot.
-            let slot = slot_of(self.position, now);
-            self.gather_finer(slot);
-            self.position = now;
-        }
-        let position = self.position;
-        for overdue in [DUE, DEFERRED] {
-            let last = self.lists.last_in_due_by(overdue, now);
-            self.lists
-                .redistribute(overdue, last, |deadline| slot_of(deadline, position));
-        }
     }
 }
 
 /// The result of a search for the timer that fires next.
 enum Search {
-    Found(u32),
+    /// The slot on the finest level, and the deadline of all its timers.
+    InSlot(u32, u64),
+    OnHeap(OnHeap),
     /// No timer is left in this phase.
     Over,
     /// The call has moved as many timers as a call may move.
     Stopped,
 }
 
+/// The heap of a timer that has no slot.
+#[derive(Clone, Copy)]
+enum OnHeap {
+    Far,
+    Overdue,
+}
+
 impl TimerQueue for TimerWheel {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        // This is the hot path, so it must not call a function: saving registers for a call would
-        // cost as much as all the rest.
-        match self.lists.known(id) {
-            Some(node) if deadline > self.latest_now => {
-                self.detach(node);
-                self.insert_ahead(node, deadline);
+        // This is the hot path. It calls a function only where it ends, because saving registers for
+        // a call would cost as much as all the rest.
+        if self.fits(deadline) {
+            if let Some(node) = self.nodes.get_mut(id) {
+                let old = node.spot;
+                if old.place().is_none() {
+                    let slot = slot_of(deadline, self.position);
+                    let Some(spot) = self.lists.try_push_back(slot, id) else {
+                        return self.arm_in_new_chunk(id, deadline, slot);
+                    };
+                    (node.low, node.spot) = (low(deadline), spot);
+                    return self.leave_slot(old);
+                }
             }
-            _ => self.arm_slow(id, deadline),
         }
+        self.arm_slow(id, deadline);
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
-        let node = self.unlink_or_count(id);
-        if self.in_phase {
-            self.insert_in_phase(node, deadline);
+        self.nodes.admit(id);
+        self.detach(id);
+        if self.in_phase && deadline <= self.now {
+            self.overdue.insert_in_phase(id, deadline, &mut self.nodes);
         } else {
-            self.insert(node, deadline);
+            self.insert(id, deadline);
         }
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        let Some(node) = self.lists.find(id) else {
-            return false;
-        };
-        self.remove(node);
-        true
+        match self.nodes.get(id) {
+            Some(node) if node.spot.is_armed() => {
+                self.take_off(node.spot);
+                self.release(id);
+                true
+            }
+            _ => false,
+        }
     }
 
     #[inline]
@@ -383,24 +460,30 @@ impl TimerQueue for TimerWheel {
     }
 
     fn clear(&mut self) {
+        self.nodes.clear();
         self.lists.clear();
+        self.far.clear();
+        self.overdue.clear();
         self.draining = None;
         self.armed = 0;
     }
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        self.lists.find(id).map(|node| self.lists.deadline(node))
+        let node = self.nodes.get(id)?;
+        node.spot
+            .is_armed()
+            .then(|| self.deadline_at(node.spot, node.low))
     }
 
     fn next_deadline(&self) -> Option<u64> {
         if self.armed == 0 {
             return None;
         }
-        let overdue = [DUE, DEFERRED]
-            .map(|list| self.lists.first(list).map(|node| self.lists.deadline(node)));
         let slot = self.first_slot().map(|(_, start)| start);
-        overdue.into_iter().chain([slot]).flatten().min()
+        let far = self.far.first().map(|entry| entry.deadline);
+        let deadlines = [slot, far, self.overdue.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     #[inline]
@@ -431,14 +514,27 @@ impl fmt::Debug for TimerWheel {
 
 #[cfg(test)]
 impl TimerWheel {
+    /// A wheel that moves so few timers per call that short scripts make it pause.
+    pub(crate) fn with_pauses() -> Self {
+        Self {
+            moves_max: 2,
+            ..Self::new()
+        }
+    }
+
     /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        assert_eq!(self.lists.verify(), self.armed, "number of armed timers");
+        let place_of = |id| self.nodes.get(id)?.spot.place();
+        self.far.verify(place_of);
+        let on_heaps = self.far.len() + self.overdue.verify(place_of);
+        let in_slots = self.lists.verify(&self.nodes);
+        assert_eq!(in_slots + on_heaps, self.armed, "number of armed timers");
+        assert_eq!(self.nodes.armed(), self.armed, "number of nodes in use");
         assert!(
-            self.position <= self.latest_now,
-            "the position is after the latest now"
+            self.position <= self.horizon,
+            "the position is after the horizon"
         );
-        for slot in 0..DUE {
+        for slot in 0..lists::LISTS {
             self.verify_slot(slot);
         }
         if let Some(slot) = self.draining {
@@ -448,24 +544,31 @@ impl TimerWheel {
                 "start of the slot that is drained"
             );
         }
-        for overdue in [DUE, DEFERRED] {
-            let deadlines = self.lists.deadlines(overdue);
-            assert!(deadlines.is_sorted(), "overdue timers are out of order");
-            assert!(
-                self.lists
-                    .deadlines(overdue)
-                    .all(|deadline| deadline <= self.latest_now)
-            );
-        }
         assert!(
-            self.in_phase || self.lists.first(DUE).is_none(),
+            self.overdue
+                .deadlines()
+                .all(|deadline| deadline <= self.horizon),
+            "a timer is on the wrong heap"
+        );
+        assert!(
+            self.in_phase
+                || self
+                    .overdue
+                    .first_due()
+                    .is_none_or(|(_, deadline)| deadline > self.now),
             "a timer is due outside a phase"
         );
     }
 
+    /// The deadlines of a slot, from the front.
+    pub(crate) fn deadlines(&self, slot: u32) -> Vec<u64> {
+        let ids = self.lists.ids(slot);
+        ids.into_iter().filter_map(|id| self.deadline(id)).collect()
+    }
+
     fn verify_slot(&self, slot: u32) {
         let draining = self.draining == Some(slot);
-        for deadline in self.lists.deadlines(slot) {
+        for deadline in self.deadlines(slot) {
             if draining {
                 let finer = level_of(slot_of(deadline, self.position));
                 assert!(
@@ -480,7 +583,7 @@ impl TimerWheel {
                 );
             }
             assert!(
-                self.in_phase || deadline > self.latest_now,
+                self.in_phase || deadline > self.now,
                 "{deadline} was passed over"
             );
         }

@@ -1,30 +1,56 @@
 //! The slot of a deadline.
 //!
-//! A tick has eight digits of eight bits, and each digit has a level of 256 slots. A deadline is on
-//! the level of the highest digit in which it differs from the wheel's position, in the slot of its
-//! own digit. So the slot depends on deadline and position alone, and everything on a level is due
-//! before everything on a higher one.
+//! The low half of a tick has four digits of eight bits, and each digit has a level of 256 slots. A
+//! deadline is on the level of the highest digit in which it differs from the wheel's position, in
+//! the slot of its own digit. So the slot depends on deadline and position alone, and everything on a
+//! level is due before everything on a higher one.
+//!
+//! A deadline whose high half differs from the position's has no slot.
 
 /// Slots per level. With ticks of a millisecond two levels cover more than a minute, which is enough
 /// for most timers of a server.
 pub(super) const SLOTS: u32 = 1 << DIGIT_BITS;
 
-/// Enough levels that every `u64` has a slot.
-pub(super) const LEVELS: u32 = u64::BITS / DIGIT_BITS;
+/// Enough levels for the low half of a tick: 49 days of milliseconds.
+pub(super) const LEVELS: u32 = u32::BITS / DIGIT_BITS;
 
 /// Bits of a tick per level.
 const DIGIT_BITS: u32 = 8;
 
-/// The slot of a deadline at or after `position`.
+/// Whether a deadline at or after `position` has a slot.
+#[inline]
+pub(super) fn has_slot(deadline: u64, position: u64) -> bool {
+    (deadline ^ position) >> u32::BITS == 0
+}
+
+/// A tick with this low half, and the high half of `position`.
+#[inline]
+pub(super) fn with_low(position: u64, low: u32) -> u64 {
+    position >> u32::BITS << u32::BITS | u64::from(low)
+}
+
+/// The low half of a tick.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "only the lowest bits are kept"
+)]
+pub(super) fn low(tick: u64) -> u32 {
+    tick as u32
+}
+
+/// The slot of a deadline at or after `position` that has one.
 ///
 /// Slots are numbered across all levels, beginning with the finest.
 #[inline]
 pub(super) fn slot_of(deadline: u64, position: u64) -> u32 {
     debug_assert!(deadline >= position, "{deadline} is before {position}");
+    debug_assert!(has_slot(deadline, position), "{deadline} has no slot");
     // The lowest bit changes no level, and avoids a special case if nothing differs.
-    let highest_bit = ((deadline ^ position) | 1).ilog2();
-    let level = highest_bit / DIGIT_BITS;
-    level * SLOTS + digit(deadline, level)
+    let highest_bit = (low(deadline ^ position) | 1).ilog2();
+    // The lowest bit of the digit: eight times the level.
+    let shift = highest_bit & !(DIGIT_BITS - 1);
+    shift * (SLOTS / DIGIT_BITS) | low(deadline) >> shift & (SLOTS - 1)
 }
 
 /// The level of a slot.
@@ -41,17 +67,6 @@ pub(super) fn start_of(slot: u32, position: u64) -> u64 {
     let shift = level_of(slot) * DIGIT_BITS;
     let digits_above = (position >> shift) & !u64::from(SLOTS - 1);
     (digits_above | u64::from(slot % SLOTS)) << shift
-}
-
-/// One digit of a tick.
-#[inline]
-fn digit(tick: u64, level: u32) -> u32 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "only the lowest bits are kept"
-    )]
-    let low = (tick >> (level * DIGIT_BITS)) as u32;
-    low % SLOTS
 }
 
 #[cfg(test)]
@@ -73,16 +88,31 @@ mod tests {
     }
 
     #[test]
-    fn the_last_tick_has_a_slot_on_the_last_level() {
-        assert_eq!(slot_of(u64::MAX, 0), LEVELS * SLOTS - 1);
-        assert_eq!(slot_of(u64::MAX, u64::MAX), 255);
+    fn the_last_tick_of_a_half_has_a_slot_on_the_last_level() {
+        for high in [0, 1 << 32, !0 << 32] {
+            let last = high | u64::from(u32::MAX);
+            assert_eq!(slot_of(last, high), LEVELS * SLOTS - 1);
+            assert_eq!(slot_of(last, last), 255);
+            assert_eq!(with_low(high, low(last)), last);
+        }
+    }
+
+    #[test]
+    fn a_deadline_with_another_high_half_has_no_slot() {
+        assert!(has_slot(u64::from(u32::MAX), 0));
+        assert!(!has_slot(1 << 32, (1 << 32) - 1));
+        assert!(!has_slot(u64::MAX, 0));
     }
 
     fn position_and_deadline() -> impl Strategy<Value = (u64, u64)> {
         // The shift spreads the pairs over all levels; plain `any` would only reach the highest.
-        (any::<u64>(), any::<u64>(), 0..64_u32).prop_map(|(position, ahead, shift)| {
-            (position, position.saturating_add(ahead >> shift))
-        })
+        (any::<u64>(), any::<u32>(), 0..32_u32)
+            .prop_map(|(position, ahead, shift)| (position, later(position, ahead >> shift)))
+    }
+
+    /// A tick after `tick`, or the last with its high half.
+    fn later(tick: u64, ahead: u32) -> u64 {
+        with_low(tick, low(tick).saturating_add(ahead))
     }
 
     proptest! {
@@ -109,10 +139,10 @@ mod tests {
         #[test]
         fn earlier_slots_hold_earlier_deadlines(
             (position, a) in position_and_deadline(),
-            ahead in any::<u64>(),
-            shift in 0..64_u32,
+            ahead in any::<u32>(),
+            shift in 0..32_u32,
         ) {
-            let b = position.saturating_add(ahead >> shift);
+            let b = later(position, ahead >> shift);
             let (slot_a, slot_b) = (slot_of(a, position), slot_of(b, position));
             prop_assert!(slot_a == slot_b || (slot_a < slot_b) == (a < b));
         }

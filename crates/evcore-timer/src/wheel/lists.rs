@@ -1,262 +1,362 @@
-//! Circular lists of timers, whose nodes are in one table.
+//! Lists of ids in chunks of a cache line, one list for each slot.
 //!
-//! Each list is closed by a *head*, a node that is not a timer. So linking and unlinking write to two
-//! neighbours without a special case, and a list becomes empty exactly when both were its head.
-//! The heads come first in the table, then the timers by id. The index of its head names a list.
+//! A list is a chain of chunks, each with some ids and the two neighbouring chunks. A timer's place is
+//! its chunk and the position there, so removing it leaves a hole: it writes to that chunk alone, and
+//! not to the timers before and after it. How full each chunk is stands in a table of its own, which
+//! is small enough to stay in the cache. So the chunk is only written and never waited for.
 //!
-//! The wheel decides what a list means.
+//! A chunk without ids is returned at once, so holes take no more memory than the ids that remain: at
+//! worst a chunk for each id.
+//!
+//! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
+//! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
 
 #[cfg(test)]
 mod tests;
 
-use crate::queue::assert_dense;
+use super::deadline_slot::{LEVELS, SLOTS};
+use super::nodes::{Nodes, Spot};
+use crate::blocks::Blocks;
 
-/// Heads at the start of the table: 33 words of 64.
-pub(super) const HEADS: u32 = 64 * WORDS;
+/// The number of lists: one for each slot.
+pub(super) const LISTS: u32 = LEVELS * SLOTS;
 
 /// Words of the bitmap of the lists that are not empty.
-const WORDS: u32 = 33;
+const WORDS: u32 = LISTS / 64;
 
-/// In `next` and `prev` of an unlinked timer.
-const NONE: u32 = u32::MAX;
+/// Words of a chunk: a cache line.
+const CHUNK_WORDS: u32 = 16;
 
-/// The table of nodes, and a bit for each list that is not empty.
+/// The first word of a chunk that is an id; those before are the chunk's own.
+const FIRST_ID: u32 = 2;
+
+/// Ids of a chunk.
+const IDS: u32 = CHUNK_WORDS - FIRST_ID;
+
+/// In place of an id that was removed.
+const HOLE: u32 = u32::MAX;
+
+/// The first chunk of the table is never used. It stands for "no chunk": it is full at both ends, so
+/// a list that has none needs no case of its own.
+const NONE: u32 = 0;
+
+/// In `next` and `prev` of the chunks at the ends of a list, with the number of the list.
+const END: u32 = 1 << 31;
+
+/// Chunks of a block: 4 KiB.
+const BLOCK: usize = 64;
+
+/// Fills of a block: 4 KiB.
+const FILL_BLOCK: usize = 1024;
+
+/// The lists, and a bit for each list that is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
-    // Invariant: `nodes[HEADS + id]` is the timer of `id`. Following `next` from a head leads back to
-    // it, and `prev` is the same path backwards.
-    nodes: Vec<Node>,
+    // Invariant: each chunk of a list has at least one id.
+    chunks: Blocks<Chunk, BLOCK>,
+    /// By chunk.
+    fills: Blocks<Fill, FILL_BLOCK>,
+    ends: Box<[Ends; LISTS as usize]>,
+    /// The chunks that were returned, linked by `next`.
+    free: u32,
+    /// The number of chunks that were ever used; those above are new.
+    used: u32,
     // Invariant: bit `list % 64` of word `list / 64` is set exactly if the list has a timer.
     occupied: [u64; WORDS as usize],
     // Invariant: bit `word` is set exactly if that word of `occupied` is not 0.
-    occupied_words: u64,
+    occupied_words: u32,
+}
+
+/// The chunks at the ends of a list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+/// Some ids of a list, by the words of a cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Chunk {
+    /// The next chunk, the one before, and the ids.
+    words: [u32; CHUNK_WORDS as usize],
+}
+
+impl Chunk {
+    const NEXT: usize = 0;
+    const PREV: usize = 1;
+    /// A chunk that was never used. It has no ids, also where its fill says that they are in use.
+    const EMPTY: Self = {
+        let mut words = [HOLE; CHUNK_WORDS as usize];
+        (words[Self::NEXT], words[Self::PREV]) = (NONE, NONE);
+        Self { words }
+    };
+
+    /// The word at a position; the mask spares the check of a bound.
+    #[inline]
+    fn word(&mut self, at: u32) -> &mut u32 {
+        &mut self.words[(at % CHUNK_WORDS) as usize]
+    }
+}
+
+/// Which positions of a chunk are in use, and how many of them have an id. In one word, so that a
+/// change of both is one addition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Fill(u32);
+
+impl Fill {
+    const END: u32 = 1;
+    const START: u32 = 1 << 8;
+    const LIVE: u32 = 1 << 16;
+
+    /// Of a chunk without ids that has no room either.
+    const FULL: Self = Self::new(FIRST_ID, CHUNK_WORDS, 0);
+
+    const fn new(start: u32, end: u32, live: u32) -> Self {
+        Self(end * Self::END + start * Self::START + live * Self::LIVE)
+    }
+
+    #[inline]
+    const fn end(self) -> u32 {
+        self.0 % Self::START
+    }
+
+    #[inline]
+    const fn start(self) -> u32 {
+        self.0 % Self::LIVE / Self::START
+    }
+
+    #[inline]
+    const fn live(self) -> u32 {
+        self.0 / Self::LIVE
+    }
+
+    /// With one id more at the end.
+    #[inline]
+    const fn pushed_back(self) -> Self {
+        Self(self.0 + Self::LIVE + Self::END)
+    }
+
+    /// With one id more at the start.
+    #[inline]
+    const fn pushed_front(self) -> Self {
+        Self(self.0 + Self::LIVE - Self::START)
+    }
+
+    /// With one id less.
+    #[inline]
+    const fn removed(self) -> Self {
+        Self(self.0 - Self::LIVE)
+    }
 }
 
 impl Lists {
-    /// Empty lists, with memory for the timers of `ids` ids.
-    pub(super) fn with_capacity(ids: usize) -> Self {
-        let mut nodes = Vec::with_capacity(ids.saturating_add(HEADS as usize));
-        nodes.extend((0..HEADS).map(Node::head));
+    /// Empty lists.
+    pub(super) fn new() -> Self {
+        let none = Ends {
+            first: NONE,
+            last: NONE,
+        };
+        let (mut chunks, mut fills) = (Blocks::new(), Blocks::new());
+        chunks.cover(1, Chunk::EMPTY);
+        fills.cover(1, Fill::FULL);
         Self {
-            nodes,
+            chunks,
+            fills,
+            ends: Box::new([none; LISTS as usize]),
+            free: NONE,
+            used: NONE + 1,
             occupied: [0; WORDS as usize],
             occupied_words: 0,
         }
     }
 
-    /// The node of a timer, linked or not. The table grows to hold it.
-    #[inline]
-    pub(super) fn admit(&mut self, id: u32) -> u32 {
-        let node = id.saturating_add(HEADS);
-        if node as usize >= self.nodes.len() {
-            self.grow(id);
-        }
-        node
+    /// Makes room for `timers` that fill their chunks.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        let sparse = timers.min(LISTS as usize);
+        let chunks = timers / IDS as usize + sparse;
+        self.cover(chunks + 1);
     }
 
-    /// Links an unlinked timer at the back of a list.
+    fn cover(&mut self, chunks: usize) {
+        self.chunks.cover(chunks, Chunk::EMPTY);
+        self.fills.cover(chunks, Fill::FULL);
+    }
+
+    /// Adds a timer at the back of a list, if the last chunk has room. Returns its spot.
     #[inline]
-    pub(super) fn push_back(&mut self, list: u32, node: u32, deadline: u64) {
-        let tail = self.at(list).prev;
-        self.link(node, deadline, tail, list);
-        if tail == list {
+    pub(super) fn try_push_back(&mut self, list: u32, id: u32) -> Option<Spot> {
+        let last = self.ends[list as usize].last;
+        let fill = self.fills.at_mut(last);
+        let at = fill.end();
+        if at >= CHUNK_WORDS {
+            return None;
+        }
+        *fill = fill.pushed_back();
+        *self.chunks.at_mut(last).word(at) = id;
+        Some(Spot::in_chunk(last, at))
+    }
+
+    /// Adds a timer at the back of a list.
+    pub(super) fn push_back(&mut self, list: u32, id: u32) -> Spot {
+        match self.try_push_back(list, id) {
+            Some(spot) => spot,
+            None => self.push_back_chunk(list, id),
+        }
+    }
+
+    /// Adds a timer at the back of a list, in a new chunk.
+    pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
+        let index = self.take_chunk();
+        let ends = &mut self.ends[list as usize];
+        let before = std::mem::replace(&mut ends.last, index);
+        let prev = if before == NONE {
+            ends.first = index;
             self.mark_occupied(list);
-        }
+            END | list
+        } else {
+            self.chunks.at_mut(before).words[Chunk::NEXT] = index;
+            before
+        };
+        let chunk = self.chunks.at_mut(index);
+        (chunk.words[Chunk::NEXT], chunk.words[Chunk::PREV]) = (END | list, prev);
+        *chunk.word(FIRST_ID) = id;
+        *self.fills.at_mut(index) = Fill::new(FIRST_ID, FIRST_ID + 1, 1);
+        Spot::in_chunk(index, FIRST_ID)
     }
 
-    /// Links an unlinked timer at the front of a list.
-    #[inline]
-    fn push_front(&mut self, list: u32, node: u32, deadline: u64) {
-        let first = self.at(list).next;
-        self.link(node, deadline, list, first);
-        if first == list {
+    /// Adds a timer at the front of a list.
+    fn push_front(&mut self, list: u32, id: u32) -> Spot {
+        let first = self.ends[list as usize].first;
+        let fill = self.fills.at_mut(first);
+        if fill.start() <= FIRST_ID {
+            return self.push_front_chunk(list, id);
+        }
+        *fill = fill.pushed_front();
+        let at = fill.start();
+        *self.chunks.at_mut(first).word(at) = id;
+        Spot::in_chunk(first, at)
+    }
+
+    /// Adds a timer at the front of a list, in a new chunk.
+    fn push_front_chunk(&mut self, list: u32, id: u32) -> Spot {
+        let index = self.take_chunk();
+        let ends = &mut self.ends[list as usize];
+        let after = std::mem::replace(&mut ends.first, index);
+        let next = if after == NONE {
+            ends.last = index;
             self.mark_occupied(list);
-        }
+            END | list
+        } else {
+            self.chunks.at_mut(after).words[Chunk::PREV] = index;
+            after
+        };
+        let at = CHUNK_WORDS - 1;
+        let chunk = self.chunks.at_mut(index);
+        (chunk.words[Chunk::NEXT], chunk.words[Chunk::PREV]) = (next, END | list);
+        *chunk.word(at) = id;
+        *self.fills.at_mut(index) = Fill::new(at, CHUNK_WORDS, 1);
+        Spot::in_chunk(index, at)
     }
 
-    /// Links an unlinked timer into a sorted list, behind all timers that are due at or before
-    /// `deadline`.
-    ///
-    /// Cost: one step for each timer of the list with a later deadline.
-    pub(super) fn insert_ordered(&mut self, list: u32, node: u32, deadline: u64) {
-        let prev = self.last_due_by(deadline, self.at(list).prev);
-        self.link(node, deadline, prev, self.at(prev).next);
-        self.mark_occupied(list);
-    }
-
-    /// Unlinks a timer.
-    ///
-    /// The node still looks linked, so link it again or [`release`](Self::release) it.
+    /// Removes the timer at a spot.
     #[inline]
-    pub(super) fn unlink(&mut self, node: u32) {
-        let Node { prev, next, .. } = *self.at(node);
-        self.at_mut(prev).next = next;
-        self.at_mut(next).prev = prev;
-        if prev == next {
-            self.mark_empty(prev);
+    pub(super) fn remove(&mut self, spot: Spot) {
+        let (index, at) = spot.chunk();
+        *self.chunks.at_mut(index).word(at) = HOLE;
+        let fill = self.fills.at_mut(index);
+        *fill = fill.removed();
+        if fill.live() == 0 {
+            self.return_chunk(index);
         }
     }
 
-    /// Marks a timer that was taken off its list as unlinked.
+    /// Removes the first timer of a list, and returns its id.
     #[inline]
-    pub(super) fn release(&mut self, node: u32) {
-        let node = self.at_mut(node);
-        (node.prev, node.next) = (NONE, NONE);
-    }
-
-    /// Moves all timers of `from`, in their order, behind those of `to`.
-    ///
-    /// The lists must be different, and `from` must not be empty.
-    pub(super) fn append(&mut self, to: u32, from: u32) {
-        debug_assert!(
-            to != from && self.is_occupied(from),
-            "cannot append list {from} to list {to}"
-        );
-        let Node {
-            prev: last,
-            next: first,
-            ..
-        } = *self.at(from);
-        let tail = self.at(to).prev;
-        self.at_mut(tail).next = first;
-        self.at_mut(first).prev = tail;
-        self.at_mut(last).next = to;
-        self.at_mut(to).prev = last;
-        self.mark_occupied(to);
-        self.truncate(from, from);
-    }
-
-    /// Moves all timers of a sorted list to their places in another sorted list, behind those with
-    /// equal deadlines.
-    ///
-    /// Cost: O(1) if `to` is empty; otherwise one step for each moved timer, and for each timer of
-    /// `to` that is due after one of them.
-    #[inline(never)]
-    pub(super) fn merge(&mut self, to: u32, from: u32) {
-        if !self.is_occupied(to) && self.is_occupied(from) {
-            return self.append(to, from);
+    pub(super) fn pop_front(&mut self, list: u32) -> Option<u32> {
+        let first = self.ends[list as usize].first;
+        let (at, id) = self.ids_of(first).find(|&(_, id)| id != HOLE)?;
+        let fill = self.fills.at_mut(first);
+        *fill = Fill::new(at + 1, fill.end(), fill.live() - 1);
+        if fill.live() == 0 {
+            self.return_chunk(first);
         }
-        let mut prev = self.at(to).prev;
-        // From the latest to the earliest, so that `to` is walked only once.
-        while self.is_occupied(from) {
-            let node = self.at(from).prev;
-            let deadline = self.deadline(node);
-            prev = self.last_due_by(deadline, prev);
-            self.unlink(node);
-            self.link(node, deadline, prev, self.at(prev).next);
-            self.mark_occupied(to);
-        }
-    }
-
-    /// Moves the timers of `list` after `last`, in their order, each to the back of the list that
-    /// `list_of` returns for its deadline.
-    ///
-    /// `last` is a timer of the list, or `list` itself to move all.
-    pub(super) fn redistribute(&mut self, list: u32, last: u32, list_of: impl Fn(u64) -> u32) {
-        let mut node = self.at(last).next;
-        self.truncate(list, last);
-        while node != list {
-            let Node { deadline, next, .. } = *self.at(node);
-            self.push_back(list_of(deadline), node, deadline);
-            node = next;
-        }
+        Some(id)
     }
 
     /// Moves at most `count` timers from the back of `list`, each to the front of the list that
-    /// `list_of` returns for its deadline. Returns how many it moved.
+    /// `list_of` returns for its node. Returns how many it moved.
     ///
     /// They keep their order, and go ahead of the timers that are already on those lists.
     pub(super) fn cascade(
         &mut self,
+        nodes: &mut Nodes,
         list: u32,
         count: usize,
-        list_of: impl Fn(u64) -> u32,
+        list_of: impl Fn(u32) -> u32,
     ) -> usize {
-        let mut node = self.at(list).prev;
-        for moved in 0..count {
-            if node == list {
-                self.truncate(list, list);
-                return moved;
-            }
-            let Node { deadline, prev, .. } = *self.at(node);
-            self.push_front(list_of(deadline), node, deadline);
-            node = prev;
+        let mut moved = 0;
+        while moved < count && self.is_occupied(list) {
+            let index = self.ends[list as usize].last;
+            moved += self.cascade_chunk(nodes, index, count - moved, &list_of);
         }
-        self.truncate(list, node);
-        count
+        moved
+    }
+
+    /// As [`cascade`](Self::cascade), from one chunk.
+    fn cascade_chunk(
+        &mut self,
+        nodes: &mut Nodes,
+        index: u32,
+        count: usize,
+        list_of: &impl Fn(u32) -> u32,
+    ) -> usize {
+        let Chunk { words } = *self.chunks.at(index);
+        let fill = *self.fills.at(index);
+        // All nodes are read before one is written, so that the cache misses overlap. Words that are
+        // not in use are ids of other timers, or none, and what is read for them is not used.
+        let lows = words.map(|id| nodes.get(id).map_or(0, |node| node.low));
+        let (mut at, mut moved) = (fill.end(), 0);
+        while at > fill.start() && moved < count {
+            at -= 1;
+            let id = words[at as usize];
+            if id != HOLE {
+                let spot = self.push_front(list_of(lows[at as usize]), id);
+                nodes.at_mut(id).spot = spot;
+                moved += 1;
+            }
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most the ids of a chunk"
+        )]
+        let live = fill.live() - moved as u32;
+        *self.fills.at_mut(index) = Fill::new(fill.start(), at, live);
+        if live == 0 {
+            self.return_chunk(index);
+        }
+        moved
     }
 
     /// Empties all lists.
     pub(super) fn clear(&mut self) {
-        let (heads, timers) = self.nodes.split_at_mut(HEADS as usize);
-        for (index, head) in (0..).zip(heads) {
-            *head = Node::head(index);
-        }
-        timers.fill(Node::UNLINKED);
+        let none = Ends {
+            first: NONE,
+            last: NONE,
+        };
+        self.ends.fill(none);
+        (self.free, self.used) = (NONE, NONE + 1);
         self.occupied = [0; WORDS as usize];
         self.occupied_words = 0;
     }
 
-    /// The node of `id`, if the table contains it.
+    /// The lowest list that is not empty.
     #[inline]
-    pub(super) fn known(&self, id: u32) -> Option<u32> {
-        let node = id.checked_add(HEADS)?;
-        ((node as usize) < self.nodes.len()).then_some(node)
-    }
-
-    /// The node of `id`, if it is linked.
-    #[inline]
-    pub(super) fn find(&self, id: u32) -> Option<u32> {
-        self.known(id).filter(|&node| self.is_linked(node))
-    }
-
-    /// Whether a node is linked.
-    #[inline]
-    pub(super) fn is_linked(&self, node: u32) -> bool {
-        self.at(node).is_linked()
-    }
-
-    /// The id of a node.
-    #[inline]
-    pub(super) fn id(&self, node: u32) -> u32 {
-        debug_assert!(node >= HEADS, "{node} is a head");
-        node - HEADS
-    }
-
-    /// The deadline of a linked timer.
-    #[inline]
-    pub(super) fn deadline(&self, node: u32) -> u64 {
-        self.at(node).deadline
-    }
-
-    /// The timer at the front of a list.
-    #[inline]
-    pub(super) fn first(&self, list: u32) -> Option<u32> {
-        let first = self.at(list).next;
-        (first != list).then_some(first)
-    }
-
-    /// The timer at the back of a list.
-    #[inline]
-    pub(super) fn last(&self, list: u32) -> Option<u32> {
-        let last = self.at(list).prev;
-        (last != list).then_some(last)
-    }
-
-    /// The last timer of a sorted list that is due at or before `deadline`; the list itself if there
-    /// is none.
-    pub(super) fn last_in_due_by(&self, list: u32, deadline: u64) -> u32 {
-        self.last_due_by(deadline, self.at(list).prev)
-    }
-
-    /// The lowest of the first `lists` lists that is not empty. `lists` must be a multiple of 64.
-    #[inline]
-    pub(super) fn lowest_occupied(&self, lists: u32) -> Option<u32> {
-        debug_assert!(lists % 64 == 0, "{lists} is not a multiple of 64");
-        let word = self.occupied_words.trailing_zeros();
-        if word >= lists / 64 {
+    pub(super) fn lowest_occupied(&self) -> Option<u32> {
+        if self.occupied_words == 0 {
             return None;
         }
+        let word = self.occupied_words.trailing_zeros();
         let bits = self.occupied[word as usize];
         Some(word * 64 + bits.trailing_zeros())
     }
@@ -264,38 +364,52 @@ impl Lists {
     /// Whether a list has a timer.
     #[inline]
     pub(super) fn is_occupied(&self, list: u32) -> bool {
-        self.at(list).next != list
+        self.ends[list as usize].first != NONE
     }
 
-    /// Walks a sorted list backwards from `node` to the first timer that is due at or before
-    /// `deadline`.
-    fn last_due_by(&self, deadline: u64, mut node: u32) -> u32 {
-        // The head ends the walk, because its deadline is 0.
-        while self.deadline(node) > deadline {
-            node = self.at(node).prev;
+    /// A chunk that no list has. Its ids are not initialized.
+    fn take_chunk(&mut self) -> u32 {
+        if self.free != NONE {
+            let index = self.free;
+            self.free = self.chunks.at(index).words[Chunk::NEXT];
+            return index;
         }
-        node
+        let index = self.used;
+        assert!(index < Spot::CHUNKS, "more timers than there are ids");
+        self.used += 1;
+        self.cover(index as usize + 1);
+        index
     }
 
-    /// Links a timer between two neighbours.
+    /// The positions of a chunk that are in use, and what is there, holes included.
     #[inline]
-    fn link(&mut self, node: u32, deadline: u64, prev: u32, next: u32) {
-        self.at_mut(prev).next = node;
-        self.at_mut(next).prev = node;
-        *self.at_mut(node) = Node {
-            deadline,
-            prev,
-            next,
-        };
+    fn ids_of(&self, index: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let (fill, chunk) = (self.fills.at(index), self.chunks.at(index));
+        (fill.start()..fill.end()).map(|at| (at, chunk.words[(at % CHUNK_WORDS) as usize]))
     }
 
-    /// Cuts the list off after `last`, a timer of `list` or `list` itself.
-    fn truncate(&mut self, list: u32, last: u32) {
-        self.at_mut(last).next = list;
-        self.at_mut(list).prev = last;
-        if last == list {
-            self.mark_empty(list);
+    /// Unlinks a chunk that has no more ids.
+    #[inline(never)]
+    fn return_chunk(&mut self, index: u32) {
+        let [next, prev, ..] = self.chunks.at(index).words;
+        // What the neighbour on each side links to from now on is the other one, or the end.
+        if prev & END == 0 {
+            self.chunks.at_mut(prev).words[Chunk::NEXT] = next;
+        } else {
+            let first = if next & END == 0 { next } else { NONE };
+            self.ends[(prev & !END) as usize].first = first;
         }
+        if next & END == 0 {
+            self.chunks.at_mut(next).words[Chunk::PREV] = prev;
+        } else {
+            let last = if prev & END == 0 { prev } else { NONE };
+            self.ends[(next & !END) as usize].last = last;
+        }
+        if prev == next {
+            self.mark_empty(next & !END);
+        }
+        self.chunks.at_mut(index).words[Chunk::NEXT] = self.free;
+        self.free = index;
     }
 
     #[inline]
@@ -314,106 +428,82 @@ impl Lists {
             self.occupied_words &= !(1 << word);
         }
     }
-
-    #[inline]
-    fn at(&self, node: u32) -> &Node {
-        &self.nodes[node as usize]
-    }
-
-    #[inline]
-    fn at_mut(&mut self, node: u32) -> &mut Node {
-        &mut self.nodes[node as usize]
-    }
-
-    #[cold]
-    fn grow(&mut self, id: u32) {
-        assert_dense(id);
-        self.nodes.resize((HEADS + id) as usize + 1, Node::UNLINKED);
-    }
-}
-
-/// A timer, or the head of a list.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    deadline: u64,
-    prev: u32,
-    next: u32,
-}
-
-impl Node {
-    const UNLINKED: Self = Self {
-        deadline: 0,
-        prev: NONE,
-        next: NONE,
-    };
-
-    /// The head of an empty list with this index.
-    const fn head(index: u32) -> Self {
-        Self {
-            deadline: 0,
-            prev: index,
-            next: index,
-        }
-    }
-
-    #[inline]
-    const fn is_linked(self) -> bool {
-        self.next != NONE
-    }
 }
 
 #[cfg(test)]
 impl Lists {
-    /// Panics if an invariant does not hold; returns the number of linked timers.
-    pub(super) fn verify(&self) -> usize {
+    /// Panics if an invariant does not hold; returns the number of timers.
+    pub(super) fn verify(&self, nodes: &Nodes) -> usize {
         for (word, bits) in self.occupied.iter().enumerate() {
             let bit = self.occupied_words >> word & 1;
             assert_eq!(bit == 1, *bits != 0, "bit of word {word}");
         }
-        let linked = (0..HEADS).map(|list| self.verify_list(list)).sum();
-        let marked = self.nodes[HEADS as usize..]
-            .iter()
-            .filter(|node| node.is_linked());
+        let none = (self.chunks.at(NONE).words, *self.fills.at(NONE));
         assert_eq!(
-            marked.count(),
-            linked,
-            "a timer is marked as linked and is in no list"
+            none,
+            (Chunk::EMPTY.words, Fill::FULL),
+            "the unused chunk was used"
         );
-        linked
-    }
-
-    /// The deadlines of a list, from the front.
-    pub(super) fn deadlines(&self, list: u32) -> impl Iterator<Item = u64> + '_ {
-        let mut node = list;
-        std::iter::from_fn(move || {
-            node = self.at(node).next;
-            (node != list).then(|| self.deadline(node))
-        })
-    }
-
-    /// The number of nodes that the table holds before it grows.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.nodes.capacity()
-    }
-
-    fn verify_list(&self, list: u32) -> usize {
-        assert_eq!(self.deadline(list), 0, "head {list} would not end a walk");
-        let bit = self.occupied[(list / 64) as usize] >> (list % 64) & 1;
-        assert_eq!(bit == 1, self.is_occupied(list), "bit of list {list}");
-        let (mut node, mut count) = (list, 0);
-        loop {
-            let next = self.at(node).next;
-            assert_eq!(
-                self.at(next).prev,
-                node,
-                "link from {node} to {next} and back"
-            );
-            if next == list {
-                return count;
+        let mut chunks = 1;
+        let mut timers = 0;
+        for list in 0..LISTS {
+            let bit = self.occupied[(list / 64) as usize] >> (list % 64) & 1;
+            assert_eq!(bit == 1, self.is_occupied(list), "bit of list {list}");
+            let (mut index, mut before) = (self.ends[list as usize].first, END | list);
+            if index == NONE {
+                assert_eq!(self.ends[list as usize].last, NONE, "last of list {list}");
+                continue;
             }
-            assert!(next >= HEADS, "list {list} runs into head {next}");
-            (node, count) = (next, count + 1);
+            while index & END == 0 {
+                chunks += 1;
+                assert!(chunks <= self.used, "more chunks than were used");
+                let chunk = self.chunks.at(index);
+                let [next, prev, ..] = chunk.words;
+                assert_eq!(prev, before, "link to {index} and back");
+                let live: Vec<_> = self.ids_of(index).filter(|&(_, id)| id != HOLE).collect();
+                for &(at, id) in &live {
+                    let spot = nodes.get(id).map(|node| node.spot);
+                    assert_eq!(spot, Some(Spot::in_chunk(index, at)), "spot of {id}");
+                }
+                assert!(!live.is_empty(), "chunk {index} is empty");
+                assert_eq!(
+                    live.len(),
+                    self.fills.at(index).live() as usize,
+                    "ids of chunk {index}"
+                );
+                timers += live.len();
+                (before, index) = (index, next);
+            }
+            assert_eq!(index, END | list, "end of list {list}");
+            assert_eq!(self.ends[list as usize].last, before, "last of list {list}");
         }
+        let mut free = self.free;
+        while free != NONE {
+            chunks += 1;
+            assert!(chunks <= self.used, "more chunks than were used");
+            free = self.chunks.at(free).words[Chunk::NEXT];
+        }
+        assert_eq!(chunks, self.used, "a chunk was lost");
+        timers
+    }
+
+    /// The ids of a list, from the front.
+    pub(super) fn ids(&self, list: u32) -> Vec<u32> {
+        let mut ids = Vec::new();
+        let mut index = self.ends[list as usize].first;
+        while index != NONE && index & END == 0 {
+            ids.extend(
+                self.ids_of(index)
+                    .map(|(_, id)| id)
+                    .filter(|&id| id != HOLE),
+            );
+            index = self.chunks.at(index).words[Chunk::NEXT];
+        }
+        ids
+    }
+
+    /// The number of chunks that are in memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.chunks.len()
     }
 }

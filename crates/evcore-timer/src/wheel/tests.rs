@@ -22,14 +22,6 @@ fn wheel_with(timers: &[(u32, u64)]) -> TimerWheel {
     wheel
 }
 
-/// A wheel that moves so few timers per call that short scripts make it pause.
-fn wheel_with_pauses() -> TimerWheel {
-    TimerWheel {
-        moves_max: 2,
-        ..TimerWheel::new()
-    }
-}
-
 /// The ids that fire in one phase, pauses included.
 fn fired(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
     let mut ids = Vec::new();
@@ -230,7 +222,7 @@ fn a_crowded_slot_is_moved_by_several_calls() {
             Some(256),
             "so that the loop does not wait"
         );
-        let left = wheel.lists.deadlines(SLOTS + 1).count();
+        let left = wheel.deadlines(deadline_slot::SLOTS + 1).len();
         assert_eq!(left, (3 - calls) * MOVES_MAX);
         wheel.verify();
     }
@@ -240,7 +232,7 @@ fn a_crowded_slot_is_moved_by_several_calls() {
 
 #[test]
 fn a_timer_armed_during_a_pause_goes_behind_its_equals() {
-    let mut wheel = wheel_with_pauses();
+    let mut wheel = TimerWheel::with_pauses();
     for id in 0..6 {
         wheel.arm(id, 300);
     }
@@ -255,7 +247,7 @@ fn a_timer_armed_during_a_pause_goes_behind_its_equals() {
 #[test]
 fn a_now_that_goes_back_during_a_pause_changes_no_order() {
     for back in [299, 200, 0] {
-        let mut wheel = wheel_with_pauses();
+        let mut wheel = TimerWheel::with_pauses();
         for id in 0..6 {
             wheel.arm(id, 300);
         }
@@ -270,7 +262,7 @@ fn a_now_that_goes_back_during_a_pause_changes_no_order() {
 
 #[test]
 fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
-    let mut wheel = wheel_with_pauses();
+    let mut wheel = TimerWheel::with_pauses();
     for id in 0..6 {
         wheel.arm(id, 300);
     }
@@ -286,9 +278,9 @@ fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
 #[test]
 fn with_capacity_makes_room_for_all_ids_below_it() {
     let mut wheel = TimerWheel::with_capacity(1_000);
-    let before = wheel.lists.capacity();
+    let before = wheel.nodes.capacity();
     wheel.arm(999, 10);
-    assert_eq!(wheel.lists.capacity(), before);
+    assert_eq!(wheel.nodes.capacity(), before);
 }
 
 #[test]
@@ -321,12 +313,12 @@ proptest! {
 
     #[test]
     fn any_script_with_pauses_agrees_with_the_oracle(script in scripts()) {
-        assert_agrees(wheel_with_pauses(), &script);
+        assert_agrees(TimerWheel::with_pauses(), &script);
     }
 
     #[test]
     fn any_script_over_a_boxed_wheel_agrees_with_the_oracle(script in scripts()) {
-        assert_agrees(Box::new(wheel_with_pauses()), &script);
+        assert_agrees(Box::new(TimerWheel::with_pauses()), &script);
     }
 
     #[test]
@@ -344,8 +336,74 @@ proptest! {
         while wheel.pop_expired(wheel.next_deadline().unwrap()).is_none() {
             wakes += 1;
         }
-        prop_assert!(wakes <= LEVELS, "{} wakes", wakes);
-        prop_assert_eq!(wheel.latest_now, deadline);
+        prop_assert!(wakes <= deadline_slot::LEVELS, "{} wakes", wakes);
+        prop_assert_eq!(wheel.now, deadline);
+    }
+}
+
+/// Timers that are far ahead or overdue, which have no slot.
+mod on_heaps {
+    use super::*;
+
+    #[test]
+    fn far_timers_fire_ahead_of_equal_ones_in_slots() {
+        let day = 86_400_000;
+        let mut wheel = wheel_with(&[(0, 100 * day), (1, 99 * day), (2, u64::MAX)]);
+        assert_eq!(wheel.next_deadline(), Some(99 * day));
+        assert_eq!(fired(&mut wheel, 99 * day), [1]);
+        wheel.arm(3, 100 * day);
+        wheel.arm(4, 100 * day - 1);
+        wheel.verify();
+        assert_eq!(wheel.deadline(0), Some(100 * day));
+        assert_eq!(fired(&mut wheel, 100 * day), [4, 0, 3]);
+        assert!(wheel.disarm(2));
+        assert!(wheel.is_empty());
+    }
+
+    #[test]
+    fn overdue_timers_fire_behind_equal_ones_in_slots() {
+        let mut wheel = wheel_with(&[(0, 10), (1, 12), (2, 15)]);
+        assert_eq!(wheel.pop_expired(12), Some((0, 10)));
+        wheel.arm(3, 12);
+        wheel.arm(4, 9);
+        assert_eq!(wheel.next_deadline(), Some(9));
+        assert_eq!(fired(&mut wheel, 13), [4, 1, 3]);
+    }
+
+    #[test]
+    fn many_overdue_timers_of_two_phases_take_several_calls() {
+        let crowd = u32::try_from(3 * ADMIT_MAX).unwrap();
+        let mut wheel = wheel_with(&[(crowd, 50)]);
+        assert_eq!(wheel.pop_expired(100), Some((crowd, 50)));
+        wheel.arm(crowd, 60);
+        assert_eq!(wheel.pop_expired(100), None);
+        wheel.arm(crowd + 1, 60);
+        assert_eq!(wheel.pop_expired(101), Some((crowd, 60)));
+        (0..crowd).for_each(|id| wheel.arm(id, 40));
+        for _ in 1..3 {
+            assert_eq!(wheel.pop_expired(102), None);
+            assert!(wheel.has_more());
+            assert_eq!(
+                wheel.next_deadline(),
+                Some(40),
+                "so that the loop does not wait"
+            );
+            wheel.verify();
+        }
+        let order: Vec<u32> = (0..crowd).chain([crowd + 1]).collect();
+        assert_eq!(fired(&mut wheel, 102), order);
+    }
+
+    #[test]
+    fn a_timer_moves_between_slots_and_heaps() {
+        let mut wheel = wheel_with(&[]);
+        assert_eq!(wheel.pop_expired(1_000), None);
+        for deadline in [900, 2_000, 1 << 40, 800, 1 << 41, 3_000] {
+            wheel.arm(0, deadline);
+            wheel.verify();
+            assert_eq!((wheel.deadline(0), wheel.len()), (Some(deadline), 1));
+        }
+        assert_eq!(fired(&mut wheel, 3_000), [0]);
     }
 }
 
@@ -453,13 +511,13 @@ mod peers {
     #[test]
     fn arming_and_disarming_takes_no_memory() {
         let mut wheel = wheel_with(&[(0, 1), (1, 1)]);
-        let before = wheel.lists.capacity();
+        let before = wheel.nodes.capacity();
         for deadline in 0..100_000 {
             wheel.arm(0, 1_000_000 + deadline);
             wheel.arm(1, deadline);
             assert!(wheel.disarm(1));
         }
-        assert_eq!((wheel.len(), wheel.lists.capacity()), (1, before));
+        assert_eq!((wheel.len(), wheel.nodes.capacity()), (1, before));
         wheel.verify();
     }
 

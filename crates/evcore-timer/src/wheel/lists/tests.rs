@@ -1,87 +1,133 @@
 //! The lists alone, without the wheel.
 
 use super::*;
+use crate::wheel::nodes::Node;
 
-fn ids(lists: &Lists, list: u32) -> Vec<u32> {
-    let mut ids = Vec::new();
-    let mut node = lists.at(list).next;
-    while node != list {
-        ids.push(lists.id(node));
-        node = lists.at(node).next;
+fn push(lists: &mut Lists, nodes: &mut Nodes, list: u32, id: u32) {
+    nodes.admit(id);
+    let spot = lists.push_back(list, id);
+    *nodes.at_mut(id) = Node { low: id, spot };
+}
+
+fn lists_with(list: u32, ids: std::ops::Range<u32>) -> (Lists, Nodes) {
+    let (mut lists, mut nodes) = (Lists::new(), Nodes::with_capacity(0));
+    for id in ids {
+        push(&mut lists, &mut nodes, list, id);
     }
-    ids
+    (lists, nodes)
 }
 
-fn lists_with(list: u32, deadlines: &[u64]) -> Lists {
-    let mut lists = Lists::with_capacity(0);
-    for (id, &deadline) in (0..).zip(deadlines) {
-        let node = lists.admit(id);
-        lists.push_back(list, node, deadline);
+fn remove(lists: &mut Lists, nodes: &mut Nodes, id: u32) {
+    let node = nodes.at_mut(id);
+    lists.remove(node.spot);
+    node.spot = Spot::UNARMED;
+}
+
+#[test]
+fn a_chunk_fills_a_cache_line_and_the_ends_take_8_kib() {
+    assert_eq!((size_of::<Chunk>(), align_of::<Chunk>()), (64, 64));
+    assert_eq!(size_of::<[Ends; LISTS as usize]>(), 8 * 1024);
+}
+
+#[test]
+fn removing_the_only_timer_empties_the_list() {
+    let (mut lists, mut nodes) = lists_with(3, 0..1);
+    assert_eq!(lists.lowest_occupied(), Some(3));
+    remove(&mut lists, &mut nodes, 0);
+    assert_eq!(lists.lowest_occupied(), None);
+    assert_eq!(lists.verify(&nodes), 0);
+}
+
+#[test]
+fn removals_anywhere_keep_the_order_and_return_empty_chunks() {
+    let ids = IDS;
+    for gone in [0..ids, ids..2 * ids, 2 * ids..3 * ids, 0..3 * ids - 1] {
+        let (mut lists, mut nodes) = lists_with(700, 0..3 * ids);
+        for id in gone.clone() {
+            remove(&mut lists, &mut nodes, id);
+            lists.verify(&nodes);
+        }
+        let left: Vec<u32> = (0..3 * ids).filter(|id| !gone.contains(id)).collect();
+        assert_eq!(lists.ids(700), left);
+        assert_ne!(lists.free, NONE, "a chunk was returned");
     }
-    lists
 }
 
 #[test]
-fn a_timer_takes_16_bytes_and_all_heads_33_kib() {
-    assert_eq!(size_of::<Node>(), 16);
-    assert_eq!(HEADS as usize * size_of::<Node>(), 33 * 1024);
-}
-
-#[test]
-fn unlinking_the_only_timer_empties_the_list() {
-    let mut lists = lists_with(3, &[10]);
-    assert_eq!(lists.lowest_occupied(HEADS), Some(3));
-    let node = lists.find(0).unwrap();
-    lists.unlink(node);
-    lists.release(node);
-    assert_eq!(lists.lowest_occupied(HEADS), None);
-    assert_eq!(lists.verify(), 0);
-}
-
-#[test]
-fn append_keeps_the_order_of_both_lists() {
-    let mut lists = lists_with(3, &[10, 11]);
-    for id in [7, 5] {
-        let node = lists.admit(id);
-        lists.push_back(700, node, 12);
+fn returned_chunks_are_used_again() {
+    let (mut lists, mut nodes) = lists_with(3, 0..40);
+    let used = lists.used;
+    for round in 0..100 {
+        for id in 0..40 {
+            remove(&mut lists, &mut nodes, id);
+            push(&mut lists, &mut nodes, round, id);
+        }
     }
-    lists.append(3, 700);
-    assert_eq!(ids(&lists, 3), [0, 1, 7, 5]);
-    assert_eq!(ids(&lists, 700), []);
-    assert_eq!(lists.verify(), 4);
+    assert_eq!(lists.verify(&nodes), 40);
+    assert!(lists.used <= used + 1, "{} chunks", lists.used);
 }
 
 #[test]
-fn a_sorted_insert_goes_behind_its_equals() {
-    let mut lists = lists_with(3, &[10, 20, 20, 30]);
-    for (id, deadline) in [(4, 20), (5, 0), (6, 99)] {
-        let node = lists.admit(id);
-        lists.insert_ordered(3, node, deadline);
+fn pop_front_takes_the_timers_in_order() {
+    let (mut lists, mut nodes) = lists_with(3, 0..30);
+    for id in [0, 5, 12, 13, 29] {
+        remove(&mut lists, &mut nodes, id);
     }
-    assert_eq!(ids(&lists, 3), [5, 0, 1, 2, 4, 3, 6]);
-    assert_eq!(lists.verify(), 7);
-}
-
-#[test]
-fn a_merge_puts_equals_behind_those_already_there() {
-    let mut lists = lists_with(3, &[10, 20, 30]);
-    for (id, deadline) in [(3, 0), (4, 20), (5, 20), (6, 30), (7, 40)] {
-        let node = lists.admit(id);
-        lists.push_back(4, node, deadline);
+    let mut popped = Vec::new();
+    while let Some(id) = lists.pop_front(3) {
+        nodes.at_mut(id).spot = Spot::UNARMED;
+        lists.verify(&nodes);
+        popped.push(id);
     }
-    lists.merge(3, 4);
-    assert_eq!(ids(&lists, 3), [3, 0, 1, 4, 5, 2, 6, 7]);
-    assert_eq!(ids(&lists, 4), []);
-    assert_eq!(lists.verify(), 8);
+    let expected = (0..30).filter(|id| ![0, 5, 12, 13, 29].contains(id));
+    assert!(expected.eq(popped));
+    assert_eq!(lists.pop_front(3), None);
 }
 
 #[test]
-fn redistributing_the_end_of_a_list_keeps_its_start() {
-    let mut lists = lists_with(3, &[10, 20, 31, 32, 33]);
-    let last = lists.last_in_due_by(3, 20);
-    lists.redistribute(3, last, |deadline| 100 + u32::from(deadline % 2 == 0));
-    assert_eq!(ids(&lists, 3), [0, 1]);
-    assert_eq!(ids(&lists, 100), [2, 4]);
-    assert_eq!(ids(&lists, 101), [3]);
-    assert_eq!(lists.verify(), 5);
+fn a_cascade_keeps_the_order_and_goes_ahead() {
+    for count in [1, 7, 13, 14, 64] {
+        let (mut lists, mut nodes) = lists_with(700, 0..40);
+        push(&mut lists, &mut nodes, 8, 100);
+        for id in [39, 20] {
+            remove(&mut lists, &mut nodes, id);
+        }
+        let mut left = 38;
+        while left > 0 {
+            let moved = lists.cascade(&mut nodes, 700, count, |low| 8 + low % 2);
+            assert_eq!(moved, count.min(left));
+            left -= moved;
+            lists.verify(&nodes);
+        }
+        let even: Vec<u32> = (0..40).filter(|id| id % 2 == 0 && *id != 20).collect();
+        assert_eq!(lists.ids(8), [even, vec![100]].concat());
+        assert!(
+            lists
+                .ids(9)
+                .into_iter()
+                .eq((1..39).filter(|id| id % 2 == 1))
+        );
+        assert_eq!(lists.ids(700), []);
+    }
+}
+
+#[test]
+fn clear_forgets_the_timers_and_keeps_the_memory() {
+    let (mut lists, mut nodes) = lists_with(3, 0..1_000);
+    let before = lists.capacity();
+    lists.clear();
+    nodes.clear();
+    assert_eq!(lists.verify(&nodes), 0);
+    for id in 0..1_000 {
+        push(&mut lists, &mut nodes, 5, id);
+    }
+    assert_eq!((lists.verify(&nodes), lists.capacity()), (1_000, before));
+}
+
+#[test]
+#[should_panic(expected = "spot of 1")]
+fn verify_finds_a_wrong_spot() {
+    let (lists, mut nodes) = lists_with(3, 0..2);
+    nodes.at_mut(1).spot = nodes.at_mut(0).spot;
+    lists.verify(&nodes);
 }

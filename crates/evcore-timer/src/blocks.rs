@@ -1,0 +1,135 @@
+//! Tables that grow without copying.
+//!
+//! A `Vec` that grows copies all that it holds, and has room for twice as much afterwards. That is a
+//! long call, and it takes memory for ids that may never be used. So a table here is a list of
+//! blocks: growing allocates a block, and the rest stays where it is.
+
+use std::fmt;
+
+/// Values in blocks of `N`, which must be a power of two.
+#[derive(Clone)]
+pub(crate) struct Blocks<T, const N: usize> {
+    blocks: Vec<Box<[T; N]>>,
+}
+
+impl<T: Copy, const N: usize> Blocks<T, N> {
+    /// An empty table. Allocates nothing.
+    pub(crate) const fn new() -> Self {
+        assert!(N.is_power_of_two(), "an index is split by shifts");
+        Self { blocks: Vec::new() }
+    }
+
+    /// The number of values: a multiple of `N`.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len() * N
+    }
+
+    /// The value at `index`; `None` beyond the table.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        Some(&self.blocks.get(index as usize / N)?[index as usize % N])
+    }
+
+    /// As [`get`](Self::get).
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        Some(&mut self.blocks.get_mut(index as usize / N)?[index as usize % N])
+    }
+
+    /// The value at an index that the table has.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &T {
+        &self.blocks[index as usize / N][index as usize % N]
+    }
+
+    /// As [`at`](Self::at).
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
+        &mut self.blocks[index as usize / N][index as usize % N]
+    }
+
+    /// The values from `start` to `end`, which must be in one block of the table.
+    #[inline]
+    pub(crate) fn within_block(&self, start: usize, end: usize) -> &[T] {
+        let first = start % N;
+        &self.blocks[start / N][first..first + (end - start)]
+    }
+
+    /// Makes the table at least `len` long. New values are `value`.
+    #[cold]
+    pub(crate) fn cover(&mut self, len: usize, value: T) {
+        while self.len() < len {
+            self.blocks.push(Box::new([value; N]));
+        }
+    }
+
+    /// Overwrites all values.
+    pub(crate) fn fill(&mut self, value: T) {
+        for block in &mut self.blocks {
+            block.fill(value);
+        }
+    }
+
+    /// All values, those beyond the highest index in use included.
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.blocks.iter().flat_map(|block| block.iter())
+    }
+}
+
+/// Without the values, because they are many.
+impl<T, const N: usize> fmt::Debug for Blocks<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("len", &(self.blocks.len() * N))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_grows_by_whole_blocks_and_keeps_its_values() {
+        let mut table = Blocks::<u32, 4>::new();
+        assert_eq!((table.len(), table.get(0)), (0, None));
+        table.cover(1, 7);
+        assert_eq!(table.len(), 4);
+        *table.at_mut(3) = 8;
+        let before = std::ptr::from_ref(table.at(3));
+        table.cover(5, 9);
+        assert_eq!(
+            std::ptr::from_ref(table.at(3)),
+            before,
+            "nothing was copied"
+        );
+        assert!(table.iter().eq(&[7, 7, 7, 8, 9, 9, 9, 9]));
+        assert_eq!(table.get(8), None);
+    }
+
+    #[test]
+    fn covering_less_than_there_is_changes_nothing() {
+        let mut table = Blocks::<u32, 4>::new();
+        table.cover(4, 1);
+        table.cover(4, 2);
+        assert_eq!((table.len(), *table.at(3)), (4, 1));
+    }
+
+    #[test]
+    fn a_range_within_a_block_is_a_slice() {
+        let mut table = Blocks::<u32, 4>::new();
+        table.cover(8, 1);
+        (*table.at_mut(5), *table.at_mut(7)) = (2, 3);
+        assert_eq!(table.within_block(5, 8), [2, 1, 3]);
+        assert_eq!(table.within_block(4, 4), []);
+    }
+
+    #[test]
+    fn fill_overwrites_all_values() {
+        let mut table = Blocks::<u32, 4>::new();
+        table.cover(8, 1);
+        table.fill(2);
+        assert!(table.iter().all(|&value| value == 2));
+    }
+}

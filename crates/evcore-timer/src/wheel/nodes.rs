@@ -1,0 +1,150 @@
+//! What the wheel has of each id, in eight bytes: where its timer is, and the low half of its
+//! deadline.
+//!
+//! The high half of the deadline of a timer in a slot is the wheel's own. Timers with another, and
+//! those that are overdue, are on heaps, which have the whole deadline.
+
+use crate::blocks::Blocks;
+use crate::queue::assert_dense;
+use crate::sorted::{Place, Places};
+
+/// Nodes of a block: 4 KiB.
+const BLOCK: usize = 512;
+
+/// The node of one id.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) low: u32,
+    pub(super) spot: Spot,
+}
+
+impl Node {
+    const UNARMED: Self = Self {
+        low: 0,
+        spot: Spot::UNARMED,
+    };
+}
+
+/// Where a timer is: a chunk and the position there, or a place on a heap.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Spot(u32);
+
+impl Spot {
+    /// Not in a chunk, because the first words of a chunk are not ids.
+    pub(super) const UNARMED: Self = Self(0);
+
+    const ON_HEAP: u32 = 1 << 31;
+
+    /// The number of chunks that can be named.
+    pub(super) const CHUNKS: u32 = Self::ON_HEAP >> 4;
+
+    #[inline]
+    pub(super) fn in_chunk(chunk: u32, at: u32) -> Self {
+        debug_assert!(chunk < Self::CHUNKS, "there is no chunk {chunk}");
+        Self(chunk << 4 | at)
+    }
+
+    #[inline]
+    pub(super) fn is_armed(self) -> bool {
+        self != Self::UNARMED
+    }
+
+    /// The place on a heap, if the timer is on one.
+    #[inline]
+    pub(super) fn place(self) -> Option<Place> {
+        (self.0 & Self::ON_HEAP != 0).then_some(Place::from_bits(self.0 & !Self::ON_HEAP))
+    }
+
+    /// The chunk and the position there, of a timer that is in one.
+    #[inline]
+    pub(super) fn chunk(self) -> (u32, u32) {
+        debug_assert!(self.is_armed() && self.place().is_none(), "not in a chunk");
+        (self.0 >> 4, self.0 & 15)
+    }
+}
+
+const _: () = assert!(Place::MAX < Spot::ON_HEAP);
+
+/// The nodes by id.
+#[derive(Clone, Debug)]
+pub(super) struct Nodes(Blocks<Node, BLOCK>);
+
+impl Nodes {
+    pub(super) fn with_capacity(ids: usize) -> Self {
+        let mut nodes = Blocks::new();
+        nodes.cover(ids, Node::UNARMED);
+        Self(nodes)
+    }
+
+    /// Makes the table hold the node of `id`.
+    pub(super) fn admit(&mut self, id: u32) {
+        if self.get(id).is_none() {
+            assert_dense(id);
+            self.0.cover(id as usize + 1, Node::UNARMED);
+        }
+    }
+
+    /// The node of an id; `None` if the table does not hold it.
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> Option<&Node> {
+        self.0.get(id)
+    }
+
+    /// As [`get`](Self::get).
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Node> {
+        self.0.get_mut(id)
+    }
+
+    /// The node of an id that the table holds.
+    #[inline]
+    pub(super) fn at_mut(&mut self, id: u32) -> &mut Node {
+        self.0.at_mut(id)
+    }
+
+    /// Marks all timers as unarmed.
+    pub(super) fn clear(&mut self) {
+        self.0.fill(Node::UNARMED);
+    }
+
+    #[cfg(test)]
+    pub(super) fn armed(&self) -> usize {
+        self.0.iter().filter(|node| node.spot.is_armed()).count()
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Places for Nodes {
+    #[inline]
+    fn set_place(&mut self, id: u32, place: Place) {
+        self.at_mut(id).spot = Spot(place.bits() | Spot::ON_HEAP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_8_bytes() {
+        assert_eq!(size_of::<Node>(), 8);
+    }
+
+    #[test]
+    fn a_spot_is_in_a_chunk_or_on_a_heap() {
+        for (chunk, at) in [(0, 2), (Spot::CHUNKS - 1, 15)] {
+            let spot = Spot::in_chunk(chunk, at);
+            assert!(spot.is_armed());
+            assert_eq!((spot.chunk(), spot.place()), ((chunk, at), None));
+        }
+        let mut nodes = Nodes::with_capacity(1);
+        let place = Place::from_bits(Place::MAX);
+        nodes.set_place(0, place);
+        assert_eq!(nodes.get(0).unwrap().spot.place(), Some(place));
+        assert!(!Spot::UNARMED.is_armed());
+    }
+}
