@@ -9,18 +9,18 @@
 //!   [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
 //! - `arm` takes at most log₄ n steps up or down, and none for a deadline later than all others, as
 //!   most are. `disarm` and a timer that fires take at most log₄ n steps.
-//! - A timer that is armed during a phase with a deadline that has passed is inserted twice: the
-//!   call that ends the phase or begins another inserts all such timers again.
-
-mod heaps;
+//! - A timer that is armed for a deadline that has passed goes on a heap of its own. If a phase was
+//!   left early, the calls that begin the next move such timers to the others, at most 8 a call.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use self::heaps::{HeapId, Heaps};
-use crate::queue::{self, TimerQueue};
+use crate::blocks::Blocks;
+use crate::overdue::{ADMIT_MAX, Overdue};
+use crate::queue::{self, TimerQueue, assert_dense};
+use crate::sorted::{Entry, Heap, Place, Places};
 
 /// A four-ary heap of timers, with exact wake-ups and periodic timers.
 ///
@@ -37,16 +37,17 @@ use crate::queue::{self, TimerQueue};
 /// # Cost
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most log₄ n steps.
-/// One call takes more: the [`pop_expired`](TimerQueue::pop_expired) that ends a phase, or begins
-/// another, inserts all timers again that were armed during the phase for a tick at or before its
-/// `now`.
+///
+/// If a phase is left early, the calls that begin the next one insert all timers again that were
+/// armed for ticks at or before the `now` of the last: at most 8 a call, which then
+/// [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
 /// 24 bytes for each armed timer, 4 for each id up to the highest that was armed, and 8 more for
 /// each id up to the highest that was ever periodic.
-/// The tables grow and do not shrink. An `arm` that makes one grow copies it; see
-/// [`with_capacity`](Self::with_capacity).
+/// The tables grow by 4 KiB and do not shrink. The heap itself doubles, and the `arm` that makes it
+/// grow copies it; see [`with_capacity`](Self::with_capacity).
 ///
 /// # Example
 ///
@@ -67,14 +68,71 @@ use crate::queue::{self, TimerQueue};
 /// ```
 #[derive(Clone)]
 pub struct TimerHeap {
-    // Invariant: `HeapId::Deferred` holds the timers that were armed in the current phase and were
-    // due at once; outside a phase it is empty.
-    heaps: Heaps,
+    /// The timers that were not overdue when they were armed.
+    main: Heap,
+    // Invariant: of timers with equal deadlines, those on `main` were armed before these.
+    overdue: Overdue,
+    places: PlaceTable,
     // Invariant: 0 for ids that are not armed or not periodic; ids beyond its end are neither.
-    periods: Vec<u64>,
+    periods: Blocks<u64, PERIODS_BLOCK>,
+    /// The number of insertions, which orders equal deadlines. At one per nanosecond it lasts for
+    /// 584 years.
+    insertions: u64,
+    /// The latest `now` so far. What is armed for a tick at or before it is overdue.
+    horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,
+    has_more: bool,
+    /// The most timers that one call admits to a phase. Lower in tests, so that short scripts pause.
+    admit_max: usize,
+    armed: usize,
 }
+
+/// The number of the heap of timers that are not overdue.
+const MAIN: u8 = Overdue::HEAPS;
+
+/// Periods of a block: 4 KiB.
+const PERIODS_BLOCK: usize = 512;
+
+/// Places of a block: 4 KiB.
+const PLACES_BLOCK: usize = 1024;
+
+/// The place of each timer.
+#[derive(Clone, Debug)]
+struct PlaceTable(Blocks<u32, PLACES_BLOCK>);
+
+impl PlaceTable {
+    /// In place of a place, of a timer that is not armed.
+    const NONE: u32 = u32::MAX;
+
+    #[inline]
+    fn get(&self, id: u32) -> Option<Place> {
+        let bits = *self.0.get(id)?;
+        (bits != Self::NONE).then_some(Place::from_bits(bits))
+    }
+
+    /// Makes the table hold the place of `id`.
+    #[inline]
+    fn admit(&mut self, id: u32) {
+        if self.0.get(id).is_none() {
+            assert_dense(id);
+            self.0.cover(id as usize + 1, Self::NONE);
+        }
+    }
+
+    fn release(&mut self, id: u32) {
+        *self.0.at_mut(id) = Self::NONE;
+    }
+}
+
+impl Places for PlaceTable {
+    #[inline]
+    fn set_place(&mut self, id: u32, place: Place) {
+        *self.0.at_mut(id) = place.bits();
+    }
+}
+
+const _: () = assert!(Place::MAX < PlaceTable::NONE);
 
 impl TimerHeap {
     /// The highest id that can be armed, 2²⁷ − 1. With all ids armed the tables take 3.5 GiB.
@@ -89,14 +147,23 @@ impl TimerHeap {
     /// Creates an empty heap with memory for the ids below `ids`, so that arming these allocates
     /// nothing. Higher ids make the tables grow.
     ///
-    /// Two things still allocate: the first periodic timers, and a phase that defers more timers to
-    /// the next one than any phase before.
+    /// Two things still allocate: the first periodic timers, and more timers that are armed for ticks
+    /// at or before the latest `now` than ever before.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
+        let mut places = Blocks::new();
+        places.cover(ids, PlaceTable::NONE);
         Self {
-            heaps: Heaps::with_capacity(ids),
-            periods: Vec::new(),
+            main: Heap::with_capacity(MAIN, ids),
+            overdue: Overdue::new(),
+            places: PlaceTable(places),
+            periods: Blocks::new(),
+            insertions: 0,
+            horizon: 0,
             phase: None,
+            has_more: false,
+            admit_max: ADMIT_MAX,
+            armed: 0,
         }
     }
 
@@ -111,25 +178,97 @@ impl TimerHeap {
             "timer {id} has period 0: it would never stop firing"
         );
         self.arm(id, first);
-        let index = id as usize;
-        if index >= self.periods.len() {
-            self.periods.resize(index + 1, 0);
-        }
-        self.periods[index] = period;
+        self.periods.cover(id as usize + 1, 0);
+        *self.periods.at_mut(id) = period;
     }
 
     /// The period of `id`; `None` if its timer is not armed or not periodic.
     #[must_use]
     pub fn period(&self, id: u32) -> Option<u64> {
-        let period = self.periods.get(id as usize).copied();
+        let period = self.periods.get(id).copied();
         period.filter(|&period| period > 0)
     }
 
     #[inline]
     fn end_periods(&mut self, id: u32) {
-        if let Some(period) = self.periods.get_mut(id as usize) {
+        if let Some(period) = self.periods.get_mut(id) {
             *period = 0;
         }
+    }
+
+    /// The deadline of the timer at a place.
+    #[inline]
+    fn deadline_at(&self, place: Place) -> u64 {
+        if place.heap() == MAIN {
+            self.main.at(place.index()).deadline
+        } else {
+            self.overdue.deadline(place)
+        }
+    }
+
+    /// Puts a timer on the main heap, behind all timers there that are due at or before `deadline`.
+    #[inline]
+    fn insert(&mut self, id: u32, deadline: u64) {
+        self.insertions += 1;
+        let entry = Entry {
+            deadline,
+            sequence: self.insertions,
+            minor: 0,
+            id,
+        };
+        match self.places.get(id) {
+            Some(place) if place.heap() == MAIN => {
+                self.main.replace(place.index(), entry, &mut self.places);
+            }
+            place => {
+                self.take_off_or_count(place);
+                self.main.push(entry, &mut self.places);
+            }
+        }
+    }
+
+    /// Takes a timer off its heap, or counts it as armed. Its place in the table stays as it was.
+    fn take_off_or_count(&mut self, place: Option<Place>) {
+        match place {
+            Some(place) => self.take_off(place),
+            None => self.armed += 1,
+        }
+    }
+
+    fn take_off(&mut self, place: Place) {
+        if place.heap() == MAIN {
+            self.main.remove(place.index(), &mut self.places);
+        } else {
+            self.overdue.remove(place, &mut self.places);
+        }
+    }
+
+    /// Puts a timer on its heap.
+    #[inline]
+    fn file(&mut self, id: u32, deadline: u64) {
+        self.places.admit(id);
+        if deadline > self.horizon {
+            self.insert(id, deadline);
+        } else {
+            self.take_off_or_count(self.places.get(id));
+            self.overdue.insert(id, deadline, &mut self.places);
+        }
+    }
+
+    fn begin_phase(&mut self, now: u64) {
+        self.phase = Some(now);
+        self.horizon = self.horizon.max(now);
+        self.overdue.begin_phase();
+    }
+
+    /// The id and the deadline of the timer that fires next in this phase.
+    fn first_due(&self, now: u64) -> Option<(u32, u64)> {
+        let main = self.main.first().map(|first| (first.id, first.deadline));
+        let first = match (main, self.overdue.first_due()) {
+            (Some(main), Some(overdue)) if overdue.1 < main.1 => Some(overdue),
+            (main, overdue) => main.or(overdue),
+        };
+        first.filter(|&(_, deadline)| deadline <= now)
     }
 
     /// Arms a timer that fired for its next period, or removes it.
@@ -138,17 +277,9 @@ impl TimerHeap {
             .period(id)
             .and_then(|period| next_on_grid(deadline, period, now));
         if let Some(next) = next {
-            self.heaps.insert(HeapId::Main, id, next);
+            self.file(id, next);
         } else {
-            self.end_periods(id);
-            self.heaps.remove(id);
-        }
-    }
-
-    /// Lets the timers that were deferred during a phase fire in the next.
-    fn admit_deferred(&mut self) {
-        while let Some((id, deadline)) = self.heaps.first(HeapId::Deferred) {
-            self.heaps.insert(HeapId::Main, id, deadline);
+            self.disarm(id);
         }
     }
 }
@@ -157,24 +288,30 @@ impl TimerQueue for TimerHeap {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
         self.end_periods(id);
-        let is_deferred = self.phase.is_some_and(|now| deadline <= now);
-        let heap = if is_deferred {
-            HeapId::Deferred
-        } else {
-            HeapId::Main
-        };
-        self.heaps.insert(heap, id, deadline);
+        self.file(id, deadline);
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.end_periods(id);
-        self.heaps.insert(HeapId::Main, id, deadline);
+        if self.phase.is_some_and(|now| deadline <= now) {
+            self.places.admit(id);
+            self.take_off_or_count(self.places.get(id));
+            self.overdue.insert_in_phase(id, deadline, &mut self.places);
+        } else {
+            self.file(id, deadline);
+        }
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
+        let Some(place) = self.places.get(id) else {
+            return false;
+        };
         self.end_periods(id);
-        self.heaps.remove(id)
+        self.take_off(place);
+        self.places.release(id);
+        self.armed -= 1;
+        true
     }
 
     /// Removes one timer that is due at `now`, and returns its id and its deadline.
@@ -182,12 +319,14 @@ impl TimerQueue for TimerHeap {
     /// A periodic timer is armed for its next period before it is returned.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.phase != Some(now) {
-            self.admit_deferred();
-            self.phase = Some(now);
+            self.begin_phase(now);
         }
-        let first = self.heaps.first(HeapId::Main);
-        let Some((id, deadline)) = first.filter(|&(_, deadline)| deadline <= now) else {
-            self.admit_deferred();
+        self.has_more =
+            self.overdue.is_admitting() && !self.overdue.admit(self.admit_max, &mut self.places);
+        if self.has_more {
+            return None;
+        }
+        let Some((id, deadline)) = self.first_due(now) else {
             self.phase = None;
             return None;
         };
@@ -196,28 +335,32 @@ impl TimerQueue for TimerHeap {
     }
 
     fn clear(&mut self) {
-        self.heaps.clear();
+        self.main.clear();
+        self.overdue.clear();
+        self.places.0.fill(PlaceTable::NONE);
         self.periods.fill(0);
+        self.armed = 0;
     }
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        self.heaps.deadline(id)
+        Some(self.deadline_at(self.places.get(id)?))
     }
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        let firsts = [HeapId::Deferred, HeapId::Main].map(|heap| self.heaps.first(heap));
-        firsts
-            .into_iter()
-            .flatten()
-            .map(|(_, deadline)| deadline)
-            .min()
+        let main = self.main.first().map(|first| first.deadline);
+        let deadlines = [main, self.overdue.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.heaps.len()
+        self.armed
+    }
+
+    fn has_more(&self) -> bool {
+        self.has_more
     }
 }
 
@@ -246,13 +389,31 @@ fn next_on_grid(when: u64, period: u64, now: u64) -> Option<u64> {
 
 #[cfg(test)]
 impl TimerHeap {
+    /// A heap that admits so few timers per call that short scripts make it pause.
+    pub(crate) fn with_pauses() -> Self {
+        Self {
+            admit_max: 2,
+            ..Self::new()
+        }
+    }
+
     /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        self.heaps.verify();
-        let mut deferred = self.heaps.deadlines(HeapId::Deferred);
+        let place_of = |id| self.places.get(id);
+        self.main.verify(place_of);
+        let timers = self.main.len() + self.overdue.verify(place_of);
+        let placed = self
+            .places
+            .0
+            .iter()
+            .filter(|&&bits| bits != PlaceTable::NONE);
+        assert_eq!(placed.count(), timers, "a place without an entry");
+        assert_eq!(timers, self.armed, "number of armed timers");
         assert!(
-            deferred.all(|deadline| self.phase.is_some_and(|now| deadline <= now)),
-            "a timer is deferred without need"
+            self.overdue
+                .deadlines()
+                .all(|deadline| deadline <= self.horizon),
+            "a timer is on the wrong heap"
         );
         for id in (0..).take(self.periods.len()) {
             assert!(

@@ -10,17 +10,18 @@
 //!   timer is cached.
 //! - `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1) steps down the tree and at
 //!   most three rotations.
-//! - A timer that is armed during a phase with a deadline that has passed is inserted twice: the
-//!   call that ends the phase or begins another inserts all such timers again.
+//! - A timer that is armed for a deadline that has passed goes on a heap of its own. If a phase was
+//!   left early, the calls that begin the next move such timers to the others, at most 8 a call.
 
-mod trees;
+mod red_black;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use self::trees::{TreeId, Trees};
+use self::red_black::{RedBlackTree, Spot};
+use crate::overdue::{ADMIT_MAX, Overdue};
 use crate::queue::{self, TimerQueue};
 
 /// A red-black tree of timers, with exact wake-ups.
@@ -32,15 +33,15 @@ use crate::queue::{self, TimerQueue};
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1)
 /// steps and three rotations.
-/// One call takes more: the [`pop_expired`](TimerQueue::pop_expired) that ends a phase, or begins
-/// another, inserts all timers again that were armed during the phase for a tick at or before its
-/// `now`.
+///
+/// If a phase is left early, the calls that begin the next one insert all timers again that were
+/// armed for ticks at or before the `now` of the last: at most 8 a call, which then
+/// [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
-/// 24 bytes for each id up to the highest that was armed, so ids must be dense.
-/// The table grows and does not shrink. An `arm` that makes it grow copies it; see
-/// [`with_capacity`](Self::with_capacity).
+/// 24 bytes for each id up to the highest that was armed, so ids must be dense, and 24 for each timer
+/// that was overdue when it was armed. The table grows by 3 KiB, copies nothing, and does not shrink.
 ///
 /// # Example
 ///
@@ -57,11 +58,17 @@ use crate::queue::{self, TimerQueue};
 /// ```
 #[derive(Clone)]
 pub struct TimerTree {
-    // Invariant: `TreeId::Deferred` holds the timers that were armed in the current phase and were
-    // due at once; outside a phase it is empty.
-    trees: Trees,
+    /// The timers that were not overdue when they were armed.
+    tree: RedBlackTree,
+    // Invariant: of timers with equal deadlines, those in the tree were armed before these.
+    overdue: Overdue,
+    /// The latest `now` so far. What is armed for a tick at or before it is overdue.
+    horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,
+    has_more: bool,
+    /// The most timers that one call admits to a phase. Lower in tests, so that short scripts pause.
+    admit_max: usize,
     armed: usize,
 }
 
@@ -80,101 +87,142 @@ impl TimerTree {
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         Self {
-            trees: Trees::with_capacity(ids),
+            tree: RedBlackTree::with_capacity(ids),
+            overdue: Overdue::new(),
+            horizon: 0,
             phase: None,
+            has_more: false,
+            admit_max: ADMIT_MAX,
             armed: 0,
         }
     }
 
-    /// The node of a timer that will be inserted: unlinked if it was armed, or counted as armed.
+    /// The node of a timer that will be inserted: removed if it was armed, or counted as armed.
     #[inline]
-    fn unlink_or_count(&mut self, id: u32) -> u32 {
-        let node = self.trees.admit(id);
-        if self.trees.is_linked(node) {
-            self.trees.remove(node);
-        } else {
+    fn remove_or_count(&mut self, id: u32) -> u32 {
+        let node = self.tree.admit(id);
+        if !self.remove(node) {
             self.armed += 1;
         }
         node
     }
 
-    /// Lets the timers that were deferred during a phase fire in the next.
-    fn admit_deferred(&mut self) {
-        while let Some(node) = self.trees.first(TreeId::Deferred) {
-            let deadline = self.trees.deadline(node);
-            self.trees.remove(node);
-            self.trees.insert(TreeId::Main, node, deadline);
+    /// Takes a timer out of the tree or off its heap; returns whether it was armed. The node still
+    /// looks as before.
+    #[inline]
+    fn remove(&mut self, node: u32) -> bool {
+        match self.tree.spot(node) {
+            Spot::Unarmed => return false,
+            Spot::InTree => self.tree.remove(node),
+            Spot::OnHeap(place) => self.overdue.remove(place, &mut self.tree),
         }
+        true
+    }
+
+    /// Marks a timer that was removed as disarmed.
+    fn release(&mut self, node: u32) {
+        self.tree.release(node);
+        self.armed -= 1;
+    }
+
+    fn begin_phase(&mut self, now: u64) {
+        self.phase = Some(now);
+        self.horizon = self.horizon.max(now);
+        self.overdue.begin_phase();
+    }
+
+    /// The node and the deadline of the timer that fires next in this phase.
+    fn first_due(&self, now: u64) -> Option<(u32, u64)> {
+        let in_tree = self.tree.first();
+        let in_tree = in_tree.map(|node| (node, self.tree.deadline(node)));
+        let overdue = self.overdue.first_due();
+        let overdue = overdue.and_then(|(id, deadline)| Some((self.tree.find(id)?, deadline)));
+        let first = match (in_tree, overdue) {
+            (Some(in_tree), Some(overdue)) if overdue.1 < in_tree.1 => Some(overdue),
+            (in_tree, overdue) => in_tree.or(overdue),
+        };
+        first.filter(|&(_, deadline)| deadline <= now)
     }
 }
 
 impl TimerQueue for TimerTree {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        let node = self.unlink_or_count(id);
-        let is_deferred = self.phase.is_some_and(|now| deadline <= now);
-        let tree = if is_deferred {
-            TreeId::Deferred
+        let node = self.remove_or_count(id);
+        if deadline > self.horizon {
+            self.tree.insert(node, deadline);
         } else {
-            TreeId::Main
-        };
-        self.trees.insert(tree, node, deadline);
+            self.overdue.insert(id, deadline, &mut self.tree);
+        }
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
-        let node = self.unlink_or_count(id);
-        self.trees.insert(TreeId::Main, node, deadline);
+        if self.phase.is_some_and(|now| deadline <= now) {
+            self.remove_or_count(id);
+            self.overdue.insert_in_phase(id, deadline, &mut self.tree);
+        } else {
+            self.arm(id, deadline);
+        }
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        let Some(node) = self.trees.find(id) else {
+        let node = self.tree.find(id);
+        let Some(node) = node.filter(|&node| self.remove(node)) else {
             return false;
         };
-        self.trees.remove(node);
-        self.trees.release(node);
-        self.armed -= 1;
+        self.release(node);
         true
     }
 
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.phase != Some(now) {
-            self.admit_deferred();
-            self.phase = Some(now);
+            self.begin_phase(now);
         }
-        let first = self.trees.first(TreeId::Main);
-        let Some(node) = first.filter(|&node| self.trees.deadline(node) <= now) else {
-            self.admit_deferred();
+        self.has_more =
+            self.overdue.is_admitting() && !self.overdue.admit(self.admit_max, &mut self.tree);
+        if self.has_more {
+            return None;
+        }
+        let Some((node, deadline)) = self.first_due(now) else {
             self.phase = None;
             return None;
         };
-        let expired = (self.trees.id(node), self.trees.deadline(node));
-        self.trees.remove(node);
-        self.trees.release(node);
-        self.armed -= 1;
-        Some(expired)
+        self.remove(node);
+        self.release(node);
+        Some((self.tree.id(node), deadline))
     }
 
     fn clear(&mut self) {
-        self.trees.clear();
+        self.tree.clear();
+        self.overdue.clear();
         self.armed = 0;
     }
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        self.trees.find(id).map(|node| self.trees.deadline(node))
+        let node = self.tree.find(id)?;
+        match self.tree.spot(node) {
+            Spot::Unarmed => None,
+            Spot::InTree => Some(self.tree.deadline(node)),
+            Spot::OnHeap(place) => Some(self.overdue.deadline(place)),
+        }
     }
 
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
-        let firsts = [TreeId::Deferred, TreeId::Main].map(|tree| self.trees.first(tree));
-        let deadlines = firsts.into_iter().flatten();
-        deadlines.map(|node| self.trees.deadline(node)).min()
+        let in_tree = self.tree.first().map(|node| self.tree.deadline(node));
+        let deadlines = [in_tree, self.overdue.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     #[inline]
     fn len(&self) -> usize {
         self.armed
+    }
+
+    fn has_more(&self) -> bool {
+        self.has_more
     }
 }
 
@@ -195,13 +243,33 @@ impl fmt::Debug for TimerTree {
 
 #[cfg(test)]
 impl TimerTree {
+    /// A tree that admits so few timers per call that short scripts make it pause.
+    pub(crate) fn with_pauses() -> Self {
+        Self {
+            admit_max: 2,
+            ..Self::new()
+        }
+    }
+
     /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        assert_eq!(self.trees.verify(), self.armed, "number of armed timers");
-        let mut deferred = self.trees.deadlines(TreeId::Deferred);
+        let place_of = |id| match self.tree.spot(self.tree.find(id)?) {
+            Spot::OnHeap(place) => Some(place),
+            _ => None,
+        };
+        let on_heaps = self.overdue.verify(place_of);
+        let marked = self.tree.count(|spot| matches!(spot, Spot::OnHeap(_)));
+        assert_eq!(
+            marked, on_heaps,
+            "a timer is marked as on a heap and is not there"
+        );
+        let timers = self.tree.verify() + on_heaps;
+        assert_eq!(timers, self.armed, "number of armed timers");
         assert!(
-            deferred.all(|deadline| self.phase.is_some_and(|now| deadline <= now)),
-            "a timer is deferred without need"
+            self.overdue
+                .deadlines()
+                .all(|deadline| deadline <= self.horizon),
+            "a timer is on a heap without need"
         );
     }
 }

@@ -81,6 +81,32 @@ fn a_handler_that_arms_in_the_past_does_not_loop() {
 }
 
 #[test]
+fn many_overdue_timers_of_two_phases_take_several_calls() {
+    let crowd = u32::try_from(3 * ADMIT_MAX).unwrap();
+    let mut heap = heap_with(&[]);
+    assert_eq!(heap.pop_expired(100), None);
+    heap.arm(crowd, 50);
+    heap.arm(crowd + 1, 60);
+    assert!(heap.pop_expired(101).is_some());
+    (0..crowd).for_each(|id| heap.arm(id, 40));
+    for _ in 1..3 {
+        assert_eq!(heap.pop_expired(102), None);
+        assert!(heap.has_more());
+        assert_eq!(
+            heap.next_deadline(),
+            Some(40),
+            "so that the loop does not wait"
+        );
+        heap.verify();
+    }
+    for id in 0..crowd {
+        assert_eq!(heap.pop_expired(102), Some((id, 40)));
+        assert!(!heap.has_more());
+    }
+    assert_eq!(heap.pop_expired(102), Some((crowd + 1, 60)));
+}
+
+#[test]
 fn clear_within_a_phase_does_not_end_it() {
     let mut heap = heap_with(&[(0, 10), (1, 10)]);
     heap.arm_periodic(2, 50, 50);
@@ -172,5 +198,10 @@ proptest! {
     #[test]
     fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerHeap::new(), &script);
+    }
+
+    #[test]
+    fn any_script_with_pauses_agrees_with_the_oracle(script in scripts()) {
+        assert_agrees(TimerHeap::with_pauses(), &script);
     }
 }

@@ -91,6 +91,32 @@ fn deferred_timers_fire_by_deadline_in_the_next_phase() {
 }
 
 #[test]
+fn many_overdue_timers_of_two_phases_take_several_calls() {
+    let crowd = u32::try_from(3 * ADMIT_MAX).unwrap();
+    let mut tree = tree_with(&[]);
+    assert_eq!(tree.pop_expired(100), None);
+    tree.arm(crowd, 50);
+    tree.arm(crowd + 1, 60);
+    assert!(tree.pop_expired(101).is_some());
+    (0..crowd).for_each(|id| tree.arm(id, 40));
+    for _ in 1..3 {
+        assert_eq!(tree.pop_expired(102), None);
+        assert!(tree.has_more());
+        assert_eq!(
+            tree.next_deadline(),
+            Some(40),
+            "so that the loop does not wait"
+        );
+        tree.verify();
+    }
+    for id in 0..crowd {
+        assert_eq!(tree.pop_expired(102), Some((id, 40)));
+        assert!(!tree.has_more());
+    }
+    assert_eq!(tree.pop_expired(102), Some((crowd + 1, 60)));
+}
+
+#[test]
 fn clear_within_a_phase_does_not_end_it() {
     let mut tree = tree_with(&[(0, 10), (1, 10), (2, 500)]);
     assert_eq!(tree.pop_expired(10), Some((0, 10)));
@@ -123,5 +149,10 @@ proptest! {
     #[test]
     fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerTree::new(), &script);
+    }
+
+    #[test]
+    fn any_script_with_pauses_agrees_with_the_oracle(script in scripts()) {
+        assert_agrees(TimerTree::with_pauses(), &script);
     }
 }

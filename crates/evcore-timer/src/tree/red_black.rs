@@ -1,75 +1,77 @@
-//! Two red-black trees of timers, whose nodes are in one table.
+//! A red-black tree of timers, whose nodes are in one table.
 //!
 //! Insertion, removal and rebalancing follow T. Cormen et al., *Introduction to Algorithms*, as in
 //! nginx. Left and right are indices, so each case is written once and not mirrored.
 //!
-//! The root of a tree is the left child of its *head*, a node that is not a timer. So the root is a
+//! The root of the tree is the left child of its *head*, a node that is not a timer. So the root is a
 //! child like any other, and a rotation there is no special case. All leaves are one node, [`NIL`].
 //!
-//! The queue decides what the two trees mean.
+//! A timer that is not in the tree may be on a heap of overdue timers. Its node then holds its place
+//! there.
 
 #[cfg(test)]
 mod tests;
 
+use crate::blocks::Blocks;
 use crate::queue::assert_dense;
+use crate::sorted::{Place, Places};
 
 /// The leaf, which stands for every missing child: black, and not a timer.
 const NIL: u32 = 0;
 
-/// The leaf and the two heads come before the timers in the table.
-const FIRST_TIMER: u32 = 3;
+/// The parent of the root.
+const HEAD: u32 = 1;
+
+/// The leaf and the head come before the timers in the table.
+const FIRST_TIMER: u32 = 2;
+
+/// Nodes of a block: 3 KiB.
+const BLOCK: usize = 128;
 
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// One of the trees.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum TreeId {
-    Main,
-    Deferred,
-}
-
-impl TreeId {
-    const fn head(self) -> u32 {
-        1 + self as u32
-    }
-}
-
-/// The table of nodes, and the first node of each tree.
+/// The table of nodes, and the first node of the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Trees {
-    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. Each tree is ordered by deadline
-    // and then by insertion; no red node has a red child; all paths down from a node pass the same
-    // number of black nodes.
-    nodes: Vec<Node>,
-    // Invariant: the leftmost node of each tree; `NIL` if it is empty.
-    first: [u32; 2],
+pub(super) struct RedBlackTree {
+    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. The tree is ordered by deadline and
+    // then by insertion; no red node has a red child; all paths down from a node pass the same number
+    // of black nodes.
+    nodes: Blocks<Node, BLOCK>,
+    // Invariant: the leftmost node of the tree; `NIL` if it is empty.
+    first: u32,
 }
 
-impl Trees {
-    /// Empty trees, with memory for the timers of `ids` ids.
+/// Where a timer is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Spot {
+    Unarmed,
+    InTree,
+    OnHeap(Place),
+}
+
+impl RedBlackTree {
+    /// An empty tree, with memory for the timers of `ids` ids.
     pub(super) fn with_capacity(ids: usize) -> Self {
-        let mut nodes = Vec::with_capacity(ids.saturating_add(FIRST_TIMER as usize));
-        nodes.resize(FIRST_TIMER as usize, Node::EMPTY);
-        Self {
-            nodes,
-            first: [NIL; 2],
-        }
+        let mut nodes = Blocks::new();
+        nodes.cover(ids.saturating_add(FIRST_TIMER as usize), Node::UNLINKED);
+        (*nodes.at_mut(NIL), *nodes.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
+        Self { nodes, first: NIL }
     }
 
     /// The node of a timer, linked or not. The table grows to hold it.
     #[inline]
     pub(super) fn admit(&mut self, id: u32) -> u32 {
         let node = id.saturating_add(FIRST_TIMER);
-        if node as usize >= self.nodes.len() {
+        if self.nodes.get(node).is_none() {
             self.grow(id);
         }
         node
     }
 
     /// Links an unlinked timer, behind all timers that are due at or before `deadline`.
-    pub(super) fn insert(&mut self, tree: TreeId, node: u32, deadline: u64) {
-        let (mut parent, mut side) = (tree.head(), LEFT);
+    pub(super) fn insert(&mut self, node: u32, deadline: u64) {
+        let (mut parent, mut side) = (HEAD, LEFT);
         let mut is_first = true;
         let mut below = self.child(parent, side);
         while below != NIL {
@@ -85,7 +87,7 @@ impl Trees {
         };
         self.at_mut(parent).children[side] = node;
         if is_first {
-            self.first[tree as usize] = node;
+            self.first = node;
         }
         self.repair_below_red(node);
     }
@@ -94,8 +96,8 @@ impl Trees {
     ///
     /// The node still looks linked, so insert it again or [`release`](Self::release) it.
     pub(super) fn remove(&mut self, node: u32) {
-        if let Some(first) = self.first.iter().position(|&first| first == node) {
-            self.first[first] = self.successor_of_first(node);
+        if self.first == node {
+            self.first = self.successor_of_first(node);
         }
         let [left, right] = self.at(node).children;
         let (lost_black, parent, side) = if left == NIL || right == NIL {
@@ -119,23 +121,27 @@ impl Trees {
 
     /// Removes all timers.
     pub(super) fn clear(&mut self) {
-        let (ends, timers) = self.nodes.split_at_mut(FIRST_TIMER as usize);
-        ends.fill(Node::EMPTY);
-        timers.fill(Node::UNLINKED);
-        self.first = [NIL; 2];
+        self.nodes.fill(Node::UNLINKED);
+        (*self.at_mut(NIL), *self.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
+        self.first = NIL;
     }
 
-    /// The node of `id`, if it is linked.
+    /// The node of `id`, if the table holds it.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
         let node = id.checked_add(FIRST_TIMER)?;
-        self.nodes.get(node as usize)?.is_linked().then_some(node)
+        self.nodes.get(node).map(|_| node)
     }
 
-    /// Whether a node is linked.
+    /// Where a timer is.
     #[inline]
-    pub(super) fn is_linked(&self, node: u32) -> bool {
-        self.at(node).is_linked()
+    pub(super) fn spot(&self, node: u32) -> Spot {
+        let node = self.at(node);
+        match node.up {
+            Up::UNLINKED => Spot::Unarmed,
+            Up::ON_HEAP => Spot::OnHeap(Place::from_bits(node.children[0])),
+            _ => Spot::InTree,
+        }
     }
 
     /// The id of a node.
@@ -151,14 +157,13 @@ impl Trees {
         self.at(node).deadline
     }
 
-    /// The first timer of a tree.
+    /// The first timer of the tree.
     #[inline]
-    pub(super) fn first(&self, tree: TreeId) -> Option<u32> {
-        let first = self.first[tree as usize];
-        (first != NIL).then_some(first)
+    pub(super) fn first(&self) -> Option<u32> {
+        (self.first != NIL).then_some(self.first)
     }
 
-    /// The node that follows the first of a tree, or `NIL`.
+    /// The node that follows the first of the tree, or `NIL`.
     fn successor_of_first(&self, first: u32) -> u32 {
         let right = self.child(first, RIGHT);
         if right != NIL {
@@ -349,23 +354,31 @@ impl Trees {
 
     #[inline]
     fn at(&self, node: u32) -> &Node {
-        &self.nodes[node as usize]
+        self.nodes.at(node)
     }
 
     #[inline]
     fn at_mut(&mut self, node: u32) -> &mut Node {
-        &mut self.nodes[node as usize]
+        self.nodes.at_mut(node)
     }
 
     #[cold]
     fn grow(&mut self, id: u32) {
         assert_dense(id);
         let len = (FIRST_TIMER + id) as usize + 1;
-        self.nodes.resize(len, Node::UNLINKED);
+        self.nodes.cover(len, Node::UNLINKED);
     }
 }
 
-/// A node: a timer, a head or the leaf.
+impl Places for RedBlackTree {
+    fn set_place(&mut self, id: u32, place: Place) {
+        let node = self.at_mut(id + FIRST_TIMER);
+        node.up = Up::ON_HEAP;
+        node.children[0] = place.bits();
+    }
+}
+
+/// A node: a timer, the head or the leaf.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     deadline: u64,
@@ -380,16 +393,11 @@ impl Node {
         children: [NIL; 2],
     };
 
-    /// The leaf, or the head of an empty tree.
+    /// The leaf, or the head of the empty tree.
     const EMPTY: Self = Self {
         up: Up::black(NIL),
         ..Self::UNLINKED
     };
-
-    #[inline]
-    fn is_linked(&self) -> bool {
-        self.up != Up::UNLINKED
-    }
 }
 
 /// The parent of a node, and in the highest bit the node's own colour.
@@ -401,6 +409,9 @@ impl Up {
 
     /// Of an unlinked timer: no table is that long.
     const UNLINKED: Self = Self(u32::MAX);
+
+    /// Of a timer that is on a heap: no table is that long either.
+    const ON_HEAP: Self = Self(u32::MAX - 1);
 
     const fn red(parent: u32) -> Self {
         Self(parent | Self::RED)
@@ -427,33 +438,32 @@ impl Up {
 }
 
 #[cfg(test)]
-impl TreeId {
-    const ALL: [Self; 2] = [Self::Main, Self::Deferred];
-}
-
-#[cfg(test)]
-impl Trees {
-    /// Panics if an invariant does not hold; returns the number of linked timers.
+impl RedBlackTree {
+    /// Panics if an invariant does not hold; returns the number of timers in the tree.
     pub(super) fn verify(&self) -> usize {
         assert!(self.is_black(NIL), "the leaf is red");
-        for tree in TreeId::ALL {
-            self.verify_tree(tree);
-        }
-        let linked = TreeId::ALL.map(|tree| self.deadlines(tree).count());
-        let linked = linked.into_iter().sum();
-        let timers = &self.nodes[FIRST_TIMER as usize..];
-        let marked = timers.iter().filter(|node| node.is_linked()).count();
+        self.verify_tree();
+        let linked = self.deadlines().count();
         assert_eq!(
-            marked, linked,
-            "a timer is marked as linked and is in no tree"
+            self.count(|spot| spot == Spot::InTree),
+            linked,
+            "a timer is marked as linked and is not in the tree"
         );
         linked
     }
 
-    /// The deadlines of a tree, in order.
-    pub(super) fn deadlines(&self, tree: TreeId) -> impl Iterator<Item = u64> + '_ {
+    /// The number of timers with such a spot.
+    pub(super) fn count(&self, is_counted: impl Fn(Spot) -> bool) -> usize {
+        let nodes = u32::try_from(self.nodes.len()).unwrap();
+        (FIRST_TIMER..nodes)
+            .filter(|&node| is_counted(self.spot(node)))
+            .count()
+    }
+
+    /// The deadlines of the tree, in order.
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = u64> + '_ {
         let mut path = Vec::new();
-        let mut below = self.child(tree.head(), LEFT);
+        let mut below = self.child(HEAD, LEFT);
         std::iter::from_fn(move || {
             while below != NIL {
                 path.push(below);
@@ -465,17 +475,13 @@ impl Trees {
         })
     }
 
-    fn verify_tree(&self, tree: TreeId) {
-        let root = self.child(tree.head(), LEFT);
-        assert!(self.is_black(root), "the root of {tree:?} is red");
-        assert_eq!(self.child(tree.head(), RIGHT), NIL, "a head has one child");
-        assert_eq!(
-            self.first[tree as usize],
-            self.leftmost(root),
-            "first of {tree:?}"
-        );
-        assert!(self.deadlines(tree).is_sorted(), "{tree:?} is out of order");
-        self.verify_below(tree.head(), root);
+    fn verify_tree(&self) {
+        let root = self.child(HEAD, LEFT);
+        assert!(self.is_black(root), "the root is red");
+        assert_eq!(self.child(HEAD, RIGHT), NIL, "the head has one child");
+        assert_eq!(self.first, self.leftmost(root), "first of the tree");
+        assert!(self.deadlines().is_sorted(), "the tree is out of order");
+        self.verify_below(HEAD, root);
     }
 
     /// Checks a subtree; returns the number of black nodes on each path down.
