@@ -4,10 +4,14 @@
 //! fires. So the wrapped queue keeps the first deadline, and a table records the last one. When the
 //! queued deadline expires, the timer is inserted again at the recorded one if that is later.
 //! Between two queued deadlines a timer moves once, however often it was re-armed.
+//!
+//! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to a
+//! deadline after that needs no other number; for one before it the queue is asked.
 
 #[cfg(test)]
 mod tests;
 
+use crate::blocks::Blocks;
 use crate::queue::TimerQueue;
 
 /// Makes re-arming to a later deadline one store; wraps any queue. No timer fires early.
@@ -27,8 +31,8 @@ use crate::queue::TimerQueue;
 ///
 /// # Memory
 ///
-/// 16 bytes for each id up to the highest that was armed, in addition to the queue.
-/// The table grows and does not shrink.
+/// 8 bytes for each id up to the highest that was armed, in addition to the queue.
+/// The table grows by 4 KiB, copies nothing, and does not shrink.
 ///
 /// # Example
 ///
@@ -48,9 +52,10 @@ use crate::queue::TimerQueue;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lazy<Q> {
-    // Invariant: the timers armed in `slots` are armed here, each at its deadline `queued`.
     queue: Q,
-    slots: Vec<Slot>,
+    /// The deadline of each id; [`AS_QUEUED`] if it is the one in the queue, or if no timer is armed.
+    // Invariant: a timer with a deadline here is armed in the queue, at that deadline or before.
+    deadlines: Blocks<u64, BLOCK>,
     /// The latest `now`. A deadline at or before it may have to wait for the next phase, which only
     /// the queue can decide.
     latest_now: u64,
@@ -59,6 +64,12 @@ pub struct Lazy<Q> {
     /// Whether the latest call paused because it had moved `moves_max` timers.
     has_more: bool,
 }
+
+/// Deadlines of a block: 4 KiB.
+const BLOCK: usize = 512;
+
+/// No deadline of the table, because only those after some `now` are there.
+const AS_QUEUED: u64 = 0;
 
 /// With a million armed timers each move costs a few cache misses over a wheel and up to 1.7 µs over
 /// a tree, so this is 5 to 30 µs.
@@ -84,9 +95,11 @@ impl<Q: TimerQueue> Lazy<Q> {
     #[must_use]
     pub fn with_capacity(queue: Q, ids: usize) -> Self {
         assert!(queue.is_empty(), "the queue already has timers");
+        let mut deadlines = Blocks::new();
+        deadlines.cover(ids, AS_QUEUED);
         Self {
             queue,
-            slots: Vec::with_capacity(ids),
+            deadlines,
             latest_now: 0,
             moves_max: MOVES_MAX,
             has_more: false,
@@ -99,21 +112,23 @@ impl<Q: TimerQueue> Lazy<Q> {
         &self.queue
     }
 
-    /// Arms a timer in the queue.
-    fn insert(&mut self, id: u32, deadline: u64) {
-        self.queue.arm(id, deadline);
-        self.note_queued(id, deadline);
+    /// Arms a timer that is not armed, or to an earlier deadline.
+    #[cold]
+    #[inline(never)]
+    fn arm_slow(&mut self, id: u32, deadline: u64) {
+        let queued = self.queue.deadline(id);
+        let may_wait = deadline > self.latest_now;
+        if !(may_wait && queued.is_some_and(|queued| queued <= deadline)) {
+            self.queue.arm(id, deadline);
+        }
+        self.record(id, if may_wait { deadline } else { AS_QUEUED });
     }
 
-    fn note_queued(&mut self, id: u32, deadline: u64) {
-        let index = id as usize;
-        if index >= self.slots.len() {
-            self.slots.resize(index + 1, Slot::UNARMED);
+    fn record(&mut self, id: u32, deadline: u64) {
+        if self.deadlines.get(id).is_none() {
+            self.deadlines.cover(id as usize + 1, AS_QUEUED);
         }
-        self.slots[index] = Slot {
-            queued: deadline,
-            wanted: deadline,
-        };
+        *self.deadlines.at_mut(id) = deadline;
     }
 }
 
@@ -121,18 +136,19 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
         let latest_now = self.latest_now;
-        match self.slots.get_mut(id as usize) {
-            Some(slot) if slot.is_due_by(deadline) && deadline > latest_now => {
-                slot.wanted = deadline;
+        match self.deadlines.get_mut(id) {
+            // Below the deadline, and no `AS_QUEUED`, which becomes the highest number.
+            Some(recorded) if recorded.wrapping_sub(1) < deadline && deadline > latest_now => {
+                *recorded = deadline;
             }
-            _ => self.insert(id, deadline),
+            _ => self.arm_slow(id, deadline),
         }
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        if let Some(slot) = self.slots.get_mut(id as usize) {
-            *slot = Slot::UNARMED;
+        if let Some(recorded) = self.deadlines.get_mut(id) {
+            *recorded = AS_QUEUED;
         }
         self.queue.disarm(id)
     }
@@ -142,13 +158,12 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
         self.has_more = false;
         for _ in 0..self.moves_max {
             let (id, queued) = self.queue.pop_expired(now)?;
-            let slot = &mut self.slots[id as usize];
-            let wanted = slot.wanted;
-            if wanted == queued {
-                *slot = Slot::UNARMED;
-                return Some((id, wanted));
+            let recorded = self.deadlines.at_mut(id);
+            let wanted = *recorded;
+            if wanted == queued || wanted == AS_QUEUED {
+                *recorded = AS_QUEUED;
+                return Some((id, queued));
             }
-            slot.queued = wanted;
             self.queue.reinsert_in_phase(id, wanted);
         }
         self.has_more = true;
@@ -157,18 +172,20 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.queue.reinsert_in_phase(id, deadline);
-        self.note_queued(id, deadline);
+        self.record(id, AS_QUEUED);
     }
 
     fn clear(&mut self) {
         self.queue.clear();
-        self.slots.fill(Slot::UNARMED);
+        self.deadlines.fill(AS_QUEUED);
     }
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        let slot = self.slots.get(id as usize)?;
-        slot.is_armed().then_some(slot.wanted)
+        match self.deadlines.get(id) {
+            None | Some(&AS_QUEUED) => self.queue.deadline(id),
+            recorded => recorded.copied(),
+        }
     }
 
     #[inline]
@@ -189,31 +206,5 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
 impl<Q: TimerQueue + Default> Default for Lazy<Q> {
     fn default() -> Self {
         Self::new(Q::default())
-    }
-}
-
-/// The deadline that a timer has in the queue, and the one that it was last armed with.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    // Invariant: not after `wanted` if the timer is armed.
-    queued: u64,
-    wanted: u64,
-}
-
-impl Slot {
-    const UNARMED: Self = Self {
-        queued: u64::MAX,
-        wanted: 0,
-    };
-
-    #[inline]
-    const fn is_armed(self) -> bool {
-        self.queued <= self.wanted
-    }
-
-    /// Whether the timer is armed and its queued deadline is at or before `deadline`.
-    #[inline]
-    const fn is_due_by(self, deadline: u64) -> bool {
-        self.queued <= deadline && self.is_armed()
     }
 }
