@@ -54,7 +54,7 @@ fn read_end(mut stream: &TcpStream) {
 }
 
 #[test]
-fn all_16_mb_come_back_through_the_proxy_to_a_client_that_reads_late() {
+fn the_proxy_returns_16_mb_to_a_client_that_reads_late() {
     let server = start("60");
     let proxy = proxy(server.address(), &[]);
     let stream = connect(proxy.address());
@@ -119,7 +119,7 @@ fn a_refused_upstream_closes_the_client() {
 }
 
 #[test]
-fn an_upstream_that_does_not_answer_is_given_up_after_the_timeout() {
+fn an_upstream_that_does_not_answer_times_out() {
     const CONNECT: Duration = Duration::from_millis(300);
     let listener = evcore::Listener::builder().backlog(0).bind("127.0.0.1:0");
     let listener = listener.expect("a free port");

@@ -216,7 +216,7 @@ fn a_dash_logs_to_standard_output() {
     server.connect().get("/");
     server.signal(Signal::TERM);
     let mut logged = String::new();
-    let mut output = server.take_stdout().expect("it was asked for");
+    let mut output = server.take_stdout().expect("it is piped");
     output.read_to_string(&mut logged).expect("a text");
     assert!(server.wait().success());
     assert_eq!(

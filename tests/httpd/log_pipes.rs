@@ -105,7 +105,7 @@ fn a_hanging_reader_of_standard_output_blocks_no_worker() {
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     let mut text = String::new();
-    let mut output = server.take_stdout().expect("it was asked for");
+    let mut output = server.take_stdout().expect("it is piped");
     output.read_to_string(&mut text).expect("a text");
     eventually("all is accounted for", || {
         text.lines().count() + lost(&server.log()) == REQUESTS
@@ -148,7 +148,7 @@ fn a_hanging_reader_of_the_error_log_blocks_no_process() {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let server = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut server = KilledOnDrop(server);
-    let stderr = server.0.stderr.take().expect("it was asked for");
+    let stderr = server.0.stderr.take().expect("it is piped");
     rustix::pipe::fcntl_setpipe_size(stderr.as_fd(), 4096).expect("a page is enough");
     let mut log = BufReader::with_capacity(64, stderr);
     let mut line = String::new();

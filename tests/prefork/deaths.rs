@@ -76,7 +76,7 @@ fn clients_of_other_workers_do_not_notice_a_kill() {
             let (_, mut second) = one_of_each(&server);
             assert_ne!(second.worker(), killed);
         });
-        eventually("the master says so", || server.log().contains("SIGKILL"));
+        eventually("the master reports it", || server.log().contains("SIGKILL"));
     }
 }
 
@@ -97,7 +97,7 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
 fn an_unexpected_exit_is_logged_whatever_its_status() {
     let mut server = start("auto");
     signal_to(server.connect().worker(), Signal::QUIT);
-    eventually("the master says so", || {
+    eventually("the master reports it", || {
         server.log().contains("ended unexpectedly: exit status: 0")
     });
     // A requested end is not logged.

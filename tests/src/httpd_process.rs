@@ -54,7 +54,7 @@ impl Server {
     pub fn from_command(mut command: Command, listeners: usize) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut server = Self {
             child,
             addresses: Vec::new(),

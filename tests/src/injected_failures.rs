@@ -23,7 +23,7 @@ impl Strace {
             .stderr(Stdio::piped())
             .spawn()
             .expect("strace runs");
-        let stderr = strace.stderr.take().expect("it was asked for");
+        let stderr = strace.stderr.take().expect("it is piped");
         let strace = Self(strace);
         let mut message = String::new();
         // Nothing else follows while the process runs.

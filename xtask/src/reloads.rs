@@ -17,7 +17,7 @@ use crate::{Result, bench};
 /// The values of `--accept`.
 const POLICIES: &[&str] = &["off", "mutex", "exclusive", "least-loaded", "reuseport"];
 
-/// How many reloads each tool goes through, if the command line does not say.
+/// How many reloads each tool goes through, by default.
 const RELOADS: u32 = 1000;
 
 /// Reloads the server that often under each tool and policy, and prints what they counted.

@@ -36,7 +36,7 @@ pub(crate) struct Package {
     pub(crate) examples: Vec<String>,
     pub(crate) bins: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
-    /// The text of its manifest: what cargo has resolved cannot say what was inherited.
+    /// The text of its manifest: what cargo has resolved does not show what was inherited.
     pub(crate) manifest: String,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Dependency {
     pub(crate) kind: DependencyKind,
     /// The platform it is for, as written: `cfg(evcore_loom)`.
     pub(crate) target: Option<String>,
-    /// Whether a version is asked for.
+    /// Whether a version is required.
     pub(crate) versioned: bool,
 }
 
 impl Workspace {
-    /// Asks cargo. Needs no network: only the members are asked about.
+    /// Reads it from cargo. Needs no network, because only the members are listed.
     ///
     /// # Errors
     ///

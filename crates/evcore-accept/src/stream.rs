@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_other_code_becomes_non_blocking_and_close_on_exec() {
+    fn a_foreign_socket_becomes_non_blocking_and_close_on_exec() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let fd = OwnedFd::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
         rustix::io::fcntl_setfd(&fd, FdFlags::empty()).unwrap();

@@ -21,7 +21,7 @@ fn has_event(fd: impl AsFd, flags: PollFlags, within: Duration) -> bool {
     retry_on_intr(|| poll(&mut fds, Some(&deadline))).unwrap() == 1
 }
 
-/// Waits for the result as the documentation says.
+/// Waits for the result as documented.
 fn result_of(stream: Stream) -> io::Result<Stream> {
     assert!(has_event(&stream, PollFlags::OUT, PATIENCE));
     match stream.take_error()? {

@@ -29,7 +29,7 @@ Counts instructions, allocations and system calls, and compares them with counts
 writes them there instead.
 ";
 
-/// Parses the words after the program's name, and does what they say.
+/// Parses the words after the program's name, and runs what they name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
     let target = run::root().join("target");
     let mut run = Run {

@@ -13,7 +13,7 @@ use crate::report::Report;
 /// How often each peer is measured.
 const ROUNDS: usize = 5;
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// One round, with fewer operations: shows that everything works.

@@ -132,7 +132,7 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Drop for Claim<'_, SLOTS,
     fn drop(&mut self) {
         debug_assert!(is_even(self.after));
         // A store would be enough, because the `fetch_or` of a writer that gave up came before it.
-        // loom does not know that, and checking the shipped code is worth a few nanoseconds here.
+        // loom does not model that, and checking the shipped code is worth a few nanoseconds here.
         self.ring.sequence.0.swap(self.after, O::END);
     }
 }

@@ -199,7 +199,7 @@ impl<S: Transport> Connection<S> {
     /// Handles eviction of an idle connection: its slot is needed, or the worker is shutting down.
     ///
     /// The connection is closed unless a request has just arrived. In a shutdown, a client that
-    /// connected or received a response a moment ago may send one more request. It cannot know of
+    /// connected or received a response a moment ago may send one more request. It cannot have noticed
     /// the shutdown yet, and a close would lose that request.
     pub fn on_evict(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
         if let Some(disposition) = self.read_once_more(cx) {

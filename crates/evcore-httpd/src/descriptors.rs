@@ -39,7 +39,7 @@ pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Opens this many descriptors and closes them again. Nothing else tells how many are available,
+/// Opens this many descriptors and closes them again. Nothing else shows how many are available,
 /// because the process may have inherited some.
 fn check_available(count: u64) -> Result<(), String> {
     let stdin = io::stdin();

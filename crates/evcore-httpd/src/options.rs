@@ -81,7 +81,7 @@ const MAX_WORKERS: usize = 1024;
 /// The maximum of `--bodies`.
 const MAX_BODIES: usize = usize::MAX;
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Debug)]
 pub enum Command {
     /// Serve with these options.

@@ -87,7 +87,7 @@ fn a_registration_takes_few_bytes_at_any_number_of_them() {
 }
 
 #[test]
-fn a_registration_with_poll_takes_few_bytes_at_any_number_of_them() {
+fn a_registration_with_poll_takes_few_bytes_at_any_number() {
     let descriptors = raise_descriptors();
     let file = File::open("/dev/zero").unwrap();
     for count in counts() {

@@ -44,7 +44,7 @@ pub(crate) fn fork() -> io::Result<Side> {
     side
 }
 
-/// An error if the process is known to have other threads.
+/// An error if the process has other threads, on systems that show it.
 pub(crate) fn require_one_thread() -> Result<()> {
     match threads() {
         Some(count) if count > 1 => Err(Error::Threads { count }),

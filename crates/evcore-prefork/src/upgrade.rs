@@ -184,7 +184,7 @@ impl Binary {
         let mut arguments = env::args_os();
         let first = arguments.next().unwrap_or_default();
         Self {
-            // If the system cannot tell, the name that it was called by.
+            // If the system does not provide it, the name that it was called by.
             program: env::current_exe().unwrap_or_else(|_| first.into()),
             arguments: arguments.collect(),
             inherited,

@@ -1,4 +1,4 @@
-//! What a loop measures of its turns, if it is asked to: histograms and a watchdog.
+//! What a loop measures of its turns, if the builder turns it on: histograms and a watchdog.
 //!
 //! They wrap the turn: one reading of a clock before the wait, and with a watchdog one for each
 //! step. A loop without them has none of this, and `next_step` has no branch for it: a watchdog
@@ -27,7 +27,7 @@ pub(crate) struct Instruments {
 }
 
 impl Instruments {
-    /// `None` if none is asked for. `limit` is the watchdog's.
+    /// `None` if both are off. `limit` is the watchdog's.
     pub(crate) fn new(histograms: bool, limit: Option<Duration>) -> Option<Box<Self>> {
         let is_wanted = histograms || limit.is_some();
         is_wanted.then(|| {

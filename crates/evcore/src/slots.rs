@@ -28,7 +28,7 @@ pub(crate) struct Slots {
     posted: TurnQueue,
     // Invariant: how many occupants are watched.
     watched: u32,
-    // Invariant: the indices whose state says so.
+    // Invariant: the indices whose state is that of a background token.
     background: BTreeSet<u32>,
 }
 

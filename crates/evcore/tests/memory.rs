@@ -22,7 +22,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const CONNECTIONS: u32 = 10_000;
 
 /// What a connection takes of all tables at most, in bytes: on epoll, whose backend has none of its
-/// own, and on poll. The README says so.
+/// own, and on poll, as in the README.
 const BYTES_MAX: usize = 280;
 const BYTES_MAX_POLL: usize = 320;
 

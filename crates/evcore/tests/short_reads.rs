@@ -1,4 +1,4 @@
-//! What `Stream::recv` says of short reads, over the kernel: a program written from it meets every
+//! What `Stream::recv` documents about short reads, over the kernel: a program written from it meets every
 //! end.
 
 use std::{
@@ -14,7 +14,7 @@ use evcore::{
 /// Far more than any of this takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Reads as `Stream::recv` says that it may be done: a short read is the last one, unless the end
+/// Reads as `Stream::recv` documents: a short read is the last one, unless the end
 /// was reported. Whether it has met the end.
 fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending: bool) -> bool {
     let mut buffer = [0; 16];

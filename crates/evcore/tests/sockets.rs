@@ -37,7 +37,7 @@ fn guarded(builder: Builder) -> EventLoop {
     ev
 }
 
-/// An echo server that tells when each of its clients has ended.
+/// An echo server that records when each of its clients has ended.
 struct Echo {
     ev: EventLoop,
     conns: Connections<Stream>,
@@ -106,9 +106,9 @@ fn every_backend_and_mode_serves_clients() {
                 server.turn();
             }
             for (client, n) in clients.iter_mut().zip(0..) {
-                let mut heard = String::new();
-                client.read_to_string(&mut heard).unwrap();
-                assert_eq!(heard, format!("I am {n}"), "{kind} {mode:?}");
+                let mut received = String::new();
+                client.read_to_string(&mut received).unwrap();
+                assert_eq!(received, format!("I am {n}"), "{kind} {mode:?}");
             }
             assert_eq!(server.ev.stats().accepted, 20);
             assert_eq!(server.ev.status().active, 0);
@@ -356,10 +356,10 @@ fn two_loops_with_a_lock_serve_every_client_once() {
         }
         let handles = [others.recv().unwrap(), others.recv().unwrap()];
         for _ in 0..CLIENTS {
-            let mut heard = String::new();
+            let mut received = String::new();
             let mut client = TcpStream::connect(address).unwrap();
-            client.read_to_string(&mut heard).unwrap();
-            assert_eq!(heard, "served");
+            client.read_to_string(&mut received).unwrap();
+            assert_eq!(received, "served");
         }
         handles.iter().for_each(Handle::wake);
     });
@@ -435,7 +435,7 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
             assert_eq!(moved, ev.stats().ticks > ticks, "{kind}");
             shown_ns = ev.clock().monotonic_ns();
         }
-        // A queue may ask for a turn more to file its timers again, not for one a tick.
+        // A queue may need one more turn to sort its timers again, but not one for each tick.
         let turns = ev.stats().turns;
         assert!(turns < TICKS * 3 / 2, "{kind}: {turns} turns");
         assert_eq!(ev.stats().stale, 0);
@@ -528,9 +528,9 @@ fn with_a_resolution_clients_are_served_between_ticks() {
         while server.ended == 0 || server.ev.stats().ticks == 0 {
             server.turn();
         }
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "hello", "{kind}");
+        let mut received = String::new();
+        client.read_to_string(&mut received).unwrap();
+        assert_eq!(received, "hello", "{kind}");
         assert_eq!(server.ev.stats().stale, 0);
     }
 }

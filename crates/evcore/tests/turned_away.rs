@@ -1,4 +1,4 @@
-//! Clients that are told, by a reserve descriptor, that there is no other.
+//! Clients that are shed by the reserve descriptor, because there is no other.
 //!
 //! The limit belongs to the whole process, so these tests are alone in their own, and one at a
 //! time.

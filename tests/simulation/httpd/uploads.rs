@@ -77,10 +77,10 @@ impl Upload {
             Some(ClientOutcome::Completed),
             "{self:?}"
         );
-        let heard = self.client.received();
-        let heard = heard.strip_prefix(CONTINUE).unwrap_or(&heard);
+        let received = self.client.received();
+        let received = received.strip_prefix(CONTINUE).unwrap_or(&received);
         let expected = Answer::new(200, self.body.clone());
-        assert_eq!(answers::complete(heard), [expected]);
+        assert_eq!(answers::complete(received), [expected]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What each manifest must say, read from its text.
+//! What each manifest must contain, read from its text.
 //!
 //! Cargo's metadata gives values with all inheritance resolved, so whether a value was inherited has
 //! to be read. What is read is the plain form that our manifests have, a key a line.

@@ -20,7 +20,7 @@ impl Server {
         let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0"]).args(options);
         let mut master = command.stderr(Stdio::piped()).spawn()?;
-        let log = BufReader::new(master.stderr.take().expect("it was asked for"));
+        let log = BufReader::new(master.stderr.take().expect("it is piped"));
         let mut server = Server {
             master,
             log,

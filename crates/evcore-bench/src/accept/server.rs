@@ -15,7 +15,7 @@ pub(super) struct Server {
     started: Vec<Child>,
     has_master: bool,
     pub(super) address: SocketAddr,
-    /// How many workers it was asked to have.
+    /// How many workers it was started with.
     pub(super) workers: usize,
     /// Where its files are, which go with it.
     pub(super) folder: Option<PathBuf>,

@@ -15,7 +15,7 @@ const ACTIVE: usize = 100;
 /// A timeout that is no whole number of milliseconds.
 const SHORT: Duration = Duration::from_nanos(1_000_001);
 
-/// Does what the words say, and returns whether they say something that can be done.
+/// Runs the operation that the words name. Returns whether there is such an operation.
 pub(crate) fn count(words: &[&str]) -> bool {
     let (what, kind, name, times, active) = match words[..] {
         [what, kind, name, times] => (what, kind, name, times, Some(ACTIVE)),

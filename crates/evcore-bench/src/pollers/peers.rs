@@ -21,7 +21,7 @@ const FEW: usize = 200;
 pub(super) struct Peer {
     pub(super) name: &'static str,
     pub(super) has_timers: bool,
-    /// How many descriptors it is asked to watch.
+    /// How many descriptors it watches.
     most: usize,
     pub(super) create: Create,
 }

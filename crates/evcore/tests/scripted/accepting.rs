@@ -64,7 +64,7 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
             fixture.leave(leaves);
             steps.extend(fixture.rest());
             assert_eq!(steps.len(), 4, "{steps:?}");
-            assert!(!fixture.ev.status().listening, "that is for a plan to say");
+            assert!(!fixture.ev.status().listening, "a plan decides that");
             fixture.connect(0, 2);
             fixture.report_listeners(&[0]);
             assert_eq!(
@@ -138,7 +138,7 @@ fn waiting_clients_are_accepted_when_the_turn_frees_a_slot() {
         "no client: it is full"
     );
     fixture.leave(second);
-    // It still waits, so the kernel says so again.
+    // It still waits, so the kernel reports it again.
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
 }

@@ -196,7 +196,7 @@ fn a_new_connection_at_a_chosen_index_is_not_evicted() {
 #[test]
 fn evictions_come_after_every_pending_event() {
     for mut fixture in room_for(5) {
-        let [asks, timed, posted, oldest] = [(); 4].map(|()| fixture.join_idle());
+        let [busy, timed, posted, oldest] = [(); 4].map(|()| fixture.join_idle());
         fixture.join();
         fixture.arm_ms(timed, Timer::READ, 1);
         fixture.pass_ms(1);
@@ -205,7 +205,7 @@ fn evictions_come_after_every_pending_event() {
         fixture.connect(0, 1);
         fixture.backend.report(vec![
             (fixture.listener_fd(0), Ready::READABLE),
-            (fixture.fd(asks), Ready::READABLE),
+            (fixture.fd(busy), Ready::READABLE),
         ]);
         fixture.wait();
         let mut named = Vec::new();
@@ -219,7 +219,7 @@ fn evictions_come_after_every_pending_event() {
                 recorded => assert_eq!(recorded, Recorded::Woken),
             }
         }
-        // With the lock, what was reported was told after `asks` had been chosen.
+        // With the lock, events are delivered after `busy` has been chosen.
         assert!(named == [oldest] || named.is_empty(), "{named:?}");
     }
 }

@@ -263,7 +263,7 @@ fn each_suspension_lasts_half_a_second_by_itself() {
     assert_eq!(fixture.suspended(), []);
 }
 
-/// Whether the poller was told something about a descriptor.
+/// Whether the poller changed the registration of a descriptor.
 fn is_change(recorded: &Recorded) -> bool {
     matches!(
         recorded,
@@ -279,7 +279,7 @@ impl Fixture {
             .collect()
     }
 
-    /// The listeners by which accepting has failed, since this was asked last.
+    /// The listeners by which accepting has failed since the last call.
     fn take_broken(&mut self) -> Vec<usize> {
         let errors = std::iter::from_fn(|| self.ev.take_listener_error());
         errors

@@ -1,4 +1,4 @@
-//! A backend and a lock that do as they are told, and a record of all that the loop does.
+//! A backend and a lock that a test controls, and a record of all that the loop does.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -17,10 +17,10 @@ use crate::fake_member::Call;
 /// One thing that happened, in the order in which it recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Recorded {
-    /// The loop asked for the accept lock; whether it got it.
+    /// The loop tried the accept lock; whether it got it.
     TryLock(bool),
     Unlock,
-    /// The poller was told to watch a descriptor, or otherwise.
+    /// The poller has added, changed or removed a registration.
     Add(RawFd),
     Modify(RawFd),
     Remove(RawFd),
@@ -114,7 +114,7 @@ impl FakeBackend {
         self.shared().removals_fail = true;
     }
 
-    /// The poller can wake one alone. To be said before a loop is built.
+    /// The poller has exclusive wake-ups. Call it before a loop is built.
     pub(crate) fn make_exclusive(&self) {
         self.shared().exclusive = true;
     }
@@ -138,7 +138,7 @@ impl FakeBackend {
         self.shared().keys.contains_key(&fd)
     }
 
-    /// What happened since this was asked last.
+    /// What happened since the last call.
     pub(crate) fn record(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.shared().record)
     }
@@ -148,7 +148,7 @@ impl FakeBackend {
         self.shared().record.push(recorded);
     }
 
-    /// The timeouts of the waits since the record was asked for.
+    /// The timeouts of the waits since the record was last taken.
     pub(crate) fn timeouts(&self) -> Vec<Option<Duration>> {
         let record = self.record().into_iter();
         record

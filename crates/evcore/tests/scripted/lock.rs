@@ -82,8 +82,8 @@ fn above_the_limit_the_lock_is_handed_over_without_a_try() {
     fixture.turn();
     assert!(!fixture.ev.status().listening && !fixture.backend.watches(fixture.listener_fd(0)));
     assert_eq!(member.calls(), [Call::Notify(other())]);
-    let asked = |recorded: &Recorded| matches!(recorded, Recorded::TryLock(_));
-    assert!(!fixture.backend.record().iter().any(asked));
+    let is_attempt = |recorded: &Recorded| matches!(recorded, Recorded::TryLock(_));
+    assert!(!fixture.backend.record().iter().any(is_attempt));
     fixture.turn();
     assert_eq!(member.calls(), [], "once");
 }

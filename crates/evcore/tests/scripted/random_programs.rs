@@ -1,6 +1,6 @@
 //! Random programs against an oracle: whatever the user does between which steps, no step is stale,
 //! and everything that was reported, posted or armed is delivered exactly once or taken back; the
-//! idle are named when the rule says so, and a shutdown is done when it should be.
+//! idle are evicted by the rule, and a shutdown ends when it should.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -254,8 +254,8 @@ impl Run {
             }
             Op::ShutdownFromOutside(timeout) => {
                 self.fixture.ev.handle().shutdown(timeout);
-                let asked = [self.owed.shutdown_from_outside, Some(timeout)];
-                self.owed.shutdown_from_outside = asked.into_iter().flatten().min();
+                let requested = [self.owed.shutdown_from_outside, Some(timeout)];
+                self.owed.shutdown_from_outside = requested.into_iter().flatten().min();
             }
             Op::Close(which) => {
                 let Some((at, token, is_current)) = self.chosen(which) else {
@@ -326,7 +326,7 @@ impl Run {
         }
     }
 
-    /// Schedules what the next wait brings, and says what that is.
+    /// Schedules what the next wait brings, and returns it.
     fn reports(&mut self, turn: &Turn, batch: usize) -> HashMap<Token, Ready> {
         let mut events = HashMap::new();
         for (which, both) in &turn.reported {
@@ -358,7 +358,7 @@ impl Run {
         events
     }
 
-    /// When a shutdown that begins now is over, by the clock that is shown: no earlier than asked.
+    /// When a shutdown that begins now is over, by the clock that is shown: not before its timeout.
     fn over_ns(&self, timeout: Duration) -> u64 {
         let whole_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let shown_ns = self.fixture.ev.clock().monotonic_ns();
@@ -368,10 +368,10 @@ impl Run {
             .saturating_add(behind_ns)
     }
 
-    /// A handle's wish is heard in the turn that it makes.
+    /// A handle's shutdown begins in the turn that it causes.
     fn hears_of_shutdown(&mut self) {
-        if let Some(asked) = self.owed.shutdown_from_outside.take() {
-            let ms = u64::try_from(asked.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        if let Some(requested) = self.owed.shutdown_from_outside.take() {
+            let ms = u64::try_from(requested.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             let over_ns = self.over_ns(Duration::from_millis(ms));
             self.owed.shut_down(over_ns);
         }

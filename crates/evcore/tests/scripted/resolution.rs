@@ -1,4 +1,4 @@
-//! A clock that is updated at ticks alone. Here the source says when they are: the loop asks it.
+//! A clock that is updated at ticks alone. Here the loop reads the source to find out when they are.
 
 use std::time::Duration;
 

@@ -205,7 +205,7 @@ fn a_handles_shutdown_begins_and_counts_in_the_next_turn() {
         handle.clone().shutdown(ms(300));
         assert!(
             !fixture.ev.status().shutting_down,
-            "the loop does not know yet"
+            "the loop has not seen it yet"
         );
         fixture.pass_ms(50);
         assert_eq!(fixture.turn(), [Recorded::Evict(idle)], "and no Woken");

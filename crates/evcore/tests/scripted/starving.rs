@@ -22,7 +22,7 @@ enum Hog {
     FloodOfClients,
     /// More posts than a turn takes in come from other threads.
     FloodOfPosts,
-    /// It is idle again each time that it is told to go.
+    /// It is idle again each time that it is evicted.
     NeverLeaves,
 }
 

@@ -127,5 +127,5 @@ fn a_token_without_a_descriptor_is_no_connection() {
     assert_eq!(fixture.turn(), expected);
     fixture.backend.record();
     assert!(fixture.ev.close(token));
-    assert_eq!(fixture.backend.record(), [], "the poller never knew it");
+    assert_eq!(fixture.backend.record(), [], "it was never registered");
 }

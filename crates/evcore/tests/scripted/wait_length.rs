@@ -149,7 +149,7 @@ fn many_timers_are_sorted_over_several_turns_without_waits() {
     let (mut fired, mut waits) = (0, 0);
     while fired < crowd.len() {
         let timeout = timeout_of(&mut fixture, &mut fired);
-        // The first was asked before the time had passed.
+        // The first call was made before the time had passed.
         assert!(waits == 0 || timeout == Some(Duration::ZERO), "{timeout:?}");
         waits += 1;
     }

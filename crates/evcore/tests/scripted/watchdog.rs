@@ -15,7 +15,7 @@ fn watched(listeners: usize) -> Fixture {
     Fixture::built(listeners, |builder, _| builder.watchdog(LIMIT))
 }
 
-/// A turn in which this step takes so long, and the others a millisecond each; what is told of it.
+/// A turn in which this step takes `ms` and the others a millisecond each. Returns the report of it.
 fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<SlowTurn> {
     fixture.wait();
     while let Some(recorded) = fixture.step() {
@@ -55,11 +55,11 @@ fn the_longest_step_is_reported_in_every_phase() {
     for phase in 0..5 {
         let mut fixture = watched(1);
         let (recorded, kind) = one_of_each(&mut fixture)[phase];
-        let told = turn_with_a_slow(&mut fixture, recorded, 200).expect("it was slow");
-        let step = told.longest.expect("it had steps");
+        let slow_turn = turn_with_a_slow(&mut fixture, recorded, 200).expect("it was slow");
+        let step = slow_turn.longest.expect("it had steps");
         assert_eq!((step.kind, step.took), (kind, 2 * LIMIT));
-        assert_eq!((told.turn, told.steps), (1, 5));
-        assert_eq!(told.took, 2 * LIMIT + Duration::from_millis(4));
+        assert_eq!((slow_turn.turn, slow_turn.steps), (1, 5));
+        assert_eq!(slow_turn.took, 2 * LIMIT + Duration::from_millis(4));
         assert_eq!(fixture.ev.stats().slow_turns, 1);
     }
 }
@@ -69,8 +69,8 @@ fn a_slow_eviction_is_reported() {
     let mut fixture = watched(0);
     let token = fixture.join_idle();
     fixture.ev.shutdown(100 * LIMIT);
-    let told = turn_with_a_slow(&mut fixture, Recorded::Evict(token), 200).unwrap();
-    assert_eq!(told.longest.unwrap().kind, StepKind::Evict(token));
+    let slow_turn = turn_with_a_slow(&mut fixture, Recorded::Evict(token), 200).unwrap();
+    assert_eq!(slow_turn.longest.unwrap().kind, StepKind::Evict(token));
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn many_short_steps_make_a_slow_turn() {
         let mut fixture = watched(0);
         let tokens: Vec<_> = (0..steps).map(|_| fixture.join()).collect();
         fixture.report_readable(&tokens);
-        let told = turn_with_a_slow(&mut fixture, Recorded::Woken, 0);
-        assert_eq!(told.map(|turn| turn.steps), slow.then_some(steps));
+        let slow_turn = turn_with_a_slow(&mut fixture, Recorded::Woken, 0);
+        assert_eq!(slow_turn.map(|turn| turn.steps), slow.then_some(steps));
     }
 }
 
@@ -103,9 +103,9 @@ fn time_after_the_last_step_counts_for_the_turn_only() {
     fixture.rest();
     fixture.pass_ms(400);
     fixture.wait();
-    let told = fixture.ev.take_slow_turn().unwrap();
-    assert_eq!(told.took, Duration::from_millis(401));
-    assert_eq!(told.longest.unwrap().took, Duration::from_millis(1));
+    let slow_turn = fixture.ev.take_slow_turn().unwrap();
+    assert_eq!(slow_turn.took, Duration::from_millis(401));
+    assert_eq!(slow_turn.longest.unwrap().took, Duration::from_millis(1));
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_step_that_the_turn_was_left_at_goes_to_the_next_wait() {
     assert_eq!(fixture.step(), Some(readable(a)));
     fixture.pass_ms(300);
     assert_eq!(fixture.turn(), [readable(b)], "and nothing is lost");
-    let told = fixture.ev.take_slow_turn().unwrap();
+    let slow_turn = fixture.ev.take_slow_turn().unwrap();
     assert_eq!(
-        (told.steps, told.longest.unwrap().kind),
+        (slow_turn.steps, slow_turn.longest.unwrap().kind),
         (1, StepKind::Ready(a))
     );
 }
@@ -135,8 +135,8 @@ fn the_slowest_turn_is_taken_once_and_all_are_counted() {
     }
     fixture.wait();
     assert_eq!(fixture.ev.stats().slow_turns, 3);
-    let told = fixture.ev.take_slow_turn().unwrap();
-    assert_eq!((told.turn, told.took), (2, 5 * LIMIT));
+    let slow_turn = fixture.ev.take_slow_turn().unwrap();
+    assert_eq!((slow_turn.turn, slow_turn.took), (2, 5 * LIMIT));
     assert_eq!(fixture.ev.take_slow_turn(), None);
 }
 

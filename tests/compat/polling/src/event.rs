@@ -2,7 +2,7 @@
 
 use evcore_poller::{Interest, Ready};
 
-/// What is asked of a descriptor, or what is said of it, under the caller's key.
+/// The interest in a descriptor, or its readiness, under the caller's key.
 ///
 /// ```
 /// let event = polling::Event::readable(7).with_priority();
@@ -20,7 +20,7 @@ pub struct Event {
     extra: Extra,
 }
 
-/// What is not said of every descriptor.
+/// What only some events have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Extra {
     interrupt: bool,
@@ -139,8 +139,8 @@ impl Event {
         asked.fold(Interest::NONE, |all, (_, one)| all | one)
     }
 
-    /// What our poller said, in these words.
-    pub(crate) fn said(key: usize, ready: Ready) -> Self {
+    /// What our poller reported, in polling's terms.
+    pub(crate) fn reported(key: usize, ready: Ready) -> Self {
         Self {
             key,
             // A reader meets the end of the stream, and priority data, by reading.
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn what_is_said_is_put_into_theirs() {
-        let said = |ready| Event::said(3, ready);
-        assert_eq!(said(Ready::READABLE), Event::readable(3));
-        assert_eq!(said(Ready::WRITABLE), Event::writable(3));
-        assert_eq!(said(Ready::READ_CLOSED), Event::readable(3));
-        let failed = said(Ready::WRITABLE | Ready::ERROR | Ready::WRITE_CLOSED);
+        let reported = |ready| Event::reported(3, ready);
+        assert_eq!(reported(Ready::READABLE), Event::readable(3));
+        assert_eq!(reported(Ready::WRITABLE), Event::writable(3));
+        assert_eq!(reported(Ready::READ_CLOSED), Event::readable(3));
+        let failed = reported(Ready::WRITABLE | Ready::ERROR | Ready::WRITE_CLOSED);
         assert_eq!(failed.with_no_extra(), Event::writable(3));
         assert_eq!(failed.is_connect_failed(), Some(true));
-        assert_eq!(said(Ready::ERROR).is_connect_failed(), Some(false));
+        assert_eq!(reported(Ready::ERROR).is_connect_failed(), Some(false));
     }
 }

@@ -29,7 +29,7 @@ impl Events {
     pub fn with_capacity(capacity: NonZeroUsize) -> Self {
         Self {
             list: Vec::with_capacity(capacity.get()),
-            raw: evcore_poller::Events::with_capacity(capacity.get()),
+            raw: evcore_poller::Events::bounded(capacity.get()),
         }
     }
 

@@ -99,7 +99,7 @@ impl Watch {
         for position in 0..events.raw.len() {
             let event = events.raw.get(position).expect("below the length");
             if let Some(theirs) = self.theirs(event.key) {
-                events.push(Event::said(theirs, event.ready));
+                events.push(Event::reported(theirs, event.ready));
             }
         }
         Ok(())

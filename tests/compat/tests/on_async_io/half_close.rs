@@ -100,7 +100,7 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
     executor_threads::run(&executor, waits).expect("no socket fails");
 }
 
-/// A pipe has nothing but an error or a hang-up to tell then: no side is ready.
+/// A pipe reports only an error or a hang-up then: no side is ready.
 fn a_pipe_tells_each_end_when_the_other_is_gone() {
     let executor = Executor::new();
     let pipes = async {
@@ -154,7 +154,7 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
     executor_threads::run(&executor, churn).expect("no socket fails");
 }
 
-/// It is always ready; epoll cannot watch it, which it says when it is first asked.
+/// It is always ready. epoll refuses to watch it, when it is first registered.
 fn a_regular_file_is_refused_or_is_ready() {
     let file = File::open(std::env::current_exe().expect("this program has a path"));
     let file = Async::new(file.expect("it can be read")).expect("nothing is asked of it yet");

@@ -145,7 +145,7 @@ fn several_broken_pipes_and_a_small_buffer() {
 }
 
 #[test]
-fn unreported_news_of_a_side_that_is_no_longer_wanted_is_dropped() {
+fn unreported_news_of_a_side_out_of_the_interest_is_dropped() {
     for interest in [Interest::NONE, Interest::READ] {
         for waits in 1..4 {
             let mut fixture = with_a_pipe();
