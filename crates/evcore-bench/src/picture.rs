@@ -7,6 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::report::{Report, Table, number};
+use crate::run;
 
 /// A picture of a table.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ fn bars(path: &Path, title: &str, table: &Table, columns: &[&str]) -> Drawn {
         let x = NAMES + 130 * i32::try_from(at).expect("a few columns");
         area.draw(&Rectangle::new(
             [(x, 30), (x + 10, 40)],
-            Palette99::pick(at).filled(),
+            color(at, columns.len()).filled(),
         ))?;
         area.draw(&Text::new((*column).to_owned(), (x + 16, 28), (FONT, 13)))?;
     }
@@ -80,7 +81,7 @@ fn bars(path: &Path, title: &str, table: &Table, columns: &[&str]) -> Drawn {
             #[expect(clippy::cast_possible_truncation, reason = "a number of pixels")]
             let end = NAMES + (value / longest * 480.0) as i32;
             let bar = [(NAMES, y), (end, y + BAR - 2)];
-            area.draw(&Rectangle::new(bar, Palette99::pick(*at).filled()))?;
+            area.draw(&Rectangle::new(bar, color(*at, columns.len()).filled()))?;
             area.draw(&Text::new(number(*value), (end + 5, y), (FONT, 12)))?;
         }
     }
@@ -109,17 +110,35 @@ fn lines(path: &Path, title: &str, table: &Table) -> Drawn {
         .y_label_area_size(48)
         // The names stand to the right of the last column.
         .build_cartesian_2d((first..last * 8.0).log_scale(), (least..most).log_scale())?;
-    chart.configure_mesh().disable_mesh().draw()?;
+    let power = |x: &f64| match x.log10() {
+        power if power.fract().abs() < 1e-9 => format!("10^{power:.0}"),
+        _ => String::new(),
+    };
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_mesh().x_label_formatter(&power).draw()?;
+    let mut names = Vec::new();
     for (at, row) in table.rows.iter().enumerate() {
-        let (color, points) = (Palette99::pick(at).to_rgba(), points(&row.peer));
+        let (color, points) = (color(at, table.rows.len()), points(&row.peer));
         chart.draw_series(LineSeries::new(points.clone(), color.stroke_width(2)))?;
-        if let Some((x, y)) = points.last() {
-            let style = (FONT, 12).into_font().color(&color);
-            let name = Text::new(format!(" {}", row.peer), (*x, *y), style);
-            chart.draw_series([name])?;
+        if let Some(last) = points.last() {
+            names.push((chart.backend_coord(last), &row.peer, color));
         }
     }
+    // At the ends of the lines, moved down if two are too close.
+    names.sort_by_key(|((_, y), ..)| *y);
+    let mut free = 0;
+    for ((x, y), name, color) in names {
+        let y = free.max(y - 6);
+        free = y + 13;
+        let style = (FONT, 12).into_font().color(&color);
+        area.draw(&Text::new(name.clone(), (x + 4, y), style))?;
+    }
     area.present()
+}
+
+/// Colours that are far apart, and dark enough to be read on white.
+fn color(at: usize, of: usize) -> HSLColor {
+    HSLColor(run::each(at as u64, of), 0.8, 0.4)
 }
 
 /// The number that a column stands for: `10^5` or `1000`.
