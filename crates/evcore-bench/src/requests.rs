@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::accept::{listening_address, process};
+use crate::accept::{listening_address, pace, process};
 use crate::report::Report;
 use crate::run::Run;
 use crate::tools::{Counts, Tool};
@@ -76,16 +76,20 @@ fn count(httpd: &Path, folder: &Path, clients: u32, requests: u32) -> Counts {
         .expect("strace is installed");
     let log = tracer.stderr.take().expect("it was just set");
     let address = listening_address(log).expect("httpd listens");
-    serve(address, clients, requests);
-    for pid in process::children(tracer.id()) {
-        process::signal(pid, Signal::TERM);
-    }
+    let server = process::children(tracer.id())[0];
+    serve(address, server, clients, requests);
+    process::signal(server, Signal::TERM);
     tracer.wait().expect("it was started");
     Tool::Strace.parse(&std::fs::read_to_string(out).expect("strace writes its table"))
 }
 
-fn serve(address: SocketAddr, clients: u32, requests: u32) {
-    let connect = |_| TcpStream::connect(address).expect("it listens");
+fn serve(address: SocketAddr, server: u32, clients: u32, requests: u32) {
+    let connect = |_| {
+        let client = TcpStream::connect(address).expect("it listens");
+        // Or a first request may come together with its connection, which saves calls.
+        assert!(pace::until(|| process::waits(server)), "httpd spins");
+        client
+    };
     let mut clients: Vec<TcpStream> = (0..clients).map(connect).collect();
     let mut response = [0; 4096];
     for _ in 0..requests {

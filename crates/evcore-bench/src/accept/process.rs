@@ -21,6 +21,12 @@ pub(crate) fn is_asleep(pid: u32) -> bool {
     !state.is_some_and(|state| state.starts_with('R') || state.starts_with('D'))
 }
 
+/// Whether it waits in a system call, also under strace, which stops it before and after each.
+pub(crate) fn waits(pid: u32) -> bool {
+    let status = read(pid, "status");
+    value(&status, "State:").is_some_and(|state| state.starts_with('S'))
+}
+
 /// How often it has gone to sleep: as often as it was woken, and once more while it sleeps.
 ///
 /// A wait that finds something at once does not count. It costs the process nothing, unlike strace.
