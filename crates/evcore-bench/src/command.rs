@@ -19,7 +19,7 @@ Measures the parts, all if none is named, and writes the page from all parts tha
 
   --quick     one short round, to see that it works
   --missing   only parts that have no result yet: continues a run that was interrupted
-  --httpd     the example server, for the parts that start it
+  --httpd     the example server, for the parts that start it (beside this program)
   --out       where the results go (target/evcore-bench)
   --docs      where the page goes (docs)
 
@@ -31,11 +31,10 @@ writes them there instead.
 
 /// Parses the words after the program's name, and runs what they name.
 pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
-    let target = run::root().join("target");
     let mut run = Run {
         quick: false,
-        folder: target.join("evcore-bench"),
-        httpd: target.join("release/httpd"),
+        folder: run::root().join("target/evcore-bench"),
+        httpd: std::env::current_exe()?.with_file_name("httpd"),
     };
     let (mut docs, mut names) = (run::root().join("docs"), Vec::new());
     let (mut missing, mut update) = (false, false);
