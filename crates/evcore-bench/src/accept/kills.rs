@@ -56,13 +56,16 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             report.add(table, &peer.name, "took", took.as_secs_f64() * 1e3);
         };
         let mut ages = Ages::default();
-        // nginx is not judged, so a tenth is enough.
-        let kills = if peer.is_httpd() { KILLS } else { KILLS / 10 };
+        // nginx is not judged, so a tenth and a quarter are enough.
+        let (kills, stops) = match peer.is_httpd() {
+            true => (KILLS, STOPS),
+            false => (KILLS / 10, STOPS / 4),
+        };
         for _ in 0..run.scaled(kills) {
             add("kill", kill_one(&server, &mut ages));
         }
         whole(&server);
-        for _ in 0..run.scaled(STOPS) {
+        for _ in 0..run.scaled(stops) {
             add("stop", stop_one(&server));
         }
     }

@@ -38,8 +38,8 @@ impl Times {
         let ms = |ms| Duration::from_millis(if run.quick { ms / 5 } else { ms });
         Times {
             warm_up: ms(250),
-            saturated: ms(1500),
-            at_rate: ms(2000),
+            saturated: ms(1200),
+            at_rate: ms(1500),
         }
     }
 }
