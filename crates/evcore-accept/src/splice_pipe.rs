@@ -113,6 +113,14 @@ impl SplicePipe {
         Ok(received)
     }
 
+    /// Whether the last [`fill_from`](Self::fill_from) was a short read: it left room in the buffer of the
+    /// process. What that means is in [`Stream::recv`](crate::Stream::recv). A kernel's pipe does not
+    /// tell why it stopped, so this is false then.
+    #[must_use]
+    pub fn was_short_read(&self) -> bool {
+        self.pipe.is_none() && !self.is_bulk
+    }
+
     /// Sends bytes that it holds to a socket, as many as fit into the buffer of the socket, and returns
     /// their number. 0 means that it is empty.
     ///
@@ -429,7 +437,7 @@ mod tests {
                 pipe.drain_to(&to).unwrap();
             }
         }
-        assert!(pipe.pipe.is_none());
+        assert!(pipe.pipe.is_none() && pipe.was_short_read());
         client.write_all(&[b'x'; 2 * BUFFER_SIZE]).unwrap();
         all += 2 * BUFFER_SIZE;
         read_exact(&upstream, BUFFER_SIZE - 1);
@@ -444,7 +452,7 @@ mod tests {
                 pipe.drain_to(&to).unwrap();
             }
         }
-        assert!(pipe.pipe.is_some());
+        assert!(pipe.pipe.is_some() && !pipe.was_short_read());
         assert_eq!(pipe.buffer.capacity(), 0);
         read_exact(&upstream, 2 * BUFFER_SIZE);
     }

@@ -103,7 +103,7 @@ fn a_connection_in_progress_is_reported_once_it_is_made() {
     let (listener, _client) = full_tcp_listener();
     let stream = Stream::connect(listener.local_addr()).unwrap();
     assert!(!has_event(&stream, PollFlags::OUT, Duration::ZERO));
-    assert!(!stream.peer_addr().is_ok());
+    assert!(stream.peer_addr().is_err());
     assert!(stream.take_error().unwrap().is_none());
     let refused = stream.send(b"early").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::WouldBlock);

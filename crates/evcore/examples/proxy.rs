@@ -38,7 +38,7 @@ impl Side {
             while !pipe.is_empty() {
                 to.stream.write_with(ev, |to| pipe.drain_to(to))?;
             }
-            if self.stream.read_with(ev, |from| pipe.fill_from(from))? == 0 {
+            if self.stream.fill(ev, pipe)? == 0 {
                 self.has_ended = true;
                 to.stream.get_ref().shutdown_write()?;
             }

@@ -1,8 +1,9 @@
 //! A stream whose readiness is reported by edges, and what is known of it.
 
 use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 
-use evcore_accept::{Stream, Transport};
+use evcore_accept::{SplicePipe, Stream, Transport};
 use evcore_poller::{Interest, Mode, Ready, Source};
 use evcore_token::Token;
 
@@ -199,6 +200,33 @@ impl<S: Transport> EdgeStream<S> {
         }
         self.calls += 1;
         true
+    }
+
+    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.
+    ///
+    /// A short read drains the stream, as in [`recv`](Self::recv).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::recv`]; [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
+    /// stream is drained.
+    ///
+    /// # Panics
+    ///
+    /// If the pipe still holds bytes.
+    pub fn fill<L: Acceptor>(
+        &mut self,
+        ev: &mut EventLoop<L>,
+        pipe: &mut SplicePipe,
+    ) -> io::Result<usize>
+    where
+        S: AsFd,
+    {
+        let received = self.read_with(ev, |stream| pipe.fill_from(stream))?;
+        if received > 0 && pipe.was_short_read() && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
     }
 
     fn on_drained<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) {

@@ -9,7 +9,7 @@ use std::{
 
 use evcore::{
     Address, EdgeStream, EventLoop, Listener, Ready, Step, Stream, Timer, Transport,
-    poller::BackendKind,
+    accept::SplicePipe, poller::BackendKind,
 };
 use evcore_testing::PATIENCE;
 use rustix::net::{self, AddressFamily, SocketType};
@@ -259,6 +259,37 @@ fn a_call_of_ones_own_drains_only_by_would_block() {
         fixture.client.write_all(b"again").unwrap();
         fixture.wait_until(EdgeStream::is_readable);
         assert_eq!(fixture.receive().0, b"again");
+    });
+}
+
+#[test]
+fn a_short_read_into_a_pipe_drains_the_stream() {
+    on_each_backend(|mut fixture| {
+        let mut pipe = SplicePipe::new();
+        for _ in 0..3 {
+            fixture.client.write_all(b"hello").unwrap();
+            fixture.wait_until(EdgeStream::is_readable);
+            let Fixture { ev, stream, .. } = &mut fixture;
+            assert_eq!(stream.fill(ev, &mut pipe).unwrap(), 5);
+            assert!(!stream.is_readable());
+            assert_eq!(pipe.drain_to(stream.get_ref()).unwrap(), 5);
+        }
+    });
+}
+
+#[test]
+fn an_end_that_arrives_with_the_data_reaches_a_pipe() {
+    on_each_backend(|mut fixture| {
+        let mut pipe = SplicePipe::new();
+        fixture.client.write_all(b"bye").unwrap();
+        fixture.client.shutdown(Shutdown::Write).unwrap();
+        for expected in [3, 0] {
+            fixture.wait_until(EdgeStream::is_readable);
+            let Fixture { ev, stream, .. } = &mut fixture;
+            assert_eq!(stream.fill(ev, &mut pipe).unwrap(), expected);
+            pipe = SplicePipe::new();
+        }
+        assert!(fixture.stream.is_readable(), "the end can be read again");
     });
 }
 
