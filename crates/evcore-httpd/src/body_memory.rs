@@ -64,6 +64,12 @@ impl BodyMemory {
         self.reserved -= size;
     }
 
+    /// Whether a connection waits.
+    #[inline]
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Reserves memory for the first waiting connection, and removes it from the queue.
     pub fn admit_next(&mut self) -> Option<Token> {
         let (token, size) = *self.waiting.front()?;

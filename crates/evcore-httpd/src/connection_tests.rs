@@ -271,7 +271,7 @@ impl Fixture {
         );
         let client = connection.stream.0.borrow();
         let blocked = client.room == 0 && connection.send_timer_armed;
-        let waits = matches!(connection.state, State::Sleeping { .. } | State::Queued(_));
+        let waits = matches!(connection.state, State::Sleeping(_) | State::Queued(_));
         assert!(
             blocked || waits || client.sent.is_empty(),
             "input is ignored: {connection:?}"

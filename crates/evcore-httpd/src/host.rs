@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use crate::plain_head::{letters_digits_and, prefix_of};
+
 /// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
     match value.strip_prefix(b"[") {
@@ -41,37 +43,21 @@ fn is_future_address(text: &str) -> bool {
 /// What follows the `reg-name` at the front, which includes IPv4 addresses.
 fn after_name(mut bytes: &[u8]) -> &[u8] {
     loop {
-        let plain = bytes.iter().position(|byte| !is_plain(*byte));
-        bytes = match &bytes[plain.unwrap_or(bytes.len())..] {
+        bytes = match &bytes[prefix_of(&PLAIN, bytes)..] {
             [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
                 rest
             }
-            other => return other,
+            rest => return rest,
         }
     }
 }
 
-/// `unreserved` or `sub-delims`.
 fn is_plain(byte: u8) -> bool {
     PLAIN[usize::from(byte)]
 }
 
-/// For each byte whether it is plain. Every request has a host, and a table is the fastest.
-static PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let others = b"-._~!$&'()*+,;=";
-    let mut at = 0;
-    while at < others.len() {
-        plain[others[at] as usize] = true;
-        at += 1;
-    }
-    let mut byte = 0_u8;
-    while byte < 128 {
-        plain[byte as usize] |= byte.is_ascii_alphanumeric();
-        byte += 1;
-    }
-    plain
-};
+/// `unreserved` or `sub-delims`.
+static PLAIN: [bool; 256] = letters_digits_and(b"-._~!$&'()*+,;=");
 
 #[cfg(test)]
 mod tests {

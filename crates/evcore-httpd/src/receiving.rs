@@ -144,14 +144,14 @@ impl<S: Transport> Connection<S> {
         }
         match parse(bytes) {
             Parsed::Partial => 0,
-            Parsed::Complete(request, length) => {
-                self.record_request_line(bytes, cx);
-                let request = cx.shared.resolve(request);
-                self.begin(request, bytes.len() > length, cx);
+            Parsed::Complete(mut request, length) => {
+                self.record_request_line(bytes);
+                cx.shared.resolve(&mut request);
+                self.begin(&request, bytes.len() > length, cx);
                 length
             }
             Parsed::Refused(status) => {
-                self.record_request_line(bytes, cx);
+                self.record_request_line(bytes);
                 self.refuse(status, cx);
                 bytes.len()
             }
@@ -159,16 +159,20 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Copies the request line for the access log.
-    fn record_request_line(&mut self, head: &[u8], cx: &Cx<'_, impl Acceptor>) {
-        if cx.shared.log.is_some() {
-            copy_request_line(&mut self.request_line, head);
+    fn record_request_line(&mut self, head: &[u8]) {
+        if let Some(logged) = &mut self.logged {
+            copy_request_line(&mut logged.request_line, head);
         }
     }
 
-    fn begin(&mut self, request: Request, more_is_here: bool, cx: &mut Cx<'_, impl Acceptor>) {
+    fn begin(&mut self, request: &Request, more_is_here: bool, cx: &mut Cx<'_, impl Acceptor>) {
         if request.framing.is_empty() {
-            return self.respond(&request, &[], cx);
+            return self.respond(request, &[], cx);
         }
+        self.begin_body(*request, more_is_here, cx);
+    }
+
+    fn begin_body(&mut self, request: Request, more_is_here: bool, cx: &mut Cx<'_, impl Acceptor>) {
         let waits_for_continue = request.expects_continue && !more_is_here;
         if waits_for_continue && !matches!(request.action, Action::Route(_)) {
             return self.refuse_body(request, cx);
@@ -178,7 +182,7 @@ impl<S: Transport> Connection<S> {
         let body = if keeps {
             let room = request.framing.first_reservation();
             if !cx.shared.bodies.reserve_or_wait(cx.token, room) {
-                self.state = State::Queued(request);
+                self.state = State::Queued(Box::new(request));
                 return;
             }
             BodyReader::keeping(request.framing)
@@ -227,10 +231,8 @@ impl<S: Transport> Connection<S> {
         let clock = cx.ev.clock();
         match cx.shared.respond(request, body, &mut self.phase, clock) {
             Rest::Sleep(time) => {
-                self.state = State::Sleeping {
-                    request: *request,
-                    timer: Sleep::Pending(time),
-                };
+                let sleep = (*request, Sleep::Pending(time));
+                self.state = State::Sleeping(Box::new(sleep));
                 return;
             }
             Rest::Payload(length) => self.payload_left = length,
@@ -259,9 +261,12 @@ impl<S: Transport> Connection<S> {
     }
 
     fn log_response(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
-        let clock = cx.ev.clock();
-        cx.shared.log_response(self.peer, &self.request_line, clock);
-        self.request_line.clear();
+        if let Some(logged) = &mut self.logged {
+            let clock = cx.ev.clock();
+            cx.shared
+                .log_response(logged.peer, &logged.request_line, clock);
+            logged.request_line.clear();
+        }
     }
 }
 

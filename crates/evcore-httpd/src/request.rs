@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use crate::{
     body::Framing,
     host::is_host,
+    plain_head::{Next, PlainHead},
     response::Status,
     route::{Route, route},
 };
@@ -22,7 +23,7 @@ const MAX_HEADERS: usize = 100;
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A parsed request head.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub action: Action,
     /// Respond with the head alone.
@@ -36,7 +37,7 @@ pub struct Request {
 }
 
 /// What to do with a request, decided from the head alone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Route(Route),
     NotFound,
@@ -62,6 +63,33 @@ pub enum Parsed {
 
 /// Parses the head at the front of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
+    match parse_plain(bytes) {
+        Some((request, length)) => Parsed::Complete(request, length),
+        None => parse_any(bytes),
+    }
+}
+
+/// Parses a head in the usual form. `None` for any other, and if it is refused.
+fn parse_plain(bytes: &[u8]) -> Option<(Request, usize)> {
+    let bytes = &bytes[..bytes.len().min(MAX_HEAD_BYTES)];
+    let mut head = PlainHead::new(bytes)?;
+    if head.target.len() > MAX_TARGET_BYTES {
+        return None;
+    }
+    let mut headers = Headers::default();
+    for _ in 0..MAX_HEADERS {
+        match head.next()? {
+            Next::Header(name, value) => headers.add(name, value).ok()?,
+            Next::End(after) => {
+                let request = headers.request("GET", head.target, Version::Http11);
+                return Some((request.ok()?, bytes.len() - after));
+            }
+        }
+    }
+    None
+}
+
+fn parse_any(bytes: &[u8]) -> Parsed {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut []);
     let parsed = httparse::ParserConfig::default().parse_request_with_uninit_headers(
@@ -104,23 +132,7 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     } else {
         Version::Http11
     };
-    let headers = Headers::read(head.headers)?;
-    // RFC 9112, section 3.2.
-    if version == Version::Http11 && headers.hosts != 1 || headers.hosts > 1 {
-        return Err(Status::BadRequest);
-    }
-    Ok(Request {
-        action: match route(target) {
-            Some(route) if route.allows(method) => Action::Route(route),
-            Some(route) => Action::NotAllowed(route),
-            None => Action::NotFound,
-        },
-        head_only: method == "HEAD",
-        version,
-        keep_alive: !headers.close && (version == Version::Http11 || headers.keep_alive),
-        framing: headers.framing(version)?,
-        expects_continue: headers.expects_continue && version == Version::Http11,
-    })
+    Headers::read(head.headers)?.request(method, target, version)
 }
 
 /// The headers that this server uses.
@@ -174,37 +186,59 @@ impl Headers {
     fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Status> {
         let mut read = Self::default();
         for header in headers {
-            read.add(header.name, header.value)?;
+            read.add(header.name.as_bytes(), header.value)?;
         }
         Ok(read)
     }
 
-    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), Status> {
+    /// The request with these headers.
+    #[inline]
+    fn request(&self, method: &str, target: &str, version: Version) -> Result<Request, Status> {
+        // RFC 9112, section 3.2.
+        if version == Version::Http11 && self.hosts != 1 || self.hosts > 1 {
+            return Err(Status::BadRequest);
+        }
+        Ok(Request {
+            action: match route(target) {
+                Some(route) if route.allows(method) => Action::Route(route),
+                Some(route) => Action::NotAllowed(route),
+                None => Action::NotFound,
+            },
+            head_only: method == "HEAD",
+            version,
+            keep_alive: !self.close && (version == Version::Http11 || self.keep_alive),
+            framing: self.framing(version)?,
+            expects_continue: self.expects_continue && version == Version::Http11,
+        })
+    }
+
+    #[inline]
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Status> {
         // The length rules out most headers without a comparison.
         match name.len() {
-            4 if name.eq_ignore_ascii_case("host") => {
+            4 if name.eq_ignore_ascii_case(b"host") => {
                 self.hosts += 1;
                 if !is_host(value) {
                     return Err(Status::BadRequest);
                 }
             }
-            6 if name.eq_ignore_ascii_case("expect") => {
+            6 if name.eq_ignore_ascii_case(b"expect") => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
             }
-            10 if name.eq_ignore_ascii_case("connection") => {
+            10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            14 if name.eq_ignore_ascii_case("content-length") => {
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
                 // Two lengths allow request smuggling. As in nginx, two equal ones are refused too.
                 let before = self.length.replace(length(value)?);
                 if before.is_some() {
                     return Err(Status::BadRequest);
                 }
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 self.codings.add(value);
             }
             _ => {}
@@ -231,4 +265,86 @@ fn length(value: &[u8]) -> Result<u64, Status> {
     }
     let digits = std::str::from_utf8(value).map_err(|_| Status::BadRequest)?;
     digits.parse().map_err(|_| Status::BodyTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const USUAL: [&str; 4] = [
+        "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n",
+        "GET /bytes/7?a=%20b HTTP/1.1\r\nHost: example.com\r\nUser-Agent: curl/8.5.0\r\n\
+         Accept: */*\r\n\r\n",
+        "GET http://a/worker HTTP/1.1\r\nhost:a\r\nCONNECTION: close\r\nX-Empty:\r\n\r\nGET ",
+        "GET /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+    ];
+
+    /// Whatever the quick way accepts, httparse accepts with the same result.
+    fn compare(head: &[u8]) -> Option<(Request, usize)> {
+        let plain = parse_plain(head);
+        if let Some(plain) = plain {
+            match parse_any(head) {
+                Parsed::Complete(request, length) => assert_eq!((request, length), plain),
+                other => panic!("{other:?}: {:?}", String::from_utf8_lossy(head)),
+            }
+        }
+        plain
+    }
+
+    #[test]
+    fn usual_heads_are_plain() {
+        for head in USUAL {
+            assert!(compare(head.as_bytes()).is_some(), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_head_is_plain() {
+        for head in USUAL {
+            let end = head.find("\r\n\r\n").expect("its end") + 4;
+            for length in 0..end {
+                assert_eq!(parse_plain(&head.as_bytes()[..length]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_limits_of_plain_heads_are_those_of_all() {
+        let line = |n| format!("X: {}\r\n", "x".repeat(n));
+        let heads = [
+            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(8191)),
+            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(8192)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(1).repeat(98)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(1).repeat(99)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(1).repeat(100)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(16_352)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(16_353)),
+        ];
+        let plain = heads.map(|head| compare(head.as_bytes()).is_some());
+        assert_eq!(plain, [true, false, true, false, false, true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn plain_heads_mean_what_httparse_finds(
+            which in 0..USUAL.len(),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), edit()), 1..4),
+        ) {
+            let mut head = USUAL[which].as_bytes().to_vec();
+            for (at, edit) in edits {
+                let at = at.index(head.len());
+                let end = head.len().min(at + edit.0);
+                head.splice(at..end, edit.1);
+            }
+            compare(&head);
+        }
+    }
+
+    /// How many bytes are replaced, and by what.
+    fn edit() -> impl Strategy<Value = (usize, Vec<u8>)> {
+        let special = prop::sample::select(b" \t\r\n:,/?%#\"\x00\x7f\x80\xffaH1".to_vec());
+        (0_usize..3, prop::collection::vec(special, 0..3))
+    }
 }

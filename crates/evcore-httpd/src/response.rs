@@ -73,6 +73,17 @@ impl Head {
 
     /// Appends the head, the empty line included.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_start(out);
+        write_decimal(out, self.content_length);
+        if let Some(allow) = self.allow {
+            out.extend_from_slice(b"\r\nAllow: ");
+            out.extend_from_slice(allow.as_bytes());
+        }
+        out.extend_from_slice(end(self.version, self.keep_alive));
+    }
+
+    /// Appends what comes before the length of the body.
+    fn write_start(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(self.status.line().as_bytes());
         out.extend_from_slice(b"\r\nServer: evcore\r\nDate: ");
@@ -80,18 +91,46 @@ impl Head {
         out.extend_from_slice(b"\r\nContent-Type: ");
         out.extend_from_slice(self.content_type.as_bytes());
         out.extend_from_slice(b"\r\nContent-Length: ");
-        write_decimal(out, self.content_length);
-        if let Some(allow) = self.allow {
-            out.extend_from_slice(b"\r\nAllow: ");
-            out.extend_from_slice(allow.as_bytes());
+    }
+}
+
+/// The end of a head: how the connection goes on, and the empty line.
+fn end(version: Version, keep_alive: bool) -> &'static [u8] {
+    match (keep_alive, version) {
+        (false, _) => b"\r\nConnection: close\r\n\r\n",
+        (true, Version::Http10) => b"\r\nConnection: keep-alive\r\n\r\n",
+        // The default of HTTP/1.1.
+        (true, Version::Http11) => b"\r\n\r\n",
+    }
+}
+
+/// The head of a 200 with text. Its start is the same for a second, and made once.
+#[derive(Debug, Default)]
+pub struct TextHead {
+    /// The second of the start, in Unix seconds.
+    second: Option<i64>,
+    start: Vec<u8>,
+}
+
+impl TextHead {
+    /// Appends the head, the empty line included.
+    #[inline]
+    pub fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        clock: &Clock,
+        (version, keep_alive): (Version, bool),
+        content_length: u64,
+    ) {
+        let second = clock.unix_seconds();
+        if self.second != Some(second) {
+            self.second = Some(second);
+            self.start.clear();
+            Head::new(clock, version, keep_alive).write_start(&mut self.start);
         }
-        match (self.keep_alive, self.version) {
-            (false, _) => out.extend_from_slice(b"\r\nConnection: close"),
-            (true, Version::Http10) => out.extend_from_slice(b"\r\nConnection: keep-alive"),
-            // The default of HTTP/1.1.
-            (true, Version::Http11) => {}
-        }
-        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(&self.start);
+        write_decimal(out, content_length);
+        out.extend_from_slice(end(version, keep_alive));
     }
 }
 
@@ -116,4 +155,41 @@ fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
         }
     }
     out.extend_from_slice(&digits[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evcore::clock::ManualTimeSource;
+
+    use super::*;
+
+    #[test]
+    fn a_text_head_is_a_head_of_its_second() {
+        let time = ManualTimeSource::new();
+        let mut clock = Clock::with_source(time.clone());
+        let mut text = TextHead::default();
+        for (version, keep_alive) in [
+            (Version::Http11, true),
+            (Version::Http11, false),
+            (Version::Http10, true),
+        ] {
+            for content_length in [0, 13, 1_048_576] {
+                time.advance(Duration::from_millis(700));
+                clock.update();
+                let head = Head {
+                    content_length,
+                    ..Head::new(&clock, version, keep_alive)
+                };
+                let (mut expected, mut written) = (Vec::new(), Vec::new());
+                head.write(&mut expected);
+                text.write(&mut written, &clock, (version, keep_alive), content_length);
+                assert_eq!(
+                    String::from_utf8_lossy(&written),
+                    String::from_utf8_lossy(&expected)
+                );
+            }
+        }
+    }
 }

@@ -168,7 +168,9 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         if call(connection, &mut cx) == Disposition::Close {
             self.close(token);
         }
-        self.admit_bodies();
+        if self.shared.bodies.has_waiting() {
+            self.admit_bodies();
+        }
     }
 
     /// Admits request bodies that waited for memory.

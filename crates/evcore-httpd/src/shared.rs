@@ -11,7 +11,7 @@ use crate::{
     options::Options,
     receiving::MAX_OUTPUT_BYTES,
     request::{Action, MAX_BODY_BYTES, Request, Version},
-    response::{Head, Status, error_body},
+    response::{Head, Status, TextHead, error_body},
     route::Route,
 };
 
@@ -47,6 +47,7 @@ pub struct Shared {
     pub log: Option<AccessLog>,
     /// Status and body length of the most recent response.
     last_response: (Status, u64),
+    text_head: TextHead,
     delay_endpoints: bool,
     index: usize,
 }
@@ -89,23 +90,18 @@ impl Shared {
             stopping: false,
             log: None,
             last_response: (Status::Ok, 0),
+            text_head: TextHead::default(),
             delay_endpoints: options.delay_endpoints,
             index,
         }
     }
 
     /// Turns a request for a disabled endpoint into one for an unknown path.
-    pub fn resolve(&self, request: Request) -> Request {
-        match request.action {
-            Action::Route(route) | Action::NotAllowed(route)
-                if route.delays() && !self.delay_endpoints =>
-            {
-                Request {
-                    action: Action::NotFound,
-                    ..request
-                }
+    pub fn resolve(&self, request: &mut Request) {
+        if let Action::Route(route) | Action::NotAllowed(route) = request.action {
+            if route.delays() && !self.delay_endpoints {
+                request.action = Action::NotFound;
             }
-            _ => request,
         }
     }
 
@@ -209,8 +205,10 @@ impl Shared {
     }
 
     fn reply(&mut self, request: &Request, clock: &Clock, body: &[u8]) {
-        let head = self.head(request, clock);
-        self.write(head, request.head_only, body);
+        let ends = (request.version, self.keeps(request));
+        let (out, length) = (&mut self.output, body.len() as u64);
+        self.text_head.write(out, clock, ends, length);
+        self.write_body(Status::Ok, request.head_only, body);
     }
 
     fn reply_as(
@@ -257,9 +255,13 @@ impl Shared {
             ..head
         };
         head.write(&mut self.output);
-        self.last_response = (head.status, 0);
+        self.write_body(head.status, head_only, body);
+    }
+
+    fn write_body(&mut self, status: Status, head_only: bool, body: &[u8]) {
+        self.last_response = (status, 0);
         if !head_only {
-            self.last_response.1 = head.content_length;
+            self.last_response.1 = body.len() as u64;
             self.output.extend_from_slice(body);
         }
     }
