@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::plain_head::{letters_digits_and, prefix_of};
+use crate::plain_head::{prefix_of, table};
 
 /// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
@@ -17,9 +17,10 @@ pub fn is_host(value: &[u8]) -> bool {
 
 /// Empty, or a colon and digits.
 fn is_port(bytes: &[u8]) -> bool {
-    match bytes.split_first() {
-        None => true,
-        Some((first, digits)) => *first == b':' && digits.iter().all(u8::is_ascii_digit),
+    match bytes {
+        [] => true,
+        [b':', digits @ ..] => prefix_of(&DIGITS, digits) == digits.len(),
+        _ => false,
     }
 }
 
@@ -57,7 +58,9 @@ fn is_plain(byte: u8) -> bool {
 }
 
 /// `unreserved` or `sub-delims`.
-static PLAIN: [bool; 256] = letters_digits_and(b"-._~!$&'()*+,;=");
+static PLAIN: [bool; 256] = table(true, b"-._~!$&'()*+,;=");
+
+static DIGITS: [bool; 256] = table(false, b"0123456789");
 
 #[cfg(test)]
 mod tests {

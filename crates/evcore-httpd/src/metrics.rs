@@ -51,7 +51,7 @@ impl Metrics {
     }
 
     #[inline]
-    pub fn to_array(&self) -> [u64; Self::LEN] {
+    pub fn to_array(self) -> [u64; Self::LEN] {
         let (lateness, turn) = (self.lateness, self.turn);
         [
             self.pid,

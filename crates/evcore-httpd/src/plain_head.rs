@@ -7,7 +7,7 @@
 /// A head in the usual form.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainHead<'a> {
-    pub target: &'a str,
+    pub target: &'a [u8],
     /// The header lines and the empty line, with what follows.
     rest: &'a [u8],
 }
@@ -31,7 +31,6 @@ impl<'a> PlainHead<'a> {
         if target.is_empty() {
             return None;
         }
-        let target = std::str::from_utf8(target).ok()?;
         Some(Self { target, rest })
     }
 
@@ -55,15 +54,15 @@ impl<'a> PlainHead<'a> {
 }
 
 /// The characters of a target, and those of a header's name.
-static TARGET: [bool; 256] = letters_digits_and(b"/-._~?=&%+:@,;!$'()*");
-static NAME: [bool; 256] = letters_digits_and(b"-_");
+static TARGET: [bool; 256] = table(true, b"/-._~?=&%+:@,;!$'()*");
+static NAME: [bool; 256] = table(true, b"-_");
 
-/// For each byte, whether it is a letter, a digit or one of these.
-pub const fn letters_digits_and(others: &[u8]) -> [bool; 256] {
+/// For each byte, whether it is one of `others`, or if `alphanumeric`, a letter or a digit.
+pub const fn table(alphanumeric: bool, others: &[u8]) -> [bool; 256] {
     let mut all = [false; 256];
     let mut byte = 0_u8;
     while byte < 128 {
-        all[byte as usize] = byte.is_ascii_alphanumeric();
+        all[byte as usize] = alphanumeric && byte.is_ascii_alphanumeric();
         byte += 1;
     }
     let mut at = 0;

@@ -51,6 +51,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Reads once. Returns `None` if the socket is empty.
+    #[inline(always)]
     pub fn read(
         &mut self,
         buffer: &mut [u8],
@@ -136,6 +137,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Serves a head. Returns its length, or 0 if it is incomplete.
+    #[inline(always)]
     fn serve_head(&mut self, bytes: &[u8], known: usize, cx: &mut Cx<'_, impl Acceptor>) -> usize {
         // A head ends with the end of a line, so without a new one there is nothing new to parse.
         // A client that sends a byte at a time does not cause a parse for each byte.
@@ -227,6 +229,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
+    #[inline(always)]
     fn respond(&mut self, request: &Request, body: &[u8], cx: &mut Cx<'_, impl Acceptor>) {
         let clock = cx.ev.clock();
         match cx.shared.respond(request, body, &mut self.phase, clock) {
@@ -241,6 +244,7 @@ impl<S: Transport> Connection<S> {
         self.on_response(request, cx);
     }
 
+    #[inline]
     pub fn on_response(&mut self, request: &Request, cx: &mut Cx<'_, impl Acceptor>) {
         self.log_response(cx);
         self.state = State::Head;

@@ -127,6 +127,7 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(Status::BadRequest);
     };
+    let target = target.as_bytes();
     let version = if minor == 0 {
         Version::Http10
     } else {
@@ -192,8 +193,8 @@ impl Headers {
     }
 
     /// The request with these headers.
-    #[inline]
-    fn request(&self, method: &str, target: &str, version: Version) -> Result<Request, Status> {
+    #[inline(always)]
+    fn request(&self, method: &str, target: &[u8], version: Version) -> Result<Request, Status> {
         // RFC 9112, section 3.2.
         if version == Version::Http11 && self.hosts != 1 || self.hosts > 1 {
             return Err(Status::BadRequest);
@@ -212,7 +213,7 @@ impl Headers {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Status> {
         // The length rules out most headers without a comparison.
         match name.len() {

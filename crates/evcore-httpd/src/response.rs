@@ -79,7 +79,7 @@ impl Head {
             out.extend_from_slice(b"\r\nAllow: ");
             out.extend_from_slice(allow.as_bytes());
         }
-        out.extend_from_slice(end(self.version, self.keep_alive));
+        write_end(out, self.version, self.keep_alive);
     }
 
     /// Appends what comes before the length of the body.
@@ -94,13 +94,14 @@ impl Head {
     }
 }
 
-/// The end of a head: how the connection goes on, and the empty line.
-fn end(version: Version, keep_alive: bool) -> &'static [u8] {
+/// Appends the end of a head: how the connection goes on, and the empty line.
+#[inline]
+fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
     match (keep_alive, version) {
-        (false, _) => b"\r\nConnection: close\r\n\r\n",
-        (true, Version::Http10) => b"\r\nConnection: keep-alive\r\n\r\n",
+        (false, _) => out.extend_from_slice(b"\r\nConnection: close\r\n\r\n"),
+        (true, Version::Http10) => out.extend_from_slice(b"\r\nConnection: keep-alive\r\n\r\n"),
         // The default of HTTP/1.1.
-        (true, Version::Http11) => b"\r\n\r\n",
+        (true, Version::Http11) => out.extend_from_slice(b"\r\n\r\n"),
     }
 }
 
@@ -130,7 +131,7 @@ impl TextHead {
         }
         out.extend_from_slice(&self.start);
         write_decimal(out, content_length);
-        out.extend_from_slice(end(version, keep_alive));
+        write_end(out, version, keep_alive);
     }
 }
 
@@ -143,12 +144,26 @@ pub fn error_body(status: Status) -> String {
 }
 
 /// Appends a number. Every response needs it, and `write!` is slower.
-fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
+#[inline]
+fn write_decimal(out: &mut Vec<u8>, number: u64) {
+    match number {
+        0..=9 => out.push(digit(number)),
+        10..=99 => out.extend_from_slice(&[digit(number / 10), digit(number)]),
+        _ => write_long_decimal(out, number),
+    }
+}
+
+/// The last digit.
+fn digit(number: u64) -> u8 {
+    b'0' + (number % 10) as u8
+}
+
+fn write_long_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
     loop {
         start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
+        digits[start] = digit(number);
         number /= 10;
         if number == 0 {
             break;

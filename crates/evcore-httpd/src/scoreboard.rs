@@ -67,7 +67,7 @@ impl WorkerStats {
 
     /// Converts to the values of a slot: gauges, then counters.
     #[inline]
-    pub fn to_array(&self) -> [u64; Self::LEN] {
+    pub fn to_array(self) -> [u64; Self::LEN] {
         let mut numbers = [0; Self::LEN];
         let (gauges, counters) = numbers.split_at_mut(Self::GAUGES);
         gauges[..4].copy_from_slice(&[self.active, self.reading, self.writing, self.waiting]);
