@@ -108,9 +108,9 @@ fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
 /// The head of a 200 with text. Its start is the same for a second, and made once.
 #[derive(Debug, Default)]
 pub struct TextHead {
-    /// The second of the start, in Unix seconds.
-    second: Option<i64>,
     start: Vec<u8>,
+    /// When the start may be out of date, in milliseconds of monotonic time.
+    until_ms: u64,
 }
 
 impl TextHead {
@@ -123,15 +123,22 @@ impl TextHead {
         (version, keep_alive): (Version, bool),
         content_length: u64,
     ) {
-        let second = clock.unix_seconds();
-        if self.second != Some(second) {
-            self.second = Some(second);
-            self.start.clear();
-            Head::new(clock, version, keep_alive).write_start(&mut self.start);
+        if clock.monotonic_ms() >= self.until_ms {
+            self.make_start(clock);
         }
         out.extend_from_slice(&self.start);
         write_decimal(out, content_length);
         write_end(out, version, keep_alive);
+    }
+
+    /// Only this reads wall time, so most turns do not read it. If the machine's clock is set, the
+    /// start is wrong for up to a second.
+    fn make_start(&mut self, clock: &Clock) {
+        self.start.clear();
+        Head::new(clock, Version::Http11, true).write_start(&mut self.start);
+        let left_ms = 1000 - clock.unix_ms().rem_euclid(1000).unsigned_abs();
+        // Both clocks are rounded down, so the second may end a millisecond earlier.
+        self.until_ms = clock.monotonic_ms() + left_ms - 1;
     }
 }
 
@@ -191,7 +198,7 @@ mod tests {
             (Version::Http10, true),
         ] {
             for content_length in [0, 13, 1_048_576] {
-                time.advance(Duration::from_millis(700));
+                time.advance(Duration::from_micros(333_300));
                 clock.update();
                 let head = Head {
                     content_length,
