@@ -123,7 +123,7 @@ mod tests {
     fn this_very_file_is_read_with_its_path_from_the_root() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let tree = Tree::read(root).unwrap();
-        assert!(tree.file("xtask/src/tree.rs").is_some());
+        assert!(tree.file("xtask/src/source_tree.rs").is_some());
         assert!(tree.contains("xtask/src") && !tree.contains("xtask/sr"));
         assert!(!tree.contains(".git") && !tree.contains("target"));
     }
