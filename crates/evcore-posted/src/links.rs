@@ -42,6 +42,9 @@ const END: u32 = MARK - 1;
 /// Not an id either: in the links of ids that are in no list.
 const UNLINKED: u32 = END - 1;
 
+/// By how many ids a table grows at least.
+const LEAST_GROWTH: usize = 8;
+
 impl Links {
     pub(crate) const fn new() -> Self {
         Self { table: Vec::new() }
@@ -178,11 +181,17 @@ impl Links {
         (*link != Link::ABSENT).then_some(link)
     }
 
-    /// Grows the table until it covers `id`. `Vec` at least doubles, so rising ids cost O(1) each.
+    /// Grows the table until it covers `id`. It grows by at least a quarter, so rising ids cost O(1)
+    /// each, and little of it is unused.
     #[cold]
     fn cover(&mut self, id: u32) {
         assert!(id <= MAX_ID, "id {id} is above {MAX_ID}");
-        self.table.resize(id as usize + 1, Link::ABSENT);
+        let (len, held) = (id as usize + 1, self.table.len());
+        if len > self.table.capacity() {
+            let grown = len + len / 4 + LEAST_GROWTH;
+            self.table.reserve_exact(grown - held);
+        }
+        self.table.resize(len, Link::ABSENT);
     }
 }
 

@@ -36,7 +36,7 @@ pub struct LruList {
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
     len: u32,
-    /// The number of ids that the table grows to exactly before it doubles further.
+    /// The number of ids that the table grows to exactly before it grows further.
     expected: u32,
 }
 
@@ -46,6 +46,9 @@ struct Link {
     older: u32,
     newer: u32,
 }
+
+/// By how many ids the table grows at least.
+const LEAST_GROWTH: usize = 8;
 
 /// No neighbour on this side.
 const END: u32 = u32::MAX;
@@ -78,8 +81,8 @@ impl LruList {
 
     /// Creates an empty list that expects the ids below `ids`. Allocates nothing yet.
     ///
-    /// The table doubles as higher ids are touched, but stops once at exactly `ids`, so that it takes
-    /// no memory for more. Ids at or above `ids` make it grow further.
+    /// The table grows by a quarter as higher ids are touched, but stops once at exactly `ids`, so
+    /// that it takes no memory for more. Ids at or above `ids` make it grow further.
     #[must_use]
     pub const fn with_expected(ids: u32) -> Self {
         let mut idle = Self::new();
@@ -198,12 +201,19 @@ impl LruList {
         self.len += 1;
     }
 
-    /// Grows the table until it covers an id.
+    /// Grows the table until it covers an id. It grows by at least a quarter, so rising ids cost O(1)
+    /// each, and little of it is unused.
     #[cold]
     fn cover(&mut self, index: usize) {
         let (len, held, expected) = (index + 1, self.links.len(), self.expected as usize);
-        if len > self.links.capacity() && (len..2 * len).contains(&expected) {
-            self.links.reserve_exact(expected - held);
+        if len > self.links.capacity() {
+            let grown = len + len / 4 + LEAST_GROWTH;
+            let ends = if (len..grown).contains(&expected) {
+                expected
+            } else {
+                grown
+            };
+            self.links.reserve_exact(ends - held);
         }
         self.links.resize(len, Link::ABSENT);
     }
@@ -234,13 +244,13 @@ mod tests {
         (0..1000).for_each(|id| list.touch(id));
         assert_eq!(list.links.capacity(), 1000);
         list.touch(1000);
-        assert!(list.links.capacity() >= 2000, "from there on it doubles");
+        assert_eq!(list.links.capacity(), 1001 + 250 + 8, "a quarter more");
     }
 
     #[test]
     fn the_table_stops_at_the_expected_ids_from_any_first_id() {
         let mut list = LruList::with_expected(1000);
-        list.touch(700);
+        list.touch(900);
         assert_eq!(list.links.capacity(), 1000);
     }
 

@@ -53,14 +53,15 @@ pub struct Table<T> {
     limit: u32,
 }
 
-/// The slots that the first insert reserves, if the limit allows that many.
+/// The slots that the first insert reserves, and each later growth beyond a quarter, if the limit
+/// allows that many.
 const FIRST_SLOTS: usize = 8;
 
 impl<T> Table<T> {
     /// Creates an empty table that holds at most `limit` values.
     ///
-    /// Allocates nothing yet. The memory doubles as the table fills, and is never reserved for more
-    /// slots than `limit`. All indices are below `limit`, so `u32::MAX` is never an index.
+    /// Allocates nothing yet. The memory grows by a quarter as the table fills, and is never reserved
+    /// for more slots than `limit`. All indices are below `limit`, so `u32::MAX` is never an index.
     #[must_use]
     pub const fn bounded(limit: u32) -> Self {
         Self {
@@ -262,8 +263,7 @@ impl<T> Table<T> {
     fn reserve_one(&mut self) {
         let used = self.generations.len();
         if used == self.generations.capacity() {
-            let doubled = used.saturating_mul(2).max(FIRST_SLOTS);
-            let more = doubled.min(self.limit as usize) - used;
+            let more = (used / 4 + FIRST_SLOTS).min(self.limit as usize - used);
             self.generations.reserve_exact(more);
             self.slots.reserve_exact(more);
         }

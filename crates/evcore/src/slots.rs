@@ -40,6 +40,9 @@ pub(crate) struct Slots {
 #[derive(Clone, Copy, Debug)]
 struct Occupant(Token);
 
+/// By how many indices the tables grow at least.
+const LEAST_GROWTH: usize = 8;
+
 /// The index of a vacant [`Occupant`].
 const VACANT: u32 = u32::MAX;
 
@@ -141,7 +144,7 @@ impl Slots {
     }
 
     /// Makes what was put off to the next turn due, behind what is due already.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn begin_turn(&mut self) {
         self.posted.begin_turn();
     }
@@ -235,14 +238,20 @@ impl Slots {
         self.watched
     }
 
-    /// Makes the tables long enough for an index. They at least double, but the last doubling stops
-    /// at the expected number.
+    /// Makes the tables long enough for an index. They grow by at least a quarter, but stop once at
+    /// the expected number.
     #[cold]
     fn cover(&mut self, index: usize) {
         let (len, held) = (index + 1, self.occupants.len());
-        if len > self.occupants.capacity() && (len..2 * len).contains(&self.expected) {
-            self.occupants.reserve_exact(self.expected - held);
-            self.states.reserve_exact(self.expected - held);
+        if len > self.occupants.capacity() {
+            let grown = len + len / 4 + LEAST_GROWTH;
+            let ends = if (len..grown).contains(&self.expected) {
+                self.expected
+            } else {
+                grown
+            };
+            self.occupants.reserve_exact(ends - held);
+            self.states.reserve_exact(ends - held);
         }
         self.occupants.resize(len, Occupant::NONE);
         self.states.resize(len, State::default());
@@ -301,10 +310,7 @@ mod tests {
         }
         assert_eq!(slots.occupants.capacity(), 1000);
         begin(&mut slots, false);
-        assert!(
-            slots.occupants.capacity() >= 2000,
-            "from there on it doubles"
-        );
+        assert_eq!(slots.occupants.capacity(), 1001 + 250 + 8);
     }
 
     #[test]
