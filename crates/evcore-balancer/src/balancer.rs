@@ -87,13 +87,20 @@ impl Balancer {
         try_lock: impl FnOnce() -> bool,
         sync: impl FnOnce() -> GroupView,
     ) -> Plan {
-        match &mut self.state {
-            PolicyState::Off if now.load.is_full() => Plan::away(None),
-            PolicyState::Off => Plan::listen(),
-            PolicyState::Mutex(mutex) => mutex.plan(now, try_lock, sync),
-            PolicyState::Exclusive(exclusive) => exclusive.plan(now),
-            PolicyState::LeastLoaded(least_loaded) => least_loaded.plan(now, try_lock, sync),
-        }
+        let (plan, stands) = match &mut self.state {
+            PolicyState::Off if now.load.is_full() => (Plan::away(None), true),
+            PolicyState::Off => (Plan::listen(), true),
+            PolicyState::Mutex(mutex) => {
+                let plan = mutex.plan(now, try_lock, sync);
+                (plan, LockPolicy::is_settled(&plan))
+            }
+            PolicyState::Exclusive(exclusive) => (exclusive.plan(now), true),
+            PolicyState::LeastLoaded(least_loaded) => {
+                let plan = least_loaded.plan(now, try_lock, sync);
+                (plan, least_loaded.is_settled(now, &plan))
+            }
+        };
+        Plan { stands, ..plan }
     }
 }
 
@@ -126,6 +133,10 @@ mod tests {
                 || panic!("the policy tried the lock"),
                 || panic!("the policy looked at the group"),
             );
+            let expected = Plan {
+                stands: true,
+                ..expected
+            };
             assert_eq!(plan, expected, "{load:?}");
         }
     }

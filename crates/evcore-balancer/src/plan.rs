@@ -62,6 +62,13 @@ pub struct Plan {
     /// At least 1 in a plan that listens.
     pub accepts_at_most: Option<u32>,
 
+    /// A worker that has followed this plan may leave out further plans, until
+    /// [`wait_at_most`](Self::wait_at_most) has passed since this one, or an input other than
+    /// [`Inputs::now`](crate::Inputs::now) changes. If the plan
+    /// [holds the lock](Self::holds_lock), each further turn has to try the lock, and the plan ends
+    /// when the lock is refused.
+    pub stands: bool,
+
     /// Whether this worker becomes leader of its group, or steps down.
     pub leadership: Leadership,
 
@@ -95,6 +102,7 @@ impl Plan {
             holds_lock: false,
             wait_at_most,
             accepts_at_most: None,
+            stands: false,
             leadership: Leadership::Keep,
             notify: None,
         }

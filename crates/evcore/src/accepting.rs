@@ -12,8 +12,10 @@ use evcore_poller::{Capabilities, Poller, Ready};
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Acceptor, ListenerError, Result, Stats, group::Coordination, listeners::Listeners,
-    timers::NS_PER_MS, turn::earliest,
+    Accepted, Acceptor, ListenerError, Result, Stats,
+    group::Coordination,
+    listeners::Listeners,
+    timers::{NEVER, NS_PER_MS, whole_ns},
 };
 
 /// The listeners of one worker, and what decides whether they are registered.
@@ -35,6 +37,14 @@ pub(crate) struct Accepting<L> {
     is_full: bool,
     /// How many clients the plan of this turn lets in.
     allowed: usize,
+    /// The last plan is followed, and needs no other until it ends or the load changes.
+    // Invariant: cleared by all else that a plan depends on.
+    plan_stands: bool,
+    /// The load of the last plan. A full worker that can evict offers less than its load, so that
+    /// its plan is right for no worker that is full.
+    planned_active: u32,
+    /// When the last plan or a pause ends, whichever is first; [`NEVER`] if neither does.
+    wakes_at_ns: u64,
     /// The pause for lack of descriptors or memory.
     backoff: Backoff,
     /// Whether a descriptor is set aside.
@@ -63,31 +73,65 @@ impl<L: Acceptor> Accepting<L> {
             unclaimed: false,
             is_full: false,
             allowed: usize::MAX,
+            plan_stands: false,
+            planned_active: 0,
+            wakes_at_ns: NEVER,
             backoff: Backoff::new(),
             holds_reserve,
             reserve,
         }
     }
 
-    /// Whether the plan of the turn before still stands, with nothing to do for it: the policy looks
-    /// at this worker alone, and nothing about this worker has changed.
+    /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
     #[inline]
-    pub(crate) fn keeps_plan(&self, load: Load) -> bool {
-        self.coordination.is_alone()
-            && self.listeners.are_settled()
-            && !(self.is_full || self.unclaimed || load.is_full())
-            && self.backoff.resumes_at().is_none()
+    pub(crate) fn keeps_plan(&mut self, load: Load, now_ns: u64) -> bool {
+        self.plan_stands
+            && (load.active == self.planned_active || self.ignores_load(load))
+            && now_ns < self.wakes_at_ns
+            && !self.coordination.is_notified()
+            && self.coordination.regain_lock()
+    }
+
+    /// Whether a plan for a worker that was not full is right for this load too.
+    fn ignores_load(&self, load: Load) -> bool {
+        self.coordination.is_alone() && !load.is_full()
+    }
+
+    /// Makes the listeners follow the balancer's plan for this turn.
+    pub(crate) fn make_plan(
+        &mut self,
+        now_ns: u64,
+        load: Load,
+        batch_was_full: bool,
+        clock: &Clock,
+        poller: &mut Poller,
+        stats: &mut Stats,
+    ) {
+        loop {
+            let plan = self.plan(now_ns / NS_PER_MS, load, batch_was_full, stats);
+            if self.follow(&plan, clock, poller, stats) {
+                return self.keep(&plan, now_ns, load);
+            }
+            // The poller refused every listener. They are suspended now, so the next plan is not to
+            // listen.
+        }
+    }
+
+    /// Keeps what later turns need of a plan that is followed.
+    fn keep(&mut self, plan: &Plan, now_ns: u64, load: Load) {
+        self.planned_active = load.active;
+        let limit_ns = plan.wait_at_most.map_or(NEVER, whole_ns);
+        let pause_ends_ns = self.resumes_at_ns();
+        self.wakes_at_ns = now_ns.saturating_add(limit_ns).min(pause_ends_ns);
+        self.plan_stands = plan.stands
+            && pause_ends_ns == NEVER
+            && self.queue.is_empty()
+            && !(self.is_full || self.unclaimed);
     }
 
     /// The balancer's plan for this turn. The lock may be held from here on. After a full batch the
     /// kernel may still have an event of a listener to report.
-    pub(crate) fn plan(
-        &mut self,
-        now_ms: u64,
-        load: Load,
-        batch_was_full: bool,
-        stats: &mut Stats,
-    ) -> Plan {
+    fn plan(&mut self, now_ms: u64, load: Load, batch_was_full: bool, stats: &mut Stats) -> Plan {
         self.backoff.expire(Duration::from_millis(now_ms));
         self.listeners.resume(now_ms);
         if load.is_full() && !self.listeners.is_empty() {
@@ -121,7 +165,7 @@ impl<L: Acceptor> Accepting<L> {
     /// Returns false if the plan was to listen, and every listener was refused. This worker then has
     /// no lock and does not lead, and the next plan notifies another in its place.
     #[must_use]
-    pub(crate) fn follow(
+    fn follow(
         &mut self,
         plan: &Plan,
         clock: &Clock,
@@ -159,6 +203,7 @@ impl<L: Acceptor> Accepting<L> {
 
     /// Another worker has notified this one. Returns false if there is no group.
     pub(crate) fn on_notified(&mut self) -> bool {
+        self.plan_stands = false;
         self.coordination.on_notified()
     }
 
@@ -166,22 +211,20 @@ impl<L: Acceptor> Accepting<L> {
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
         let has_delay = !self.listeners.is_empty() && self.coordination.has_delay();
-        has_delay || self.resumes_at().is_some()
+        has_delay || self.resumes_at_ns() != NEVER
     }
 
-    /// The time to the end of the next pause, if there is one.
-    pub(crate) fn resumes_in(&self, now_ns: u64) -> Option<Duration> {
-        Some(
-            self.resumes_at()?
-                .saturating_sub(Duration::from_nanos(now_ns)),
-        )
+    /// When this turn's plan or a pause ends; [`NEVER`] if neither does.
+    #[inline]
+    pub(crate) fn wakes_at_ns(&self) -> u64 {
+        self.wakes_at_ns
     }
 
     /// When the next pause ends: that of all listeners, or that of a suspended one.
-    #[inline]
-    fn resumes_at(&self) -> Option<Duration> {
-        let suspended = self.listeners.resumes_at_ms().map(Duration::from_millis);
-        earliest(self.backoff.resumes_at(), suspended)
+    fn resumes_at_ns(&self) -> u64 {
+        let paused_ns = self.backoff.resumes_at().map_or(NEVER, whole_ns);
+        let suspended_ms = self.listeners.resumes_at_ms().unwrap_or(NEVER);
+        paused_ns.min(suspended_ms.saturating_mul(NS_PER_MS))
     }
 
     /// Queues a listener that the poller reported. Returns false if it is closed or suspended.
@@ -189,9 +232,11 @@ impl<L: Acceptor> Accepting<L> {
         let known = self.is_listening() && self.listeners.accepts(listener);
         if known {
             self.queue.post(listener);
+            self.plan_stands &= self.coordination.is_alone();
             if ready.is_error() {
                 // The poller also reports this if the kernel has dropped the registration.
                 self.listeners.doubt(listener);
+                self.plan_stands = false;
             }
         }
         known
@@ -230,12 +275,13 @@ impl<L: Acceptor> Accepting<L> {
                 Ok(Accept::Exhausted(resource)) => {
                     // A client still waits there: for its sake the next plan notifies another worker.
                     self.queue.post(id);
+                    self.plan_stands = false;
                     self.on_exhausted(id, resource, true_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
                     self.listeners.suspend(id, error, clock, stats);
-                    self.unclaimed = true;
+                    self.leave_unclaimed();
                 }
             }
         }
@@ -246,7 +292,7 @@ impl<L: Acceptor> Accepting<L> {
     /// worker or to the one that the next plan notifies.
     pub(crate) fn drop_backlog_hints(&mut self, stats: &mut Stats) {
         if self.has_queued() {
-            self.unclaimed = true;
+            self.leave_unclaimed();
             self.queue.clear();
             self.count_full(stats);
         }
@@ -283,6 +329,7 @@ impl<L: Acceptor> Accepting<L> {
     /// Closes the listeners for good, and notifies another worker in place of this one.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
         let listened = self.is_listening();
+        self.plan_stands = false;
         self.coordination.step_down();
         self.queue.clear();
         let closed = self.listeners.close(poller);
@@ -298,6 +345,12 @@ impl<L: Acceptor> Accepting<L> {
 
     pub(crate) fn is_listening(&self) -> bool {
         self.listeners.are_registered()
+    }
+
+    /// Clients may wait in a backlog; the next plan takes that into account.
+    fn leave_unclaimed(&mut self) {
+        self.unclaimed = true;
+        self.plan_stands = false;
     }
 
     /// Counts that no slot is free, once until one is.

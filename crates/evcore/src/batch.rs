@@ -29,14 +29,24 @@ impl Batch {
     }
 
     /// Waits, and replaces the events by those of the wait. If a signal ended it there are none.
+    #[inline]
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
         self.next = 0;
         self.withheld = None;
-        let waited = poller.wait(&mut self.events, timeout);
-        self.interrupted = matches!(waited, Err(Error::Interrupted));
-        match waited {
-            Ok(_) | Err(Error::Interrupted) => Ok(()),
-            Err(error) => Err(error.into()),
+        self.interrupted = false;
+        match poller.wait(&mut self.events, timeout) {
+            Ok(_) => Ok(()),
+            Err(error) => self.on_error(error),
+        }
+    }
+
+    #[cold]
+    fn on_error(&mut self, error: Error) -> Result<()> {
+        self.interrupted = matches!(error, Error::Interrupted);
+        if self.interrupted {
+            Ok(())
+        } else {
+            Err(error.into())
         }
     }
 
@@ -61,27 +71,31 @@ impl Batch {
         }
     }
 
-    /// Whether the wait reported an event of this key.
-    pub(crate) fn has(&self, key: u64) -> bool {
-        self.events.iter().any(|event| event.key == key)
+    /// Whether the wait reported an event of such a key.
+    pub(crate) fn has(&self, is_wanted: impl Fn(u64) -> bool) -> bool {
+        self.events.iter().any(|event| is_wanted(event.key))
     }
 
     /// Whether more may be ready than the wait reported. (A wake-up may have taken a place.)
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() + usize::from(self.events.was_woken()) >= self.events.capacity()
     }
 
     /// The number of events that the wait reported.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }
 
     /// Whether only the timeout can have ended the wait.
+    #[inline]
     pub(crate) fn is_nothing(&self) -> bool {
         self.events.is_empty() && !self.was_woken() && !self.interrupted
     }
 
     /// Whether a waker ended the wait.
+    #[inline]
     pub(crate) fn was_woken(&self) -> bool {
         self.events.was_woken()
     }

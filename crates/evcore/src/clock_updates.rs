@@ -10,7 +10,7 @@ use std::time::Duration;
 use evcore_clock::{Clock, Ticker, TickerError};
 use evcore_poller::{Interest, Mode, Poller};
 
-use crate::{Error, Result, batch::Batch, keys::TICKER_KEY};
+use crate::{Error, Result, batch::Batch, keys::TICKER_KEY, timers::whole_ns};
 
 /// What makes the loop update its clock.
 #[derive(Debug)]
@@ -88,7 +88,6 @@ impl UpdatePolicy {
     }
 
     /// The longest wait, if the next deadline is in `due` of the time that the clock shows.
-    #[inline]
     pub(crate) fn wait_limit(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
         let now = due.filter(Duration::is_zero);
         match self {
@@ -101,17 +100,13 @@ impl UpdatePolicy {
         }
     }
 
-    /// Updates the clock after a wait if it is time to, and returns whether there was a tick.
-    #[inline]
+    /// Updates the clock after a wait if it is time to, and returns whether it did.
     pub(crate) fn update(&mut self, clock: &mut Clock, batch: &Batch) -> Result<bool> {
         let ticked = match self {
-            Self::EveryWait => {
-                clock.update();
-                return Ok(false);
-            }
+            Self::EveryWait => true,
             // A full batch may have left out the ticker's event.
             Self::Ticker(ticker) => {
-                (batch.is_full() || batch.has(TICKER_KEY)) && ticker.acknowledge()? > 0
+                (batch.is_full() || batch.has(|key| key == TICKER_KEY)) && ticker.acknowledge()? > 0
             }
             Self::Source { period_ns, read_ns } => {
                 *read_ns = clock.monotonic_ns_now();
@@ -128,9 +123,4 @@ impl UpdatePolicy {
 /// The end of the period that the last tick began; a tick that is late delays those after it.
 fn next_tick_ns(clock: &Clock, period_ns: u64) -> u64 {
     clock.monotonic_ns().saturating_add(period_ns)
-}
-
-/// The nanoseconds of a resolution, which is at most a day.
-fn whole_ns(resolution: Duration) -> u64 {
-    u64::try_from(resolution.as_nanos()).expect("a day is not too many nanoseconds")
 }

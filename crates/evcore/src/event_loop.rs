@@ -140,9 +140,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// and [`take_listener_error`](Self::take_listener_error) returns its error. If the kernel
     /// refuses a [`modify`](Self::modify), the connection gets a [`Step::Ready`] with
     /// [`Ready::ERROR`].
+    // Not inlined, so that the caller's loop keeps its registers for the steps.
+    #[inline(never)]
     pub fn wait(&mut self) -> Result<()> {
         let timeout = self.begin_wait();
-        self.poll(timeout)
+        self.wait_and_begin(timeout)
     }
 
     /// The next step of this turn; `None` ends the turn.
@@ -152,8 +154,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`wait`](Self::wait) registers or takes out the listeners as the balancer plans, waits, and
     /// updates the clock. Then the steps come in this order:
     ///
-    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock posts its events
-    ///    instead: it accepts and releases the lock before handlers run.
+    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases it before
+    ///    handlers run: at once, or if a listener has an event, after accepting. Then it posts the
+    ///    other events instead.
     /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
     ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
     ///    of one accepted in the same turn. Afterwards it releases the accept lock.
@@ -174,21 +177,31 @@ impl<L: Acceptor> EventLoop<L> {
         // this.
         match self.next_event() {
             Some(step) => Some(step),
-            None => {
-                self.find_step();
-                self.pending_step.take()
-            }
+            None if self.find_step() => self.pending_step.take(),
+            None => None,
         }
     }
 
-    /// Not inlined, so that the part in the caller's loop stays short.
+    /// Finds a step that is no event, or any step of a watched turn, and returns whether there is
+    /// one. Not inlined, so that the part in the caller's loop stays short.
     #[inline(never)]
-    fn find_step(&mut self) {
+    fn find_step(&mut self) -> bool {
+        // Most turns have nothing but events.
+        if self.phase == Phase::Events && self.instruments.is_none() && !self.has_later_work() {
+            self.phase = Phase::Over;
+            return false;
+        }
+        self.find_later_step()
+    }
+
+    #[inline(never)]
+    fn find_later_step(&mut self) -> bool {
         self.pending_step = if self.is_watched() {
             self.next_watched()
         } else {
             self.next_in_order()
         };
+        self.pending_step.is_some()
     }
 
     /// The first half of [`wait`](Self::wait), up to the wait itself: flushes the poller's changes
@@ -235,12 +248,19 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Errors
     ///
     /// The poller's errors of [`wait`](Self::wait).
+    #[inline(never)]
     pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
         if self.phase != Phase::Over {
             // There was no `prepare`: at least nothing is lost.
             self.stop_instruments();
             self.finish_turn();
         }
+        self.wait_and_begin(timeout)
+    }
+
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
+    fn wait_and_begin(&mut self, timeout: Option<Duration>) -> Result<()> {
         let clock_is_updated = self.wait_for_events(timeout)?;
         self.begin_turn();
         if self.instruments.is_some() {
@@ -249,6 +269,7 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(())
     }
 
+    #[inline]
     fn begin_wait(&mut self) -> Option<Duration> {
         let now_ns = self.stop_instruments();
         self.plan_turn(now_ns)

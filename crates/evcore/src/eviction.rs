@@ -96,7 +96,6 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// The load that the balancer sees: a slot that an eviction can free counts as free.
-    #[inline]
     pub(crate) fn load_to_offer(&self) -> Load {
         let load = self.load();
         if load.is_full() && !self.evictions.idle.is_empty() {

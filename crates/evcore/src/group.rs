@@ -160,6 +160,8 @@ pub(crate) struct Coordination {
     in_group: bool,
     // Invariant: only from a plan to the end of that turn's accepts.
     holds_lock: bool,
+    /// The last plan was made for a turn that holds the lock.
+    needs_lock: bool,
     /// Connections accepted since the last plan.
     accepted: u32,
     /// A notification was answered since the last plan, and no plan has followed it yet.
@@ -198,6 +200,7 @@ impl Coordination {
             member,
             in_group,
             holds_lock: false,
+            needs_lock: false,
             accepted: 0,
             was_notified: false,
             has_delay: policy.delay().is_some(),
@@ -213,8 +216,7 @@ impl Coordination {
         may_have_left_clients: bool,
         exclusive: bool,
     ) -> Plan {
-        let notified = mem::take(&mut self.was_notified)
-            || self.group().is_some_and(|member| member.is_notified());
+        let notified = mem::take(&mut self.was_notified) || self.is_notified();
         // A policy without delays does not depend on the time.
         let now = if self.has_delay {
             Duration::from_millis(now_ms)
@@ -237,7 +239,18 @@ impl Coordination {
             || member.map_or(GroupView::alone(), |member| member.sync(load)),
         );
         self.holds_lock = plan.holds_lock;
+        self.needs_lock = plan.holds_lock;
         plan
+    }
+
+    /// Gets the lock for another turn, if the last plan had it. Returns false if it is refused.
+    #[inline]
+    pub(crate) fn regain_lock(&mut self) -> bool {
+        if self.needs_lock {
+            let member = self.member.as_deref();
+            self.holds_lock = member.is_some_and(GroupMember::try_lock);
+        }
+        !self.needs_lock || self.holds_lock
     }
 
     /// Leaves the group without a leader if this worker leads, before its listeners are taken out.
@@ -297,6 +310,12 @@ impl Coordination {
         self.has_delay
     }
 
+    /// Whether another worker has notified this one since the last plan.
+    #[inline]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.group().is_some_and(GroupMember::is_notified)
+    }
+
     /// Another worker has notified this one, and the next plan answers that. Returns false if there
     /// is no group.
     pub(crate) fn on_notified(&mut self) -> bool {
@@ -317,9 +336,14 @@ impl Coordination {
     /// Releases the accept lock, if this turn holds it.
     #[inline]
     pub(crate) fn release_lock(&mut self) {
-        if !mem::take(&mut self.holds_lock) {
-            return;
+        if self.holds_lock {
+            self.unlock();
         }
+    }
+
+    #[inline(never)]
+    fn unlock(&mut self) {
+        self.holds_lock = false;
         if let Some(member) = &self.member {
             member.unlock();
         }

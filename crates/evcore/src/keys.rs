@@ -65,6 +65,12 @@ impl KeySpace {
         key.wrapping_sub(u64::from(self.first_token_id))
     }
 
+    /// Whether the key is a listener's.
+    #[inline]
+    pub(crate) fn is_listener(self, key: u64) -> bool {
+        (u64::from(FIRST_LISTENER_ID)..u64::from(self.first_token_id)).contains(&key)
+    }
+
     /// The owner of a key that is not a current token's.
     pub(crate) fn owner(key: u64) -> KeyOwner {
         match u32::try_from(key) {
@@ -103,6 +109,9 @@ mod tests {
             assert_eq!(KeySpace::owner(key), KeyOwner::EndedToken);
         }
         assert_eq!(KeySpace::owner(listener_key(2)), KeyOwner::Listener(2));
+        let keys = KeySpace::with_listeners(3);
+        let listeners = (0..9).filter(|key| keys.is_listener(*key));
+        assert!(listeners.eq((0..3).map(listener_key)));
         assert_eq!(KeySpace::owner(TICKER_KEY), KeyOwner::Ticker);
         assert_eq!(KeySpace::owner(NOTIFY_KEY), KeyOwner::Notifier);
     }

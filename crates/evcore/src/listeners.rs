@@ -172,14 +172,6 @@ impl<L: Acceptor> Listeners<L> {
         self.all.is_empty()
     }
 
-    /// Whether the registrations are right for a worker that listens: every listener is registered,
-    /// and none is suspended. Also if there is no listener.
-    #[inline]
-    pub(crate) fn are_settled(&self) -> bool {
-        let all_listen = self.registered || self.all.is_empty();
-        all_listen && !self.changed && self.resumes_at_ms.is_none()
-    }
-
     /// Whether this worker listens, with the listeners that are not suspended.
     #[inline]
     pub(crate) fn are_registered(&self) -> bool {

@@ -3,7 +3,7 @@
 use evcore_poller::{Event, Ready};
 
 use crate::{
-    Acceptor, EventLoop, Step,
+    Acceptor, EventLoop, Result, Step,
     keys::{KeyOwner, KeySpace},
     timers::late_ns,
 };
@@ -21,7 +21,35 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
+    /// Makes the listeners follow the balancer's plan. Reads the clock if the plan depends on the
+    /// time and it was not read. Returns the time, if it was read.
+    #[inline(never)]
+    pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> Option<u64> {
+        let load = self.load_to_offer();
+        let (clock, batch_was_full) = (&self.clock, self.batch.is_full());
+        let is_timed = self.accepting.is_timed();
+        let now_ns = now_ns.or_else(|| is_timed.then(|| clock.monotonic_ns_now()));
+        let planned_ns = now_ns.unwrap_or(clock.monotonic_ns());
+        let (poller, stats) = (&mut self.poller, &mut self.stats);
+        self.accepting
+            .make_plan(planned_ns, load, batch_was_full, clock, poller, stats);
+        now_ns
+    }
+
+    /// Updates the clock after a wait, if it is time to, and returns whether it did.
+    #[inline]
+    pub(crate) fn update_clock(&mut self) -> Result<bool> {
+        if self.updates.is_every_wait() {
+            self.clock.update();
+            return Ok(true);
+        }
+        let ticked = self.updates.update(&mut self.clock, &self.batch)?;
+        self.stats.ticks += u64::from(ticked);
+        Ok(ticked)
+    }
+
     /// Posts what is left of the batch; listeners' events are queued for accepting.
+    #[inline(never)]
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
             match self.slots.find(self.keys.token_bits(key)) {
@@ -45,6 +73,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Queues what other threads have posted, and begins a shutdown that they have requested.
+    #[inline(never)]
     pub(crate) fn take_remote_requests(&mut self) {
         for (token, ready) in self.remote.posts(self.budgets.posted) {
             let known = self.slots.post(token, ready);

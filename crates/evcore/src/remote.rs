@@ -64,6 +64,7 @@ impl Remote {
     }
 
     /// A waker has ended a wait: takes the requests.
+    #[inline(never)]
     pub(crate) fn on_woken(&mut self) {
         self.woken |= self.requests.take_wake();
         // If the wait failed, an earlier request is still there.

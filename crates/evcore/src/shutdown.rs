@@ -5,13 +5,23 @@ use std::time::Duration;
 
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop};
+use crate::{
+    Acceptor, EventLoop,
+    timers::{NEVER, whole_ns},
+};
 
 /// Whether the loop shuts down, and until when.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shutdown {
-    /// When it ends at the latest, in nanoseconds of the loop's clock.
-    over_ns: Option<u64>,
+    /// When it ends at the latest, in nanoseconds of the loop's clock; [`NEVER`] if the loop does
+    /// not shut down.
+    over_ns: u64,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self { over_ns: NEVER }
+    }
 }
 
 impl<L: Acceptor> EventLoop<L> {
@@ -47,7 +57,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown(&mut self, timeout: Duration) {
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let timeout_ns = whole_ns(timeout);
         let now_ns = self.clock.monotonic_ns();
         // As for timers: the clock may be behind, and the shutdown must not be shorter than that.
         let over_ns = now_ns
@@ -60,7 +70,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.over_ns.is_some()
+        self.shutdown.over_ns != NEVER
     }
 
     /// Whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is left
@@ -74,9 +84,10 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// O(1), plus a look at each background token once no descriptor is watched.
     #[must_use]
+    #[inline]
     pub fn is_shut_down(&self) -> bool {
-        let is_over = |over_ns| over_ns <= self.clock.monotonic_ns() || self.has_nothing_left();
-        self.shutdown.over_ns.is_some_and(is_over)
+        self.is_shutting_down()
+            && (self.shutdown.over_ns <= self.clock.monotonic_ns() || self.has_nothing_left())
     }
 
     /// Makes the timers of a token background timers, those that are armed now and those armed later:
@@ -104,13 +115,13 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.set_background(token)
     }
 
-    /// The time to the end of the shutdown, if there is one.
+    /// The end of the shutdown; [`NEVER`] if there is none.
     #[inline]
-    pub(crate) fn gives_up_in(&self, now_ns: u64) -> Option<Duration> {
-        let left_ns = self.shutdown.over_ns?.saturating_sub(now_ns);
-        Some(Duration::from_nanos(left_ns))
+    pub(crate) fn gives_up_at_ns(&self) -> u64 {
+        self.shutdown.over_ns
     }
 
+    #[inline(never)]
     fn has_nothing_left(&self) -> bool {
         self.slots.watched() == 0 && !self.has_work() && self.only_background_timers_are_left()
     }
@@ -124,7 +135,6 @@ impl<L: Acceptor> EventLoop<L> {
 impl Shutdown {
     /// Begins, or makes the end earlier.
     fn begin(&mut self, over_ns: u64) {
-        let over_ns = self.over_ns.map_or(over_ns, |sooner| sooner.min(over_ns));
-        self.over_ns = Some(over_ns);
+        self.over_ns = self.over_ns.min(over_ns).min(NEVER - 1);
     }
 }

@@ -3,7 +3,7 @@
 //! The queue counts whole milliseconds, the loop's clock nanoseconds. A deadline is rounded up and
 //! the present down, so a timer never expires before its whole time has passed.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
@@ -15,7 +15,7 @@ pub(crate) struct Timers {
     /// The ids of the timers of one index are adjacent. Boxed, so that the queue is chosen at run
     /// time and is no type parameter of the loop; it costs an indirect call for each arm.
     queue: Box<dyn TimerQueue>,
-    /// No timer expires before this tick; `u64::MAX` if none is armed. It spares most turns the
+    /// No timer expires before this tick; [`NEVER`] if none is armed. It spares most turns the
     /// calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
     // Invariant: at most the queue's next deadline.
     not_before_ms: u64,
@@ -44,7 +44,7 @@ impl Timers {
         debug_assert!(expired.is_none(), "the queue must be empty");
         Self {
             queue,
-            not_before_ms: u64::MAX,
+            not_before_ms: NEVER,
             is_outdated: false,
             added_ns: lag_ns.saturating_add(ROUNDS_UP_NS),
             per_token,
@@ -57,7 +57,10 @@ impl Timers {
     pub(crate) fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let deadline = tick_after(now_ns, after, self.added_ns);
         let id = self.id(index, timer);
-        self.not_before_ms = self.not_before_ms.min(deadline);
+        // Rarely so: a store for each event would cost more than the comparison.
+        if deadline < self.not_before_ms {
+            self.not_before_ms = deadline;
+        }
         self.queue.arm(id, deadline);
     }
 
@@ -130,20 +133,19 @@ impl Timers {
         ids.filter(|id| self.queue.is_armed(*id)).count()
     }
 
-    /// The time to the next deadline; zero if a timer is due.
+    /// When the next timer is due, in nanoseconds; [`NEVER`] if none is armed.
     #[inline]
-    pub(crate) fn wait(&mut self, now_ns: u64) -> Option<Duration> {
-        if mem::take(&mut self.is_outdated) {
-            self.not_before_ms = self.queue.next_deadline().unwrap_or(u64::MAX);
+    pub(crate) fn due_at_ns(&mut self) -> u64 {
+        if self.is_outdated {
+            self.look_up_next();
         }
-        self.may_be_armed()
-            .then(|| until_tick(now_ns, self.not_before_ms))
+        self.not_before_ms.saturating_mul(NS_PER_MS)
     }
 
-    /// Whether a timer may be armed.
-    #[inline]
-    pub(crate) fn may_be_armed(&self) -> bool {
-        self.not_before_ms != u64::MAX
+    #[inline(never)]
+    fn look_up_next(&mut self) {
+        self.is_outdated = false;
+        self.not_before_ms = self.queue.next_deadline().unwrap_or(NEVER);
     }
 
     /// The queue's id of one timer of an index.
@@ -177,6 +179,9 @@ const PAUSE_COST: usize = 16;
 
 pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
+/// The time of what does not come, in any unit.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// What is added before rounding down, so as to round up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
@@ -195,10 +200,9 @@ pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
     now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
 }
 
-/// The time from now to the beginning of a tick.
-#[inline]
-fn until_tick(now_ns: u64, tick: u64) -> Duration {
-    Duration::from_nanos(tick.saturating_mul(NS_PER_MS).saturating_sub(now_ns))
+/// The nanoseconds of a duration, at most [`NEVER`].
+pub(crate) fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }
 
 /// Out of line, so that the code that is inlined into each handler is short.
@@ -248,11 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_ends_when_the_tick_begins() {
-        assert_eq!(until_tick(10_999_999, 11), Duration::from_nanos(1));
-        assert_eq!(until_tick(11_000_000, 11), Duration::ZERO);
-        assert_eq!(until_tick(12_000_000, 11), Duration::ZERO);
-        assert_eq!(until_tick(0, u64::MAX), Duration::from_nanos(u64::MAX));
+    fn a_timer_is_due_when_its_tick_begins() {
+        let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, 0);
+        assert_eq!(timers.due_at_ns(), NEVER);
+        timers.arm(0, Timer::READ, 999_999, Duration::from_millis(10));
+        assert_eq!(timers.due_at_ns(), 11_000_000);
+        timers.disarm(0, Timer::READ);
+        assert_eq!(timers.due_at_ns(), NEVER);
+        timers.arm(0, Timer::READ, 0, Duration::MAX);
+        assert_ne!(timers.due_at_ns(), NEVER);
     }
 
     #[test]
@@ -261,7 +269,7 @@ mod tests {
         let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, now_ms, 0);
         let after = Duration::from_millis(30);
         timers.arm(0, Timer::READ, now_ms * NS_PER_MS, after);
-        assert_eq!(timers.wait(now_ms * NS_PER_MS), Some(after));
+        assert_eq!(timers.due_at_ns(), (now_ms + 30) * NS_PER_MS);
     }
 
     #[test]

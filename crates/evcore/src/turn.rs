@@ -7,9 +7,7 @@
 
 use std::time::Duration;
 
-use evcore_balancer::Load;
-
-use crate::{Acceptor, EventLoop, Result, Step, timers::NS_PER_MS};
+use crate::{Acceptor, EventLoop, Result, Step, timers::NEVER};
 
 /// A phase of a turn. [`EventLoop::next_in_order`] has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,137 +59,141 @@ impl<L: Acceptor> EventLoop<L> {
     /// and returns how long the wait may last (`None`: without limit).
     ///
     /// `now_ns` is the time, if it was read since the turn before.
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
         self.finish_turn();
-        let now_ns = self.time_of_plan(now_ns);
-        let load = self.load_to_offer();
-        let limit = if self.accepting.keeps_plan(load) {
-            None
+        let (load, shown_ns) = (self.load(), self.clock.monotonic_ns());
+        let now_ns = if !self.batch.is_full() && self.accepting.keeps_plan(load, shown_ns) {
+            now_ns
         } else {
-            self.follow_plan(load, now_ns / NS_PER_MS)
+            self.make_plan(now_ns)
         };
-        self.timeout(limit, now_ns)
+        if self.has_work() || self.is_shut_down() {
+            return Some(Duration::ZERO);
+        }
+        self.timeout(now_ns)
     }
 
     /// Waits, and updates the clock. Returns whether it was updated.
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     pub(crate) fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let waited = self.batch.wait(&mut self.poller, timeout);
         // Even if the wait failed: no other wait reports this wake-up.
         if self.batch.was_woken() {
             self.remote.on_woken();
         }
-        let waited = waited.and_then(|()| self.updates.update(&mut self.clock, &self.batch));
-        match waited {
-            Ok(ticked) => {
-                let is_empty = timeout.is_none() && self.batch.is_nothing();
-                self.stats.empty_waits += u64::from(is_empty);
-                self.stats.ticks += u64::from(ticked);
-            }
-            Err(_) => self.accepting.release_lock(),
+        let updated = waited.and_then(|()| self.update_clock());
+        if updated.is_err() {
+            self.accepting.release_lock();
+        } else if timeout.is_none() && self.batch.is_nothing() {
+            self.stats.empty_waits += 1;
         }
-        Ok(waited? || self.updates.is_every_wait())
+        updated
     }
 
     /// After the wait: takes in what other threads have requested. A turn that holds the accept
-    /// lock posts its batch, so that it accepts and releases the lock before handlers run.
+    /// lock releases it before handlers run. If a client waits, it posts its batch and accepts
+    /// first.
+    #[inline]
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
-        self.left = self.budgets;
-        self.left.accepts = self.accepting.allowance(self.budgets.accepts);
         self.phase = Phase::Events;
         if self.remote.has_news() {
             self.take_remote_requests();
         }
         if self.accepting.holds_lock() {
-            self.post_batch();
+            if self.accepting.has_queued() || self.batch.has(|key| self.keys.is_listener(key)) {
+                self.post_batch();
+            } else {
+                self.accepting.release_lock();
+            }
         }
     }
 
     /// Leaves nothing of the turn before except what is queued. What was put off to the next turn
     /// is due now.
+    #[inline]
     pub(crate) fn finish_turn(&mut self) {
-        self.post_batch();
-        self.slots.begin_turn();
-        self.accepting.release_lock();
+        if self.phase != Phase::Over {
+            self.post_batch();
+        }
         self.phase = Phase::Over;
+        if self.slots.has_posted() {
+            self.slots.begin_turn();
+        }
+        self.accepting.release_lock();
     }
 
     /// Whether anything was left over for this turn, which then does not wait.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         let queued = self.slots.has_posted() || self.accepting.has_queued();
         queued || self.remote.has_work() || self.has_evictions()
     }
 
-    /// Skips the later phases if none of them has anything to do.
-    fn phase_after_events(&self) -> Phase {
-        let has_work = self.has_work()
+    /// Skips the later phases if none of them has anything to do. Otherwise their budgets begin.
+    #[inline]
+    pub(crate) fn phase_after_events(&mut self) -> Phase {
+        if !self.has_later_work() {
+            return Phase::Over;
+        }
+        self.left = self.budgets;
+        self.left.accepts = self.accepting.allowance(self.budgets.accepts);
+        Phase::ChooseEvictions
+    }
+
+    /// Whether a phase after the events has anything to do.
+    #[inline]
+    pub(crate) fn has_later_work(&self) -> bool {
+        self.has_work()
             || self.accepting.holds_lock()
-            || self.timers.may_expire(self.clock.monotonic_ms());
-        if has_work {
-            Phase::ChooseEvictions
-        } else {
-            Phase::Over
-        }
+            || self.timers.may_expire(self.clock.monotonic_ms())
     }
 
-    /// Makes the listeners follow the balancer's plan, and returns the plan's limit of the wait.
-    fn follow_plan(&mut self, load: Load, now_ms: u64) -> Option<Duration> {
-        let batch_was_full = self.batch.is_full();
-        loop {
-            let (accepting, poller) = (&mut self.accepting, &mut self.poller);
-            let plan = accepting.plan(now_ms, load, batch_was_full, &mut self.stats);
-            if accepting.follow(&plan, &self.clock, poller, &mut self.stats) {
-                return plan.wait_at_most;
-            }
-            // The poller refused every listener. They are suspended now, so the next plan is not to
-            // listen.
-        }
-    }
-
-    /// The time from which the wait is counted: the present, if anything depends on it.
+    /// The time to the first of: the next timer, the end of a shutdown, the end of a pause of the
+    /// listeners, the end of the plan.
     ///
     /// The clock is behind by what the handlers took, and by what was done before the first wait or
-    /// after a wait that failed. No deadline may be late by that.
-    fn time_of_plan(&self, now_ns: Option<u64>) -> u64 {
-        let has_deadline = self.updates.is_every_wait() && self.has_deadline();
-        if has_deadline || self.accepting.is_timed() {
-            now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now())
-        } else {
-            self.clock.monotonic_ns()
+    /// after a wait that failed. A plan that stands may be late by that. Nothing else may, so that
+    /// the rest counts from the present.
+    #[inline]
+    fn timeout(&mut self, now_ns: Option<u64>) -> Option<Duration> {
+        let due_ns = self.timers.due_at_ns().min(self.gives_up_at_ns());
+        let limit_ns = self.accepting.wakes_at_ns();
+        if !self.updates.is_every_wait() {
+            return self.timeout_between_ticks(due_ns, limit_ns, now_ns);
         }
+        let now_ns = match now_ns {
+            Some(now_ns) => now_ns,
+            None if due_ns == NEVER => self.clock.monotonic_ns(),
+            None => self.clock.monotonic_ns_now(),
+        };
+        time_to(due_ns.min(limit_ns), now_ns)
     }
 
-    /// Zero if work was left over or the loop is done; otherwise the time to the first of: the next
-    /// timer, the end of a shutdown, the end of a pause of the listeners, the plan's limit.
-    fn timeout(&mut self, limit: Option<Duration>, now_ns: u64) -> Option<Duration> {
-        if self.has_work() || self.is_shut_down() {
-            return Some(Duration::ZERO);
-        }
-        let limit = earliest(limit, self.accepting.resumes_in(now_ns));
-        if self.updates.is_every_wait() {
-            return earliest(self.due_in(now_ns), limit);
-        }
-        // The clock stands still until a tick, so a deadline counts from the time that it shows.
-        let due = self.due_in(self.clock.monotonic_ns());
-        earliest(self.updates.wait_limit(due, &self.clock), limit)
-    }
-
-    /// The time to the next timer or to the end of a shutdown.
-    fn due_in(&mut self, now_ns: u64) -> Option<Duration> {
-        earliest(self.timers.wait(now_ns), self.gives_up_in(now_ns))
-    }
-
-    fn has_deadline(&self) -> bool {
-        self.timers.may_be_armed() || self.is_shutting_down()
+    /// The clock stands still until a tick, so a deadline counts from the time that it shows.
+    #[cold]
+    fn timeout_between_ticks(
+        &self,
+        due_ns: u64,
+        limit_ns: u64,
+        now_ns: Option<u64>,
+    ) -> Option<Duration> {
+        let due = time_to(due_ns, self.clock.monotonic_ns());
+        let now_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
+        let limits = [
+            self.updates.wait_limit(due, &self.clock),
+            time_to(limit_ns, now_ns),
+        ];
+        limits.into_iter().flatten().min()
     }
 }
 
-/// The lesser of two values, if there are any.
+/// The time from now to a moment; `None` if that is [`NEVER`].
 #[inline]
-pub(crate) fn earliest<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
+    (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }

@@ -113,25 +113,39 @@ impl LeastLoaded {
         let is_quiet = self.synced_at == Some(inputs.load)
             && inputs.accepted == 0
             && !inputs.notified
-            && !inputs.may_have_left_clients
-            && self.notified_at_ns.is_none();
-        if !is_quiet {
+            && !inputs.may_have_left_clients;
+        if !is_quiet || !self.stays(inputs) {
             return None;
         }
-        let left_ns = |since_ns| self.delay_ns.checked_sub(passed(since_ns, now_ns));
+        let left_ns = |since_ns| {
+            let left_ns = self.delay_ns.checked_sub(passed(since_ns, now_ns))?;
+            (left_ns > 0).then_some(left_ns)
+        };
         match self.state {
-            State::Out => inputs.load.is_full().then(|| Plan::away(None)),
-            State::Away { since_ns } => {
-                let left_ns = left_ns(since_ns).filter(|left_ns| *left_ns > 0)?;
-                Some(Plan::away(wait(left_ns)))
-            }
-            State::Listening { since_ns } => {
-                let left_ns = left_ns(since_ns).filter(|left_ns| *left_ns > 0)?;
-                Some(self.listening(left_ns))
-            }
-            // A worker that is alone syncs in each turn, because another worker may have joined.
+            State::Out => Some(Plan::away(None)),
+            State::Away { since_ns } => Some(Plan::away(wait(left_ns(since_ns)?))),
+            State::Listening { since_ns } => Some(self.listening(left_ns(since_ns)?)),
             State::Alone | State::Probing { .. } => None,
         }
+    }
+
+    /// Whether only the time or another input changes what this worker does.
+    pub(crate) fn is_settled(&self, inputs: &Inputs, plan: &Plan) -> bool {
+        if inputs.exclusive {
+            self.stays(inputs)
+        } else {
+            LockPolicy::is_settled(plan)
+        }
+    }
+
+    fn stays(&self, inputs: &Inputs) -> bool {
+        let is_settled = match self.state {
+            State::Out => inputs.load.is_full(),
+            State::Away { .. } | State::Listening { .. } => true,
+            // A worker that is alone syncs in each turn, because another worker may have joined.
+            State::Alone | State::Probing { .. } => false,
+        };
+        is_settled && self.notified_at_ns.is_none()
     }
 
     fn decide(&mut self, now: Now<'_>) -> Plan {

@@ -94,6 +94,12 @@ impl LockPolicy {
         }
     }
 
+    /// Whether only the time or another input changes what this worker does, if it gets the lock
+    /// again. A worker that yields takes single turns.
+    pub(crate) fn is_settled(plan: &Plan) -> bool {
+        plan.holds_lock && plan.wait_at_most.is_none()
+    }
+
     /// The view of the group. This worker syncs again only if something has changed here. Changes
     /// of other workers matter only when the next client has connected. A notification is reported
     /// once.

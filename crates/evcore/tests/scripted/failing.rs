@@ -24,7 +24,7 @@ fn poller_refuses(fixture: &mut Fixture) {
 fn a_wait_that_fails_gives_the_lock_back_and_loses_nothing() {
     let mut fixture = Fixture::locking(1);
     let [a, b] = [fixture.join(), fixture.join()];
-    fixture.report_readable(&[a]);
+    fixture.report_before_listener(&[a]);
     fixture.wait(); // and leave the turn at once
     fixture.ev.post(b, Ready::READABLE);
     fixture.backend.fail_wait();

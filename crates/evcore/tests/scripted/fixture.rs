@@ -115,6 +115,15 @@ impl Fixture {
         self.backend.report(fds.collect());
     }
 
+    /// The next wait brings readability of all of these, and behind them an event of a listener that
+    /// no client waits for. A turn that holds the lock posts them.
+    pub(crate) fn report_before_listener(&self, tokens: &[Token]) {
+        let numbers = tokens.iter().map(|token| self.fd(*token));
+        let fds = numbers.chain([self.listener_fd(0)]);
+        self.backend
+            .report(fds.map(|fd| (fd, Ready::READABLE)).collect());
+    }
+
     /// Clients connect, and wait in the backlog.
     pub(crate) fn connect(&mut self, listener: usize, clients: usize) {
         for _ in 0..clients {

@@ -66,7 +66,7 @@ fn remote_posts_come_after_carried_work_and_before_new_posts() {
     fixture.ev.handle().post(outside, Ready::READABLE).unwrap();
     fixture.ev.post_next(waited, Ready::READABLE);
     fixture.ev.post(over, Ready::READABLE);
-    fixture.report_readable(&[reported]);
+    fixture.report_before_listener(&[reported]);
     fixture.arm_ms(timed, Timer::READ, 1);
     fixture.pass_ms(1);
     fixture.wait();

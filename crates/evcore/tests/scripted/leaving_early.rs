@@ -224,6 +224,7 @@ fn dropping_the_loop_within_a_turn_releases_the_lock() {
     let mut fixture = Fixture::built(1, |builder, _| {
         builder.policy(Policy::mutex()).group(mutex.lock_handle(me))
     });
+    fixture.report_listeners(&[0]);
     fixture.wait();
     assert_eq!(mutex.owner(), Some(me));
     drop(fixture);

@@ -66,6 +66,26 @@ fn the_lock_is_released_before_handlers_run() {
 }
 
 #[test]
+fn without_a_client_the_lock_is_released_at_once() {
+    let (mut fixture, _member) = holding();
+    let [event, timer] = [fixture.join(), fixture.join()];
+    fixture.arm_ms(timer, Timer::READ, 5);
+    fixture.pass_ms(5);
+    fixture.report_readable(&[event]);
+    fixture.backend.record();
+    fixture.turn();
+    let record = fixture.backend.record();
+    assert_eq!(record[0], Recorded::TryLock(true));
+    let after_the_wait = [
+        Recorded::Unlock,
+        readable(event),
+        Recorded::Expired(timer, Timer::READ),
+    ];
+    assert_eq!(record[2..], after_the_wait);
+    assert_eq!(fixture.ev.stats().posted, 0);
+}
+
+#[test]
 fn the_holder_of_the_lock_does_not_become_leader() {
     let (mut fixture, member) = holding();
     fixture.join();

@@ -118,7 +118,7 @@ fn an_event_that_the_locks_hurry_posts_merges_with_what_waited() {
     let mut fixture = Fixture::locking(1);
     let token = fixture.join();
     fixture.ev.post_next(token, Ready::WRITABLE);
-    fixture.report_readable(&[token]);
+    fixture.report_before_listener(&[token]);
     let both = Ready::READABLE | Ready::WRITABLE;
     assert_eq!(fixture.turn(), [Recorded::Ready(token, both)]);
     assert_eq!(fixture.turn(), []);

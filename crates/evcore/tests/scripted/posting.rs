@@ -23,7 +23,7 @@ fn an_event_posted_under_the_lock_merges_with_other_posts() {
     let mut fixture = Fixture::locking(1);
     let token = fixture.join();
     fixture.ev.post(token, Ready::WRITABLE);
-    fixture.report_readable(&[token]);
+    fixture.report_before_listener(&[token]);
     let both = Ready::READABLE | Ready::WRITABLE;
     assert_eq!(fixture.turn(), [Recorded::Ready(token, both)]);
 }
