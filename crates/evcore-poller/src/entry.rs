@@ -44,6 +44,13 @@ impl Entry {
         self.key
     }
 
+    /// epoll's flags.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    pub(crate) fn flags(self) -> u32 {
+        self.flags
+    }
+
     #[inline]
     pub(crate) fn ready(self) -> Ready {
         Ready::from_flags(self.flags)

@@ -29,10 +29,8 @@ pub struct Events {
     /// By position, up to the last event for which it is known: empty on epoll.
     // Invariant: at most as long as `entries`.
     available: Vec<Available>,
-    woken: bool,
-    /// Shows at once whether any event is exceptional.
-    // Invariant: it contains all readiness in `entries`.
-    seen: Ready,
+    // Invariant: it contains the flags of all `entries`.
+    seen: Seen,
 }
 
 impl Events {
@@ -46,8 +44,7 @@ impl Events {
         Self {
             entries: Vec::with_capacity(capacity.min(MAX_CAPACITY)),
             available: Vec::new(),
-            woken: false,
-            seen: Ready::NONE,
+            seen: Seen::NOTHING,
         }
     }
 
@@ -58,7 +55,7 @@ impl Events {
             self.remaining() > 0,
             "a backend reported more events than there is room for"
         );
-        self.seen |= ready;
+        self.seen.0 |= u32::from(ready.bits());
         self.entries.push(Entry::new(key, ready));
     }
 
@@ -89,14 +86,14 @@ impl Events {
     #[inline]
     pub(crate) fn note_added(&mut self) -> u64 {
         let union = Entry::union(&self.entries);
-        self.seen = union.ready();
+        self.seen.0 |= union.flags();
         union.key()
     }
 
     /// Records that a [`Waker`](crate::Waker) ended the wait.
     #[inline]
     pub(crate) fn set_woken(&mut self) {
-        self.woken = true;
+        self.seen.0 |= Seen::WAKE;
     }
 
     /// The keys of all events.
@@ -110,20 +107,19 @@ impl Events {
     pub fn clear(&mut self) {
         self.entries.clear();
         self.available.clear();
-        self.woken = false;
-        self.seen = Ready::NONE;
+        self.seen = Seen::NOTHING;
     }
 
     /// Whether an error or a hang-up may be among the events.
     #[inline]
     pub(crate) fn has_exceptional(&self) -> bool {
-        self.seen.is_exceptional()
+        self.has_any(Ready::EXCEPTIONAL)
     }
 
     /// Whether any of `ready` may be among the events.
     #[inline]
     pub(crate) fn has_any(&self, ready: Ready) -> bool {
-        !(self.seen & ready).is_empty()
+        self.seen.0 & u32::from(ready.bits()) != 0
     }
 
     /// Keeps the first `from` events, and of the others those for which `keep` returns true, with
@@ -154,7 +150,7 @@ impl Events {
     #[must_use]
     #[inline]
     pub fn was_woken(&self) -> bool {
-        self.woken
+        self.seen.0 & Seen::WAKE != 0
     }
 
     /// How many more events fit.
@@ -213,6 +209,17 @@ impl Events {
     }
 }
 
+/// What a wait has brought, in one word: the flags of all events (those that [`Ready`] has not are
+/// ignored), and whether a waker was used.
+#[derive(Clone, Copy)]
+struct Seen(u32);
+
+impl Seen {
+    const NOTHING: Self = Self(0);
+    /// No flag of an event: epoll uses this bit in registrations only.
+    const WAKE: u32 = 1 << 31;
+}
+
 impl<'a> IntoIterator for &'a Events {
     type Item = Event;
     type IntoIter = Iter<'a>;
@@ -229,7 +236,7 @@ impl fmt::Debug for Events {
         f.debug_struct("Events")
             .field("list", &list)
             .field("capacity", &self.capacity())
-            .field("woken", &self.woken)
+            .field("woken", &self.was_woken())
             .finish_non_exhaustive()
     }
 }

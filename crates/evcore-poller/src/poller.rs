@@ -193,7 +193,7 @@ impl Poller {
     /// # use evcore_poller::{Events, Interest, Mode, Poller};
     /// # use std::{io::Write, os::unix::net::UnixStream, time::Duration};
     /// # let (mut near, far) = UnixStream::pair()?;
-    /// # let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(4));
+    /// # let (mut poller, mut events) = (Poller::new()?, Events::bounded(4));
     /// poller.add(&far, 0, Interest::READ, Mode::Edge)?;
     /// near.write_all(b"x")?;
     /// for _ in 0..2 {
