@@ -50,7 +50,8 @@ pub(super) fn slot_of(deadline: u64, position: u64) -> u32 {
     let highest_bit = (low(deadline ^ position) | 1).ilog2();
     // The lowest bit of the digit: eight times the level.
     let shift = highest_bit & !(DIGIT_BITS - 1);
-    shift * (SLOTS / DIGIT_BITS) | low(deadline) >> shift & (SLOTS - 1)
+    let digit = (low(deadline) >> shift) & (SLOTS - 1);
+    (shift * (SLOTS / DIGIT_BITS)) | digit
 }
 
 /// The level of a slot.
