@@ -43,6 +43,8 @@ pub(super) struct Server {
 /// Builds the servers. Those that cannot be built are absent.
 pub(super) fn programs(run: &Run, report: &mut Report) -> Vec<Program> {
     let folder = run.folder.join("whole");
+    // nginx resolves a relative path from a directory of its own.
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
     let mut programs = Vec::new();
     let mut add = |name, built: Result<PathBuf, Box<dyn Error>>| match built {
         Ok(path) => programs.push(Program {
