@@ -59,7 +59,8 @@ impl EventSink<'_> {
 
 /// What this crate's own backends need beside the above.
 impl<'a> EventSink<'a> {
-    /// What the wait has reported so far.
+    /// What the wait has reported so far: for `select`, which illumos lacks.
+    #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     #[inline]
     pub(crate) fn events(&self) -> &Events {
         self.events
