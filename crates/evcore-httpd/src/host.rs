@@ -2,8 +2,6 @@
 
 use std::net::Ipv6Addr;
 
-use crate::plain_head::{prefix_of, table};
-
 /// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
     match value.strip_prefix(b"[") {
@@ -61,6 +59,32 @@ fn is_plain(byte: u8) -> bool {
 static PLAIN: [bool; 256] = table(true, b"-._~!$&'()*+,;=");
 
 static DIGITS: [bool; 256] = table(false, b"0123456789");
+
+/// For each byte, whether it is one of `others`, or if `alphanumeric`, a letter or a digit.
+const fn table(alphanumeric: bool, others: &[u8]) -> [bool; 256] {
+    let mut all = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        all[byte as usize] = alphanumeric && byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        all[others[at] as usize] = true;
+        at += 1;
+    }
+    all
+}
+
+/// The number of bytes at the front that are in the table.
+#[inline]
+fn prefix_of(table: &[bool; 256], bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while at < bytes.len() && table[usize::from(bytes[at])] {
+        at += 1;
+    }
+    at
+}
 
 #[cfg(test)]
 mod tests {

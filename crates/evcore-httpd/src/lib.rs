@@ -44,7 +44,6 @@ mod metrics;
 pub mod options;
 mod pid_file;
 mod pipe;
-mod plain_head;
 mod program;
 mod receiving;
 mod request;

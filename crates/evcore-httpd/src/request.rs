@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 use crate::{
     body::Framing,
     host::is_host,
-    plain_head::{Next, PlainHead},
     response::Status,
     route::{Route, route},
 };
@@ -63,33 +62,6 @@ pub enum Parsed {
 
 /// Parses the head at the front of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
-    match parse_plain(bytes) {
-        Some((request, length)) => Parsed::Complete(request, length),
-        None => parse_any(bytes),
-    }
-}
-
-/// Parses a head in the usual form. `None` for any other, and if it is refused.
-fn parse_plain(bytes: &[u8]) -> Option<(Request, usize)> {
-    let bytes = &bytes[..bytes.len().min(MAX_HEAD_BYTES)];
-    let mut head = PlainHead::new(bytes)?;
-    if head.target.len() > MAX_TARGET_BYTES {
-        return None;
-    }
-    let mut headers = Headers::default();
-    for _ in 0..MAX_HEADERS {
-        match head.next()? {
-            Next::Header(name, value) => headers.add(name, value).ok()?,
-            Next::End(after) => {
-                let request = headers.request("GET", head.target, Version::Http11);
-                return Some((request.ok()?, bytes.len() - after));
-            }
-        }
-    }
-    None
-}
-
-fn parse_any(bytes: &[u8]) -> Parsed {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut []);
     let parsed = httparse::ParserConfig::default().parse_request_with_uninit_headers(
@@ -266,86 +238,4 @@ fn length(value: &[u8]) -> Result<u64, Status> {
     }
     let digits = std::str::from_utf8(value).map_err(|_| Status::BadRequest)?;
     digits.parse().map_err(|_| Status::BodyTooLarge)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const USUAL: [&str; 4] = [
-        "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n",
-        "GET /bytes/7?a=%20b HTTP/1.1\r\nHost: example.com\r\nUser-Agent: curl/8.5.0\r\n\
-         Accept: */*\r\n\r\n",
-        "GET http://a/worker HTTP/1.1\r\nhost:a\r\nCONNECTION: close\r\nX-Empty:\r\n\r\nGET ",
-        "GET /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
-    ];
-
-    /// Whatever the quick way accepts, httparse accepts with the same result.
-    fn compare(head: &[u8]) -> Option<(Request, usize)> {
-        let plain = parse_plain(head);
-        if let Some(plain) = plain {
-            match parse_any(head) {
-                Parsed::Complete(request, length) => assert_eq!((request, length), plain),
-                other => panic!("{other:?}: {:?}", String::from_utf8_lossy(head)),
-            }
-        }
-        plain
-    }
-
-    #[test]
-    fn usual_heads_are_plain() {
-        for head in USUAL {
-            assert!(compare(head.as_bytes()).is_some(), "{head:?}");
-        }
-    }
-
-    #[test]
-    fn no_part_of_a_head_is_plain() {
-        for head in USUAL {
-            let end = head.find("\r\n\r\n").expect("its end") + 4;
-            for length in 0..end {
-                assert_eq!(parse_plain(&head.as_bytes()[..length]), None);
-            }
-        }
-    }
-
-    #[test]
-    fn the_limits_of_plain_heads_are_those_of_all() {
-        let line = |n| format!("X: {}\r\n", "x".repeat(n));
-        let heads = [
-            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(8191)),
-            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(8192)),
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(1).repeat(98)),
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(1).repeat(99)),
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(1).repeat(100)),
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(16_352)),
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", line(16_353)),
-        ];
-        let plain = heads.map(|head| compare(head.as_bytes()).is_some());
-        assert_eq!(plain, [true, false, true, false, false, true, false]);
-    }
-
-    proptest! {
-        #[test]
-        fn plain_heads_mean_what_httparse_finds(
-            which in 0..USUAL.len(),
-            edits in prop::collection::vec((any::<prop::sample::Index>(), edit()), 1..4),
-        ) {
-            let mut head = USUAL[which].as_bytes().to_vec();
-            for (at, edit) in edits {
-                let at = at.index(head.len());
-                let end = head.len().min(at + edit.0);
-                head.splice(at..end, edit.1);
-            }
-            compare(&head);
-        }
-    }
-
-    /// How many bytes are replaced, and by what.
-    fn edit() -> impl Strategy<Value = (usize, Vec<u8>)> {
-        let special = prop::sample::select(b" \t\r\n:,/?%#\"\x00\x7f\x80\xffaH1".to_vec());
-        (0_usize..3, prop::collection::vec(special, 0..3))
-    }
 }
