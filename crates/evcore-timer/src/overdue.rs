@@ -297,6 +297,28 @@ mod tests {
     }
 
     #[test]
+    fn timers_inserted_into_a_phase_fire_in_that_order() {
+        let (mut overdue, mut places) = (Overdue::new(), Table::new());
+        overdue.begin_phase();
+        for id in 0..6 {
+            overdue.insert_in_phase(id, 40, &mut places);
+        }
+        assert_eq!(fired(&mut overdue, &mut places), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_timer_inserted_into_a_phase_goes_behind_those_of_the_last() {
+        let (mut overdue, mut places) = (Overdue::new(), Table::new());
+        for ids in [0..3, 3..4] {
+            overdue.begin_phase();
+            for id in ids {
+                overdue.insert_in_phase(id, 40, &mut places);
+            }
+        }
+        assert_eq!(fired(&mut overdue, &mut places), [0, 1, 2, 3]);
+    }
+
+    #[test]
     fn clear_ends_a_pause() {
         let (mut overdue, mut places) = paused();
         insert(&mut overdue, &mut places, &[(3, 20)]);

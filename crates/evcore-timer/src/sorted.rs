@@ -327,6 +327,19 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_of_many_blocks_stays_in_order() {
+        let deadlines: Vec<u64> = (0..1_000).map(|n| n * 617 % 1_000).collect();
+        let (mut heap, mut places) = (Heap::new(2), HashMap::new());
+        for (id, &deadline) in (0..).zip(&deadlines) {
+            heap.push(entry(id, deadline), &mut places);
+        }
+        verify(&heap, &places);
+        for deadline in 0..1_000 {
+            assert_eq!(heap.pop(&mut places).unwrap().deadline, deadline);
+        }
+    }
+
+    #[test]
     fn equal_deadlines_are_ordered_by_sequence_and_minor() {
         let (mut heap, mut places) = (Heap::new(0), HashMap::new());
         for (id, sequence, minor) in [(0, 2, 0), (1, 1, 8), (2, 1, 7), (3, 0, 9)] {

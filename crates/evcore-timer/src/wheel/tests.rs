@@ -231,6 +231,20 @@ fn a_crowded_slot_is_moved_by_several_calls() {
 }
 
 #[test]
+fn one_call_moves_64_timers_over_all_levels() {
+    // Each timer moves from level 2 to level 1, and from there to level 0: 192 moves in 3 calls.
+    let mut wheel = TimerWheel::new();
+    for id in 0..96 {
+        wheel.arm(id, 0x01_01_01);
+    }
+    for _ in 0..2 {
+        assert_eq!(wheel.pop_expired(0x01_01_01), None);
+        assert!(wheel.has_more());
+    }
+    assert_eq!(wheel.pop_expired(0x01_01_01), Some((0, 0x01_01_01)));
+}
+
+#[test]
 fn a_timer_armed_during_a_pause_goes_behind_its_equals() {
     let mut wheel = TimerWheel::with_pauses();
     for id in 0..6 {
