@@ -340,6 +340,17 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_grows_by_a_block_when_it_is_full() {
+        let mut places = HashMap::new();
+        let mut heap = Heap::with_capacity(0, BLOCK - OFFSET);
+        for id in 0..3 * BLOCK {
+            let blocks = 1 + (id + OFFSET) / BLOCK;
+            heap.push(entry(id.try_into().unwrap(), 10), &mut places);
+            assert_eq!(heap.entries.len(), blocks * BLOCK);
+        }
+    }
+
+    #[test]
     fn equal_deadlines_are_ordered_by_sequence_and_minor() {
         let (mut heap, mut places) = (Heap::new(0), HashMap::new());
         for (id, sequence, minor) in [(0, 2, 0), (1, 1, 8), (2, 1, 7), (3, 0, 9)] {
