@@ -126,6 +126,13 @@ mod tests {
     }
 
     #[test]
+    fn debug_shows_the_length() {
+        let mut table = Blocks::<u32, 4>::new();
+        table.cover(9, 1);
+        assert_eq!(format!("{table:?}"), "Blocks { len: 12, .. }");
+    }
+
+    #[test]
     fn fill_overwrites_all_values() {
         let mut table = Blocks::<u32, 4>::new();
         table.cover(8, 1);

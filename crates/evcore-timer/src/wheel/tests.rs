@@ -292,9 +292,11 @@ fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
 #[test]
 fn with_capacity_makes_room_for_all_ids_below_it() {
     let mut wheel = TimerWheel::with_capacity(1_000);
-    let before = wheel.nodes.capacity();
-    wheel.arm(999, 10);
-    assert_eq!(wheel.nodes.capacity(), before);
+    let before = (wheel.nodes.capacity(), wheel.lists.capacity());
+    for id in 0..1_000 {
+        wheel.arm(id, 1 + u64::from(id));
+    }
+    assert_eq!((wheel.nodes.capacity(), wheel.lists.capacity()), before);
 }
 
 #[test]
