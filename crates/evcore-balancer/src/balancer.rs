@@ -140,4 +140,23 @@ mod tests {
             assert_eq!(plan, expected, "{load:?}");
         }
     }
+
+    #[test]
+    fn a_plan_stands_if_the_lock_is_held_without_a_limit() {
+        let plan = |active, gets_lock: bool| {
+            let load = Load {
+                active,
+                capacity: 64,
+            };
+            let inputs = Inputs {
+                load,
+                ..Inputs::at(Duration::ZERO)
+            };
+            let mut balancer = Balancer::new(Policy::mutex());
+            balancer.plan(&inputs, || gets_lock, crate::GroupView::alone)
+        };
+        assert!(plan(0, true).stands);
+        assert!(!plan(0, false).stands, "it tries the lock in each turn");
+        assert!(!plan(64, true).stands, "it does not listen");
+    }
 }
