@@ -63,8 +63,10 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
         self.finish_turn();
-        let (load, shown_ns) = (self.load(), self.clock.monotonic_ns());
-        let now_ns = if !self.batch.is_full() && self.accepting.keeps_plan(load, shown_ns) {
+        let due_ns = self.timers.due_at_ns().min(self.gives_up_at_ns());
+        let now_ns = now_ns.or_else(|| self.time_of_wait(due_ns));
+        let (load, known_ns) = (self.load(), now_ns.unwrap_or(self.clock.monotonic_ns()));
+        let now_ns = if !self.batch.is_full() && self.accepting.keeps_plan(load, known_ns) {
             now_ns
         } else {
             self.make_plan(now_ns)
@@ -72,7 +74,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.has_work() || self.is_shut_down() {
             return Some(Duration::ZERO);
         }
-        self.timeout(now_ns)
+        self.timeout(due_ns, now_ns)
     }
 
     /// Waits, and updates the clock. Returns whether it was updated.
@@ -153,24 +155,30 @@ impl<L: Acceptor> EventLoop<L> {
             || self.timers.may_expire(self.clock.monotonic_ms())
     }
 
-    /// The time to the first of: the next timer, the end of a shutdown, the end of a pause of the
-    /// listeners, the end of the plan.
+    /// The present, if what ends the next wait counts from it.
     ///
     /// The clock is behind by what the handlers took, and by what was done before the first wait or
-    /// after a wait that failed. A plan that stands may be late by that. Nothing else may, so that
-    /// the rest counts from the present.
+    /// after a wait that failed. A plan that stands may be late by that if no timer is armed. Nothing
+    /// else may. Between two ticks the clock stands still, and would not show that a plan has ended.
     #[inline]
-    fn timeout(&mut self, now_ns: Option<u64>) -> Option<Duration> {
-        let due_ns = self.timers.due_at_ns().min(self.gives_up_at_ns());
+    fn time_of_wait(&self, due_ns: u64) -> Option<u64> {
+        let at_ns = if self.updates.is_every_wait() {
+            due_ns
+        } else {
+            self.accepting.wakes_at_ns()
+        };
+        (at_ns != NEVER).then(|| self.clock.monotonic_ns_now())
+    }
+
+    /// The time to the first of: the next timer or the end of a shutdown (`due_ns`), the end of a
+    /// pause of the listeners, the end of the plan.
+    #[inline]
+    fn timeout(&self, due_ns: u64, now_ns: Option<u64>) -> Option<Duration> {
         let limit_ns = self.accepting.wakes_at_ns();
         if !self.updates.is_every_wait() {
             return self.timeout_between_ticks(due_ns, limit_ns, now_ns);
         }
-        let now_ns = match now_ns {
-            Some(now_ns) => now_ns,
-            None if due_ns == NEVER => self.clock.monotonic_ns(),
-            None => self.clock.monotonic_ns_now(),
-        };
+        let now_ns = now_ns.unwrap_or(self.clock.monotonic_ns());
         time_to(due_ns.min(limit_ns), now_ns)
     }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use evcore::balancer::{Leader, Policy};
+use evcore::{
+    Timer,
+    balancer::{Leader, Policy},
+};
 
 use crate::{fake_member::FakeMember, fixture::Fixture};
 
@@ -107,4 +110,21 @@ fn with_a_delay_of_zero_no_worker_spins() {
             waited_before = waited;
         }
     }
+}
+
+#[test]
+fn a_plan_that_ends_during_a_turn_is_not_kept_with_timers() {
+    let mut fixture = Fixture::built(1, |builder, backend| {
+        backend.make_exclusive();
+        let policy = Policy::exclusive().with_delay(20 * MS);
+        builder.backend(backend.clone()).policy(policy)
+    });
+    let token = fixture.begin();
+    fixture.arm_ms(token, Timer::READ, 1_000);
+    fixture.turn();
+    fixture.backend.record();
+    // The handlers of a turn take as long as the plan.
+    fixture.pass_ms(20);
+    fixture.turn();
+    assert_eq!(fixture.backend.timeouts(), [Some(20 * MS)], "a new plan");
 }

@@ -226,6 +226,20 @@ fn a_delay_of_the_balancer_ends_although_the_clock_stands() {
 }
 
 #[test]
+fn a_plan_that_stands_ends_although_the_clock_stands() {
+    let mut fixture = Fixture::built(1, |builder, backend| {
+        backend.make_exclusive();
+        let policy = Policy::exclusive().with_delay(20 * MS);
+        let builder = builder.backend(backend.clone()).policy(policy);
+        builder.timer_resolution(1_000 * MS)
+    });
+    assert_eq!(timeout(&mut fixture), Some(20 * MS));
+    fixture.pass_ms(20);
+    assert_eq!(timeout(&mut fixture), Some(20 * MS), "a new plan");
+    assert_eq!(fixture.ev.clock().monotonic_ms(), 0);
+}
+
+#[test]
 fn interrupted_and_failed_waits_do_not_move_the_ticks() {
     let mut fixture = resolved(100 * MS);
     fixture.pass_ms(100);
