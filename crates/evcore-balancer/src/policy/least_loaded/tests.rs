@@ -382,3 +382,57 @@ fn without_exclusive_wake_ups_workers_share_the_lock() {
     let plan = worker.plan(&shared(1, 5), no_lock, seen);
     assert_eq!((plan.listening, plan.notify), (false, Some(other())));
 }
+
+#[test]
+fn the_plan_of_a_worker_that_listens_or_is_away_stands() {
+    let mut worker = worker();
+    let now = at(0, 3);
+    let plan = worker.see(&now, Leader::None, 3);
+    assert!(plan.listening && worker.is_settled(&now, &plan));
+
+    let mut worker = self::worker();
+    let now = at(0, 90);
+    let plan = worker.see(&now, Leader::Other, 3);
+    assert!(!plan.listening && worker.is_settled(&now, &plan));
+
+    let mut worker = self::worker();
+    let now = at(0, 1000);
+    let plan = worker.see(&now, Leader::Other, 3);
+    assert!(!plan.listening && worker.is_settled(&now, &plan), "full");
+}
+
+#[test]
+fn the_plan_of_a_worker_that_is_alone_or_probes_does_not_stand() {
+    let mut worker = worker();
+    let now = at(0, 0);
+    let plan = worker.see_alone(&now, Leader::None);
+    assert!(plan.listening && !worker.is_settled(&now, &plan), "alone");
+
+    let mut worker = self::worker();
+    assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
+    let now = at(500, 90);
+    let plan = worker.see(&now, Leader::Other, 3);
+    assert!(plan.listening && !worker.is_settled(&now, &plan), "probing");
+}
+
+#[test]
+fn the_plan_of_a_leader_that_awaits_an_answer_does_not_stand() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 3), Leader::None, 3).listening);
+    let now = at(1, 90);
+    let plan = worker.see(&now, Leader::Me, 3);
+    assert!(plan.notify.is_some() && !worker.is_settled(&now, &plan));
+}
+
+#[test]
+fn on_the_lock_only_the_plan_of_its_holder_stands() {
+    for (is_free, expected) in [(true, true), (false, false)] {
+        let mut worker = worker();
+        let now = Inputs {
+            exclusive: false,
+            ..at(0, 3)
+        };
+        let plan = worker.plan(&now, || is_free, || view(Leader::None, 3));
+        assert_eq!(worker.is_settled(&now, &plan), expected);
+    }
+}
