@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::time::Duration;
 
 use crate::stamp::{self, Stamp};
 use crate::time_source::{SystemTimeSource, TimeSource};
@@ -108,6 +109,33 @@ impl Clock {
     #[must_use]
     pub fn monotonic_ms(&self) -> u64 {
         self.monotonic_ns / 1_000_000
+    }
+
+    /// The time from now until `deadline_ms`, a moment on the scale of
+    /// [`monotonic_ms`](Self::monotonic_ms). Zero if that moment has passed.
+    ///
+    /// A wait for exactly this long ends when `monotonic_ms` reaches the deadline. A difference of
+    /// two readings of `monotonic_ms` is up to 1 ms too long, because both are rounded down.
+    ///
+    /// Reads the monotonic time of the source, because the time that the clock shows is behind by
+    /// what was done since the last update.
+    ///
+    /// ```
+    /// # use evcore_clock::{Clock, ManualTimeSource};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualTimeSource::at(0);
+    /// let clock = Clock::with_source(time.clone());
+    /// let deadline_ms = clock.monotonic_ms() + 10;
+    /// time.advance(Duration::from_micros(2_300)); // what the handlers took
+    /// assert_eq!(clock.until(deadline_ms), Duration::from_micros(7_700));
+    /// time.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.until(deadline_ms), Duration::ZERO);
+    /// ```
+    #[must_use]
+    pub fn until(&self, deadline_ms: u64) -> Duration {
+        let now_ns = self.monotonic_ns_now().max(self.monotonic_ns);
+        Duration::from_millis(deadline_ms).saturating_sub(Duration::from_nanos(now_ns))
     }
 
     /// Wall time in whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
@@ -257,8 +285,6 @@ fn get_or_make<T: Copy>(kept: &Cell<Option<T>>, make: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -320,6 +346,29 @@ mod tests {
         clock.update();
         let _ = clock.unix_seconds();
         assert!(clock.second.http_date.get().is_none(), "another second");
+    }
+
+    #[test]
+    fn a_wait_until_a_deadline_ends_in_its_first_nanosecond() {
+        let time = ManualTimeSource::at(0);
+        let mut clock = Clock::with_source(time.clone());
+        time.advance(Duration::from_nanos(1_000_001));
+        let rest = clock.until(2);
+        assert_eq!(rest, Duration::from_nanos(999_999));
+        time.advance(rest - Duration::from_nanos(1));
+        clock.update();
+        assert_eq!(clock.monotonic_ms(), 1);
+        time.advance(Duration::from_nanos(1));
+        clock.update();
+        assert_eq!(clock.monotonic_ms(), 2);
+        assert_eq!(clock.until(2), Duration::ZERO);
+        assert_eq!(clock.until(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_time_until_the_last_deadline_does_not_overflow() {
+        let clock = Clock::with_source(ManualTimeSource::at(0));
+        assert_eq!(clock.until(u64::MAX), Duration::from_millis(u64::MAX));
     }
 
     #[derive(Clone, Debug)]
