@@ -34,7 +34,14 @@ fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<()
     let is_v4 = address.tcp().is_some_and(|address| address.is_ipv4());
     let is_deferred = !options.defer_accept.is_zero();
     let is_fast = options.fast_open > 0;
+    let keeps_alive = !options.keepalive.is_zero();
+    let has_receive_buffer = options.receive_buffer.is_some();
+    let has_send_buffer = options.send_buffer.is_some();
     let refusals = [
+        (keeps_alive && is_unix, "keepalive", FOR_UNIX),
+        (keeps_alive && !sys::HAS_KEEPALIVE_IDLE, "keepalive", HERE),
+        (has_receive_buffer && is_unix, "receive_buffer", FOR_UNIX),
+        (has_send_buffer && is_unix, "send_buffer", FOR_UNIX),
         (is_deferred && is_unix, "defer_accept", FOR_UNIX),
         (is_deferred && DEFER_ACCEPT.is_none(), "defer_accept", HERE),
         (is_fast && is_unix, "fast_open", FOR_UNIX),
@@ -66,6 +73,10 @@ fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Er
             .map_err(failed("setsockopt(IPV6_V6ONLY)"))?;
     }
     sockopt::set_tcp_nodelay(&fd, options.nodelay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
+    if !options.keepalive.is_zero() {
+        sys::set_keepalive(&fd, options.keepalive).map_err(failed("setsockopt(SO_KEEPALIVE)"))?;
+    }
+    set_buffers(options, &fd).map_err(|(call, errno)| failed(call)(errno))?;
     let deferral = sys::whole_seconds(options.defer_accept);
     set_unless_zero(&fd, DEFER_ACCEPT, deferral).map_err(failed("setsockopt(TCP_DEFER_ACCEPT)"))?;
     set_unless_zero(&fd, FAST_OPEN, as_c_int(options.fast_open))
@@ -157,6 +168,21 @@ fn unusable(address: &Address, source: PathError) -> Error {
         address: address.clone(),
         source,
     }
+}
+
+/// Sets the sizes of both buffers. A client's window depends on them, so no client may have connected.
+fn set_buffers(options: &ListenerOptions, fd: &OwnedFd) -> Result<(), (&'static str, Errno)> {
+    // As many as the kernel takes: beyond that it would see a negative number.
+    let size = |bytes| as_c_int(bytes).unsigned_abs() as usize;
+    if let Some(bytes) = options.receive_buffer {
+        sockopt::set_socket_recv_buffer_size(fd, size(bytes))
+            .map_err(|errno| ("setsockopt(SO_RCVBUF)", errno))?;
+    }
+    if let Some(bytes) = options.send_buffer {
+        sockopt::set_socket_send_buffer_size(fd, size(bytes))
+            .map_err(|errno| ("setsockopt(SO_SNDBUF)", errno))?;
+    }
+    Ok(())
 }
 
 fn set_unless_zero(fd: &OwnedFd, option: Option<TcpOption>, value: i32) -> rustix::io::Result<()> {
