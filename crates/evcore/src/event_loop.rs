@@ -378,6 +378,37 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.has(token) && self.timers.disarm(token.index(), timer)
     }
 
+    /// When a timer is due, in milliseconds on the scale of the loop's
+    /// [`Clock::monotonic_ms`]. `None` if it is not armed, or if the token is stale.
+    ///
+    /// [`arm`](Self::arm) describes the rounding. A timer that is due and whose step has not been
+    /// delivered is still armed. [`Clock::until`] converts a deadline to a duration.
+    ///
+    /// # Panics
+    ///
+    /// If a token has [no such timer](Builder::timers_per_token).
+    ///
+    /// ```
+    /// # use evcore::{EventLoop, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let token = ev.add_unwatched()?;
+    /// assert_eq!(ev.deadline(token, Timer::READ), None);
+    ///
+    /// ev.arm(token, Timer::READ, Duration::from_secs(60));
+    /// let deadline_ms = ev.deadline(token, Timer::READ).expect("it is armed");
+    /// assert!(ev.clock().until(deadline_ms) <= Duration::from_millis(60_001));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[must_use]
+    pub fn deadline(&self, token: Token, timer: Timer) -> Option<u64> {
+        if !self.slots.has(token) {
+            return None;
+        }
+        self.timers.deadline(token.index(), timer)
+    }
+
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
     /// one if the budget of posted steps is used up. Posting again merges readiness. Returns false if
     /// the token is stale.

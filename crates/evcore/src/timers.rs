@@ -115,6 +115,11 @@ impl Timers {
         None
     }
 
+    /// The millisecond at which a timer is due; `None` if it is not armed.
+    pub(crate) fn deadline(&self, index: u32, timer: Timer) -> Option<u64> {
+        self.queue.deadline(self.id(index, timer))
+    }
+
     /// The number of armed timers.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()

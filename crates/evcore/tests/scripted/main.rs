@@ -10,6 +10,7 @@ mod accepting;
 mod budgets;
 mod close;
 mod counters;
+mod deadlines;
 mod delays;
 mod eviction;
 mod failing;
