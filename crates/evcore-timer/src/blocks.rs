@@ -6,11 +6,15 @@
 
 use std::fmt;
 
-/// Values in blocks of `N`, which must be a power of two.
+/// Values in blocks of `N`, which must be a power of two. Each block begins with a cache line.
 #[derive(Clone)]
 pub(crate) struct Blocks<T, const N: usize> {
-    blocks: Vec<Box<[T; N]>>,
+    blocks: Vec<Box<Block<T, N>>>,
 }
+
+#[derive(Clone)]
+#[repr(align(64))]
+struct Block<T, const N: usize>([T; N]);
 
 impl<T: Copy, const N: usize> Blocks<T, N> {
     /// An empty table. Allocates nothing.
@@ -27,53 +31,65 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     /// The value at `index`; `None` beyond the table.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        Some(&self.blocks.get(index as usize / N)?[index as usize % N])
+        Some(&self.blocks.get(index as usize / N)?.0[index as usize % N])
     }
 
     /// As [`get`](Self::get).
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        Some(&mut self.blocks.get_mut(index as usize / N)?[index as usize % N])
+        Some(&mut self.blocks.get_mut(index as usize / N)?.0[index as usize % N])
     }
 
     /// The value at an index that the table has.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &T {
-        &self.blocks[index as usize / N][index as usize % N]
+        &self.blocks[index as usize / N].0[index as usize % N]
     }
 
     /// As [`at`](Self::at).
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        &mut self.blocks[index as usize / N][index as usize % N]
+        &mut self.blocks[index as usize / N].0[index as usize % N]
+    }
+
+    /// The block of an index that the table has. It holds that index at `index % N`.
+    #[inline]
+    pub(crate) fn block(&self, index: u32) -> &[T; N] {
+        &self.blocks[index as usize / N].0
+    }
+
+    /// As [`block`](Self::block).
+    #[inline]
+    pub(crate) fn block_mut(&mut self, index: u32) -> &mut [T; N] {
+        &mut self.blocks[index as usize / N].0
     }
 
     /// The values from `start` to `end`, which must be in one block of the table.
     #[inline]
     pub(crate) fn within_block(&self, start: usize, end: usize) -> &[T] {
         let first = start % N;
-        &self.blocks[start / N][first..first + (end - start)]
+        &self.blocks[start / N].0[first..first + (end - start)]
     }
 
     /// Makes the table at least `len` long. New values are `value`.
     #[cold]
     pub(crate) fn cover(&mut self, len: usize, value: T) {
         while self.len() < len {
-            self.blocks.push(Box::new([value; N]));
+            self.blocks.push(Box::new(Block([value; N])));
         }
     }
 
     /// Overwrites all values.
     pub(crate) fn fill(&mut self, value: T) {
         for block in &mut self.blocks {
-            block.fill(value);
+            block.0.fill(value);
         }
     }
 
     /// All values, those beyond the highest index in use included.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.blocks.iter().flat_map(|block| block.iter())
+        self.blocks.iter().flat_map(|block| block.0.iter())
     }
 }
 

@@ -169,6 +169,9 @@ impl TimerWheel {
     /// Arms a timer that is not on a heap, in a slot whose last chunk is full.
     #[inline(never)]
     fn arm_in_new_chunk(&mut self, id: u32, deadline: u64, slot: u32) {
+        if !self.lists.has_free_chunk() {
+            return self.arm_slow(id, deadline);
+        }
         let spot = self.lists.push_back_chunk(slot, id);
         let node = self.nodes.at_mut(id);
         let old = node.spot;
@@ -186,7 +189,8 @@ impl TimerWheel {
         }
     }
 
-    /// Arms a timer that is not in a slot, or for a deadline that has none.
+    /// Arms a timer in any case: also one that is not in a slot, or for a deadline that has none, and
+    /// when a table grows.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
         self.nodes.admit(id);
@@ -440,14 +444,17 @@ impl TimerQueue for TimerWheel {
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        match self.nodes.get(id) {
-            Some(node) if node.spot.is_armed() => {
-                self.take_off(node.spot);
-                self.release(id);
-                true
-            }
-            _ => false,
+        let Some(node) = self.nodes.get_mut(id) else {
+            return false;
+        };
+        let spot = node.spot;
+        if !spot.is_armed() {
+            return false;
         }
+        node.spot = Spot::UNARMED;
+        self.armed -= 1;
+        self.take_off(spot);
+        true
     }
 
     #[inline]

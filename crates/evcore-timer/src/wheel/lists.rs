@@ -1,9 +1,8 @@
 //! Lists of ids in chunks of a cache line, one list for each slot.
 //!
-//! A list is a chain of chunks, each with some ids and the two neighbouring chunks. A timer's place is
-//! its chunk and the position there, so removing it leaves a hole: it writes to that chunk alone, and
-//! not to the timers before and after it. How full each chunk is stands in a table of its own, which
-//! is small enough to stay in the cache. So the chunk is only written and never waited for.
+//! A list is a chain of chunks, each with some ids and the two neighbouring chunks. A timer's spot is
+//! the word with its id, so removing it leaves a hole: it writes to that chunk alone, and not to the
+//! timers before and after it. The chunk counts its ids in the same cache line.
 //!
 //! A chunk without ids is returned at once, so holes take no more memory than the ids that remain: at
 //! worst a chunk for each id.
@@ -13,6 +12,8 @@
 
 #[cfg(test)]
 mod tests;
+
+use std::ops::Range;
 
 use super::deadline_slot::{LEVELS, SLOTS};
 use super::nodes::{Nodes, Spot};
@@ -27,7 +28,13 @@ const WORDS: u32 = LISTS / 64;
 /// Words of a chunk: a cache line.
 const CHUNK_WORDS: u32 = 16;
 
-/// The first word of a chunk that is an id; those before are the chunk's own.
+/// The word of a chunk that has the next chunk and the number of ids. See [`Head`].
+const HEAD: u32 = 0;
+
+/// The word of a chunk that has the chunk before.
+const PREV: u32 = 1;
+
+/// The first word of a chunk that is an id.
 const FIRST_ID: u32 = 2;
 
 /// Ids of a chunk.
@@ -36,136 +43,102 @@ const IDS: u32 = CHUNK_WORDS - FIRST_ID;
 /// In place of an id that was removed.
 const HOLE: u32 = u32::MAX;
 
-/// The first chunk of the table is never used. It stands for "no chunk": it is full at both ends, so
-/// a list that has none needs no case of its own.
+/// The first chunk of the table is never used. It stands for "no chunk".
 const NONE: u32 = 0;
 
-/// In `next` and `prev` of the chunks at the ends of a list, with the number of the list.
-const END: u32 = 1 << 31;
+/// In the links of the chunks at the ends of a list, with the number of the list.
+const END: u32 = Spot::CHUNKS;
 
-/// Chunks of a block: 4 KiB.
-const BLOCK: usize = 64;
-
-/// Fills of a block: 4 KiB.
-const FILL_BLOCK: usize = 1024;
+/// Words of a block: 4 KiB, 64 chunks.
+const BLOCK: usize = 1024;
 
 /// The lists, and a bit for each list that is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
+    /// The chunks, word by word, so that a spot is an index.
     // Invariant: each chunk of a list has at least one id.
-    chunks: Blocks<Chunk, BLOCK>,
-    /// By chunk.
-    fills: Blocks<Fill, FILL_BLOCK>,
+    words: Blocks<u32, BLOCK>,
     ends: Box<[Ends; LISTS as usize]>,
-    /// The chunks that were returned, linked by `next`.
+    /// The chunks that no list has, linked by their heads.
     free: u32,
-    /// The number of chunks that were ever used; those above are new.
-    used: u32,
     // Invariant: bit `list % 64` of word `list / 64` is set exactly if the list has a timer.
     occupied: [u64; WORDS as usize],
     // Invariant: bit `word` is set exactly if that word of `occupied` is not 0.
     occupied_words: u32,
 }
 
-/// The chunks at the ends of a list.
+/// Where a list begins and ends. Between these two, all positions of all chunks are in use, by an id
+/// or by a hole.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
-    first: u32,
-    last: u32,
+    /// The first word in use; 0 if the list is empty.
+    front: u32,
+    /// One after the last word in use: if the last chunk is full, the first word of the chunk behind
+    /// it in the table. 0 if the list is empty.
+    back: u32,
 }
 
-/// Some ids of a list, by the words of a cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Chunk {
-    /// The next chunk, the one before, and the ids.
-    words: [u32; CHUNK_WORDS as usize],
-}
+impl Ends {
+    const EMPTY: Self = Self { front: 0, back: 0 };
 
-impl Chunk {
-    const NEXT: usize = 0;
-    const PREV: usize = 1;
-    /// A chunk that was never used. It has no ids, also where its fill says that they are in use.
-    const EMPTY: Self = {
-        let mut words = [HOLE; CHUNK_WORDS as usize];
-        (words[Self::NEXT], words[Self::PREV]) = (NONE, NONE);
-        Self { words }
-    };
-
-    /// The word at a position; the mask spares the check of a bound.
     #[inline]
-    fn word(&mut self, at: u32) -> &mut u32 {
-        &mut self.words[(at % CHUNK_WORDS) as usize]
+    const fn first_chunk(self) -> u32 {
+        self.front / CHUNK_WORDS
+    }
+
+    /// The list must not be empty.
+    #[inline]
+    const fn last_chunk(self) -> u32 {
+        (self.back - 1) / CHUNK_WORDS
     }
 }
 
-/// Which positions of a chunk are in use, and how many of them have an id. In one word, so that a
-/// change of both is one addition.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Fill(u32);
+/// The next chunk, and in the four highest bits the number of ids. In one word, which is in the
+/// cache line of the ids, so that adding and removing an id are one addition each.
+struct Head;
 
-impl Fill {
-    const END: u32 = 1;
-    const START: u32 = 1 << 8;
-    const LIVE: u32 = 1 << 16;
+impl Head {
+    /// One id.
+    const ID: u32 = 1 << 28;
 
-    /// Of a chunk without ids that has no room either.
-    const FULL: Self = Self::new(FIRST_ID, CHUNK_WORDS, 0);
-
-    const fn new(start: u32, end: u32, live: u32) -> Self {
-        Self(end * Self::END + start * Self::START + live * Self::LIVE)
+    #[cfg(test)]
+    const fn next(head: u32) -> u32 {
+        head % Self::ID
     }
 
     #[inline]
-    const fn end(self) -> u32 {
-        self.0 % Self::START
+    const fn ids(head: u32) -> u32 {
+        head / Self::ID
     }
 
+    /// With another next chunk.
     #[inline]
-    const fn start(self) -> u32 {
-        self.0 % Self::LIVE / Self::START
+    const fn with_next(head: u32, next: u32) -> u32 {
+        head / Self::ID * Self::ID + next
     }
+}
 
-    #[inline]
-    const fn live(self) -> u32 {
-        self.0 / Self::LIVE
-    }
+const _: () = assert!(END * 2 == Head::ID && IDS < 16, "a head is one word");
 
-    /// With one id more at the end.
-    #[inline]
-    const fn pushed_back(self) -> Self {
-        Self(self.0 + Self::LIVE + Self::END)
-    }
+/// The index of a word of a chunk.
+#[inline]
+const fn word_of(chunk: u32, at: u32) -> u32 {
+    chunk * CHUNK_WORDS + at
+}
 
-    /// With one id more at the start.
-    #[inline]
-    const fn pushed_front(self) -> Self {
-        Self(self.0 + Self::LIVE - Self::START)
-    }
-
-    /// With one id less.
-    #[inline]
-    const fn removed(self) -> Self {
-        Self(self.0 - Self::LIVE)
-    }
+/// The index of the head of the chunk that has this word.
+#[inline]
+const fn head_of(word: u32) -> u32 {
+    word / CHUNK_WORDS * CHUNK_WORDS
 }
 
 impl Lists {
     /// Empty lists.
     pub(super) fn new() -> Self {
-        let none = Ends {
-            first: NONE,
-            last: NONE,
-        };
-        let (mut chunks, mut fills) = (Blocks::new(), Blocks::new());
-        chunks.cover(1, Chunk::EMPTY);
-        fills.cover(1, Fill::FULL);
         Self {
-            chunks,
-            fills,
-            ends: Box::new([none; LISTS as usize]),
+            words: Blocks::new(),
+            ends: Box::new([Ends::EMPTY; LISTS as usize]),
             free: NONE,
-            used: NONE + 1,
             occupied: [0; WORDS as usize],
             occupied_words: 0,
         }
@@ -173,113 +146,146 @@ impl Lists {
 
     /// Makes room for `timers` that fill their chunks.
     pub(super) fn reserve(&mut self, timers: usize) {
-        let sparse = timers.min(LISTS as usize);
-        let chunks = timers / IDS as usize + sparse;
-        self.cover(chunks + 1);
+        if timers > 0 {
+            let sparse = timers.min(LISTS as usize);
+            self.grow(timers / IDS as usize + sparse + 1);
+        }
     }
 
-    fn cover(&mut self, chunks: usize) {
-        self.chunks.cover(chunks, Chunk::EMPTY);
-        self.fills.cover(chunks, Fill::FULL);
+    /// Makes the table at least `chunks` long. The new chunks are free.
+    fn grow(&mut self, chunks: usize) {
+        let start = self.words.len();
+        self.words.cover(chunks * CHUNK_WORDS as usize, HOLE);
+        self.free_all_from(start);
+    }
+
+    /// Puts all chunks from this word on the free list, the first of them in front.
+    fn free_all_from(&mut self, start: usize) {
+        let start = start.max(CHUNK_WORDS as usize);
+        for word in (start..self.words.len())
+            .step_by(CHUNK_WORDS as usize)
+            .rev()
+        {
+            let head = u32::try_from(word).expect("more timers than there are ids");
+            *self.words.at_mut(head) = self.free;
+            self.free = head / CHUNK_WORDS;
+        }
     }
 
     /// Adds a timer at the back of a list, if the last chunk has room. Returns its spot.
     #[inline]
     pub(super) fn try_push_back(&mut self, list: u32, id: u32) -> Option<Spot> {
-        let last = self.ends[list as usize].last;
-        let fill = self.fills.at_mut(last);
-        let at = fill.end();
-        if at >= CHUNK_WORDS {
+        let back = &mut self.ends[list as usize].back;
+        let word = *back;
+        if word % CHUNK_WORDS == 0 {
             return None;
         }
-        *fill = fill.pushed_back();
-        *self.chunks.at_mut(last).word(at) = id;
-        Some(Spot::in_chunk(last, at))
+        *back = word + 1;
+        let block = self.words.block_mut(word);
+        block[word as usize % BLOCK] = id;
+        block[head_of(word) as usize % BLOCK] += Head::ID;
+        Some(Spot::at_word(word))
     }
 
     /// Adds a timer at the back of a list.
     pub(super) fn push_back(&mut self, list: u32, id: u32) -> Spot {
         match self.try_push_back(list, id) {
             Some(spot) => spot,
-            None => self.push_back_chunk(list, id),
+            None => {
+                self.ensure_free_chunk();
+                self.push_back_chunk(list, id)
+            }
         }
     }
 
-    /// Adds a timer at the back of a list, in a new chunk.
+    /// Adds a timer at the back of a list whose last chunk is full, in a free chunk, which must exist.
+    #[inline(always)]
     pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
-        let index = self.take_chunk();
-        let ends = &mut self.ends[list as usize];
-        let before = std::mem::replace(&mut ends.last, index);
-        let prev = if before == NONE {
-            ends.first = index;
+        let end = END | list;
+        let ends = self.ends[(list % LISTS) as usize];
+        let is_empty = ends.front == NONE;
+        let prev = if is_empty { end } else { ends.last_chunk() };
+        let chunk = self.take_chunk(FIRST_ID, id, end, prev);
+        let word = word_of(chunk, FIRST_ID);
+        let ends = &mut self.ends[(list % LISTS) as usize];
+        ends.back = word + 1;
+        if is_empty {
+            ends.front = word;
             self.mark_occupied(list);
-            END | list
         } else {
-            self.chunks.at_mut(before).words[Chunk::NEXT] = index;
-            before
-        };
-        let chunk = self.chunks.at_mut(index);
-        (chunk.words[Chunk::NEXT], chunk.words[Chunk::PREV]) = (END | list, prev);
-        *chunk.word(FIRST_ID) = id;
-        *self.fills.at_mut(index) = Fill::new(FIRST_ID, FIRST_ID + 1, 1);
-        Spot::in_chunk(index, FIRST_ID)
+            let head = self.words.at_mut(word_of(prev, HEAD));
+            *head = Head::with_next(*head, chunk);
+        }
+        Spot::at_word(word)
     }
 
     /// Adds a timer at the front of a list.
     fn push_front(&mut self, list: u32, id: u32) -> Spot {
-        let first = self.ends[list as usize].first;
-        let fill = self.fills.at_mut(first);
-        if fill.start() <= FIRST_ID {
+        let front = &mut self.ends[list as usize].front;
+        if *front % CHUNK_WORDS <= FIRST_ID {
+            self.ensure_free_chunk();
             return self.push_front_chunk(list, id);
         }
-        *fill = fill.pushed_front();
-        let at = fill.start();
-        *self.chunks.at_mut(first).word(at) = id;
-        Spot::in_chunk(first, at)
+        *front -= 1;
+        let word = *front;
+        let block = self.words.block_mut(word);
+        block[word as usize % BLOCK] = id;
+        block[head_of(word) as usize % BLOCK] += Head::ID;
+        Spot::at_word(word)
     }
 
-    /// Adds a timer at the front of a list, in a new chunk.
+    /// Adds a timer at the front of a list whose first chunk is full, in a free chunk, which must
+    /// exist.
     fn push_front_chunk(&mut self, list: u32, id: u32) -> Spot {
-        let index = self.take_chunk();
-        let ends = &mut self.ends[list as usize];
-        let after = std::mem::replace(&mut ends.first, index);
-        let next = if after == NONE {
-            ends.last = index;
+        let end = END | list;
+        let ends = self.ends[(list % LISTS) as usize];
+        let is_empty = ends.front == NONE;
+        let next = if is_empty { end } else { ends.first_chunk() };
+        let chunk = self.take_chunk(CHUNK_WORDS - 1, id, next, end);
+        let word = word_of(chunk, CHUNK_WORDS - 1);
+        let ends = &mut self.ends[(list % LISTS) as usize];
+        ends.front = word;
+        if is_empty {
+            ends.back = word + 1;
             self.mark_occupied(list);
-            END | list
         } else {
-            self.chunks.at_mut(after).words[Chunk::PREV] = index;
-            after
-        };
-        let at = CHUNK_WORDS - 1;
-        let chunk = self.chunks.at_mut(index);
-        (chunk.words[Chunk::NEXT], chunk.words[Chunk::PREV]) = (next, END | list);
-        *chunk.word(at) = id;
-        *self.fills.at_mut(index) = Fill::new(at, CHUNK_WORDS, 1);
-        Spot::in_chunk(index, at)
+            *self.words.at_mut(word_of(next, PREV)) = chunk;
+        }
+        Spot::at_word(word)
     }
 
     /// Removes the timer at a spot.
     #[inline]
     pub(super) fn remove(&mut self, spot: Spot) {
-        let (index, at) = spot.chunk();
-        *self.chunks.at_mut(index).word(at) = HOLE;
-        let fill = self.fills.at_mut(index);
-        *fill = fill.removed();
-        if fill.live() == 0 {
-            self.return_chunk(index);
+        let word = spot.word();
+        let block = self.words.block_mut(word);
+        block[word as usize % BLOCK] = HOLE;
+        let head = &mut block[head_of(word) as usize % BLOCK];
+        *head -= Head::ID;
+        if Head::ids(*head) == 0 {
+            self.return_chunk(word);
         }
     }
 
     /// Removes the first timer of a list, and returns its id.
     #[inline]
     pub(super) fn pop_front(&mut self, list: u32) -> Option<u32> {
-        let first = self.ends[list as usize].first;
-        let (at, id) = self.ids_of(first).find(|&(_, id)| id != HOLE)?;
-        let fill = self.fills.at_mut(first);
-        *fill = Fill::new(at + 1, fill.end(), fill.live() - 1);
-        if fill.live() == 0 {
-            self.return_chunk(first);
+        let front = &mut self.ends[list as usize].front;
+        if *front == NONE {
+            return None;
+        }
+        let block = self.words.block_mut(*front);
+        // Ends at the latest at the last id of the chunk.
+        while block[*front as usize % BLOCK] == HOLE {
+            *front += 1;
+        }
+        let word = *front;
+        *front += 1;
+        let id = block[word as usize % BLOCK];
+        let head = &mut block[head_of(word) as usize % BLOCK];
+        *head -= Head::ID;
+        if Head::ids(*head) == 0 {
+            self.return_chunk(word);
         }
         Some(id)
     }
@@ -297,55 +303,54 @@ impl Lists {
     ) -> usize {
         let mut moved = 0;
         while moved < count && self.is_occupied(list) {
-            let index = self.ends[list as usize].last;
-            moved += self.cascade_chunk(nodes, index, count - moved, &list_of);
+            moved += self.cascade_chunk(nodes, list, count - moved, &list_of);
         }
         moved
     }
 
-    /// As [`cascade`](Self::cascade), from one chunk.
+    /// As [`cascade`](Self::cascade), from the last chunk.
     fn cascade_chunk(
         &mut self,
         nodes: &mut Nodes,
-        index: u32,
+        list: u32,
         count: usize,
         list_of: &impl Fn(u32) -> u32,
     ) -> usize {
-        let Chunk { words } = *self.chunks.at(index);
-        let fill = *self.fills.at(index);
+        let used = self.used_words(list, self.ends[list as usize].last_chunk());
+        let head = head_of(used.start);
+        let words = self.chunk(head);
         // All nodes are read before one is written, so that the cache misses overlap. Words that are
         // not in use are ids of other timers, or none, and what is read for them is not used.
         let lows = words.map(|id| nodes.get(id).map_or(0, |node| node.low));
-        let (mut at, mut moved) = (fill.end(), 0);
-        while at > fill.start() && moved < count {
-            at -= 1;
-            let id = words[at as usize];
-            if id != HOLE {
-                let spot = self.push_front(list_of(lows[at as usize]), id);
-                nodes.at_mut(id).spot = spot;
+        let (mut word, mut moved) = (used.end, 0);
+        while word > used.start && moved < count {
+            word -= 1;
+            let at = (word % CHUNK_WORDS) as usize;
+            if words[at] != HOLE {
+                let spot = self.push_front(list_of(lows[at]), words[at]);
+                nodes.at_mut(words[at]).spot = spot;
                 moved += 1;
             }
         }
+        self.ends[list as usize].back = word;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "at most the ids of a chunk"
         )]
-        let live = fill.live() - moved as u32;
-        *self.fills.at_mut(index) = Fill::new(fill.start(), at, live);
-        if live == 0 {
-            self.return_chunk(index);
+        let gone = moved as u32 * Head::ID;
+        let head = self.words.at_mut(head);
+        *head -= gone;
+        if Head::ids(*head) == 0 {
+            self.return_chunk(used.start);
         }
         moved
     }
 
     /// Empties all lists.
     pub(super) fn clear(&mut self) {
-        let none = Ends {
-            first: NONE,
-            last: NONE,
-        };
-        self.ends.fill(none);
-        (self.free, self.used) = (NONE, NONE + 1);
+        self.ends.fill(Ends::EMPTY);
+        self.free = NONE;
+        self.free_all_from(0);
         self.occupied = [0; WORDS as usize];
         self.occupied_words = 0;
     }
@@ -364,52 +369,97 @@ impl Lists {
     /// Whether a list has a timer.
     #[inline]
     pub(super) fn is_occupied(&self, list: u32) -> bool {
-        self.ends[list as usize].first != NONE
+        self.ends[list as usize].front != NONE
     }
 
-    /// A chunk that no list has. Its ids are not initialized.
-    fn take_chunk(&mut self) -> u32 {
-        if self.free != NONE {
-            let index = self.free;
-            self.free = self.chunks.at(index).words[Chunk::NEXT];
-            return index;
-        }
-        let index = self.used;
-        assert!(index < Spot::CHUNKS, "more timers than there are ids");
-        self.used += 1;
-        self.cover(index as usize + 1);
-        index
-    }
-
-    /// The positions of a chunk that are in use, and what is there, holes included.
+    /// Whether there is a chunk that no list has.
     #[inline]
-    fn ids_of(&self, index: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let (fill, chunk) = (self.fills.at(index), self.chunks.at(index));
-        (fill.start()..fill.end()).map(|at| (at, chunk.words[(at % CHUNK_WORDS) as usize]))
+    pub(super) fn has_free_chunk(&self) -> bool {
+        self.free != NONE
     }
 
-    /// Unlinks a chunk that has no more ids.
-    #[inline(never)]
-    fn return_chunk(&mut self, index: u32) {
-        let [next, prev, ..] = self.chunks.at(index).words;
-        // What the neighbour on each side links to from now on is the other one, or the end.
-        if prev & END == 0 {
-            self.chunks.at_mut(prev).words[Chunk::NEXT] = next;
+    /// Takes a chunk off the free list, and writes its links and its first id.
+    #[inline]
+    fn take_chunk(&mut self, at: u32, id: u32, next: u32, prev: u32) -> u32 {
+        debug_assert!(self.has_free_chunk(), "no chunk is free");
+        let chunk = self.free;
+        let head = word_of(chunk, HEAD);
+        let block = self.words.block_mut(head);
+        let head = head as usize % BLOCK;
+        self.free = block[head];
+        block[head] = Head::ID | next;
+        block[head | PREV as usize] = prev;
+        block[head | at as usize] = id;
+        chunk
+    }
+
+    fn ensure_free_chunk(&mut self) {
+        if !self.has_free_chunk() {
+            self.grow(self.words.len() / CHUNK_WORDS as usize + 1);
+        }
+    }
+
+    /// The words of a chunk of a list that are in use, by ids and holes.
+    #[inline]
+    fn used_words(&self, list: u32, chunk: u32) -> Range<u32> {
+        let ends = self.ends[list as usize];
+        let is_first = ends.first_chunk() == chunk;
+        let is_last = ends.last_chunk() == chunk;
+        let start = if is_first {
+            ends.front
         } else {
-            let first = if next & END == 0 { next } else { NONE };
-            self.ends[(prev & !END) as usize].first = first;
+            word_of(chunk, FIRST_ID)
+        };
+        let end = if is_last {
+            ends.back
+        } else {
+            word_of(chunk, CHUNK_WORDS)
+        };
+        start..end
+    }
+
+    /// All words of the chunk with this head.
+    #[inline]
+    fn chunk(&self, head: u32) -> [u32; CHUNK_WORDS as usize] {
+        let start = head as usize % BLOCK;
+        let (chunk, _) = self.words.block(head)[start..]
+            .split_first_chunk()
+            .expect("a block has whole chunks");
+        *chunk
+    }
+
+    /// Unlinks the chunk of a word, which has no more ids, and puts it on the free list.
+    #[inline(never)]
+    fn return_chunk(&mut self, word: u32) {
+        let block = self.words.block_mut(word);
+        let head = head_of(word) as usize % BLOCK;
+        let prev = block[head | PREV as usize];
+        let next = std::mem::replace(&mut block[head], self.free);
+        self.free = word / CHUNK_WORDS;
+        if prev == next {
+            // Both are the end of the same list.
+            let list = next % LISTS;
+            self.ends[list as usize] = Ends::EMPTY;
+            self.mark_empty(list);
+        } else {
+            self.link(prev, next);
+        }
+    }
+
+    /// Links the two neighbours of a chunk that is returned. One may be the end of the list.
+    #[inline(never)]
+    fn link(&mut self, prev: u32, next: u32) {
+        if prev & END == 0 {
+            let head = self.words.at_mut(word_of(prev, HEAD));
+            *head = Head::with_next(*head, next);
+        } else {
+            self.ends[(prev % LISTS) as usize].front = word_of(next, FIRST_ID);
         }
         if next & END == 0 {
-            self.chunks.at_mut(next).words[Chunk::PREV] = prev;
+            *self.words.at_mut(word_of(next, PREV)) = prev;
         } else {
-            let last = if prev & END == 0 { prev } else { NONE };
-            self.ends[(next & !END) as usize].last = last;
+            self.ends[(next % LISTS) as usize].back = word_of(prev, CHUNK_WORDS);
         }
-        if prev == next {
-            self.mark_empty(next & !END);
-        }
-        self.chunks.at_mut(index).words[Chunk::NEXT] = self.free;
-        self.free = index;
     }
 
     #[inline]
@@ -438,72 +488,68 @@ impl Lists {
             let bit = self.occupied_words >> word & 1;
             assert_eq!(bit == 1, *bits != 0, "bit of word {word}");
         }
-        let none = (self.chunks.at(NONE).words, *self.fills.at(NONE));
-        assert_eq!(
-            none,
-            (Chunk::EMPTY.words, Fill::FULL),
-            "the unused chunk was used"
-        );
         let mut chunks = 1;
         let mut timers = 0;
         for list in 0..LISTS {
             let bit = self.occupied[(list / 64) as usize] >> (list % 64) & 1;
             assert_eq!(bit == 1, self.is_occupied(list), "bit of list {list}");
-            let (mut index, mut before) = (self.ends[list as usize].first, END | list);
-            if index == NONE {
-                assert_eq!(self.ends[list as usize].last, NONE, "last of list {list}");
+            let ends = self.ends[list as usize];
+            if ends.front == NONE {
+                assert_eq!(ends, Ends::EMPTY, "ends of list {list}");
                 continue;
             }
+            let (mut index, mut before) = (ends.first_chunk(), END | list);
             while index & END == 0 {
                 chunks += 1;
-                assert!(chunks <= self.used, "more chunks than were used");
-                let chunk = self.chunks.at(index);
-                let [next, prev, ..] = chunk.words;
+                assert!(chunks <= self.capacity(), "more chunks than there are");
+                let [head, prev, ..] = self.chunk(word_of(index, HEAD));
                 assert_eq!(prev, before, "link to {index} and back");
-                let live: Vec<_> = self.ids_of(index).filter(|&(_, id)| id != HOLE).collect();
-                for &(at, id) in &live {
+                let ids = self.ids_of(list, index);
+                for &(word, id) in &ids {
                     let spot = nodes.get(id).map(|node| node.spot);
-                    assert_eq!(spot, Some(Spot::in_chunk(index, at)), "spot of {id}");
+                    assert_eq!(spot, Some(Spot::at_word(word)), "spot of {id}");
                 }
-                assert!(!live.is_empty(), "chunk {index} is empty");
-                assert_eq!(
-                    live.len(),
-                    self.fills.at(index).live() as usize,
-                    "ids of chunk {index}"
-                );
-                timers += live.len();
-                (before, index) = (index, next);
+                assert!(!ids.is_empty(), "chunk {index} is empty");
+                let count = Head::ids(head) as usize;
+                assert_eq!(ids.len(), count, "ids of chunk {index}");
+                timers += ids.len();
+                (before, index) = (index, Head::next(head));
             }
             assert_eq!(index, END | list, "end of list {list}");
-            assert_eq!(self.ends[list as usize].last, before, "last of list {list}");
+            assert_eq!(ends.last_chunk(), before, "last of list {list}");
         }
         let mut free = self.free;
         while free != NONE {
             chunks += 1;
-            assert!(chunks <= self.used, "more chunks than were used");
-            free = self.chunks.at(free).words[Chunk::NEXT];
+            assert!(chunks <= self.capacity(), "more chunks than there are");
+            free = *self.words.at(word_of(free, HEAD));
         }
-        assert_eq!(chunks, self.used, "a chunk was lost");
+        assert_eq!(chunks, self.capacity().max(1), "a chunk was lost");
         timers
+    }
+
+    /// The ids of a chunk of a list, each with its word.
+    fn ids_of(&self, list: u32, chunk: u32) -> Vec<(u32, u32)> {
+        let words = self.used_words(list, chunk);
+        words
+            .map(|word| (word, *self.words.at(word)))
+            .filter(|&(_, id)| id != HOLE)
+            .collect()
     }
 
     /// The ids of a list, from the front.
     pub(super) fn ids(&self, list: u32) -> Vec<u32> {
         let mut ids = Vec::new();
-        let mut index = self.ends[list as usize].first;
+        let mut index = self.ends[list as usize].first_chunk();
         while index != NONE && index & END == 0 {
-            ids.extend(
-                self.ids_of(index)
-                    .map(|(_, id)| id)
-                    .filter(|&id| id != HOLE),
-            );
-            index = self.chunks.at(index).words[Chunk::NEXT];
+            ids.extend(self.ids_of(list, index).into_iter().map(|(_, id)| id));
+            index = Head::next(*self.words.at(word_of(index, HEAD)));
         }
         ids
     }
 
     /// The number of chunks that are in memory.
     pub(super) fn capacity(&self) -> usize {
-        self.chunks.len()
+        self.words.len() / CHUNK_WORDS as usize
     }
 }

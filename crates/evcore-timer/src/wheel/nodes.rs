@@ -25,7 +25,7 @@ impl Node {
     };
 }
 
-/// Where a timer is: a chunk and the position there, or a place on a heap.
+/// Where a timer is: the word of the chunks that has its id, or a place on a heap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Spot(u32);
 
@@ -38,10 +38,11 @@ impl Spot {
     /// The number of chunks that can be named.
     pub(super) const CHUNKS: u32 = Self::ON_HEAP >> 4;
 
+    /// Of a timer whose id is in this word of the chunks.
     #[inline]
-    pub(super) fn in_chunk(chunk: u32, at: u32) -> Self {
-        debug_assert!(chunk < Self::CHUNKS, "there is no chunk {chunk}");
-        Self(chunk << 4 | at)
+    pub(super) fn at_word(word: u32) -> Self {
+        debug_assert!(word % 16 >= 2 && word < Self::ON_HEAP, "no id is at {word}");
+        Self(word)
     }
 
     #[inline]
@@ -55,11 +56,11 @@ impl Spot {
         (self.0 & Self::ON_HEAP != 0).then_some(Place::from_bits(self.0 & !Self::ON_HEAP))
     }
 
-    /// The chunk and the position there, of a timer that is in one.
+    /// The word of the chunks that has the id, of a timer in a slot.
     #[inline]
-    pub(super) fn chunk(self) -> (u32, u32) {
+    pub(super) fn word(self) -> u32 {
         debug_assert!(self.is_armed() && self.place().is_none(), "not in a chunk");
-        (self.0 >> 4, self.0 & 15)
+        self.0
     }
 }
 
@@ -136,10 +137,10 @@ mod tests {
 
     #[test]
     fn a_spot_is_in_a_chunk_or_on_a_heap() {
-        for (chunk, at) in [(0, 2), (Spot::CHUNKS - 1, 15)] {
-            let spot = Spot::in_chunk(chunk, at);
+        for word in [2, Spot::CHUNKS * 16 - 1] {
+            let spot = Spot::at_word(word);
             assert!(spot.is_armed());
-            assert_eq!((spot.chunk(), spot.place()), ((chunk, at), None));
+            assert_eq!((spot.word(), spot.place()), (word, None));
         }
         let mut nodes = Nodes::with_capacity(1);
         let place = Place::from_bits(Place::MAX);
