@@ -75,8 +75,8 @@ pub trait TimerQueue: Debug + Send {
     /// Removes one timer that is due at `now`, and returns its id and its deadline.
     ///
     /// The timer is disarmed before it is returned, so a handler may arm it again.
-    /// `None` ends the phase because no timer that was armed before it is still due, or
-    /// [pauses](Self::has_more) it.
+    /// `None` ends the phase if no timer that was armed before the phase is still due. Otherwise it
+    /// [pauses](Self::has_more) the phase.
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)>;
 
     /// Arms the timer of `id` as if it had been armed just before the current phase began.
