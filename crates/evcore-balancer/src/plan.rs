@@ -9,10 +9,23 @@ use crate::WorkerId;
 /// Compare [`listening`](Plan::listening) with the present registration to find out whether to
 /// register or to deregister the listeners. Follow the plan in this order:
 ///
-/// 1. [`Leadership::Release`];
-/// 2. register, deregister, or [register again](Plan::register_again);
-/// 3. [`Leadership::Acquire`], because the listeners of the leader must be registered;
-/// 4. [`notify`](Plan::notify).
+/// 1. If [`leadership`](Plan::leadership) is [`Release`](Leadership::Release), call
+///    [`Member::step_down`](crate::Member::step_down).
+/// 2. Register or deregister the listeners, or [register them again](Plan::register_again):
+///    deregister, then register.
+/// 3. If `leadership` is [`Acquire`](Leadership::Acquire), call
+///    [`Member::lead`](crate::Member::lead). The listeners of the leader must be registered.
+/// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
+///    [`Member::notify`](crate::Member::notify) with it.
+/// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
+///    [`accepts_at_most`](Plan::accepts_at_most) clients.
+/// 6. If the plan [holds the lock](Plan::holds_lock), call
+///    [`Member::unlock`](crate::Member::unlock) before running handlers.
+///
+/// The wait must also end when [`Member::notify_fd`](crate::Member::notify_fd) becomes readable. Then
+/// call [`Member::clear_notifier`](crate::Member::clear_notifier), and make the next plan with
+/// [`Inputs::notified`](crate::Inputs::notified) set from
+/// [`Member::is_notified`](crate::Member::is_notified).
 ///
 /// ```
 /// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};
@@ -62,11 +75,12 @@ pub struct Plan {
     /// At least 1 in a plan that listens.
     pub accepts_at_most: Option<u32>,
 
-    /// A worker that has followed this plan may leave out further plans, until
-    /// [`wait_at_most`](Self::wait_at_most) has passed since this one, or an input other than
-    /// [`Inputs::now`](crate::Inputs::now) changes. If the plan
-    /// [holds the lock](Self::holds_lock), each further turn has to try the lock, and the plan ends
-    /// when the lock is refused.
+    /// The plan may be used for more turns, without a call of [`Balancer::plan`](crate::Balancer::plan),
+    /// until [`wait_at_most`](Self::wait_at_most) has passed since it was made, or an input other than
+    /// [`Inputs::now`](crate::Inputs::now) changes.
+    ///
+    /// If the plan [holds the lock](Self::holds_lock), each of these turns tries the lock first. When
+    /// the lock is refused, the plan ends.
     pub stands: bool,
 
     /// Whether this worker becomes leader of its group, or steps down.
@@ -86,9 +100,10 @@ pub enum Leadership {
     /// No change.
     #[default]
     Keep,
-    /// Become leader, after the listeners are registered.
+    /// Become leader by [`Member::lead`](crate::Member::lead), after the listeners are registered.
     Acquire,
-    /// Step down, before the listeners are deregistered, because this worker is full.
+    /// Step down by [`Member::step_down`](crate::Member::step_down), before the listeners are
+    /// deregistered, because this worker is full.
     Release,
 }
 
