@@ -94,7 +94,7 @@ impl<S: Transport + Source> EdgeStream<S> {
 impl<S: Transport> EdgeStream<S> {
     /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports.
     ///
-    /// Readiness that is not true does no harm: a call that then blocks corrects it. So
+    /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So
     /// `on_ready(Ready::READABLE)` tries to receive in any case, for example before an eviction.
     #[inline]
     pub fn on_ready(&mut self, ready: Ready) {
@@ -127,7 +127,8 @@ impl<S: Transport> EdgeStream<S> {
         Ok(received)
     }
 
-    /// Sends as [`Stream::send`] does. If it sends less than `bytes`, the next call blocks.
+    /// Sends as [`Stream::send`] does. If it sends less than `bytes`, the next call
+    /// fails with [`WouldBlock`](ErrorKind::WouldBlock).
     ///
     /// # Errors
     ///

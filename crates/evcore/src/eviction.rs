@@ -35,8 +35,20 @@ impl<L: Acceptor> EventLoop<L> {
     /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
     /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
     ///
-    /// Mark a connection when its client can lose nothing: between two requests, for example. If the
-    /// protocol has no message ends, mark it only after it has been quiet for a while.
+    /// Mark a connection when its client can lose nothing. If the protocol has no message ends, mark
+    /// it only after it has been quiet for a while.
+    ///
+    /// Between two requests a client loses nothing only if it has been silent for about a second. The
+    /// next request of a client that has just been answered may be on its way, and closing loses
+    /// it. This matters most in a shutdown, which evicts every idle connection at once. There are
+    /// two remedies:
+    ///
+    /// - Mark it after each answer. In a shutdown, keep an evicted connection open if it was answered
+    ///   less than a second ago: arm a timer of a second, answer a request that arrives in that time
+    ///   as the last one, and then close. The example server `httpd` does this.
+    /// - Mark it only after a second of silence, by a timer, and call [`set_busy`](Self::set_busy)
+    ///   when it sends again. In a shutdown, announce the end in each answer, or a client that
+    ///   never pauses stays until the timeout.
     ///
     /// O(1), and cheap enough to call after each request. A connection that was never marked idle is
     /// never evicted. An idle connection still gets all its other steps.
