@@ -62,7 +62,7 @@ fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
         let pauses = inputs.now < resumes_at;
         inputs.load.capacity = if pauses { 0 } else { CAPACITY };
         let plan = balancer.plan(&inputs, || member.try_lock(), || member.sync(inputs.load));
-        // Under `LeastLoaded`, a plan is also about the leadership: see `Plan` for the order.
+        // `LeastLoaded` needs the whole list of `Plan`, and `inputs.exclusive` for EPOLLEXCLUSIVE.
         let interest = if plan.listening { read } else { nothing };
         epoll::modify(&epoll, listener, LISTENER, interest)?;
         if let Some(peer) = plan.notify {
