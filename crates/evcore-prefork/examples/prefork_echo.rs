@@ -1,4 +1,4 @@
-//! An echo server of four worker processes, which share one listener evenly:
+//! An echo server of four worker processes, which share one listener:
 //!
 //!     cargo run --release --example prefork_echo -- 127.0.0.1:7007
 //!
@@ -14,16 +14,16 @@ use evcore_prefork::{Stop, Supervisor, Worker};
 const WORKERS: usize = 4;
 const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
-const STOP_TIMEOUT: Duration = Duration::from_secs(30); // the longest graceful stop
+const STOP_TIMEOUT: Duration = Duration::from_secs(30); // QUIT waits for silent clients: none is marked by `set_idle`
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Opened before the fork: all workers accept from it, and a reload does not close it.
     let listener = Listener::bind(env::args().nth(1).ok_or("listen where?")?)?;
     eprintln!("listening on {}", listener.local_addr());
-    // The supervisor's timeout is for a worker that does not keep its own.
+    // Longer than a worker's own timeout, so it ends only a worker that is stuck.
     let supervisor = Supervisor::new(WORKERS).stop_timeout(STOP_TIMEOUT * 2);
     // Memory that the workers share: a place for each that may live at once, old and new ones. The
-    // policy decides which of them listen: here those that have the fewest clients.
+    // policy decides which of them listen: here those with the fewest clients (not within one burst).
     let group = WorkerGroup::new(Policy::least_loaded(), supervisor.slots())?;
     let outcome = supervisor
         .on_ready(|worker| eprintln!("{worker} serves"))

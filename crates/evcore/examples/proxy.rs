@@ -11,7 +11,7 @@ use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
 /// The timer of a session, at its client's token: first for connecting, then for being idle.
 const TIMEOUT: Timer = Timer::new(0);
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30); // QUIT waits: no session is marked by `set_idle`
 
 /// One side of a session, and what was received from it and not yet sent to the other.
 struct Side {
