@@ -1,5 +1,6 @@
 //! The README's program, as a process: it sends back everything, to clients of any manners.
 
+mod client;
 mod prefork;
 mod proxy;
 mod timeouts;
