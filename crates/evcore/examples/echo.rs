@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let idle = Duration::from_secs_f64(args.next().ok_or("idle for how many seconds?")?.parse()?);
     eprintln!("listening on {}", listener.local_addr());
     let mut clients = Connections::new();
-    let mut ev = EventLoop::builder().listener(listener).build()?;
+    let builder = EventLoop::builder().listener(listener);
+    let mut ev = builder.connections(10_000).build()?; // default 1,024: further clients wait
     loop {
         ev.wait()?; // an error means that the loop cannot go on
         while let Some(step) = ev.next_step() {
@@ -40,9 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Step::Ready(token, ready) => {
                     let (stream, rest) = clients.get_mut(token).expect("it is open");
                     stream.on_ready(ready);
-                    let failed = echo(stream, rest, &mut ev).err();
-                    let blocks = |error: io::Error| error.kind() == ErrorKind::WouldBlock;
-                    (token, failed.is_none_or(blocks))
+                    let result = echo(stream, rest, &mut ev).map_err(|error| error.kind());
+                    (token, result == Err(ErrorKind::WouldBlock))
                 }
                 Step::Expired(token, _) | Step::Evict(token) => (token, false),
                 Step::Woken => continue,
