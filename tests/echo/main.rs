@@ -1,6 +1,7 @@
 //! The README's program, as a process: it sends back everything, to clients of any manners.
 
 mod client;
+mod offload;
 mod prefork;
 mod proxy;
 mod timeouts;

@@ -21,6 +21,7 @@ mod event_loop;
 mod handle;
 mod stats;
 mod step;
+mod thread_pool;
 mod timer_slot;
 
 // The order of a turn.
@@ -62,6 +63,7 @@ pub use instrument::{
 };
 pub use stats::{Stats, Status};
 pub use step::{Accepted, Step};
+pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
 
 pub use evcore_accept as accept;
@@ -82,4 +84,5 @@ const _: () = {
     is_send::<EventLoop>();
     is_send::<Handle>();
     is_send::<Builder>();
+    is_send::<ThreadPool<u8>>();
 };

@@ -27,8 +27,9 @@ pub struct Stats {
     pub events: u64,
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included.
     pub received: u64,
-    /// Events, and posts from other threads, that were dropped because their token or listener was
-    /// closed. Closing also cancels what is queued, which is not counted here.
+    /// Events, posts from other threads, and results of a [`ThreadPool`](crate::ThreadPool) that were
+    /// dropped because their token or listener was closed. Closing also cancels what is queued, which
+    /// is not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,

@@ -1,0 +1,101 @@
+//! Answers each line with the addresses of that host, or, if it has a slash, with that file:
+//! `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so do not run it in public.
+//!
+//! Resolving and reading block, so 4 threads do it. The loop serves the other clients meanwhile. A
+//! client waits for one job at a time. If there are 1,000 jobs, the answer is `busy`.
+use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, ThreadPool};
+use std::{env, error::Error, fs::File, io::ErrorKind, io::Read, io::Result, net::ToSocketAddrs};
+
+type Pool = ThreadPool<Vec<u8>>;
+const LONGEST: u16 = 32 * 1024; // bytes of a line, and of a file's content
+
+/// Blocks, so a thread of the pool runs it.
+fn look_up(line: &str) -> Result<Vec<u8>> {
+    if line.contains('/') {
+        let (mut file, mut content) = (File::open(line)?.take(LONGEST.into()), Vec::new());
+        return file.read_to_end(&mut content).map(|_| content);
+    }
+    let ips = (line, 0).to_socket_addrs()?.map(|it| it.ip().to_string());
+    Ok((ips.collect::<Vec<_>>().join(" ") + "\n").into_bytes())
+}
+
+#[derive(Default)]
+struct Client {
+    lines: Vec<u8>,   // that have arrived
+    answers: Vec<u8>, // that are not sent
+    waits: bool,      // for its job
+}
+
+impl Client {
+    /// Sends all answers and reads lines, until that would block or a job runs. The end is an error.
+    fn serve(&mut self, io: &mut EdgeStream, ev: &mut EventLoop, pool: &mut Pool) -> Result<()> {
+        loop {
+            while !self.answers.is_empty() {
+                let sent = io.send(ev, &self.answers)?;
+                self.answers.drain(..sent);
+            }
+            if self.waits {
+                return Ok(()); // what else it sends is read when the result is there
+            } else if let Some(end) = self.lines.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.lines.drain(..=end).collect();
+                let line = String::from_utf8_lossy(line.trim_ascii()).into_owned();
+                let job =
+                    move || look_up(&line).unwrap_or_else(|e| format!("failed: {e}\n").into());
+                match pool.submit(io.token(), job) {
+                    Ok(()) => self.waits = true,
+                    Err(_full) => self.answers.extend(b"busy\n"),
+                }
+            } else {
+                let mut buffer = [0; 4096];
+                match io.recv(ev, &mut buffer)? {
+                    n @ 1.. if self.lines.len() < LONGEST.into() => self.lines.extend(&buffer[..n]),
+                    _ => return Err(ErrorKind::UnexpectedEof.into()),
+                }
+            }
+        }
+    }
+}
+
+fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let mut args = env::args().skip(1);
+    let listener = Listener::bind(args.next().ok_or("listen where?")?)?;
+    let threads = args.next().ok_or("how many threads?")?.parse()?;
+    let limit = args.next().ok_or("how many jobs?")?.parse()?;
+    eprintln!("listening on {}", listener.local_addr());
+    let mut ev = EventLoop::builder().listener(listener).build()?;
+    let mut pool = Pool::new(ev.handle(), threads, limit)?;
+    let mut clients = Connections::new();
+    let mut due = Vec::new(); // the clients to serve after a step
+    loop {
+        ev.wait()?; // an error means that the loop cannot go on
+        while let Some(step) = ev.next_step() {
+            match step {
+                Step::Accepted(new) => {
+                    if let Ok(stream) = EdgeStream::add(&mut ev, new.stream) {
+                        clients.insert(stream.token(), (stream, Client::default()));
+                    }
+                }
+                Step::Ready(token, ready) => {
+                    clients.get_mut(token).expect("open").0.on_ready(ready);
+                    due.push(token);
+                }
+                Step::Woken => {
+                    while let Some((token, result)) = pool.next_result(&mut ev) {
+                        let (_, client) = clients.get_mut(token).expect("open");
+                        client.waits = false;
+                        client.answers = result.unwrap_or_else(|_| b"it panicked\n".to_vec());
+                        due.push(token);
+                    }
+                }
+                Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(&mut ev, token),
+            }
+            for token in due.drain(..) {
+                let (stream, client) = clients.get_mut(token).expect("open");
+                let result = client.serve(stream, &mut ev, &mut pool);
+                if result.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
+                    clients.close(&mut ev, token); // the result of its job is dropped
+                }
+            }
+        }
+    }
+}
