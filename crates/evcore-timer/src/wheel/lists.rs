@@ -5,7 +5,8 @@
 //! timers before and after it. The chunk counts its ids in the same cache line.
 //!
 //! A chunk without ids is returned at once, so holes take no more memory than the ids that remain: at
-//! worst a chunk for each id.
+//! worst a chunk for each id. Only the last chunk of a list with others stays when it becomes empty,
+//! because the next timer goes there.
 //!
 //! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
 //! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
@@ -56,7 +57,7 @@ const BLOCK: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     /// The chunks, word by word, so that a spot is an index.
-    // Invariant: each chunk of a list has at least one id.
+    // Invariant: each chunk of a list has at least one id, except the last if it is not the first.
     words: Blocks<u32, BLOCK>,
     ends: Box<[Ends; LISTS as usize]>,
     /// The chunks that no list has, linked by their heads.
@@ -201,20 +202,20 @@ impl Lists {
     /// Adds a timer at the back of a list whose last chunk is full, in a free chunk, which must exist.
     #[inline(always)]
     pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
+        let list = list % LISTS; // spares the check of a bound
         let end = END | list;
-        let ends = self.ends[(list % LISTS) as usize];
+        let ends = self.ends[list as usize];
         let is_empty = ends.front == NONE;
         let prev = if is_empty { end } else { ends.last_chunk() };
         let chunk = self.take_chunk(FIRST_ID, id, end, prev);
         let word = word_of(chunk, FIRST_ID);
-        let ends = &mut self.ends[(list % LISTS) as usize];
+        let ends = &mut self.ends[list as usize];
         ends.back = word + 1;
         if is_empty {
             ends.front = word;
             self.mark_occupied(list);
         } else {
-            let head = self.words.at_mut(word_of(prev, HEAD));
-            *head = Head::with_next(*head, chunk);
+            self.set_next(prev, chunk);
         }
         Spot::at_word(word)
     }
@@ -238,12 +239,12 @@ impl Lists {
     /// exist.
     fn push_front_chunk(&mut self, list: u32, id: u32) -> Spot {
         let end = END | list;
-        let ends = self.ends[(list % LISTS) as usize];
+        let ends = self.ends[list as usize];
         let is_empty = ends.front == NONE;
         let next = if is_empty { end } else { ends.first_chunk() };
         let chunk = self.take_chunk(CHUNK_WORDS - 1, id, next, end);
         let word = word_of(chunk, CHUNK_WORDS - 1);
-        let ends = &mut self.ends[(list % LISTS) as usize];
+        let ends = &mut self.ends[list as usize];
         ends.front = word;
         if is_empty {
             ends.back = word + 1;
@@ -341,7 +342,7 @@ impl Lists {
         let head = self.words.at_mut(head);
         *head -= gone;
         if Head::ids(*head) == 0 {
-            self.return_chunk(used.start);
+            self.return_last_chunk(list);
         }
         moved
     }
@@ -428,38 +429,64 @@ impl Lists {
         *chunk
     }
 
-    /// Unlinks the chunk of a word, which has no more ids, and puts it on the free list.
+    /// Returns the chunk of a word, which has no more ids, unless it is the last of several.
     #[inline(never)]
     fn return_chunk(&mut self, word: u32) {
         let block = self.words.block_mut(word);
         let head = head_of(word) as usize % BLOCK;
-        let prev = block[head | PREV as usize];
-        let next = std::mem::replace(&mut block[head], self.free);
-        self.free = word / CHUNK_WORDS;
+        let (next, prev) = (block[head], block[head | PREV as usize]);
         if prev == next {
             // Both are the end of the same list.
-            let list = next % LISTS;
-            self.ends[list as usize] = Ends::EMPTY;
-            self.mark_empty(list);
+            block[head] = self.free;
+            self.free = word / CHUNK_WORDS;
+            self.mark_empty(next % LISTS);
+        } else if next & END != 0 {
+            self.ends[(next % LISTS) as usize].back = head_of(word) + FIRST_ID;
         } else {
-            self.link(prev, next);
+            self.return_chunk_before(word / CHUNK_WORDS, prev, next);
         }
     }
 
-    /// Links the two neighbours of a chunk that is returned. One may be the end of the list.
+    /// Returns a chunk that is before another. If only that one is left and it has no ids either, the
+    /// list is empty.
     #[inline(never)]
-    fn link(&mut self, prev: u32, next: u32) {
+    fn return_chunk_before(&mut self, chunk: u32, prev: u32, next: u32) {
+        self.put_free(chunk);
+        let next_head = *self.words.at(word_of(next, HEAD));
         if prev & END == 0 {
-            let head = self.words.at_mut(word_of(prev, HEAD));
-            *head = Head::with_next(*head, next);
-        } else {
+            self.set_next(prev, next);
+        } else if Head::ids(next_head) > 0 {
             self.ends[(prev % LISTS) as usize].front = word_of(next, FIRST_ID);
-        }
-        if next & END == 0 {
-            *self.words.at_mut(word_of(next, PREV)) = prev;
         } else {
-            self.ends[(next % LISTS) as usize].back = word_of(prev, CHUNK_WORDS);
+            self.put_free(next);
+            return self.mark_empty(prev % LISTS);
         }
+        *self.words.at_mut(word_of(next, PREV)) = prev;
+    }
+
+    /// Returns the last chunk of a list, which has no more ids.
+    fn return_last_chunk(&mut self, list: u32) {
+        let chunk = self.ends[list as usize].back / CHUNK_WORDS;
+        let prev = *self.words.at(word_of(chunk, PREV));
+        self.put_free(chunk);
+        if prev & END == 0 {
+            self.set_next(prev, END | list);
+            self.ends[list as usize].back = word_of(prev, CHUNK_WORDS);
+        } else {
+            self.mark_empty(list);
+        }
+    }
+
+    fn put_free(&mut self, chunk: u32) {
+        *self.words.at_mut(word_of(chunk, HEAD)) = self.free;
+        self.free = chunk;
+    }
+
+    /// Changes the link to the next chunk.
+    #[inline]
+    fn set_next(&mut self, chunk: u32, next: u32) {
+        let head = self.words.at_mut(word_of(chunk, HEAD));
+        *head = Head::with_next(*head, next);
     }
 
     #[inline]
@@ -469,8 +496,10 @@ impl Lists {
         self.occupied_words |= 1 << word;
     }
 
+    /// Forgets the ends of a list that has no more chunks.
     #[inline]
     fn mark_empty(&mut self, list: u32) {
+        self.ends[list as usize] = Ends::EMPTY;
         let word = list / 64;
         let bits = &mut self.occupied[word as usize];
         *bits &= !(1 << (list % 64));
@@ -509,7 +538,8 @@ impl Lists {
                     let spot = nodes.get(id).map(|node| node.spot);
                     assert_eq!(spot, Some(Spot::at_word(word)), "spot of {id}");
                 }
-                assert!(!ids.is_empty(), "chunk {index} is empty");
+                let may_be_empty = prev & END == 0 && Head::next(head) & END != 0;
+                assert!(may_be_empty || !ids.is_empty(), "chunk {index} is empty");
                 let count = Head::ids(head) as usize;
                 assert_eq!(ids.len(), count, "ids of chunk {index}");
                 timers += ids.len();

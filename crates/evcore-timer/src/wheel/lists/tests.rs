@@ -72,8 +72,49 @@ fn removals_anywhere_keep_the_order_and_return_empty_chunks() {
         }
         let left: Vec<u32> = (0..3 * ids).filter(|id| !gone.contains(id)).collect();
         assert_eq!(lists.ids(700), left);
-        assert_ne!(lists.free, NONE, "a chunk was returned");
     }
+}
+
+#[test]
+fn an_empty_last_chunk_of_several_is_used_again() {
+    let (mut lists, mut nodes) = lists_with(3, 0..IDS + 2);
+    let free = lists.free;
+    for round in 0..3 * IDS {
+        for id in [IDS, IDS + 1] {
+            remove(&mut lists, &mut nodes, id);
+            assert_eq!(lists.verify(&nodes), (IDS + 1) as usize);
+            push(&mut lists, &mut nodes, 3, id);
+        }
+        assert_eq!(lists.ids(3), (0..IDS + 2).collect::<Vec<_>>(), "{round}");
+    }
+    for id in [IDS, IDS + 1] {
+        remove(&mut lists, &mut nodes, id);
+    }
+    push(&mut lists, &mut nodes, 3, IDS);
+    assert_eq!(lists.free, free, "no other chunk was taken");
+    assert_eq!(lists.verify(&nodes), (IDS + 1) as usize);
+}
+
+#[test]
+fn an_empty_last_chunk_goes_with_the_last_timer() {
+    let order = [IDS].into_iter().chain(0..IDS);
+    let (mut lists, mut nodes) = lists_with(3, 0..IDS + 1);
+    for (gone, id) in order.enumerate() {
+        assert_eq!(lists.lowest_occupied(), Some(3));
+        remove(&mut lists, &mut nodes, id);
+        assert_eq!(lists.verify(&nodes), IDS as usize - gone);
+    }
+    assert_eq!(lists.lowest_occupied(), None);
+    assert!(!lists.is_occupied(3));
+}
+
+#[test]
+fn a_cascade_returns_an_empty_last_chunk() {
+    let (mut lists, mut nodes) = lists_with(700, 0..IDS + 1);
+    remove(&mut lists, &mut nodes, IDS);
+    assert_eq!(lists.cascade(&mut nodes, 700, 2, |_| 8), 2);
+    assert_eq!(lists.verify(&nodes), IDS as usize);
+    assert_eq!(lists.ids(8), [IDS - 2, IDS - 1]);
 }
 
 #[test]
