@@ -10,7 +10,7 @@ type Pool = ThreadPool<Vec<u8>>;
 const LONGEST: u16 = 32 * 1024; // bytes of a line, and of a file's content
 
 /// Blocks, so a thread of the pool runs it.
-fn look_up(line: &str) -> Result<Vec<u8>> {
+fn find(line: &str) -> Result<Vec<u8>> {
     if line.contains('/') {
         let (mut file, mut content) = (File::open(line)?.take(LONGEST.into()), Vec::new());
         return file.read_to_end(&mut content).map(|_| content);
@@ -39,8 +39,7 @@ impl Client {
             } else if let Some(end) = self.lines.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.lines.drain(..=end).collect();
                 let line = String::from_utf8_lossy(line.trim_ascii()).into_owned();
-                let job =
-                    move || look_up(&line).unwrap_or_else(|e| format!("failed: {e}\n").into());
+                let job = move || find(&line).unwrap_or_else(|e| format!("failed: {e}\n").into());
                 match pool.submit(io.token(), job) {
                     Ok(()) => self.waits = true,
                     Err(_full) => self.answers.extend(b"busy\n"),
