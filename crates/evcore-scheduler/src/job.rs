@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::jobs::Key;
+use crate::scheduler::{assert_period, nanoseconds};
 use crate::thread::Shared;
 
-/// A handle to a job of a [`Scheduler`](crate::Scheduler), to move or cancel it.
+/// A handle to a job of a [`Scheduler`](crate::Scheduler), to move or cancel it, or to change its period.
 ///
 /// Adding a job returns a handle, and each run of the job gets one as well. Clones refer to the same
 /// job, and dropping all of them does not cancel it. After the job has ended, every method returns
@@ -66,6 +67,44 @@ impl Job {
     #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_after(&self, delay: Duration) -> bool {
         self.shared.move_to(self.key, self.shared.tick_after(delay))
+    }
+
+    /// Gives the job a period: it runs next one `period` from now, and then once per `period`. Returns
+    /// false if the job has ended.
+    ///
+    /// It replaces the period of a periodic job, and makes a job periodic that was added to run once.
+    /// A job may set its own period while it runs.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Example
+    ///
+    /// A job that looks less often while it finds nothing:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use evcore_scheduler::Scheduler;
+    ///
+    /// # fn has_mail() -> bool { false }
+    /// let scheduler = Scheduler::new()?;
+    /// let mut period = Duration::from_secs(1);
+    /// scheduler.every(period, move |job| {
+    ///     let wanted = if has_mail() { Duration::from_secs(1) } else { Duration::from_secs(60) };
+    ///     if wanted != period {
+    ///         period = wanted;
+    ///         job.set_period(period);
+    ///     }
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
+    pub fn set_period(&self, period: Duration) -> bool {
+        assert_period(period);
+        let first = self.shared.tick_after(period);
+        self.shared.set_period(self.key, first, nanoseconds(period))
     }
 
     /// Whether the job will run, or run again.

@@ -78,13 +78,20 @@ impl Jobs {
 
     /// Moves a job to another tick. Returns false if the job has ended.
     pub(crate) fn move_to(&mut self, key: Key, tick: u64) -> bool {
-        let moves = self
-            .slot(key)
-            .is_some_and(|slot| !matches!(slot.work, Work::Cancelled));
+        let moves = self.lasting(key).is_some();
         if moves {
             self.arm(key.id, tick);
         }
         moves
+    }
+
+    /// Gives a job another period, which begins at the tick of its next run. Returns false if the job
+    /// has ended.
+    pub(crate) fn set_period(&mut self, key: Key, first: u64, period: u64) -> bool {
+        if let Some(slot) = self.lasting(key) {
+            slot.period = Some(period);
+        }
+        self.move_to(key, first)
     }
 
     /// Takes a job that is due. The caller runs it and then [puts it back](Self::put_back).
@@ -168,6 +175,12 @@ impl Jobs {
     fn slot(&mut self, key: Key) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(key.id as usize)?;
         (slot.serial == key.serial).then_some(slot)
+    }
+
+    /// The slot of a job that has not ended.
+    fn lasting(&mut self, key: Key) -> Option<&mut Slot> {
+        self.slot(key)
+            .filter(|slot| !matches!(slot.work, Work::Cancelled))
     }
 
     fn new_slot(&mut self) -> u32 {

@@ -116,16 +116,14 @@ impl Scheduler {
 
     /// Runs a job once per `period`, first one `period` from now.
     ///
+    /// [`Job::set_period`] gives it another period.
     /// Dropping the returned handle does not cancel the job.
     ///
     /// # Panics
     ///
     /// If `period` is zero.
     pub fn every(&self, period: Duration, job: impl FnMut(&Job) + Send + 'static) -> Job {
-        assert!(
-            !period.is_zero(),
-            "the period is zero: the job would never stop running"
-        );
+        assert_period(period);
         let schedule = Schedule::Every {
             first: self.shared.tick_after(period),
             period: nanoseconds(period),
@@ -170,6 +168,14 @@ impl fmt::Debug for Scheduler {
             .field("jobs", &self.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Panics if a job with this period would never let another one run.
+pub(crate) fn assert_period(period: Duration) {
+    assert!(
+        !period.is_zero(),
+        "the period is zero: the job would never stop running"
+    );
 }
 
 /// A duration in nanoseconds, the ticks of the scheduler; at most `u64::MAX`.

@@ -36,6 +36,10 @@ impl Shared {
         self.change(|jobs| jobs.move_to(key, tick))
     }
 
+    pub(crate) fn set_period(&self, key: Key, first: u64, period: u64) -> bool {
+        self.change(|jobs| jobs.set_period(key, first, period))
+    }
+
     pub(crate) fn cancel(&self, key: Key) -> bool {
         let (was_armed, _run) = self.jobs.lock().cancel(key);
         was_armed

@@ -52,6 +52,50 @@ fn a_periodic_job_runs_once_for_all_missed_periods() {
 }
 
 #[test]
+fn a_job_keeps_to_its_new_period() {
+    let schedules = [
+        Schedule::Once(10),
+        Schedule::Every {
+            first: 10,
+            period: 10,
+        },
+    ];
+    for schedule in schedules {
+        let mut jobs = Jobs::default();
+        let job = jobs.add(schedule, no_op());
+        assert!(jobs.set_period(job, 7, 4));
+        for due in [7, 11, 15] {
+            assert_eq!(jobs.fall_asleep(), Some(due));
+            assert_eq!(run_due(&mut jobs, due), [job]);
+        }
+    }
+}
+
+#[test]
+fn a_running_job_may_set_its_period() {
+    let mut jobs = Jobs::default();
+    let job = jobs.add(Schedule::Once(10), no_op());
+    let (key, run) = jobs.take_due(10).unwrap();
+    assert!(jobs.set_period(job, 30, 20));
+    assert!(jobs.put_back(key, run, false).is_none());
+    assert_eq!(run_due(&mut jobs, 30), [job]);
+    assert_eq!(jobs.fall_asleep(), Some(50));
+}
+
+#[test]
+fn a_job_that_has_ended_gets_no_period() {
+    let mut jobs = Jobs::default();
+    let job = jobs.add(Schedule::Once(10), no_op());
+    let _ = jobs.take_due(10).unwrap();
+    jobs.cancel(job);
+    assert!(!jobs.set_period(job, 30, 20));
+    let other = jobs.add(Schedule::Once(10), no_op());
+    jobs.cancel(other);
+    assert!(!jobs.set_period(other, 30, 20));
+    assert_eq!(jobs.len(), 0);
+}
+
+#[test]
 fn a_job_that_cancels_itself_does_not_run_again() {
     let mut jobs = Jobs::default();
     let (run, held) = owned();
