@@ -10,16 +10,22 @@
 //! The receiver takes the whole queue and leaves its own empty one in its place. The lock is held
 //! for a swap of two pointers, and neither side allocates once both buffers have grown.
 //!
+//! A sender may wait for a place. It sets a flag and then looks for a place once more; the receiver
+//! frees places and then looks at the flag, when its drain ends. A fence on both sides makes sure
+//! that at least one of them sees what the other has done. So without waiting senders a drain pays
+//! for a fence and no further lock, and a value pays nothing.
+//!
 //! This file names no other part of the crate but `send_error.rs` and `sync.rs`:
 //! `tests/loom_inbox.rs` includes these files, runs them over loom's lock, and replaces single steps
 //! by wrong ones to show what each is for. That is why the fields are `pub(crate)`.
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Instant;
 
 use crate::send_error::SendError;
-use crate::sync::{AtomicUsize, Mutex};
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, fence};
 
 /// A bounded queue of values, and the function that wakes its receiver.
 #[derive(Debug)]
@@ -34,6 +40,12 @@ pub(crate) struct Channel<T, W> {
 
     // Invariant: the queue and the batch in hand hold no more values than this together.
     pub(crate) limit: usize,
+
+    /// Where senders wait for a place, or for the inbox to be closed.
+    pub(crate) room: Condvar,
+
+    /// Whether a sender may be waiting for a place. Written under the lock.
+    pub(crate) has_waiting: AtomicBool,
 
     pub(crate) wake: W,
 }
@@ -55,6 +67,8 @@ impl<T, W: Fn()> Channel<T, W> {
             }),
             in_hand: AtomicUsize::new(0),
             limit,
+            room: Condvar::new(),
+            has_waiting: AtomicBool::new(false),
             wake,
         }
     }
@@ -69,15 +83,73 @@ impl<T, W: Fn()> Channel<T, W> {
 
     /// Queues a value at the back, and returns whether the queue was empty.
     pub(crate) fn push(&self, value: T) -> Result<bool, SendError<T>> {
+        self.push_locked(&mut self.queue.lock(), value)
+    }
+
+    /// Like [`send`](Self::send), but waits for a place until the deadline; without one, until there
+    /// is a place.
+    pub(crate) fn send_until(
+        &self,
+        value: T,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError<T>> {
+        if self.push_until(value, deadline)? {
+            (self.wake)();
+        }
+        Ok(())
+    }
+
+    /// Like [`push`](Self::push), but waits for a place.
+    pub(crate) fn push_until(
+        &self,
+        value: T,
+        deadline: Option<Instant>,
+    ) -> Result<bool, SendError<T>> {
         let mut queue = self.queue.lock();
+        let mut has_time = true;
+        while has_time && self.must_wait(&queue) {
+            (queue, has_time) = self.room.wait(queue, deadline);
+        }
+        self.push_locked(&mut queue, value)
+    }
+
+    /// Queues a value under a lock that is held, and returns whether the queue was empty.
+    pub(crate) fn push_locked(&self, queue: &mut Queue<T>, value: T) -> Result<bool, SendError<T>> {
         if queue.closed {
             return Err(SendError::Closed(value));
         }
-        if queue.waiting.len() + self.in_hand.load(Relaxed) >= self.limit {
+        if self.is_full(queue) {
             return Err(SendError::Full(value));
         }
         queue.waiting.push_back(value);
         Ok(queue.waiting.len() == 1)
+    }
+
+    pub(crate) fn is_full(&self, queue: &Queue<T>) -> bool {
+        queue.waiting.len() + self.in_hand.load(Relaxed) >= self.limit
+    }
+
+    /// Whether there is no place. If so, the receiver notifies `room` when it has freed some.
+    pub(crate) fn must_wait(&self, queue: &Queue<T>) -> bool {
+        if queue.closed || !self.is_full(queue) {
+            return false;
+        }
+        self.has_waiting.store(true, Relaxed);
+        // The receiver frees places without the lock: see `notify_room`.
+        fence(SeqCst);
+        self.is_full(queue)
+    }
+
+    /// Notifies the senders that wait for a place, after places have been freed.
+    pub(crate) fn notify_room(&self) {
+        fence(SeqCst);
+        if self.has_waiting.load(Relaxed) {
+            // A sender that has set the flag holds the lock until it waits.
+            let queue = self.queue.lock();
+            self.has_waiting.store(false, Relaxed);
+            drop(queue);
+            self.room.notify_all();
+        }
     }
 
     /// Moves the whole queue behind the values that `batch` still holds.
@@ -100,13 +172,14 @@ impl<T, W: Fn()> Channel<T, W> {
     }
 
     /// Puts the rest of a batch back in front of the queue, and wakes the receiver if the queue was
-    /// empty.
+    /// empty. Then notifies the senders that wait for a place.
     ///
     /// Costs O(values sent since the batch was taken); each value pays for this once.
     pub(crate) fn put_back(&self, rest: &mut VecDeque<T>) {
         if !rest.is_empty() && self.push_front(rest) {
             (self.wake)();
         }
+        self.notify_room();
     }
 
     /// Puts `rest` in front of the queue, and returns whether the queue was empty.
@@ -119,11 +192,14 @@ impl<T, W: Fn()> Channel<T, W> {
         was_empty
     }
 
-    /// Refuses all further values, and returns those that are queued: the caller drops them without
-    /// the lock.
+    /// Refuses all further values, also those that wait for a place. Returns those that are queued:
+    /// the caller drops them without the lock.
     pub(crate) fn close(&self) -> VecDeque<T> {
         let mut queue = self.queue.lock();
         queue.closed = true;
-        mem::take(&mut queue.waiting)
+        let dropped = mem::take(&mut queue.waiting);
+        drop(queue);
+        self.room.notify_all();
+        dropped
     }
 }

@@ -3,13 +3,14 @@
 //! The receiver is woken by a function, not by a descriptor or a condition variable of the inbox:
 //! a loop waits in one place only, and the function ends that wait.
 //!
-//! Deliberately absent: waiting for a value or for room, because a loop must do neither; and
-//! closing when the last sender is dropped, because an inbox can always create another one.
+//! A sender on another thread may wait for room. Deliberately absent: waiting for a value, because a
+//! loop waits in one place only; and closing when the last sender is dropped, because an inbox can always create another one.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::channel::Channel;
 use crate::send_error::SendError;
@@ -31,7 +32,7 @@ use crate::send_error::SendError;
 /// # Cost
 ///
 /// A send takes one short lock. A drain takes one when it begins, and one when it ends if it leaves
-/// values. There are two buffers. Each grows to the highest number of values that were ever queued
+/// values or if a sender [waits for room](Sender::send_timeout). There are two buffers. Each grows to the highest number of values that were ever queued
 /// and does not shrink; nothing is allocated once they have grown.
 ///
 /// # Signal handlers
@@ -171,6 +172,48 @@ impl<T> Sender<T> {
         self.channel.send(value)
     }
 
+    /// Queues a value like [`send`](Self::send), and waits for room for at most `timeout`.
+    ///
+    /// Senders that wait are notified when a [`Drain`] ends, and compete for the places that it has
+    /// freed. A timeout of zero does not wait, and [`Duration::MAX`] waits without limit.
+    ///
+    /// It blocks the thread, so call it on a thread that may block, and not on the receiver's own:
+    /// nothing would make room.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] hands the value back: [`Full`](SendError::Full) if the time is over,
+    /// [`Closed`](SendError::Closed) if the inbox is closed, also while it waits.
+    ///
+    /// # Examples
+    ///
+    /// A producer that is faster than the loop slows down instead of losing values:
+    ///
+    /// ```
+    /// use evcore_posted::Inbox;
+    /// use std::{thread, time::Duration};
+    ///
+    /// let this = thread::current();
+    /// let mut inbox = Inbox::bounded(2, move || this.unpark());
+    /// let lines = inbox.sender();
+    /// let producer = thread::spawn(move || {
+    ///     (0..100).try_for_each(|line| lines.send_timeout(line, Duration::from_secs(60)))
+    /// });
+    ///
+    /// let mut received = Vec::new();
+    /// while received.len() < 100 {
+    ///     thread::park(); // an event loop's wait
+    ///     received.extend(inbox.drain());
+    /// }
+    /// assert!(received.into_iter().eq(0..100));
+    /// assert_eq!(producer.join().unwrap(), Ok(()));
+    /// ```
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendError<T>> {
+        // Without a deadline if it is beyond the range of the clock.
+        let deadline = Instant::now().checked_add(timeout);
+        self.channel.send_until(value, deadline)
+    }
+
     /// Whether the inbox was dropped, so that it takes no more values. Takes the lock.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -197,7 +240,8 @@ impl<T> fmt::Debug for Sender<T> {
 /// The values that were queued when [`Inbox::drain`] was called, oldest first.
 ///
 /// If it is dropped early, also by a panic, it puts the rest back and wakes the receiver.
-/// If it is forgotten (`mem::forget`), it does not wake, and the next drain yields the rest.
+/// If it is forgotten (`mem::forget`), it wakes neither the receiver nor a sender that waits for
+/// room, and the next drain yields the rest.
 ///
 /// # Examples
 ///

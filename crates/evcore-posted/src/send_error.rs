@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-/// The error of [`Sender::send`](crate::Sender::send): the value that was not sent, and why.
+/// The error of [`Sender::send`](crate::Sender::send) and
+/// [`Sender::send_timeout`](crate::Sender::send_timeout): the value that was not sent, and why.
 ///
 /// # Examples
 ///

@@ -1,19 +1,55 @@
-//! The lock and the counter of an inbox: those of `parking_lot` and the standard library, or loom's
-//! in the loom tests.
+//! The lock, the condition and the atomics of an inbox: those of `parking_lot` and the standard
+//! library, or loom's in the loom tests.
 
-pub(crate) use self::imp::{AtomicUsize, Mutex};
+pub(crate) use self::imp::{AtomicBool, AtomicUsize, Condvar, Mutex, fence};
 
 #[cfg(not(evcore_loom))]
 mod imp {
+    use std::time::Instant;
+
+    use parking_lot::MutexGuard;
+
     pub(crate) use parking_lot::Mutex;
-    pub(crate) use std::sync::atomic::AtomicUsize;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+
+    #[derive(Debug)]
+    pub(crate) struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(parking_lot::Condvar::new())
+        }
+
+        /// Waits without the lock until it is notified, or until the deadline if there is one.
+        /// Returns whether there is time left. It may return early.
+        pub(crate) fn wait<'a, T>(
+            &self,
+            mut guard: MutexGuard<'a, T>,
+            deadline: Option<Instant>,
+        ) -> (MutexGuard<'a, T>, bool) {
+            let has_time = match deadline {
+                Some(deadline) => !self.0.wait_until(&mut guard, deadline).timed_out(),
+                None => {
+                    self.0.wait(&mut guard);
+                    true
+                }
+            };
+            (guard, has_time)
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
 }
 
 #[cfg(evcore_loom)]
 mod imp {
+    use std::time::Instant;
+
     use loom::sync::MutexGuard;
 
-    pub(crate) use loom::sync::atomic::AtomicUsize;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
 
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -25,6 +61,28 @@ mod imp {
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        /// Waits until it is notified. Time does not pass in loom, so a deadline is never reached.
+        pub(crate) fn wait<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            _deadline: Option<Instant>,
+        ) -> (MutexGuard<'a, T>, bool) {
+            (self.0.wait(guard).unwrap(), true)
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
         }
     }
 }

@@ -52,6 +52,12 @@ fn send_until_accepted(inbox: &Sender<Value>, mut value: Value) {
     }
 }
 
+fn wait_until_accepted(inbox: &Sender<Value>, value: Value) {
+    inbox
+        .send_timeout(value, LOST)
+        .expect("the receiver drains");
+}
+
 /// A function that ends the wait of the calling thread.
 fn unpark() -> impl Fn() + Send + Sync + 'static {
     let this = thread::current();
@@ -71,6 +77,25 @@ fn four_senders_reach_a_receiver_with_a_budget() {
 #[test]
 fn four_senders_retry_when_the_inbox_is_full() {
     assert_all_arrive(Inbox::bounded(100, unpark()), 64, send_until_accepted);
+}
+
+#[test]
+fn four_senders_wait_for_room_when_the_inbox_is_full() {
+    assert_all_arrive(Inbox::bounded(100, unpark()), 64, wait_until_accepted);
+}
+
+#[test]
+fn a_value_that_waits_in_vain_is_handed_back() {
+    let mut inbox = Inbox::bounded(1, || {});
+    let sender = inbox.sender();
+    for timeout in [Duration::ZERO, Duration::from_millis(1)] {
+        assert_eq!(sender.send_timeout(1, timeout), Ok(()));
+        assert_eq!(sender.send_timeout(2, timeout), Err(SendError::Full(2)));
+        assert!(inbox.drain().eq([1]));
+    }
+    drop(inbox);
+    let closed = sender.send_timeout(3, Duration::MAX);
+    assert_eq!(closed, Err(SendError::Closed(3)));
 }
 
 #[test]

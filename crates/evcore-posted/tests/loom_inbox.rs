@@ -19,9 +19,10 @@ mod sync;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use evcore_posted::Inbox;
+use loom::sync::atomic::fence;
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use send_error::SendError;
@@ -102,6 +103,19 @@ const WITH_BUDGET: Model = Model { budget: 1, ..ROOMY };
 
 /// Room for two values, so that the receiver has values in hand while others are sent.
 const BOUNDED: Model = Model { limit: 2, ..ROOMY };
+
+/// Room for one value, so that a sender that waits for room does so.
+const WAITING: Model = Model {
+    values: 1,
+    limit: 1,
+    ..ROOMY
+};
+
+/// Senders that wait for room.
+const PATIENT: Steps = Steps {
+    send: |channel, value| channel.send_until(value, None),
+    ..SOUND
+};
 
 /// Value `n`, from 0, of a sender.
 fn value(sender: u32, n: u32) -> u32 {
@@ -261,8 +275,25 @@ fn a_full_inbox_hands_back_what_it_does_not_send() {
 }
 
 #[test]
+fn a_sender_that_waits_for_room_gets_a_place() {
+    WAITING.assert_all_arrive(PATIENT);
+    let alone = Model {
+        senders: 1,
+        values: 2,
+        budget: 1,
+        ..WAITING
+    };
+    alone.assert_all_arrive(PATIENT);
+}
+
+#[test]
 fn closing_an_inbox_leaks_no_value() {
     ROOMY.assert_no_value_leaks(SOUND);
+}
+
+#[test]
+fn closing_an_inbox_ends_the_wait_for_room() {
+    WAITING.assert_no_value_leaks(PATIENT);
 }
 
 #[test]
@@ -488,5 +519,68 @@ fn the_inbox_must_close_and_empty_under_one_lock() {
             dropped
         },
         ..SOUND
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_sender_must_look_for_room_after_setting_the_flag() {
+    WAITING.assert_all_arrive(Steps {
+        send: |channel, value| {
+            let mut queue = channel.queue.lock();
+            while channel.is_full(&queue) {
+                channel.has_waiting.store(true, Relaxed);
+                fence(SeqCst);
+                (queue, _) = channel.room.wait(queue, None);
+            }
+            channel.push_locked(&mut queue, value)?;
+            drop(queue);
+            (channel.wake)();
+            Ok(())
+        },
+        ..PATIENT
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_receiver_must_look_for_waiting_senders_after_a_fence() {
+    WAITING.assert_all_arrive(Steps {
+        put_back: |channel, batch| {
+            assert!(batch.is_empty());
+            if channel.has_waiting.load(Relaxed) {
+                channel.notify_room();
+            }
+        },
+        ..PATIENT
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_receiver_must_not_notify_before_a_sender_waits() {
+    WAITING.assert_all_arrive(Steps {
+        put_back: |channel, batch| {
+            assert!(batch.is_empty());
+            fence(SeqCst);
+            if channel.has_waiting.load(Relaxed) {
+                channel.has_waiting.store(false, Relaxed);
+                channel.room.notify_all();
+            }
+        },
+        ..PATIENT
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn the_inbox_must_notify_waiting_senders_when_it_closes() {
+    WAITING.assert_no_value_leaks(Steps {
+        close: |channel| {
+            let mut queue = channel.queue.lock();
+            queue.closed = true;
+            mem::take(&mut queue.waiting)
+        },
+        ..PATIENT
     });
 }

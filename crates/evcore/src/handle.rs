@@ -125,12 +125,50 @@ impl Handle {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn post(&self, token: Token, ready: Ready) -> Result<(), PostError> {
+        self.posts.send((token, ready)).map_err(PostError::of)
+    }
+
+    /// Posts like [`post`](Self::post), and waits for at most `timeout` if too many posts wait.
+    ///
+    /// It blocks the thread until a turn of the loop has taken posts in. Do not call it on the
+    /// loop's own thread, because then no turn begins. [`Duration::MAX`] waits without limit.
+    ///
+    /// # Errors
+    ///
+    /// Each hands the post back. [`PostError::Full`] if the time is over. [`PostError::Closed`] if
+    /// the loop has been dropped, also while this waits.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Ready};
+    /// use std::{thread, time::Duration};
+    ///
+    /// let mut ev = EventLoop::builder().posts(1).build()?;
+    /// let jobs = [ev.add_unwatched()?, ev.add_unwatched()?, ev.add_unwatched()?];
+    /// let handle = ev.handle();
+    /// let pool = thread::spawn(move || {
+    ///     jobs.into_iter()
+    ///         .try_for_each(|job| handle.post_timeout(job, Ready::READABLE, Duration::MAX))
+    /// });
+    ///
+    /// let mut finished = 0;
+    /// while finished < 3 {
+    ///     ev.wait()?;
+    ///     while ev.next_step().is_some() {
+    ///         finished += 1;
+    ///     }
+    /// }
+    /// assert_eq!(pool.join().unwrap(), Ok(()));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn post_timeout(
+        &self,
+        token: Token,
+        ready: Ready,
+        timeout: Duration,
+    ) -> Result<(), PostError> {
         self.posts
-            .send((token, ready))
-            .map_err(|error| match error {
-                SendError::Full((token, ready)) => PostError::Full { token, ready },
-                SendError::Closed((token, ready)) => PostError::Closed { token, ready },
-            })
+            .send_timeout((token, ready), timeout)
+            .map_err(PostError::of)
     }
 }
 
@@ -147,7 +185,7 @@ impl AsFd for Handle {
     }
 }
 
-/// Why [`Handle::post`] hands a post back.
+/// Why [`Handle::post`] and [`Handle::post_timeout`] hand a post back.
 ///
 /// ```
 /// use evcore::{EventLoop, PostError, Ready, Token};
@@ -185,6 +223,15 @@ pub enum PostError {
         /// The readiness that was posted with it.
         ready: Ready,
     },
+}
+
+impl PostError {
+    fn of(error: SendError<RemotePost>) -> Self {
+        match error {
+            SendError::Full((token, ready)) => Self::Full { token, ready },
+            SendError::Closed((token, ready)) => Self::Closed { token, ready },
+        }
+    }
 }
 
 /// `WouldBlock` if the loop has too many posts, `BrokenPipe` if it has been dropped.
@@ -261,6 +308,24 @@ mod tests {
         assert_eq!(io::Error::from(full).kind(), io::ErrorKind::WouldBlock);
         assert_eq!(remote.posts(1).count(), 1);
         assert_eq!(handle.post(token, ready), Ok(()));
+    }
+
+    #[test]
+    fn a_post_that_waits_in_vain_is_handed_back() {
+        let (mut remote, handle) = remote();
+        let token = Token::new(0, std::num::NonZeroU32::MIN);
+        let ready = Ready::READABLE;
+        let short = Duration::from_millis(1);
+        for _ in 0..100 {
+            assert_eq!(handle.post_timeout(token, ready, short), Ok(()));
+        }
+        let full = handle.post_timeout(token, ready, short);
+        assert_eq!(full, Err(PostError::Full { token, ready }));
+        assert_eq!(remote.posts(1).count(), 1);
+        assert_eq!(handle.post_timeout(token, ready, Duration::MAX), Ok(()));
+        drop(remote);
+        let closed = handle.post_timeout(token, ready, Duration::MAX);
+        assert_eq!(closed, Err(PostError::Closed { token, ready }));
     }
 
     #[test]
