@@ -1,6 +1,6 @@
 //! The loop's state, and the calls that its user makes between steps.
 
-use std::{fmt, time::Duration};
+use std::{fmt, os::fd::BorrowedFd, time::Duration};
 
 use evcore_accept::Listener;
 use evcore_balancer::Load;
@@ -208,9 +208,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// and returns how long to wait at most (`None`: without limit).
     ///
     /// Use with [`poll`](Self::poll) to drive several loops from one thread, for example in a
-    /// simulator. Call `poll` promptly: the accept lock may be held until the accepts are done. No
-    /// descriptor becomes readable when this loop has events, and kqueue takes changes only in its
-    /// wait, so a loop cannot be nested in another one this way.
+    /// simulator, or to run this loop [inside another one](Self::descriptor). The accept lock may be
+    /// held from here until the accepts are done, as in [`wait`](Self::wait).
     ///
     /// # Errors
     ///
@@ -280,6 +279,58 @@ impl<L: Acceptor> EventLoop<L> {
     fn stop_instruments(&mut self) -> Option<u64> {
         self.instruments.as_ref()?;
         self.end_measuring()
+    }
+
+    /// Borrows the descriptor of the backend (epoll, kqueue), to run this loop inside another one.
+    /// `None` on the other backends.
+    ///
+    /// It is readable if the kernel has an event for this loop, a wake-up included. Timers and work
+    /// that was carried over do not make it readable; [`prepare`](Self::prepare) returns how long to
+    /// sleep for these.
+    ///
+    /// # Inside another loop
+    ///
+    /// Repeat these steps:
+    ///
+    /// 1. Call [`prepare`](Self::prepare), which returns the timeout.
+    /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable or
+    ///    the timeout has passed. Otherwise do not sleep: kqueue takes the changes of
+    ///    [`modify`](Self::modify) in `poll` only.
+    /// 3. Call [`poll`](Self::poll) with a timeout of zero, and handle all steps of the turn.
+    ///
+    /// If you change the loop between two turns, treat that as a step. Take the descriptor anew for
+    /// each sleep, as the borrow demands: on epoll, `poll` may replace it.
+    ///
+    /// The example is an outer loop that has nothing else to do. `tests/compat` has one in tokio.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Step, Timer};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use std::time::Duration;
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let token = ev.add_unwatched()?;
+    /// ev.arm(token, Timer::READ, Duration::from_millis(1));
+    ///
+    /// let (mut expired, mut had_steps) = (false, true);
+    /// while !expired {
+    ///     let timeout = ev.prepare()?;
+    ///     if let Some(descriptor) = ev.descriptor().filter(|_| !had_steps) {
+    ///         let timeout = timeout.map(|timeout| timeout.try_into()).transpose()?;
+    ///         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], timeout.as_ref())?;
+    ///     }
+    ///     ev.poll(Some(Duration::ZERO))?;
+    ///     had_steps = false;
+    ///     while let Some(step) = ev.next_step() {
+    ///         had_steps = true;
+    ///         expired |= matches!(step, Step::Expired(expired, _) if expired == token);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.poller.descriptor()
     }
 
     /// Watches a descriptor under a new token.
