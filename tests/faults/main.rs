@@ -4,3 +4,5 @@ mod exhaustion;
 mod liveness;
 mod refused_calls;
 mod slow_clients;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod unread_ticks;

@@ -88,6 +88,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
         let updated = waited.and_then(|()| self.update_clock());
         if updated.is_err() {
+            // If only the clock failed, the kernel may not report these events again.
+            self.post_batch();
             self.accepting.release_lock();
         } else if timeout.is_none() && self.batch.is_nothing() {
             self.stats.empty_waits += 1;
