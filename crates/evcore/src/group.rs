@@ -324,7 +324,8 @@ impl Coordination {
 
     /// Counts a client that was accepted.
     pub(crate) fn accepted(&mut self) {
-        self.accepted += 1;
+        // A plan that stands may never take the count.
+        self.accepted = self.accepted.saturating_add(1);
     }
 
     /// Whether the accept lock is held.
