@@ -38,17 +38,18 @@ fn a_chunk_fills_a_cache_line_and_the_ends_take_8_kib() {
 #[test]
 fn timers_of_a_list_fill_a_chunk_before_the_next_is_used() {
     let (lists, nodes) = lists_with(3, 0..3 * IDS);
-    assert_eq!(lists.used, NONE + 1 + 3);
+    assert_eq!(lists.free, NONE + 1 + 3, "chunks are taken in order");
     assert_eq!(lists.verify(&nodes), 3 * IDS as usize);
 }
 
 #[test]
 fn reserve_makes_room_for_full_chunks_and_one_more_in_each_list() {
+    const CHUNKS: usize = BLOCK / CHUNK_WORDS as usize;
     // 64 full chunks, one for each of 896 timers, and the unused one.
     for (timers, chunks) in [(896, 64 + 896 + 1), (1_792, 128 + 1_024 + 1)] {
         let mut lists = Lists::new();
         lists.reserve(timers);
-        assert_eq!(lists.capacity(), BLOCK * usize::div_ceil(chunks, BLOCK));
+        assert_eq!(lists.capacity(), CHUNKS * usize::div_ceil(chunks, CHUNKS));
     }
 }
 
