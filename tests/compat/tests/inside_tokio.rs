@@ -116,11 +116,9 @@ fn a_loop_inside_tokio_serves_clients_of_the_same_thread() {
             Step::Accepted(new) => {
                 conns.add(ev, new.stream, Interest::READ, Mode::Level)?;
             }
-            Step::Ready(token, _) => {
-                if !conns.get(token).is_some_and(echo) {
-                    conns.close(ev, token);
-                    closed += 1;
-                }
+            Step::Ready(token, _) if !conns.get(token).is_some_and(echo) => {
+                conns.close(ev, token);
+                closed += 1;
             }
             _ => {}
         }
