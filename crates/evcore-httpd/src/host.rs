@@ -4,21 +4,32 @@ use std::net::Ipv6Addr;
 
 /// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
-    match value.strip_prefix(b"[") {
+    let (host_is_valid, port) = match value.strip_prefix(b"[") {
         Some(rest) => {
-            let end = rest.iter().position(|byte| *byte == b']');
-            end.is_some_and(|end| is_ip_literal(&rest[..end]) && is_port(&rest[end + 1..]))
+            let end = position(rest, b']');
+            // Without the closing bracket there is not even an empty port.
+            let port = rest.get(end + 1..);
+            (port.is_some() && is_ip_literal(&rest[..end]), port)
         }
-        None => is_port(after_name(value)),
-    }
+        None => {
+            let end = position(value, b':');
+            (is_name(&value[..end]), value.get(end..))
+        }
+    };
+    host_is_valid && port.is_some_and(is_port)
+}
+
+/// The position of the byte, or the length if it is absent.
+fn position(bytes: &[u8], wanted: u8) -> usize {
+    let found = bytes.iter().position(|byte| *byte == wanted);
+    found.unwrap_or(bytes.len())
 }
 
 /// Empty, or a colon and digits.
 fn is_port(bytes: &[u8]) -> bool {
-    match bytes {
-        [] => true,
-        [b':', digits @ ..] => prefix_of(&DIGITS, digits) == digits.len(),
-        _ => false,
+    match bytes.split_first() {
+        None => true,
+        Some((first, digits)) => *first == b':' && digits.iter().all(u8::is_ascii_digit),
     }
 }
 
@@ -39,51 +50,23 @@ fn is_future_address(text: &str) -> bool {
     is_version && !address.is_empty() && bytes.all(|byte| is_plain(byte) || byte == b':')
 }
 
-/// What follows the `reg-name` at the front, which includes IPv4 addresses.
-fn after_name(mut bytes: &[u8]) -> &[u8] {
+/// `reg-name`, which includes IPv4 addresses.
+fn is_name(mut bytes: &[u8]) -> bool {
     loop {
-        bytes = match &bytes[prefix_of(&PLAIN, bytes)..] {
+        bytes = match bytes {
+            [] => return true,
             [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
                 rest
             }
-            rest => return rest,
+            [byte, rest @ ..] if is_plain(*byte) => rest,
+            _ => return false,
         }
     }
 }
 
-fn is_plain(byte: u8) -> bool {
-    PLAIN[usize::from(byte)]
-}
-
 /// `unreserved` or `sub-delims`.
-static PLAIN: [bool; 256] = table(true, b"-._~!$&'()*+,;=");
-
-static DIGITS: [bool; 256] = table(false, b"0123456789");
-
-/// For each byte, whether it is one of `others`, or if `alphanumeric`, a letter or a digit.
-const fn table(alphanumeric: bool, others: &[u8]) -> [bool; 256] {
-    let mut all = [false; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        all[byte as usize] = alphanumeric && byte.is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let mut at = 0;
-    while at < others.len() {
-        all[others[at] as usize] = true;
-        at += 1;
-    }
-    all
-}
-
-/// The number of bytes at the front that are in the table.
-#[inline]
-fn prefix_of(table: &[bool; 256], bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while at < bytes.len() && table[usize::from(bytes[at])] {
-        at += 1;
-    }
-    at
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const MAX_HEADERS: usize = 100;
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A parsed request head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub action: Action,
     /// Respond with the head alone.
@@ -36,7 +36,7 @@ pub struct Request {
 }
 
 /// What to do with a request, decided from the head alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Action {
     Route(Route),
     NotFound,
@@ -99,13 +99,28 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(Status::BadRequest);
     };
-    let target = target.as_bytes();
     let version = if minor == 0 {
         Version::Http10
     } else {
         Version::Http11
     };
-    Headers::read(head.headers)?.request(method, target, version)
+    let headers = Headers::read(head.headers)?;
+    // RFC 9112, section 3.2.
+    if version == Version::Http11 && headers.hosts != 1 || headers.hosts > 1 {
+        return Err(Status::BadRequest);
+    }
+    Ok(Request {
+        action: match route(target.as_bytes()) {
+            Some(route) if route.allows(method) => Action::Route(route),
+            Some(route) => Action::NotAllowed(route),
+            None => Action::NotFound,
+        },
+        head_only: method == "HEAD",
+        version,
+        keep_alive: !headers.close && (version == Version::Http11 || headers.keep_alive),
+        framing: headers.framing(version)?,
+        expects_continue: headers.expects_continue && version == Version::Http11,
+    })
 }
 
 /// The headers that this server uses.
@@ -159,59 +174,37 @@ impl Headers {
     fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Status> {
         let mut read = Self::default();
         for header in headers {
-            read.add(header.name.as_bytes(), header.value)?;
+            read.add(header.name, header.value)?;
         }
         Ok(read)
     }
 
-    /// The request with these headers.
-    #[inline(always)]
-    fn request(&self, method: &str, target: &[u8], version: Version) -> Result<Request, Status> {
-        // RFC 9112, section 3.2.
-        if version == Version::Http11 && self.hosts != 1 || self.hosts > 1 {
-            return Err(Status::BadRequest);
-        }
-        Ok(Request {
-            action: match route(target) {
-                Some(route) if route.allows(method) => Action::Route(route),
-                Some(route) => Action::NotAllowed(route),
-                None => Action::NotFound,
-            },
-            head_only: method == "HEAD",
-            version,
-            keep_alive: !self.close && (version == Version::Http11 || self.keep_alive),
-            framing: self.framing(version)?,
-            expects_continue: self.expects_continue && version == Version::Http11,
-        })
-    }
-
-    #[inline(always)]
-    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Status> {
+    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), Status> {
         // The length rules out most headers without a comparison.
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => {
+            4 if name.eq_ignore_ascii_case("host") => {
                 self.hosts += 1;
                 if !is_host(value) {
                     return Err(Status::BadRequest);
                 }
             }
-            6 if name.eq_ignore_ascii_case(b"expect") => {
+            6 if name.eq_ignore_ascii_case("expect") => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
             }
-            10 if name.eq_ignore_ascii_case(b"connection") => {
+            10 if name.eq_ignore_ascii_case("connection") => {
                 for option in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
+            14 if name.eq_ignore_ascii_case("content-length") => {
                 // Two lengths allow request smuggling. As in nginx, two equal ones are refused too.
                 let before = self.length.replace(length(value)?);
                 if before.is_some() {
                     return Err(Status::BadRequest);
                 }
             }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
                 self.codings.add(value);
             }
             _ => {}
