@@ -1,6 +1,9 @@
 //! An echo server with a loop of its own, over epoll. Four threads share a listener, and the one that
 //! has the accept lock listens: `cargo run -p evcore-balancer --example foreign_loop -- 127.0.0.1:0`
-#![cfg_attr(not(target_os = "linux"), allow(unused))]
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(unused, reason = "without epoll, `serve` returns an error")
+)]
 use evcore_balancer::{Balancer, Inputs, Member, Policy, WorkerGroup, WorkerId};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

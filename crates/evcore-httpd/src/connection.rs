@@ -71,7 +71,7 @@ pub struct Connection<S> {
 
 const _: () = assert!(size_of::<Option<Connection<evcore::Stream>>>() == 128);
 
-/// What the access log needs to know of a connection.
+/// What the access log records of a connection.
 #[derive(Debug)]
 pub struct Logged {
     /// The client's address; `None` for a Unix socket.

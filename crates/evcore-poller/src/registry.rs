@@ -88,7 +88,7 @@ enum Renewal {
     Unneeded,
     /// Its one-shot has fired, or an error event may have been a refusal.
     Disarmed,
-    /// The caller wants to be told afresh.
+    /// The caller wants another report of what is ready.
     Requested,
 }
 
@@ -252,7 +252,7 @@ impl Registry {
 
     pub(crate) fn reregister(&mut self, key: u64) -> Result<()> {
         let row = self.row(key)?;
-        // A `Level` is told afresh in each wait.
+        // Each wait reports a `Level` afresh.
         if row.mode != Mode::Level || row.exclusive {
             row.renewal = Renewal::Requested;
             self.mark_dirty(key);

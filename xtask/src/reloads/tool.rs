@@ -32,7 +32,7 @@ impl Tool {
         let mut command = Command::new(self.name());
         command.args(match self {
             Self::Wrk => &["-t1", "-c20", "-d24h"][..],
-            // It has memory for as many requests as it is told to send.
+            // It allocates memory for this many requests at its start.
             Self::Ab => &["-q", "-k", "-c20", "-t86400", "-n20000000"][..],
         });
         command.arg(format!("http://{address}/"));

@@ -35,8 +35,8 @@ struct Row {
     known: Interest,
     mode: Mode,
     dirty: bool,
-    /// The knotes exist, and must be made again: a `Oneshot` has fired, or the caller wants to be
-    /// told afresh.
+    /// The knotes exist, and must be made again: a `Oneshot` has fired, or the caller wants
+    /// another report of what is ready.
     spent: bool,
     /// What the kernel has reported, and no wait yet.
     found: Ready,
