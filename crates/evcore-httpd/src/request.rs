@@ -110,7 +110,7 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
         return Err(Status::BadRequest);
     }
     Ok(Request {
-        action: match route(target.as_bytes()) {
+        action: match route(target) {
             Some(route) if route.allows(method) => Action::Route(route),
             Some(route) => Action::NotAllowed(route),
             None => Action::NotFound,

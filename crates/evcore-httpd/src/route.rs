@@ -22,23 +22,22 @@ const LONGEST_MS: u64 = 3_600_000;
 ///
 /// A query is ignored. Of a target in absolute form (`http://host/path`), which proxies send, the path
 /// is used.
-pub fn route(target: &[u8]) -> Option<Route> {
+pub fn route(target: &str) -> Option<Route> {
     let path = path_of(target);
     match path {
-        b"/" => return Some(Route::Hello),
-        b"/echo" => return Some(Route::Echo),
-        b"/worker" => return Some(Route::Worker),
-        b"/status" => return Some(Route::Status),
-        b"/status.json" => return Some(Route::StatusJson),
+        "/" => return Some(Route::Hello),
+        "/echo" => return Some(Route::Echo),
+        "/worker" => return Some(Route::Worker),
+        "/status" => return Some(Route::Status),
+        "/status.json" => return Some(Route::StatusJson),
         _ => {}
     }
-    let path = path.strip_prefix(b"/")?;
-    let slash = path.iter().position(|byte| *byte == b'/')?;
-    let number = whole_number(&path[slash + 1..])?;
-    match &path[..slash] {
-        b"bytes" => Some(Route::Bytes(number)),
-        b"sleep" => delay(number).map(Route::Sleep),
-        b"block" => delay(number).map(Route::Block),
+    let (name, argument) = path.strip_prefix('/')?.split_once('/')?;
+    let number = whole_number(argument)?;
+    match name {
+        "bytes" => Some(Route::Bytes(number)),
+        "sleep" => delay(number).map(Route::Sleep),
+        "block" => delay(number).map(Route::Block),
         _ => None,
     }
 }
@@ -66,24 +65,18 @@ impl Route {
     }
 }
 
-fn path_of(target: &[u8]) -> &[u8] {
-    let query = target.iter().position(|byte| *byte == b'?');
-    let before_query = &target[..query.unwrap_or(target.len())];
-    if before_query.starts_with(b"/") {
-        return before_query;
+fn path_of(target: &str) -> &str {
+    let (before_query, _) = target.split_once('?').unwrap_or((target, ""));
+    match before_query.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            rest.find('/').map_or("/", |slash| &rest[slash..])
+        }
+        _ => before_query,
     }
-    let scheme = before_query.get(..7);
-    if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"http://")) {
-        return before_query;
-    }
-    let rest = &before_query[7..];
-    let slash = rest.iter().position(|byte| *byte == b'/');
-    slash.map_or(b"/", |slash| &rest[slash..])
 }
 
 /// Parses digits only; `parse` alone would accept a sign.
-fn whole_number(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
+fn whole_number(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())?
@@ -108,17 +101,17 @@ mod tests {
             ("/http://host/echo", None),
             ("ftp://host/echo", None),
         ] {
-            assert_eq!(route(target.as_bytes()), expected, "{target}");
+            assert_eq!(route(target), expected, "{target}");
         }
     }
 
     #[test]
     fn a_number_beyond_its_limit_is_no_route() {
         assert_eq!(
-            route(b"/bytes/18446744073709551615"),
+            route("/bytes/18446744073709551615"),
             Some(Route::Bytes(u64::MAX))
         );
-        assert_eq!(route(b"/bytes/18446744073709551616"), None);
-        assert_eq!(route(b"/sleep/3600001"), None);
+        assert_eq!(route("/bytes/18446744073709551616"), None);
+        assert_eq!(route("/sleep/3600001"), None);
     }
 }
