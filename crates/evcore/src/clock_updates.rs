@@ -10,7 +10,12 @@ use std::time::Duration;
 use evcore_clock::{Clock, Ticker, TickerError};
 use evcore_poller::{Interest, Mode, Poller};
 
-use crate::{Error, Result, batch::Batch, keys::TICKER_KEY, timers::whole_ns};
+use crate::{
+    Error, Result,
+    batch::Batch,
+    keys::TICKER_KEY,
+    timers::{time_to, whole_ns},
+};
 
 /// What makes the loop update its clock.
 #[derive(Debug)]
@@ -87,8 +92,23 @@ impl UpdatePolicy {
         }
     }
 
+    /// The clock stands still until a tick, so a deadline counts from the time that it shows.
+    #[cold]
+    pub(crate) fn timeout_between_ticks(
+        &self,
+        due_ns: u64,
+        limit_ns: u64,
+        now_ns: Option<u64>,
+        clock: &Clock,
+    ) -> Option<Duration> {
+        let due = time_to(due_ns, clock.monotonic_ns());
+        let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
+        let limits = [self.wait_limit(due, clock), time_to(limit_ns, now_ns)];
+        limits.into_iter().flatten().min()
+    }
+
     /// The longest wait, if the next deadline is in `due` of the time that the clock shows.
-    pub(crate) fn wait_limit(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
+    fn wait_limit(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
         let now = due.filter(Duration::is_zero);
         match self {
             Self::EveryWait => due,

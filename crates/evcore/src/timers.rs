@@ -210,6 +210,12 @@ pub(crate) fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }
 
+/// The time from now to a moment; `None` if that is [`NEVER`].
+#[inline]
+pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
+    (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
+}
+
 /// Out of line, so that the code that is inlined into each handler is short.
 #[cold]
 #[inline(never)]

@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
-use crate::{Acceptor, EventLoop, Result, Step, timers::NEVER};
+use crate::{
+    Acceptor, EventLoop, Result, Step,
+    timers::{NEVER, time_to},
+};
 
 /// A phase of a turn. [`EventLoop::next_in_order`] has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,32 +181,11 @@ impl<L: Acceptor> EventLoop<L> {
     fn timeout(&self, due_ns: u64, now_ns: Option<u64>) -> Option<Duration> {
         let limit_ns = self.accepting.wakes_at_ns();
         if !self.updates.is_every_wait() {
-            return self.timeout_between_ticks(due_ns, limit_ns, now_ns);
+            return self
+                .updates
+                .timeout_between_ticks(due_ns, limit_ns, now_ns, &self.clock);
         }
         let now_ns = now_ns.unwrap_or(self.clock.monotonic_ns());
         time_to(due_ns.min(limit_ns), now_ns)
     }
-
-    /// The clock stands still until a tick, so a deadline counts from the time that it shows.
-    #[cold]
-    fn timeout_between_ticks(
-        &self,
-        due_ns: u64,
-        limit_ns: u64,
-        now_ns: Option<u64>,
-    ) -> Option<Duration> {
-        let due = time_to(due_ns, self.clock.monotonic_ns());
-        let now_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
-        let limits = [
-            self.updates.wait_limit(due, &self.clock),
-            time_to(limit_ns, now_ns),
-        ];
-        limits.into_iter().flatten().min()
-    }
-}
-
-/// The time from now to a moment; `None` if that is [`NEVER`].
-#[inline]
-fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
-    (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
