@@ -5,7 +5,7 @@ use evcore_poller::{Event, Ready};
 use crate::{
     Acceptor, EventLoop, Result, Step,
     keys::{KeyOwner, KeySpace},
-    timers::late_ns,
+    timers::{NEVER, late_ns},
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -21,8 +21,8 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Makes the listeners follow the balancer's plan. Reads the clock if the plan depends on the
-    /// time and it was not read. Returns the time, if it was read.
+    /// Makes the listeners follow the balancer's plan. Reads the clock if it was not read, and the
+    /// plan depends on the time or has an end. Returns the time, if it was read.
     #[inline(never)]
     pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> Option<u64> {
         let load = self.load_to_offer();
@@ -33,7 +33,9 @@ impl<L: Acceptor> EventLoop<L> {
         let (poller, stats) = (&mut self.poller, &mut self.stats);
         self.accepting
             .make_plan(planned_ns, load, batch_was_full, clock, poller, stats);
-        now_ns
+        // A listener that the poller refused is suspended from now on.
+        let has_end = self.accepting.wakes_at_ns() != NEVER;
+        now_ns.or_else(|| has_end.then(|| clock.monotonic_ns_now()))
     }
 
     /// Updates the clock after a wait, if it is time to, and returns whether it did.

@@ -160,19 +160,16 @@ impl<L: Acceptor> EventLoop<L> {
             || self.timers.may_expire(self.clock.monotonic_ms())
     }
 
-    /// The present, if what ends the next wait counts from it.
+    /// The present, if the next wait has a limit that counts from it.
     ///
     /// The clock is behind by what the handlers took, and by what was done before the first wait or
-    /// after a wait that failed. A plan that stands may be late by that if no timer is armed. Nothing
-    /// else may. Between two ticks the clock stands still, and would not show that a plan has ended.
+    /// after a wait that failed. Between two ticks it stands still, and timers count from what it
+    /// shows.
     #[inline]
     fn time_of_wait(&self, due_ns: u64) -> Option<u64> {
-        let at_ns = if self.updates.is_every_wait() {
-            due_ns
-        } else {
-            self.accepting.wakes_at_ns()
-        };
-        (at_ns != NEVER).then(|| self.clock.monotonic_ns_now())
+        let plan_ends_ns = self.accepting.wakes_at_ns();
+        let is_due = due_ns != NEVER && self.updates.is_every_wait();
+        (is_due || plan_ends_ns != NEVER).then(|| self.clock.monotonic_ns_now())
     }
 
     /// The time to the first of: the next timer or the end of a shutdown (`due_ns`), the end of a

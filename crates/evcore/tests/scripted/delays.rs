@@ -7,7 +7,7 @@ use evcore::{
     balancer::{Leader, Policy},
 };
 
-use crate::{fake_member::FakeMember, fixture::Fixture};
+use crate::{fake_backend::Recorded, fake_member::FakeMember, fixture::Fixture};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -127,4 +127,28 @@ fn a_plan_that_ends_during_a_turn_is_not_kept_with_timers() {
     fixture.pass_ms(20);
     fixture.turn();
     assert_eq!(fixture.backend.timeouts(), [Some(20 * MS)], "a new plan");
+}
+
+#[test]
+fn a_plan_that_ends_during_a_turn_is_not_kept_without_timers() {
+    let mut fixture = Fixture::built(1, |builder, backend| {
+        backend.make_exclusive();
+        let policy = Policy::exclusive().with_delay(20 * MS);
+        builder.backend(backend.clone()).policy(policy)
+    });
+    fixture.turn();
+    fixture.backend.record();
+    // The handlers of a turn take a part of the plan's time, and then the rest of it.
+    fixture.pass_ms(15);
+    fixture.wait();
+    assert_eq!(fixture.backend.timeouts(), [Some(5 * MS)], "the same plan");
+    fixture.pass_ms(10);
+    fixture.turn();
+    let listener = fixture.listener_fd(0);
+    let again = [
+        Recorded::Remove(listener),
+        Recorded::Add(listener),
+        Recorded::Wait(Some(20 * MS)),
+    ];
+    assert_eq!(fixture.backend.record(), again, "a new plan");
 }

@@ -101,6 +101,26 @@ fn if_every_listener_is_refused_no_lock_is_held() {
 }
 
 #[test]
+fn a_suspension_counts_from_the_time_of_the_refusal() {
+    for refused in [1, 2] {
+        let mut fixture = Fixture::built(2, |builder, _| builder.connections(1));
+        let token = fixture.join();
+        fixture.turn();
+        fixture.leave(token);
+        fixture.backend.record();
+        match refused {
+            1 => fixture.backend.fail_add_after(0),
+            _ => fixture.backend.refuse_adds(true),
+        }
+        // The clock has stood still since the last wait.
+        fixture.pass_ms(30);
+        fixture.turn();
+        assert_eq!(fixture.suspended().len(), refused);
+        assert_eq!(fixture.backend.timeouts(), [Some(SUSPENSION)]);
+    }
+}
+
+#[test]
 fn a_failed_removal_ends_listening_and_suspends() {
     let mut fixture = Fixture::built(2, |builder, _| builder.connections(1));
     fixture.turn();

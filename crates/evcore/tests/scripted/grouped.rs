@@ -332,7 +332,6 @@ fn a_worker_alone_in_its_group_sleeps_without_limit() {
     let (mut fixture, member) = grouped(100);
     member.show_alone(Leader::Me);
     fixture.pass_ms(500);
-    fixture.turn(); // its wait is the last of the registration
     fixture.backend.record();
     fixture.turn();
     let fd = fixture.listener_fd(0);
