@@ -89,13 +89,17 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Runs one turn of the loop: waits, and handles its steps.
+    /// Runs one turn of the loop: waits, and handles its steps. Returns false when the worker has
+    /// stopped, as [`EventLoop::next_turn`] does.
     ///
     /// # Errors
     ///
-    /// The error of [`EventLoop::wait`].
-    pub fn turn(&mut self) -> io::Result<()> {
-        self.ev.wait()?;
+    /// The error of [`EventLoop::next_turn`].
+    pub fn turn(&mut self, stop: Option<Duration>) -> io::Result<bool> {
+        self.shared.stopping |= stop.is_some();
+        if !self.ev.next_turn(stop)? {
+            return Ok(false);
+        }
         while let Some(step) = self.ev.next_step() {
             self.handle(step);
         }
@@ -103,7 +107,12 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.log_listener_errors();
         self.arm_flush();
         self.publish();
-        Ok(())
+        Ok(true)
+    }
+
+    /// How long a graceful shutdown lasts at most.
+    pub fn shutdown_timeout(&self) -> Duration {
+        self.options.shutdown_timeout
     }
 
     /// Handles one step.

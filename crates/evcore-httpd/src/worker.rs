@@ -7,7 +7,7 @@ use evcore::{
     balancer::{WorkerGroup, WorkerId},
     timer::{Lazy, TimerHeap, TimerTree},
 };
-use evcore_prefork::{Stop, Worker};
+use evcore_prefork::Worker;
 
 use crate::{
     access_log::AccessLog,
@@ -105,18 +105,10 @@ pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
         if mem::replace(&mut reopen_count, worker.reopen_count()) != reopen_count {
             server.reopen_log();
         }
-        match worker.stop() {
-            Some(Stop::Fast) => return Ok(()),
-            Some(Stop::Graceful) => {
-                server.stop();
-                if server.is_done() {
-                    return Ok(());
-                }
-            }
-            None => {}
-        }
         // A signal wakes the loop.
-        server.turn()?;
+        if !server.turn(worker.stop_within(server.shutdown_timeout()))? {
+            return Ok(());
+        }
     }
 }
 

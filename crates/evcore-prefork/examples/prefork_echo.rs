@@ -9,7 +9,7 @@ use std::{env, error::Error, io, time::Duration};
 
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
-use evcore_prefork::{Stop, Supervisor, Worker};
+use evcore_prefork::{Supervisor, Worker};
 
 const WORKERS: usize = 4;
 const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
@@ -52,18 +52,12 @@ fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result
         .listener(listener)
         .group(group.join(WorkerId::from_slot(worker.slot())))
         .build()?;
-    // A signal wakes the loop, so `stop` below is called as soon as its value changes.
+    // A signal wakes the loop, so `stop_within` below is called as soon as its value changes.
     worker.wake_fd(ev.handle())?;
     // During a reload, the old workers stop when all new ones have come this far.
     worker.ready();
-    while !ev.is_shut_down() {
-        match worker.stop() {
-            None => {}
-            // Closes the listener. A further call does not make the time longer.
-            Some(Stop::Graceful) => ev.shutdown(STOP_TIMEOUT),
-            Some(Stop::Fast) => break, // which closes all clients
-        }
-        ev.wait()?;
+    // QUIT closes the listener, and TERM ends this at once, also after QUIT.
+    while ev.next_turn(worker.stop_within(STOP_TIMEOUT))? {
         while let Some(step) = ev.next_step() {
             handle(step, &mut ev, &mut clients);
         }

@@ -4,6 +4,7 @@ use std::{
     num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
     sync::Arc,
+    time::Duration,
 };
 
 use rustix::{
@@ -168,6 +169,35 @@ impl Worker {
         Stop::from_severity(match &self.link {
             MasterLink::Thread(channel) => channel.severity(),
             MasterLink::Solo | MasterLink::Process => signals::state().severity(),
+        })
+    }
+
+    /// How long the worker may still take to stop; `None` if no stop was requested.
+    ///
+    /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count
+    /// down: begin to measure the time when the value changes. An event loop of evcore takes it before
+    /// each turn: `while ev.next_turn(worker.stop_within(timeout))? { ... }`. Costs a load.
+    ///
+    /// Let `timeout` be shorter than [`Supervisor::stop_timeout`](crate::Supervisor::stop_timeout),
+    /// which ends workers that do not stop.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use evcore_prefork::Worker;
+    ///
+    /// let (worker, timeout) = (Worker::solo()?, Duration::from_secs(30));
+    /// assert_eq!(worker.stop_within(timeout), None);
+    /// signal_hook::low_level::raise(signal_hook::consts::SIGQUIT)?;
+    /// assert_eq!(worker.stop_within(timeout), Some(timeout));
+    /// signal_hook::low_level::raise(signal_hook::consts::SIGTERM)?;
+    /// assert_eq!(worker.stop_within(timeout), Some(Duration::ZERO));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stop_within(&self, timeout: Duration) -> Option<Duration> {
+        self.stop().map(|stop| match stop {
+            Stop::Graceful => timeout,
+            Stop::Fast => Duration::ZERO,
         })
     }
 

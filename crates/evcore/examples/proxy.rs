@@ -5,9 +5,9 @@
 //! While one side does not read, the other is not read from. The end of one is passed on to the other.
 //! QUIT stops it gracefully. More options, in seconds: `--connect-timeout` and `--idle-timeout`.
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Listener, Step, Stream};
-use evcore::{Ready, Timer, Token, accept::SplicePipe};
-use evcore_prefork::{Stop, Worker};
-use std::{env, error::Error, io, io::ErrorKind, time::Duration};
+use evcore::{Interest, Mode, Ready, Timer, Token, accept::SplicePipe};
+use signal_hook::{consts::SIGQUIT, low_level::pipe};
+use std::{env, error::Error, io, io::ErrorKind, os::unix::net::UnixStream, time::Duration};
 
 /// The timer of a session, at its client's token: first for connecting, then for being idle.
 const TIMEOUT: Timer = Timer::new(0);
@@ -53,18 +53,23 @@ struct Proxy {
     idle_timeout: Duration,
     sessions: Connections<(Side, Side)>, // client and upstream, by the token of the client
     clients: Connections<Token>,         // by the token of the upstream
+    quit: Token,                         // readable after a QUIT
 }
 
 impl Proxy {
     fn handle(&mut self, step: Step, ev: &mut EventLoop) {
         let token = match step {
             Step::Accepted(new) => return self.open(new, ev).unwrap_or_else(|e| eprintln!("{e}")),
+            Step::Ready(token, _) if token == self.quit => {
+                ev.close(token); // the loop is not shut down while it watches a descriptor
+                return ev.shutdown(STOP_TIMEOUT);
+            }
             Step::Ready(token, ready) => match self.serve(token, ready, ev) {
                 Ok(true) => return,
                 Ok(false) | Err(_) => token,
             },
             Step::Expired(token, _) | Step::Evict(token) => token,
-            Step::Woken => return, // a signal: the loop in `main` looks
+            Step::Woken => return,
         };
         let client = self.clients.get(token).copied().unwrap_or(token);
         let (_, upstream) = self.sessions.get(client).expect("it is open");
@@ -120,25 +125,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let listener = Listener::bind(value("--listen").ok_or("--listen ADDRESS")?)?;
     let address = listener.local_addr().clone();
-    let to = value("--to").ok_or("--to ADDRESS")?.parse()?;
+    let mut ev = EventLoop::builder().listener(listener).build()?;
+    let (quit, signals) = UnixStream::pair()?;
+    pipe::register(SIGQUIT, signals)?; // the handler writes a byte
     let mut proxy = Proxy {
-        to,
+        to: value("--to").ok_or("--to ADDRESS")?.parse()?,
         connect_timeout: seconds("--connect-timeout", 5.0)?,
         idle_timeout: seconds("--idle-timeout", 60.0)?,
         sessions: Connections::new(),
         clients: Connections::new(),
+        quit: ev.add(&quit, Interest::READ, Mode::Level)?,
     };
-    let mut ev = EventLoop::builder().listener(listener).build()?;
-    let worker = Worker::solo()?;
-    worker.wake_fd(ev.handle())?;
     eprintln!("listening on {address}");
     while !ev.is_shut_down() {
-        match worker.stop() {
-            None => {}
-            Some(Stop::Graceful) => ev.shutdown(STOP_TIMEOUT),
-            Some(Stop::Fast) => break,
-        }
-        ev.wait()?;
+        ev.wait()?; // an error means that the loop cannot go on
         while let Some(step) = ev.next_step() {
             proxy.handle(step, &mut ev);
         }

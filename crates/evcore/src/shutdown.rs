@@ -6,7 +6,7 @@ use std::time::Duration;
 use evcore_token::Token;
 
 use crate::{
-    Acceptor, EventLoop,
+    Acceptor, EventLoop, Result,
     timers::{NEVER, whole_ns},
 };
 
@@ -25,6 +25,58 @@ impl Default for Shutdown {
 }
 
 impl<L: Acceptor> EventLoop<L> {
+    /// Begins the next turn of a worker, and returns false when the worker has stopped.
+    ///
+    /// `stop` is how long the worker may still take to stop: `None` if it need not stop, a duration
+    /// for a graceful stop, zero to stop at once. With `evcore-prefork` it is
+    /// `worker.stop_within(timeout)`. A stop must also wake the loop, by a [`Handle`](crate::Handle):
+    /// the loop looks at `stop` before it waits.
+    ///
+    /// A `stop` begins the [shutdown](Self::shutdown), and a shorter one makes it end earlier; a
+    /// longer one, or `None`, changes nothing. While the shutdown is not complete, each call
+    /// [waits](Self::wait). When it is complete, also one that a handle has begun, the call returns
+    /// false without waiting. Drop the connections that are still open.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait): the loop cannot go on. A signal that interrupts the wait is no
+    /// error, and neither is a [listener that fails](Self::take_listener_error).
+    ///
+    /// ```
+    /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
+    /// use std::{os::unix::net::UnixStream, time::Duration};
+    ///
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let mut conns = Connections::new();
+    /// let mut ev = EventLoop::builder().build()?;
+    /// conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
+    /// drop(peer);
+    ///
+    /// let stop = || Some(Duration::from_secs(30)); // `worker.stop_within(timeout)`
+    /// while ev.next_turn(stop())? {
+    ///     while let Some(step) = ev.next_step() {
+    ///         if let Step::Ready(token, _) = step {
+    ///             conns.close(&mut ev, token); // its client has left
+    ///         }
+    ///     }
+    ///     while let Some(error) = ev.take_listener_error() {
+    ///         eprintln!("{error}");
+    ///     }
+    /// }
+    /// assert_eq!(ev.stats().turns, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_turn(&mut self, stop: Option<Duration>) -> Result<bool> {
+        if let Some(timeout) = stop {
+            self.shutdown(timeout);
+        }
+        if self.is_shut_down() {
+            return Ok(false);
+        }
+        self.wait()?;
+        Ok(true)
+    }
+
     /// Starts a graceful shutdown bounded by `timeout`, which counts from this turn's time.
     ///
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
@@ -57,12 +109,16 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown(&mut self, timeout: Duration) {
-        let timeout_ns = whole_ns(timeout);
         let now_ns = self.clock.monotonic_ns();
-        // As for timers: the clock may be behind, and the shutdown must not be shorter than that.
+        // As for timers: the clock may be behind, and no timeout may be shorter for that.
+        let lag_ns = if timeout.is_zero() {
+            0
+        } else {
+            self.updates.lag_ns()
+        };
         let over_ns = now_ns
-            .saturating_add(timeout_ns)
-            .saturating_add(self.updates.lag_ns());
+            .saturating_add(whole_ns(timeout))
+            .saturating_add(lag_ns);
         self.shutdown.begin(over_ns);
         // If the poller refuses, its later events of the listeners are dropped.
         let _ = self.close_listeners();

@@ -63,7 +63,7 @@ impl Ours {
 pub(super) fn layer(name: &str) -> Option<Layer> {
     let (normal, dev) = match name {
         leaf if LEAVES.contains(&leaf) => (Ours::None, Ours::Testing),
-        "evcore" => (Ours::Leaves, Ours::Any),
+        "evcore" => (Ours::Leaves, Ours::Testing),
         // The caller's hook ties it to the balancer.
         "evcore-prefork" => (Ours::None, Ours::Any),
         "evcore-scheduler" => (Ours::Leaves, Ours::Any),
@@ -120,6 +120,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Tests, "lexopt", "the example cron's options"),
     (Tests, "croner", "the example cron's patterns"),
     (Tests, "mio", "the loop of evcore-accept's example"),
+    (Tests, "signal-hook", "signals that the examples of evcore handle as steps"),
     (Tests, "rustix", "sockets and processes for tests and examples"),
     (Tests, "libc", "fork and signals for tests, which rustix leaves out"),
 ];

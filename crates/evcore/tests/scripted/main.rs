@@ -19,6 +19,7 @@ mod handle;
 mod histograms;
 mod leaving_early;
 mod lock;
+mod next_turn;
 mod order;
 mod post_next;
 mod posting;

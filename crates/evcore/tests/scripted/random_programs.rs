@@ -362,7 +362,8 @@ impl Run {
     fn over_ns(&self, timeout: Duration) -> u64 {
         let whole_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let shown_ns = self.fixture.ev.clock().monotonic_ns();
-        let behind_ns = whole_ns(self.resolution.unwrap_or_default());
+        let behind = self.resolution.filter(|_| !timeout.is_zero());
+        let behind_ns = whole_ns(behind.unwrap_or_default());
         shown_ns
             .saturating_add(whole_ns(timeout))
             .saturating_add(behind_ns)
