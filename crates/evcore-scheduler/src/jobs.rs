@@ -124,9 +124,14 @@ impl Jobs {
         Some(run)
     }
 
+    /// The tick at which the next job is due.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.timers.next_deadline()
+    }
+
     /// Records that the thread goes to sleep, and returns until when it may.
     pub(crate) fn fall_asleep(&mut self) -> Option<u64> {
-        let next = self.timers.next_deadline();
+        let next = self.next_deadline();
         self.sleeps_until = Some(next.unwrap_or(u64::MAX));
         next
     }
@@ -138,7 +143,7 @@ impl Jobs {
     /// Whether the caller must wake the thread because it sleeps beyond the next deadline. Returns true
     /// at most once per sleep.
     pub(crate) fn oversleeps(&mut self) -> bool {
-        let next = self.timers.next_deadline();
+        let next = self.next_deadline();
         let oversleeps = self
             .sleeps_until
             .is_some_and(|until| self.stopping || next.is_some_and(|next| next < until));

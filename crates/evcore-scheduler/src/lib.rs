@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod job;
+mod manual;
 mod scheduler;
 
 mod jobs;
@@ -10,11 +11,13 @@ mod thread;
 mod sync;
 
 pub use job::Job;
+pub use manual::ManualTime;
 pub use scheduler::Scheduler;
 
-// Both types are `Send`: created on one thread, used on another.
+// The types are `Send`: created on one thread, used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Scheduler>();
     is_send::<Job>();
+    is_send::<ManualTime>();
 };

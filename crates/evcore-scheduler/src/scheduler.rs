@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    Job,
+    Job, ManualTime,
     jobs::Schedule,
     sync::{JoinHandle, spawn, this_thread},
     thread::{self, Shared},
@@ -62,7 +62,7 @@ use crate::{
 #[must_use = "a scheduler that is dropped runs nothing"]
 pub struct Scheduler {
     shared: Arc<Shared>,
-    /// `None` once it is dropped.
+    /// `None` once it is dropped, and if the time is manual.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -96,6 +96,44 @@ impl Scheduler {
             shared,
             thread: Some(thread),
         })
+    }
+
+    /// Creates a scheduler without a thread, for tests. Its time stands still, and
+    /// [`ManualTime::advance`] moves it and runs the jobs.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}};
+    /// use std::time::Duration;
+    ///
+    /// use evcore_scheduler::Scheduler;
+    ///
+    /// const HOUR: Duration = Duration::from_secs(3_600);
+    ///
+    /// /// The program: it counts the hours.
+    /// fn start(scheduler: &Scheduler) -> Arc<AtomicU32> {
+    ///     let hours = Arc::new(AtomicU32::new(0));
+    ///     let counter = Arc::clone(&hours);
+    ///     scheduler.every(HOUR, move |_| _ = counter.fetch_add(1, Relaxed));
+    ///     hours
+    /// }
+    ///
+    /// let (scheduler, mut time) = Scheduler::manual();
+    /// let hours = start(&scheduler);
+    /// time.advance(24 * HOUR);
+    /// assert_eq!(hours.load(Relaxed), 24);
+    /// ```
+    pub fn manual() -> (Self, ManualTime) {
+        let shared = Arc::new(Shared::manual());
+        let time = ManualTime::new(Arc::clone(&shared));
+        let thread = None;
+        (Self { shared, thread }, time)
+    }
+
+    /// The present time: [`Instant::now`], or that of the [`ManualTime`]. A program that computes the
+    /// instants for [`at`](Self::at) from it can be tested without waiting.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.now()
     }
 
     /// Runs a job once at `when`, or at once if that has passed.
@@ -152,6 +190,9 @@ impl Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.stop();
+        if self.shared.is_manual() {
+            return thread::drop_jobs(&self.shared);
+        }
         let Some(thread) = self.thread.take() else {
             return;
         };

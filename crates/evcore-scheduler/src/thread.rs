@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::job::Job;
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     wake: Condvar,
     /// Tick 0.
     start: Instant,
+    /// The present tick of a [`ManualTime`](crate::ManualTime); `None` if time passes by itself.
+    manual: Option<AtomicU64>,
 }
 
 impl Shared {
@@ -25,6 +28,15 @@ impl Shared {
             jobs: Mutex::new(Jobs::default()),
             wake: Condvar::default(),
             start: now(),
+            manual: None,
+        }
+    }
+
+    /// Without a thread, at tick 0 until it is moved.
+    pub(crate) fn manual() -> Self {
+        Self {
+            manual: Some(AtomicU64::new(0)),
+            ..Self::new()
         }
     }
 
@@ -64,7 +76,49 @@ impl Shared {
 
     /// The tick of `delay` from now; the last tick if it is later than that.
     pub(crate) fn tick_after(&self, delay: Duration) -> u64 {
-        self.tick_of(now()).saturating_add(nanoseconds(delay))
+        self.tick().saturating_add(nanoseconds(delay))
+    }
+
+    /// The present time.
+    pub(crate) fn now(&self) -> Instant {
+        match &self.manual {
+            Some(tick) => self.start + Duration::from_nanos(tick.load(Ordering::Relaxed)),
+            None => now(),
+        }
+    }
+
+    /// The present tick.
+    fn tick(&self) -> u64 {
+        match &self.manual {
+            Some(tick) => tick.load(Ordering::Relaxed),
+            None => self.tick_of(now()),
+        }
+    }
+
+    /// Moves a manual time forward to a tick.
+    pub(crate) fn move_time(&self, to: u64) {
+        if let Some(tick) = &self.manual {
+            tick.fetch_max(to, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_manual(&self) -> bool {
+        self.manual.is_some()
+    }
+
+    /// Takes the next job that is due by tick `end`, and moves a manual time to its deadline.
+    pub(crate) fn next_due_by(&self, end: u64) -> Option<(Key, Run)> {
+        let mut jobs = self.jobs.lock();
+        if jobs.is_stopping() {
+            return None;
+        }
+        let due = jobs.take_due(self.tick());
+        if due.is_some() {
+            return due;
+        }
+        let next = jobs.next_deadline().filter(|next| *next <= end)?;
+        self.move_time(next);
+        jobs.take_due(next)
     }
 
     /// Changes the jobs, and wakes the thread if it would sleep too long.
@@ -81,7 +135,7 @@ impl Shared {
     fn next_due(&self) -> Option<(Key, Run)> {
         let mut jobs = self.jobs.lock();
         while !jobs.is_stopping() {
-            let due = jobs.take_due(self.tick_of(now()));
+            let due = jobs.take_due(self.tick());
             if due.is_some() {
                 return due;
             }
@@ -113,20 +167,35 @@ pub(crate) fn body(
     mut report: impl FnMut(&Job, Box<dyn Any + Send>) + Send + 'static,
 ) -> impl FnOnce() + Send + 'static {
     move || {
-        while let Some((key, mut run)) = shared.next_due() {
-            let job = Job::new(Arc::clone(&shared), key);
-            let ran = catch_panic(|| run(&job));
-            let ended = shared.jobs.lock().put_back(key, run, ran.is_err());
-            // Dropping the captures of the closure may panic, too.
-            let dropped = catch_panic(|| drop(ended));
-            for panic in [ran, dropped].into_iter().filter_map(Result::err) {
-                let _ = catch_panic(|| report(&job, panic));
-            }
+        while let Some((key, run)) = shared.next_due() {
+            run_job(&shared, key, run, &mut report);
         }
-        let unrun = shared.jobs.lock().take_all();
-        for slot in unrun {
-            let _ = catch_panic(|| drop(slot));
-        }
+        drop_jobs(&shared);
+    }
+}
+
+/// Runs a job that is due, and reports its panic.
+pub(crate) fn run_job(
+    shared: &Arc<Shared>,
+    key: Key,
+    mut run: Run,
+    report: &mut impl FnMut(&Job, Box<dyn Any + Send>),
+) {
+    let job = Job::new(Arc::clone(shared), key);
+    let ran = catch_panic(|| run(&job));
+    let ended = shared.jobs.lock().put_back(key, run, ran.is_err());
+    // Dropping the captures of the closure may panic, too.
+    let dropped = catch_panic(|| drop(ended));
+    for panic in [ran, dropped].into_iter().filter_map(Result::err) {
+        let _ = catch_panic(|| report(&job, panic));
+    }
+}
+
+/// Drops the jobs of a scheduler that is stopped.
+pub(crate) fn drop_jobs(shared: &Shared) {
+    let unrun = shared.jobs.lock().take_all();
+    for slot in unrun {
+        let _ = catch_panic(|| drop(slot));
     }
 }
 
