@@ -1,0 +1,53 @@
+//! The type of a program's outgoing connections.
+
+use std::fmt;
+
+use evcore_accept::{Address, ConnectOptions, Error, Stream, Transport};
+use evcore_poller::Source;
+
+/// Connects to servers: [`ConnectOptions`], or a simulator's own type.
+///
+/// A program that is generic over it and over [`Acceptor`](crate::Acceptor), such as a proxy, runs on
+/// sockets and in a simulator.
+///
+/// ```
+/// use evcore::{Acceptor, Address, Connector, EdgeStream, EventLoop, Listener};
+/// use evcore::accept::ConnectOptions;
+///
+/// /// Begins to connect. The first step of the stream is the result.
+/// fn connect<L: Acceptor, C: Connector>(
+///     ev: &mut EventLoop<L>,
+///     connector: &C,
+///     to: &Address,
+/// ) -> Result<EdgeStream<C::Stream>, Box<dyn std::error::Error>> {
+///     Ok(EdgeStream::add(ev, connector.connect(to)?)?)
+/// }
+///
+/// let listener = Listener::bind("127.0.0.1:0")?;
+/// let mut ev = EventLoop::builder().build()?;
+/// let stream = connect(&mut ev, &ConnectOptions::new(), listener.local_addr())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Connector: fmt::Debug {
+    /// A connection, which the loop can watch.
+    type Stream: Transport + Source;
+
+    /// Begins to connect to `address`, and does not wait for the result.
+    ///
+    /// The result is the first event of the stream as a writable one. Then
+    /// [`take_error`](Transport::take_error) returns the reason of a failure, or `None` if the stream
+    /// is connected.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ConnectOptions::connect`]: connecting has already failed.
+    fn connect(&self, address: &Address) -> Result<Self::Stream, Error>;
+}
+
+impl Connector for ConnectOptions {
+    type Stream = Stream;
+
+    fn connect(&self, address: &Address) -> Result<Stream, Error> {
+        Self::connect(self, address)
+    }
+}
