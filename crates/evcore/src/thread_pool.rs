@@ -5,6 +5,7 @@
 //! taken, so one bound limits both the queue and the inbox, and the inbox has room for each result.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     fmt, io, mem,
     panic::{self, AssertUnwindSafe},
@@ -74,7 +75,13 @@ pub struct ThreadPool<T> {
     jobs: usize,
     /// How many jobs may be there. 0 after a shutdown.
     limit: usize,
+    /// Gets each job in place of the queue, if there are no threads.
+    simulator: Option<Box<dyn FnMut(SimulatedJob) + Send>>,
 }
+
+/// A job of a pool without threads. It runs when it is called, or panics with the payload.
+#[doc(hidden)]
+pub type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 type Job<T> = (Token, Box<dyn FnOnce() -> T + Send>);
 type JobResult<T> = (Token, thread::Result<T>);
@@ -96,26 +103,42 @@ impl<T: Send + 'static> ThreadPool<T> {
         Self::with_wake(move || loop_handle.wake(), threads, limit)
     }
 
+    /// Creates a pool without threads. `simulator` gets each job, and calls it when it ends.
+    #[doc(hidden)]
+    pub fn simulated(
+        loop_handle: Handle,
+        limit: usize,
+        simulator: impl FnMut(SimulatedJob) + Send + 'static,
+    ) -> Self {
+        let mut pool = Self::without_threads(move || loop_handle.wake(), limit);
+        pool.simulator = Some(Box::new(simulator));
+        pool
+    }
+
     fn with_wake(
         wake: impl Fn() + Send + Sync + 'static,
         threads: usize,
         limit: usize,
     ) -> io::Result<Self> {
         assert!(threads > 0, "a thread pool must have at least one thread");
-        let results = Inbox::bounded(limit, wake);
-        let pool = Self {
-            shared: Arc::new(Shared::new()),
-            results,
-            batch: VecDeque::new(),
-            in_batch: false,
-            jobs: 0,
-            limit,
-        };
+        let pool = Self::without_threads(wake, limit);
         for number in 0..threads {
             // If this fails, `drop` ends the threads that were started.
             pool.start_thread(number)?;
         }
         Ok(pool)
+    }
+
+    fn without_threads(wake: impl Fn() + Send + Sync + 'static, limit: usize) -> Self {
+        Self {
+            shared: Arc::new(Shared::new()),
+            results: Inbox::bounded(limit, wake),
+            batch: VecDeque::new(),
+            in_batch: false,
+            jobs: 0,
+            limit,
+            simulator: None,
+        }
     }
 
     fn start_thread(&self, number: usize) -> io::Result<()> {
@@ -146,7 +169,11 @@ impl<T: Send + 'static> ThreadPool<T> {
             return Err(job);
         }
         self.jobs += 1;
-        self.shared.push((token, Box::new(job)));
+        let job: Job<T> = (token, Box::new(job));
+        match &mut self.simulator {
+            None => self.shared.push(job),
+            Some(simulator) => simulator(self.shared.simulate(job, self.results.sender())),
+        }
         Ok(())
     }
 
@@ -213,8 +240,8 @@ impl<T> ThreadPool<T> {
     /// [empty](Self::is_empty).
     pub fn shutdown(&mut self, timeout: Duration) -> bool {
         self.limit = 0;
-        let not_started = self.shared.close();
-        self.jobs -= not_started.len();
+        let (not_started, simulated) = self.shared.close();
+        self.jobs -= not_started.len() + simulated;
         drop(not_started);
         self.shared.wait_for_threads(timeout)
     }
@@ -258,6 +285,8 @@ struct State<T> {
     closed: bool,
     /// The threads that have not finished.
     threads: usize,
+    /// The simulated jobs that have not run.
+    simulated: usize,
 }
 
 impl<T> Shared<T> {
@@ -267,6 +296,7 @@ impl<T> Shared<T> {
                 queue: VecDeque::new(),
                 closed: false,
                 threads: 0,
+                simulated: 0,
             }),
             work: Condvar::new(),
             finished: Condvar::new(),
@@ -293,12 +323,13 @@ impl<T> Shared<T> {
             .pop_front()
     }
 
-    /// Makes the threads finish after the jobs that they run. Returns the jobs that have not started.
-    fn close(&self) -> VecDeque<Job<T>> {
+    /// Makes the threads finish after the jobs that they run. Returns the jobs that have not started,
+    /// and the number of simulated ones.
+    fn close(&self) -> (VecDeque<Job<T>>, usize) {
         let mut state = self.lock();
         state.closed = true;
         self.work.notify_all();
-        mem::take(&mut state.queue)
+        (mem::take(&mut state.queue), mem::take(&mut state.simulated))
     }
 
     /// Returns whether all threads have finished.
@@ -309,6 +340,25 @@ impl<T> Shared<T> {
             .wait_timeout_while(self.lock(), timeout, alive);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.threads == 0
+    }
+}
+
+impl<T: Send + 'static> Shared<T> {
+    /// A job that runs when the simulator calls it, unless the pool was closed.
+    fn simulate(self: &Arc<Self>, job: Job<T>, results: Sender<JobResult<T>>) -> SimulatedJob {
+        self.lock().simulated += 1;
+        let shared = Arc::clone(self);
+        Box::new(move |panic| {
+            let mut state = shared.lock();
+            if state.closed {
+                return;
+            }
+            state.simulated -= 1;
+            drop(state);
+            let (token, job) = job;
+            let result = panic.map_or_else(|| panic::catch_unwind(AssertUnwindSafe(job)), Err);
+            drop(results.send((token, result)));
+        })
     }
 }
 
