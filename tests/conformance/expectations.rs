@@ -4,7 +4,7 @@
 //! expectation does not compile; and a [`BackendKind`] that has no arm in [`Backend::of`] fails the first
 //! scenario that is made for it.
 //!
-//! Run so far: epoll, poll and select on Linux, and the simulator's backend. **Not run:** the
+//! Run so far: epoll (also with masked edges), poll and select on Linux, and the simulator's backend. **Not run:** the
 //! expectations of kqueue, of event ports, and of poll and select on systems other than Linux. They
 //! come from the manual pages and the kernels' sources, as do the models of kqueue and of ports
 //! (`crates/evcore-poller/src/sys/{kqueue,port}/fake_kernel.rs`). Those of poll on macOS are
@@ -31,6 +31,8 @@ macro_rules! each_kernel {
         crate::scenarios!(@$callback poll Poll $($args)*);
         #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
         crate::scenarios!(@$callback select Select $($args)*);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        crate::scenarios!(@$callback epoll_masked EpollMasked $($args)*);
     };
 }
 pub(crate) use each_kernel;
@@ -38,6 +40,7 @@ pub(crate) use each_kernel;
 /// A backend under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
+    /// Also if it masks `Edge`.
     Epoll,
     Kqueue,
     EventPorts,
@@ -53,7 +56,7 @@ const LINUX: bool = cfg!(any(target_os = "linux", target_os = "android"));
 impl Backend {
     pub(crate) fn of(kind: BackendKind) -> Self {
         match kind {
-            BackendKind::Epoll => Self::Epoll,
+            BackendKind::Epoll | BackendKind::EpollMasked => Self::Epoll,
             BackendKind::Kqueue => Self::Kqueue,
             BackendKind::EventPorts => Self::EventPorts,
             BackendKind::Poll => Self::Poll,

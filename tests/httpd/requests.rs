@@ -21,14 +21,14 @@ fn assert_hello(response: &Response) {
 
 #[test]
 fn the_root_is_thirteen_bytes() {
-    for poller in ["auto", "epoll", "poll", "select"] {
+    for poller in ["auto", "epoll", "epoll-masked", "poll", "select"] {
         assert_hello(&server(poller).connect().get("/"));
     }
 }
 
 #[test]
 fn a_connection_serves_many_requests() {
-    for poller in ["epoll", "poll", "select"] {
+    for poller in ["epoll", "epoll-masked", "poll", "select"] {
         let server = server(poller);
         let mut client = server.connect();
         for _ in 0..100 {

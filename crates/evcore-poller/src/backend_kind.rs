@@ -31,23 +31,31 @@ pub enum BackendKind {
     /// Every Unix except illumos. Only descriptors below 1024; the cost of a wait grows with the
     /// highest of them.
     Select,
+    /// Linux, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll that keeps
+    /// `Edge` by masking, as poll, select and event ports do.
+    ///
+    /// A side that was reported stays silent until [`Poller::rearm`](crate::Poller::rearm). So a
+    /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
+    /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
+    EpollMasked,
 }
 
 impl BackendKind {
     /// Returns the backends of this system, best first: the order in which
-    /// [`Poller::new`](crate::Poller::new) tries them.
+    /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) is the last.
     #[must_use]
     pub const fn available() -> &'static [Self] {
         crate::sys::AVAILABLE
     }
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
             Self::Kqueue => "kqueue",
             Self::EventPorts => "port",
             Self::Poll => "poll",
             Self::Select => "select",
+            Self::EpollMasked => "epoll-masked",
         }
     }
 }
@@ -82,7 +90,7 @@ pub struct ParseBackendError {
     name: String,
 }
 
-/// The backends of this system: `epoll, poll, select`.
+/// The backends of this system: `epoll, poll, select, epoll-masked`.
 pub(crate) fn names() -> String {
     let names: Vec<_> = BackendKind::available()
         .iter()
@@ -96,12 +104,13 @@ mod tests {
     use super::*;
     use crate::{Error, Poller};
 
-    const ALL: [BackendKind; 5] = [
+    const ALL: [BackendKind; 6] = [
         BackendKind::Epoll,
         BackendKind::Kqueue,
         BackendKind::EventPorts,
         BackendKind::Poll,
         BackendKind::Select,
+        BackendKind::EpollMasked,
     ];
 
     #[test]

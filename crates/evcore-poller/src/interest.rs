@@ -151,7 +151,8 @@ pub enum Mode {
     /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat everything else
     /// that is ready. Where the poller emulates `Edge` (poll, select, event ports), these are silent
     /// until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll:
-    /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll).
+    /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
+    /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).
     Edge,
     /// Once, for the first event of any side, and then nothing until
     /// [`Poller::modify`](crate::Poller::modify).

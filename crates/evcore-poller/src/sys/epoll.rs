@@ -43,6 +43,8 @@ const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 pub(super) struct Epoll {
     fd: OwnedFd,
     wake: WakeChannel,
+    /// [`BackendKind::EpollMasked`]: the kernel's `Edge` is not used.
+    masks_edge: bool,
     /// Cleared for good when the kernel turns out to have no `epoll_pwait2`.
     has_pwait2: bool,
 }
@@ -53,8 +55,24 @@ impl Epoll {
         Ok(Self {
             fd: set_with(&wake)?,
             wake,
+            masks_edge: false,
             has_pwait2: true,
         })
+    }
+
+    pub(super) fn masked() -> Result<Self> {
+        Ok(Self {
+            masks_edge: true,
+            ..Self::new()?
+        })
+    }
+
+    const fn kind(&self) -> BackendKind {
+        if self.masks_edge {
+            BackendKind::EpollMasked
+        } else {
+            BackendKind::Epoll
+        }
     }
 
     #[inline]
@@ -64,7 +82,7 @@ impl Epoll {
             &self.fd,
             registration.borrow_fd(),
             data,
-            flags(registration),
+            self.flags(registration),
         )
     }
 
@@ -95,7 +113,7 @@ impl Epoll {
                 Errno::EXIST => Error::AlreadyWatched { fd },
                 Errno::PERM => Error::NotPollable {
                     fd,
-                    kind: BackendKind::Epoll,
+                    kind: self.kind(),
                 },
                 other => Error::os("epoll_ctl(ADD)")(other),
             }
@@ -108,6 +126,31 @@ impl Epoll {
     fn is_in_ms(&self, timeout: Duration) -> bool {
         let is_whole = timeout.subsec_nanos() % 1_000_000 == 0;
         timeout.as_secs() < LONGEST_IN_MS.as_secs() && (is_whole || !self.has_pwait2)
+    }
+
+    fn flags(&self, registration: &Registration) -> EventFlags {
+        let mut flags = match registration.mode {
+            Mode::Edge if !self.masks_edge => EventFlags::ET,
+            Mode::Level | Mode::Edge => EventFlags::empty(),
+            Mode::Oneshot => EventFlags::ONESHOT,
+        };
+        if registration.exclusive {
+            // With it, the kernel refuses RDHUP, PRI and ONESHOT.
+            flags |= EventFlags::EXCLUSIVE;
+        } else if registration.ends.is_read_closed() {
+            flags |= EventFlags::RDHUP;
+        }
+        let interest = registration.interest;
+        if interest.contains(Interest::READ) {
+            flags |= EventFlags::IN;
+        }
+        if interest.contains(Interest::WRITE) {
+            flags |= EventFlags::OUT;
+        }
+        if interest.contains(Interest::PRIORITY) {
+            flags |= EventFlags::PRI;
+        }
+        flags
     }
 
     /// Waits in nanoseconds; or in milliseconds, if the kernel has no `epoll_pwait2`.
@@ -183,12 +226,12 @@ impl Epoll {
 
 impl Backend for Epoll {
     fn name(&self) -> &'static str {
-        "epoll"
+        self.kind().name()
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            edge: true,
+            edge: !self.masks_edge,
             oneshot: true,
             exclusive: true,
             batches_changes: false,
@@ -214,7 +257,7 @@ impl Backend for Epoll {
             &self.fd,
             registration.borrow_fd(),
             data,
-            flags(registration),
+            self.flags(registration),
         )
         .map_err(Error::os("epoll_ctl(MOD)"))
     }
@@ -300,32 +343,6 @@ impl From<Duration> for KernelTimespec {
             nanoseconds: i64::from(timeout.subsec_nanos()),
         }
     }
-}
-
-fn flags(registration: &Registration) -> EventFlags {
-    let mut flags = match registration.mode {
-        Mode::Level => EventFlags::empty(),
-        Mode::Edge => EventFlags::ET,
-        Mode::Oneshot => EventFlags::ONESHOT,
-    };
-    if registration.exclusive {
-        // With it, the kernel refuses RDHUP, PRI and ONESHOT.
-        flags |= EventFlags::EXCLUSIVE;
-    }
-    let interest = registration.interest;
-    if interest.contains(Interest::READ) {
-        flags |= EventFlags::IN;
-        if !registration.exclusive {
-            flags |= EventFlags::RDHUP;
-        }
-    }
-    if interest.contains(Interest::WRITE) {
-        flags |= EventFlags::OUT;
-    }
-    if interest.contains(Interest::PRIORITY) {
-        flags |= EventFlags::PRI;
-    }
-    flags
 }
 
 /// The result of a wait whose call has failed.

@@ -31,7 +31,7 @@ pub(crate) use fork_guard::ForkGuard;
 
 /// Makes [`AVAILABLE`] and [`open`] from one list, so that each condition is written once.
 macro_rules! backends {
-    ($($(#[$here:meta])? $kind:ident => $backend:ty,)+) => {
+    ($($(#[$here:meta])? $kind:ident => $open:expr,)+) => {
         /// The backends of this system, best first.
         pub(crate) const AVAILABLE: &[BackendKind] = &[$($(#[$here])? BackendKind::$kind,)+];
 
@@ -39,7 +39,7 @@ macro_rules! backends {
             $(
                 $(#[$here])?
                 if kind == BackendKind::$kind {
-                    return Ok(Box::new(<$backend>::new()?));
+                    return Ok(Box::new($open()?));
                 }
             )+
             Err(Error::Absent { kind })
@@ -49,17 +49,19 @@ macro_rules! backends {
 
 backends! {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Epoll => epoll::Epoll,
+    Epoll => epoll::Epoll::new,
     #[cfg(any(
         target_vendor = "apple",
         target_os = "freebsd",
         target_os = "netbsd",
         target_os = "openbsd",
     ))]
-    Kqueue => kqueue::Kqueue<_>,
+    Kqueue => kqueue::Kqueue::<_>::new,
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-    EventPorts => port::EventPorts<_>,
-    Poll => poll::Poll,
+    EventPorts => port::EventPorts::<_>::new,
+    Poll => poll::Poll::new,
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
-    Select => select::Select,
+    Select => select::Select::new,
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    EpollMasked => epoll::Epoll::masked,
 }

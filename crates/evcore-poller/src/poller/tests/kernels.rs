@@ -1,5 +1,11 @@
-//! The backends of this system with a number that has no file. (Safe code cannot register one, but a
-//! closed descriptor has such a number.)
+//! The backends of this system: where they agree, and that a forgotten `rearm` is found.
+//!
+//! Safe code cannot register a number that has no file, but a closed descriptor has such a number.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+};
 
 use super::*;
 
@@ -37,5 +43,39 @@ fn a_change_for_a_number_without_a_file_is_an_error_event() {
             let count = poller.wait(&mut events, Some(Duration::ZERO));
             assert_eq!(count.expect("a wait"), 0, "{kind}");
         }
+    }
+}
+
+/// A program that reads each message that is written to it, in `Mode::Edge`. Returns how many it
+/// has read before it would wait for ever.
+fn messages_read(kind: BackendKind, rearms: bool) -> u32 {
+    const MESSAGES: u32 = 3;
+    let mut poller = Poller::with(kind).expect("it is available");
+    let mut events = Events::bounded(4);
+    let (mut near, mut far) = UnixStream::pair().expect("a pair");
+    far.set_nonblocking(true).expect("non-blocking");
+    let added = poller.add(&far, 1, Interest::READ, Mode::Edge);
+    added.expect("registered");
+    for read in 0..MESSAGES {
+        near.write_all(b"message").expect("written");
+        let count = poller.wait(&mut events, Some(Duration::ZERO));
+        if count.expect("a wait") == 0 {
+            return read;
+        }
+        while far.read(&mut [0; 4]).is_ok() {}
+        if rearms {
+            poller.rearm(1, Interest::READ).expect("registered");
+        }
+    }
+    MESSAGES
+}
+
+#[test]
+fn masked_epoll_finds_a_forgotten_rearm() {
+    for kind in BackendKind::available() {
+        let has_edge = matches!(kind, BackendKind::Epoll | BackendKind::Kqueue);
+        assert_eq!(messages_read(*kind, true), 3, "{kind}");
+        let without_rearm = if has_edge { 3 } else { 1 };
+        assert_eq!(messages_read(*kind, false), without_rearm, "{kind}");
     }
 }
