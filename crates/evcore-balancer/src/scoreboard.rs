@@ -104,6 +104,32 @@ impl<const N: usize> Scoreboard<N> {
         }
     }
 
+    /// Publishes some numbers of this worker, each with its position in the line, by one plain store
+    /// for each. It is cheap enough to call whenever a number changes.
+    ///
+    /// Only the worker itself may call this, as for [`publish`](Self::publish).
+    ///
+    /// # Panics
+    ///
+    /// If the scoreboard has no such slot, or a position is not below `N`.
+    ///
+    /// ```
+    /// # use evcore_balancer::{Scoreboard, WorkerId};
+    /// let scoreboard = Scoreboard::<3>::new(1, 1)?;
+    /// let me = WorkerId::from_slot(0);
+    /// scoreboard.publish(me, &[1, 2, 3]);
+    /// scoreboard.update(me, [(0, 17), (2, 4)]);
+    /// assert_eq!(scoreboard.read(me), [17, 2, 4]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline]
+    pub fn update<const M: usize>(&self, id: WorkerId, numbers: [(usize, u64); M]) {
+        let words = self.board.words(id);
+        for (at, number) in numbers {
+            words[at].store(number, Relaxed);
+        }
+    }
+
     /// The numbers that this worker, or its predecessor in the same slot, has published. All 0 if
     /// none has.
     ///
@@ -158,6 +184,7 @@ impl<N: Notify> WorkerGroup<N> {
 }
 
 impl<const N: usize> Board<N> {
+    #[inline]
     fn words(&self, id: WorkerId) -> &[AtomicU64; N] {
         let workers = self.lines.len();
         assert!(
@@ -197,6 +224,24 @@ mod tests {
         assert_eq!(scoreboard.read(id(1)), numbers);
         let all: Vec<_> = scoreboard.iter().collect();
         assert_eq!(all, [(id(0), [0; 9]), (id(1), numbers), (id(2), [0; 9])]);
+    }
+
+    #[test]
+    fn an_update_changes_the_named_numbers_of_one_worker() {
+        let scoreboard = Scoreboard::<3>::new(2, 0).unwrap();
+        for slot in [0, 1] {
+            scoreboard.publish(id(slot), &[1, 2, 3]);
+        }
+        scoreboard.update(id(1), [(2, 7), (0, 5)]);
+        assert_eq!(scoreboard.read(id(0)), [1, 2, 3]);
+        assert_eq!(scoreboard.read(id(1)), [5, 2, 7]);
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn an_update_beyond_the_line_panics() {
+        let scoreboard = Scoreboard::<1>::new(1, 0).unwrap();
+        scoreboard.update(id(0), [(1, 7)]);
     }
 
     #[test]
