@@ -250,7 +250,6 @@ impl Fixture {
         let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
         assert_eq!(self.shared.bodies.reserved(), self.of_others + held);
         assert_eq!(self.shared.bodies.waiting(), waiting);
-        self.shared.counts.publish();
         let counts = WorkerStats::sum_of(&self.scoreboard);
         assert_eq!(counts.active, u64::from(self.connection.is_some()));
         assert_eq!(

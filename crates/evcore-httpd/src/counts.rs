@@ -20,6 +20,8 @@ pub enum Phase {
 }
 
 /// One worker's counters, and a view of all workers'.
+///
+/// A counter is published whenever it changes, by one store.
 #[derive(Debug)]
 pub struct Counts {
     scoreboard: Scoreboard,
@@ -44,23 +46,28 @@ impl Counts {
         self.own.handled += 1;
         self.own.active += 1;
         self.own.waiting += 1;
+        self.publish_connections();
     }
 
     /// Counts an accepted connection that could not be served.
     pub fn connection_refused(&mut self) {
         self.own.accepted += 1;
+        self.publish_connections();
     }
 
     /// Counts the end of a connection in this phase.
     pub fn connection_closed(&mut self, phase: Phase) {
         self.own.active -= 1;
         *self.gauge(phase) -= 1;
+        self.publish_connections();
     }
 
     /// Counts a request.
     #[inline]
     pub fn request(&mut self) {
         self.own.requests += 1;
+        let requests = (WorkerStats::REQUESTS, self.own.requests);
+        self.scoreboard.update(self.id, [requests]);
     }
 
     /// Moves a connection to another phase.
@@ -70,17 +77,40 @@ impl Counts {
             *self.gauge(*from) -= 1;
             *self.gauge(to) += 1;
             *from = to;
+            self.publish_connections();
         }
     }
 
-    /// Publishes this worker's counters.
-    pub fn publish(&mut self) {
+    /// The metrics of this worker's loop.
+    pub fn metrics(&mut self) -> &mut Metrics {
+        &mut self.own.metrics
+    }
+
+    /// Publishes all numbers, the metrics included. The counters are published whenever they change.
+    pub fn publish(&self) {
         self.scoreboard.publish(self.id, &self.own.to_array());
     }
 
-    /// The metrics of this worker's loop, which are published with its counters.
-    pub fn metrics(&mut self) -> &mut Metrics {
-        &mut self.own.metrics
+    /// Publishes the metrics that change in most turns.
+    #[inline]
+    pub fn publish_turn(&self) {
+        let numbers = self.own.metrics.of_turn();
+        let numbers = numbers.map(|(at, number)| (WorkerStats::METRICS + at, number));
+        self.scoreboard.update(self.id, numbers);
+    }
+
+    /// Publishes the numbers of connections.
+    fn publish_connections(&self) {
+        let own = &self.own;
+        let numbers = [
+            (WorkerStats::ACTIVE, own.active),
+            (WorkerStats::READING, own.reading),
+            (WorkerStats::WRITING, own.writing),
+            (WorkerStats::WAITING, own.waiting),
+            (WorkerStats::ACCEPTED, own.accepted),
+            (WorkerStats::HANDLED, own.handled),
+        ];
+        self.scoreboard.update(self.id, numbers);
     }
 
     /// The page `/status.json`.

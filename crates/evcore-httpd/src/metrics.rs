@@ -50,23 +50,41 @@ impl Metrics {
         }
     }
 
-    #[inline]
     pub fn to_array(self) -> [u64; Self::LEN] {
         let (lateness, turn) = (self.lateness, self.turn);
-        [
+        let mut values = [
             self.pid,
             self.index,
-            self.turns,
-            self.events,
-            self.stale,
-            self.timers_armed,
-            self.timers_fired,
+            0,
+            0,
+            0,
+            0,
+            0,
             lateness.mean_ns,
             lateness.p99_ns,
-            lateness.max_ns,
+            0,
             turn.mean_ns,
             turn.p99_ns,
-            turn.max_ns,
+            0,
+        ];
+        for (at, value) in self.of_turn() {
+            values[at] = value;
+        }
+        values
+    }
+
+    /// The values that a turn may change, with their places in the array. The others change once a
+    /// second.
+    #[inline]
+    pub fn of_turn(&self) -> [(usize, u64); 7] {
+        [
+            (2, self.turns),
+            (3, self.events),
+            (4, self.stale),
+            (5, self.timers_armed),
+            (6, self.timers_fired),
+            (9, self.lateness.max_ns),
+            (12, self.turn.max_ns),
         ]
     }
 
@@ -91,8 +109,9 @@ impl Metrics {
 }
 
 impl MetricsCollector {
-    /// Updates the metrics at the end of a turn. Means and quantiles may be a second old.
-    pub fn collect<L: Acceptor>(&mut self, ev: &EventLoop<L>, metrics: &mut Metrics) {
+    /// Updates the metrics at the end of a turn. Means and quantiles may be a second old. Returns
+    /// whether it has updated them too.
+    pub fn collect<L: Acceptor>(&mut self, ev: &EventLoop<L>, metrics: &mut Metrics) -> bool {
         let stats = ev.stats();
         metrics.turns = stats.turns;
         metrics.events = stats.events;
@@ -100,9 +119,10 @@ impl MetricsCollector {
         metrics.timers_armed = ev.status().timers_armed as u64;
         metrics.timers_fired = stats.expired;
         let Some(histograms) = ev.histograms() else {
-            return;
+            return false;
         };
         let is_time = self.is_time_to_read(ev.clock().monotonic_ms());
+        let mut has_read = false;
         for (distribution, histogram) in [
             (&mut metrics.lateness, histograms.timer_lateness_ns()),
             (&mut metrics.turn, histograms.turn_ns()),
@@ -112,8 +132,10 @@ impl MetricsCollector {
             let has_first = distribution.mean_ns == 0 && distribution.max_ns > 0;
             if is_time || has_first {
                 distribution.read(histogram);
+                has_read = true;
             }
         }
+        has_read
     }
 
     fn is_time_to_read(&mut self, now_ms: u64) -> bool {

@@ -31,9 +31,19 @@ pub struct WorkerStats {
 impl WorkerStats {
     /// The first values are gauges, which go back to 0 when the worker dies. The last three are
     /// counters, which stay.
-    const GAUGES: usize = 4 + Metrics::LEN;
+    const GAUGES: usize = Self::METRICS + Metrics::LEN;
     /// The number of values in a slot.
     pub const LEN: usize = Self::GAUGES + 3;
+
+    // The places of single values in a slot.
+    pub(crate) const ACTIVE: usize = 0;
+    pub(crate) const READING: usize = 1;
+    pub(crate) const WRITING: usize = 2;
+    pub(crate) const WAITING: usize = 3;
+    pub(crate) const METRICS: usize = 4;
+    pub(crate) const ACCEPTED: usize = Self::GAUGES;
+    pub(crate) const HANDLED: usize = Self::GAUGES + 1;
+    pub(crate) const REQUESTS: usize = Self::GAUGES + 2;
 
     /// Creates a scoreboard for this many workers.
     pub fn scoreboard(workers: usize) -> io::Result<Scoreboard> {
@@ -66,28 +76,31 @@ impl WorkerStats {
     }
 
     /// Converts to the values of a slot: gauges, then counters.
-    #[inline]
     pub fn to_array(self) -> [u64; Self::LEN] {
         let mut numbers = [0; Self::LEN];
-        let (gauges, counters) = numbers.split_at_mut(Self::GAUGES);
-        gauges[..4].copy_from_slice(&[self.active, self.reading, self.writing, self.waiting]);
-        gauges[4..].copy_from_slice(&self.metrics.to_array());
-        counters.copy_from_slice(&[self.accepted, self.handled, self.requests]);
+        numbers[Self::ACTIVE] = self.active;
+        numbers[Self::READING] = self.reading;
+        numbers[Self::WRITING] = self.writing;
+        numbers[Self::WAITING] = self.waiting;
+        numbers[Self::METRICS..Self::GAUGES].copy_from_slice(&self.metrics.to_array());
+        numbers[Self::ACCEPTED] = self.accepted;
+        numbers[Self::HANDLED] = self.handled;
+        numbers[Self::REQUESTS] = self.requests;
         numbers
     }
 
     /// Converts from the values of a slot.
     pub fn from_array(numbers: [u64; Self::LEN]) -> Self {
-        let metrics = std::array::from_fn(|at| numbers[4 + at]);
+        let metrics = std::array::from_fn(|at| numbers[Self::METRICS + at]);
         Self {
-            active: numbers[0],
-            reading: numbers[1],
-            writing: numbers[2],
-            waiting: numbers[3],
+            active: numbers[Self::ACTIVE],
+            reading: numbers[Self::READING],
+            writing: numbers[Self::WRITING],
+            waiting: numbers[Self::WAITING],
             metrics: Metrics::from_array(metrics),
-            accepted: numbers[Self::GAUGES],
-            handled: numbers[Self::GAUGES + 1],
-            requests: numbers[Self::GAUGES + 2],
+            accepted: numbers[Self::ACCEPTED],
+            handled: numbers[Self::HANDLED],
+            requests: numbers[Self::REQUESTS],
         }
     }
 }

@@ -55,7 +55,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Creates the server of the worker with this index.
     pub fn new(ev: EventLoop<L>, index: usize, mut counts: Counts, options: Options) -> Self {
         *counts.metrics() = Metrics::new(index);
-        let mut server = Self {
+        counts.publish();
+        Self {
             connections: Connections::new(),
             shared: Shared::new(&options, index, counts),
             metrics: MetricsCollector::default(),
@@ -64,9 +65,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             full: Overload::NONE,
             ev,
             options,
-        };
-        server.publish();
-        server
+        }
     }
 
     /// Adds an access log.
@@ -132,10 +131,14 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Publishes this worker's counters and metrics on the scoreboard.
+    /// Publishes the metrics of this worker's loop on the scoreboard, at the end of a turn.
     pub fn publish(&mut self) {
-        self.metrics.collect(&self.ev, self.shared.counts.metrics());
-        self.shared.counts.publish();
+        let counts = &mut self.shared.counts;
+        if self.metrics.collect(&self.ev, counts.metrics()) {
+            counts.publish();
+        } else {
+            counts.publish_turn();
+        }
     }
 
     /// Arms the flush timer if lines of the access log are buffered.

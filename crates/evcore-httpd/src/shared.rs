@@ -155,13 +155,11 @@ impl Shared {
             Action::Route(Route::Status) => {
                 // The connection that asks counts as writing.
                 self.counts.change(phase, Phase::Writing);
-                self.counts.publish();
                 let body = self.counts.status_text();
                 self.reply(request, clock, body.as_bytes());
             }
             Action::Route(Route::StatusJson) => {
                 self.counts.change(phase, Phase::Writing);
-                self.counts.publish();
                 let body = self.counts.status_json();
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
