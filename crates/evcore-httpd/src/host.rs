@@ -55,10 +55,10 @@ fn is_name(mut bytes: &[u8]) -> bool {
     loop {
         bytes = match bytes {
             [] => return true,
+            [byte, rest @ ..] if is_plain(*byte) => rest,
             [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
                 rest
             }
-            [byte, rest @ ..] if is_plain(*byte) => rest,
             _ => return false,
         }
     }
@@ -66,7 +66,26 @@ fn is_name(mut bytes: &[u8]) -> bool {
 
 /// `unreserved` or `sub-delims`.
 fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+    PLAIN[usize::from(byte)]
+}
+
+/// A table, because every request has a host.
+static PLAIN: [bool; 256] = plain();
+
+const fn plain() -> [bool; 256] {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < plain.len() {
+        plain[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let others = b"-._~!$&'()*+,;=";
+    let mut at = 0;
+    while at < others.len() {
+        plain[others[at] as usize] = true;
+        at += 1;
+    }
+    plain
 }
 
 #[cfg(test)]
