@@ -66,26 +66,8 @@ fn is_name(mut bytes: &[u8]) -> bool {
 
 /// `unreserved` or `sub-delims`.
 fn is_plain(byte: u8) -> bool {
-    PLAIN[usize::from(byte)]
-}
-
-/// A table, because every request has a host.
-static PLAIN: [bool; 256] = plain();
-
-const fn plain() -> [bool; 256] {
-    let mut plain = [false; 256];
-    let mut byte = 0;
-    while byte < plain.len() {
-        plain[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let others = b"-._~!$&'()*+,;=";
-    let mut at = 0;
-    while at < others.len() {
-        plain[others[at] as usize] = true;
-        at += 1;
-    }
-    plain
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$'
+        | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')
 }
 
 #[cfg(test)]
