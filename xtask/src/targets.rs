@@ -55,6 +55,8 @@ fn step(workspace: &Workspace) -> Step {
     );
     let command = CommandLine::new(&line)
         .env("RUSTC_BOOTSTRAP", "1")
+        // Cargo compiles the standard library, and does not only check it: without its code.
+        .env("RUSTFLAGS", "-Zno-codegen")
         .env("CARGO_TARGET_DIR", workspace.own_target_dir("targets"))
         // rustup's cargo, which runs this program, would lead to rustup's compiler.
         .env("RUSTC", format!("{BIN}/rustc"))
