@@ -186,8 +186,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// one. Not inlined, so that the part in the caller's loop stays short.
     #[inline(never)]
     fn find_step(&mut self) -> bool {
-        // Most turns have nothing but events.
-        if self.phase == Phase::Events && self.instruments.is_none() && !self.has_later_work() {
+        // Most turns have nothing but events. A watchdog withholds those that are left.
+        if self.phase == Phase::Events && !self.is_watched() && !self.has_later_work() {
             self.phase = Phase::Over;
             return false;
         }
