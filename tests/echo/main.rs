@@ -5,6 +5,8 @@ mod offload;
 mod prefork;
 mod proxy;
 mod timeouts;
+mod tls;
+mod udp;
 
 use std::{
     io::{self, Read, Write},

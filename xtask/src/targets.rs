@@ -57,6 +57,9 @@ fn step(workspace: &Workspace) -> Step {
         .env("RUSTC_BOOTSTRAP", "1")
         // Cargo compiles the standard library, and does not only check it: without its code.
         .env("RUSTFLAGS", "-Zno-codegen")
+        // Nothing is linked, and there is no C compiler for the targets.
+        .env("TARGET_CC", "true")
+        .env("TARGET_AR", "true")
         .env("CARGO_TARGET_DIR", workspace.own_target_dir("targets"))
         // rustup's cargo, which runs this program, would lead to rustup's compiler.
         .env("RUSTC", format!("{BIN}/rustc"))

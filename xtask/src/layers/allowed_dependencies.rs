@@ -121,6 +121,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Tests, "croner", "the example cron's patterns"),
     (Tests, "mio", "the loop of evcore-accept's example"),
     (Tests, "signal-hook", "signals that the examples of evcore handle as steps"),
+    (Tests, "rustls", "the example tls"),
     (Tests, "rustix", "sockets and processes for tests and examples"),
     (Tests, "libc", "fork and signals for tests, which rustix leaves out"),
 ];

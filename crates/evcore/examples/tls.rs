@@ -1,0 +1,152 @@
+//! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
+//!
+//! A client may be idle for 60 seconds: it sends nothing, or does not read. Its handshake must not take
+//! longer either. QUIT stops the server gracefully. A certificate to try it:
+//!
+//!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost \
+//!         -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem
+use evcore::{Connections, EdgeStream, EventLoop, Interest, Listener, Mode, Step, Stream};
+use evcore::{Timer, Token};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls::{ServerConfig, ServerConnection};
+use signal_hook::{consts::SIGQUIT, low_level::pipe};
+use std::io::{self, ErrorKind, Read, Write};
+use std::{env, error::Error, os::unix::net::UnixStream, sync::Arc, time::Duration};
+
+const IDLE: Timer = Timer::new(0);
+const HANDSHAKE: Timer = Timer::new(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+struct Client {
+    stream: EdgeStream,
+    tls: ServerConnection,
+}
+
+impl Client {
+    /// Sends back what arrives, until that would block. The end is an error, too.
+    fn echo(&mut self, ev: &mut EventLoop) -> io::Result<()> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            self.flush(ev)?; // while the client does not read, it is not read from
+            match self.tls.reader().read(&mut buffer) {
+                Ok(0) => return self.close(ev), // its close_notify
+                // All of it is kept, as nothing else is: the limit of rustls is 64 KiB.
+                Ok(n) => self.tls.writer().write_all(&buffer[..n])?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive(ev)?,
+                Err(error) => return Err(error), // an end without a close_notify
+            }
+        }
+    }
+
+    /// Sends what rustls wants to write.
+    fn flush(&mut self, ev: &mut EventLoop) -> io::Result<()> {
+        while self.tls.wants_write() {
+            let tls = &mut self.tls;
+            self.stream
+                .write_with(ev, |mut stream| tls.write_tls(&mut stream))?;
+        }
+        Ok(())
+    }
+
+    /// Receives once. The plaintext of it is for the caller to read.
+    fn receive(&mut self, ev: &mut EventLoop) -> io::Result<()> {
+        let tls = &mut self.tls;
+        self.stream
+            .read_with(ev, |mut stream| tls.read_tls(&mut stream))?;
+        if let Err(error) = self.tls.process_new_packets() {
+            let _ = self.flush(ev); // an alert, which tells the client the reason
+            return Err(io::Error::new(ErrorKind::InvalidData, error));
+        }
+        if !self.tls.is_handshaking() {
+            ev.disarm(self.stream.token(), HANDSHAKE);
+        }
+        Ok(())
+    }
+
+    /// Ends the session, as far as the socket has room for that.
+    fn close(&mut self, ev: &mut EventLoop) -> io::Result<()> {
+        self.tls.send_close_notify();
+        self.flush(ev)?;
+        Err(ErrorKind::UnexpectedEof.into())
+    }
+}
+
+struct Server {
+    config: Arc<ServerConfig>,
+    idle: Duration,
+    clients: Connections<Client>,
+    quit: Token, // readable after a QUIT
+}
+
+impl Server {
+    fn handle(&mut self, step: Step, ev: &mut EventLoop) {
+        match step {
+            Step::Accepted(new) => _ = self.open(new.stream, ev), // if it fails, dropped and so closed
+            Step::Ready(token, _) if token == self.quit => {
+                ev.close(token); // the loop is not shut down while it watches a descriptor
+                ev.shutdown(STOP_TIMEOUT);
+            }
+            Step::Ready(token, ready) => {
+                let client = self.clients.get_mut(token).expect("it is open");
+                client.stream.on_ready(ready);
+                let result = client.echo(ev).map_err(|error| error.kind());
+                if result != Err(ErrorKind::WouldBlock) {
+                    self.clients.close(ev, token); // no step carries this token any more
+                    return;
+                }
+                ev.arm(token, IDLE, self.idle);
+                if client.tls.wants_write() {
+                    ev.set_busy(token);
+                } else {
+                    ev.set_idle(token); // a shutdown evicts it
+                }
+            }
+            Step::Expired(token, _) | Step::Evict(token) => {
+                let client = self.clients.get_mut(token).expect("it is open");
+                let _ = client.close(ev);
+                self.clients.close(ev, token);
+            }
+            Step::Woken => {}
+        }
+    }
+
+    fn open(&mut self, stream: Stream, ev: &mut EventLoop) -> Result<(), Box<dyn Error>> {
+        let tls = ServerConnection::new(Arc::clone(&self.config))?;
+        let stream = EdgeStream::add(ev, stream)?;
+        let token = stream.token();
+        ev.arm(token, IDLE, self.idle);
+        ev.arm(token, HANDSHAKE, self.idle);
+        self.clients.insert(token, Client { stream, tls });
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = env::args().skip(1);
+    let mut next = |what| args.next().ok_or(what);
+    let listener = Listener::bind(next("listen where?")?)?;
+    let certificates = CertificateDer::pem_file_iter(next("which certificate?")?)?;
+    let certificates = certificates.collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(next("which key?")?)?;
+    let config = ServerConfig::builder().with_no_client_auth();
+    eprintln!("listening on {}", listener.local_addr());
+    let mut ev = EventLoop::builder().listener(listener).build()?;
+    let (quit, signals) = UnixStream::pair()?;
+    pipe::register(SIGQUIT, signals)?; // the handler writes a byte
+    let mut server = Server {
+        config: Arc::new(config.with_single_cert(certificates, key)?),
+        idle: Duration::from_secs_f64(next("idle for how many seconds?")?.parse()?),
+        clients: Connections::new(),
+        quit: ev.add(&quit, Interest::READ, Mode::Level)?,
+    };
+    while !ev.is_shut_down() {
+        ev.wait()?; // an error means that the loop cannot go on
+        while let Some(step) = ev.next_step() {
+            server.handle(step, &mut ev);
+        }
+        while let Some(error) = ev.take_listener_error() {
+            eprintln!("{error}");
+        }
+    }
+    Ok(())
+}

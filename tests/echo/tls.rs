@@ -1,0 +1,266 @@
+//! The example `tls`: its handshakes, its ends, and clients that do not keep to the protocol.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{Shutdown, TcpStream},
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::{PATIENCE, Server, eventually, example};
+use rustix::{net::sockopt, process::Signal};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+use super::{LENGTH, STALLED, bytes, connect, send_without_reading};
+
+const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/echo/localhost.pem");
+const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/echo/localhost.key");
+
+const IDLE: Duration = Duration::from_millis(300);
+const IDLE_SECONDS: &str = "0.3";
+
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
+fn start(idle_seconds: &str) -> Server {
+    let mut command = Command::new(example("evcore", "tls"));
+    command.args(["127.0.0.1:0", CERTIFICATE, KEY, idle_seconds]);
+    Server::from_command(command, 1)
+}
+
+/// The client's side of a session that trusts the certificate.
+fn session() -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(CERTIFICATE).expect("it is readable");
+    roots.add(certificate).expect("a certificate");
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    ClientConnection::new(Arc::new(config), name).expect("a session")
+}
+
+fn client(server: &Server) -> Client {
+    StreamOwned::new(session(), connect(server.address()))
+}
+
+/// The first bytes of a handshake.
+fn hello() -> Vec<u8> {
+    let mut hello = Vec::new();
+    session().write_tls(&mut hello).expect("a vector");
+    hello
+}
+
+/// Sends a message, and receives the same.
+fn ping(client: &mut Client) {
+    client.write_all(b"ping").expect("it reads");
+    let mut back = [0; 4];
+    client.read_exact(&mut back).expect("it answers");
+    assert_eq!(&back, b"ping");
+}
+
+/// The end of a session by a close_notify. Any other end is an error in rustls.
+fn read_end(client: &mut Client) {
+    assert_eq!(client.read(&mut [0; 16]).expect("a close_notify"), 0);
+}
+
+/// The bytes until the end, or until the reset that a close with unread bytes causes.
+fn read_bytes(mut stream: &TcpStream) -> Vec<u8> {
+    let mut received = Vec::new();
+    match stream.read_to_end(&mut received) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("no end: {error}"),
+    }
+    received
+}
+
+/// Sends without reading until the server takes no more. Returns how much of the bytes rustls took.
+fn fill(client: &mut Client, bytes: &[u8]) -> io::Result<usize> {
+    client.sock.set_write_timeout(Some(STALLED))?;
+    let mut taken = 0;
+    while taken < bytes.len() {
+        taken += client.conn.writer().write(&bytes[taken..])?;
+        match client.conn.write_tls(&mut client.sock) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(taken)
+}
+
+fn unless_blocked(result: io::Result<usize>) {
+    if let Err(error) = result {
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+    }
+}
+
+#[test]
+fn a_tls_client_that_reads_late_gets_all_16_mb_back() {
+    let server = start("60");
+    let bytes = bytes(LENGTH);
+    let mut client = client(&server);
+    ping(&mut client);
+    let mut taken = fill(&mut client, &bytes).expect("some of it");
+    assert!(taken < LENGTH, "the server has kept {taken} bytes");
+
+    client.sock.set_nonblocking(true).expect("a socket");
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    eventually("all of it has come back", || {
+        for _ in 0..1000 {
+            taken += client.conn.writer().write(&bytes[taken..]).expect("memory");
+            if client.conn.wants_write() {
+                unless_blocked(client.conn.write_tls(&mut client.sock));
+            }
+            unless_blocked(client.conn.read_tls(&mut client.sock));
+            client.conn.process_new_packets().expect("TLS");
+            while let Ok(n) = client.conn.reader().read(&mut buffer) {
+                received.extend_from_slice(&buffer[..n]);
+            }
+        }
+        received.len() >= LENGTH
+    });
+    assert!(received == bytes, "other bytes than were sent");
+}
+
+#[test]
+fn a_close_notify_is_answered_after_all_bytes() {
+    let server = start("60");
+    let mut client = client(&server);
+    client.write_all(&bytes(100_000)).expect("it reads");
+    client.conn.send_close_notify();
+    client.flush().expect("it reads");
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).expect("a close_notify");
+    assert!(received == bytes(100_000));
+    assert_eq!(read_bytes(&client.sock), b"");
+}
+
+#[test]
+fn an_idle_tls_client_gets_a_close_notify() {
+    let server = start(IDLE_SECONDS);
+    let began = Instant::now();
+    let mut client = client(&server);
+    client.flush().expect("a handshake");
+    read_end(&mut client);
+    assert!(began.elapsed() >= IDLE, "early");
+}
+
+#[test]
+fn a_handshake_in_small_pieces_does_not_last_longer() {
+    let server = start(IDLE_SECONDS);
+    let mut stream = connect(server.address());
+    // A read that waits this long for the end is the pause between two pieces.
+    let pause = Some(Duration::from_millis(10));
+    stream.set_read_timeout(pause).expect("a time");
+    let began = Instant::now();
+    // The head of a record of 16 KiB, of which a byte comes now and then.
+    for byte in [0x16, 3, 1, 0x40, 0].iter().chain([1].iter().cycle()) {
+        assert!(began.elapsed() < PATIENCE, "it is never closed");
+        let sent = stream.write_all(&[*byte]);
+        match sent.and_then(|()| stream.read(&mut [0; 64])) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => break,
+        }
+    }
+    assert!(began.elapsed() >= IDLE, "early");
+}
+
+#[test]
+fn a_client_that_never_reads_is_closed_after_the_timeout() {
+    let server = start(IDLE_SECONDS);
+    let began = Instant::now();
+    let mut client = client(&server);
+    ping(&mut client);
+    // An error means that it is closed already.
+    if fill(&mut client, &bytes(LENGTH)).is_ok() {
+        eventually("it is closed", || {
+            send_without_reading(&client.sock, &[0]).is_err()
+        });
+    }
+    assert!(began.elapsed() >= IDLE, "early");
+}
+
+#[test]
+fn a_truncated_hello_ends_its_connection_alone() {
+    let server = start("60");
+    let mut other = client(&server);
+    ping(&mut other);
+    let hello = hello();
+    for length in [0, 1, 5, hello.len() / 2, hello.len() - 1] {
+        let mut stream = connect(server.address());
+        stream.write_all(&hello[..length]).expect("it reads");
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        assert_eq!(read_bytes(&stream), b"", "{length} bytes");
+        ping(&mut other);
+    }
+}
+
+#[test]
+fn garbage_is_answered_with_an_alert() {
+    const ALERT: u8 = 21;
+    let server = start("60");
+    let mut other = client(&server);
+    ping(&mut other);
+    // Not of TLS; a record that is too long; a hello that is none.
+    let garbage: [&[u8]; 3] = [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        &[0x16, 3, 1, 0xff, 0xff, 1, 2, 3],
+        &[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0],
+    ];
+    for garbage in garbage {
+        let mut stream = connect(server.address());
+        stream.write_all(garbage).expect("it reads");
+        assert_eq!(read_bytes(&stream).first(), Some(&ALERT), "{garbage:?}");
+        ping(&mut other);
+    }
+}
+
+#[test]
+fn garbage_in_a_session_ends_it_and_no_other() {
+    let server = start("60");
+    let (mut other, mut client) = (client(&server), client(&server));
+    ping(&mut other);
+    ping(&mut client);
+    client
+        .sock
+        .write_all(&[0x17, 3, 3, 0, 32])
+        .expect("it reads");
+    client.sock.write_all(&[0; 32]).expect("it reads");
+    let error = client.read(&mut [0]).expect_err("an alert");
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+    ping(&mut other);
+}
+
+#[test]
+fn a_reset_tls_client_ends_no_other() {
+    let server = start("60");
+    let mut other = client(&server);
+    ping(&mut other);
+    for is_in_handshake in [true, false].repeat(5) {
+        let mut client = client(&server);
+        if is_in_handshake {
+            client.sock.write_all(&hello()).expect("it reads");
+        } else {
+            ping(&mut client);
+            fill(&mut client, &bytes(100_000)).expect("some of it");
+        }
+        sockopt::set_socket_linger(&client.sock, Some(Duration::ZERO)).expect("a time");
+        drop(client);
+        ping(&mut other);
+    }
+}
+
+#[test]
+fn quit_ends_idle_tls_sessions_with_a_close_notify() {
+    let mut server = start("60");
+    let mut clients: Vec<_> = (0..3).map(|_| client(&server)).collect();
+    clients.iter_mut().for_each(ping);
+    server.signal(Signal::QUIT);
+    clients.iter_mut().for_each(read_end);
+    assert!(server.wait().success());
+}
