@@ -34,6 +34,8 @@ pub struct SimConfig {
     pub turn_time: RangeInclusive<Duration>,
     /// How long the application works on a step, under [`Workers`](crate::Workers). Default: 0.
     pub step_time: RangeInclusive<Duration>,
+    /// How long a job of a [thread pool](crate::Process::thread_pool) runs. Default: 100 µs to 10 ms.
+    pub job_time: RangeInclusive<Duration>,
     /// The time from the wake-up of a sleeping worker until it runs, under
     /// [`Workers`](crate::Workers). Default: 1 to 20 µs.
     pub wake_latency: RangeInclusive<Duration>,
@@ -52,6 +54,7 @@ impl Default for SimConfig {
             max_descriptors: 1024,
             turn_time: us(1)..=us(1),
             step_time: Duration::ZERO..=Duration::ZERO,
+            job_time: us(100)..=ms(10),
             wake_latency: us(1)..=us(20),
             reap_delay: ms(1)..=ms(10),
         }

@@ -5,7 +5,7 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use crate::net::EndpointId;
+use crate::{net::EndpointId, thread_pool::JobId};
 
 /// An event that happens by itself at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,19 +14,31 @@ pub(crate) enum SimEvent {
     Arrival(EndpointId, Segment),
     /// A connection request arrives for this server endpoint, with the number of the attempt.
     Connect(EndpointId, u8),
-    /// A client's connection is established.
-    Connected(EndpointId),
+    /// Connecting fails for the client of this server endpoint.
+    ConnectFails(EndpointId, ConnectFailure),
     /// A client gets its pending events.
     NotifyClient(u32),
     /// A client's timer expires. The number shows whether the timer was armed again since.
     ClientTimer(u32, u32),
     /// The parent notices that this process is dead.
     Reap(u32),
+    /// This job of a thread pool ends.
+    JobEnds(JobId),
+}
+
+/// Why connecting fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectFailure {
+    Refused,
+    Unreachable,
+    TimedOut,
 }
 
 /// What travels to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
+    /// The connection is made. (SYN and ACK.)
+    Connected,
     /// So many of the bytes in flight.
     Data(u32),
     /// The peer has shut down its sending half.

@@ -60,11 +60,24 @@ pub enum Fault {
     /// A worker leaves its turn before it has taken all steps, and waits again. (Under
     /// [`Workers`](crate::Workers).)
     AbandonedTurn,
+    /// A connect of a process has its result at once, as over the loopback interface.
+    ImmediateConnect,
+    /// A connect of a process is refused, or its server is unreachable, although a process listens
+    /// there.
+    ConnectRefused,
+    /// Nothing answers a connect of a process. It fails with ETIMEDOUT after 31 s.
+    ConnectTimeout,
+    /// A connect of a process fails with EADDRNOTAVAIL, because no local port is free.
+    NoLocalPort,
+    /// A job of a thread pool takes up to 3 s longer.
+    SlowJob,
+    /// A job of a thread pool panics.
+    JobPanic,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 23] = [
         Self::SpuriousReadiness,
         Self::RepeatedReadiness,
         Self::ReorderedEvents,
@@ -82,18 +95,40 @@ impl Fault {
         Self::Pause,
         Self::Kill,
         Self::AbandonedTurn,
+        Self::ImmediateConnect,
+        Self::ConnectRefused,
+        Self::ConnectTimeout,
+        Self::NoLocalPort,
+        Self::SlowJob,
+        Self::JobPanic,
     ];
 
-    /// The faults that take a connection from a client, or make a timeout of the server do so.
-    const LOSSY: [Self; 4] = [Self::Reset, Self::Abort, Self::Kill, Self::ClockJump];
+    /// The faults that take a connection or a result from a client, or make a timeout of the server do
+    /// so.
+    const LOSSY: [Self; 8] = [
+        Self::Reset,
+        Self::Abort,
+        Self::Kill,
+        Self::ClockJump,
+        Self::ConnectRefused,
+        Self::ConnectTimeout,
+        Self::NoLocalPort,
+        Self::JobPanic,
+    ];
 
     /// Often enough to occur in a short run, and rarely enough that most work gets done.
     const fn default_probability(self) -> Probability {
         match self {
-            Self::ReorderedEvents => Probability::one_in(2),
+            Self::ReorderedEvents | Self::ImmediateConnect => Probability::one_in(2),
             Self::ShortRead | Self::ShortWrite | Self::Fragment => Probability::one_in(8),
             Self::RepeatedReadiness | Self::SpuriousReadiness => Probability::one_in(16),
-            Self::InterruptedWait | Self::Delay => Probability::one_in(32),
+            Self::InterruptedWait
+            | Self::Delay
+            | Self::ConnectRefused
+            | Self::ConnectTimeout
+            | Self::NoLocalPort
+            | Self::SlowJob
+            | Self::JobPanic => Probability::one_in(32),
             Self::Abort | Self::Exhausted | Self::SlowStep | Self::AbandonedTurn => {
                 Probability::one_in(64)
             }
@@ -137,8 +172,10 @@ impl Faults {
     }
 
     /// All faults that a correct server hides from its clients: those of [`all`](Self::all)
-    /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill) and
-    /// [`ClockJump`](Fault::ClockJump).
+    /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill),
+    /// [`ClockJump`](Fault::ClockJump), [`ConnectRefused`](Fault::ConnectRefused),
+    /// [`ConnectTimeout`](Fault::ConnectTimeout), [`NoLocalPort`](Fault::NoLocalPort) and
+    /// [`JobPanic`](Fault::JobPanic).
     ///
     /// So every client must complete. A server that forgets a connection cannot hide behind a
     /// fault that ended it. The server's own timeouts must be longer than the delays, which add up:

@@ -45,8 +45,8 @@
 //! [`Script::shutdown_write`] and [`Script::recv_eof`]. The server's idle timeout must not end such
 //! a connection before the check.
 //!
-//! `tests/planted_bugs.rs` shows both bugs and how soon they are found. `tests/portable_server.rs`
-//! is a server that runs on sockets and here.
+//! `tests/sim/planted_bugs.rs` shows both bugs, five more, and how soon they are found.
+//! `tests/portable_server.rs` is a server that runs on sockets and here.
 #![forbid(unsafe_code)]
 
 mod sim;
@@ -61,6 +61,7 @@ mod backend;
 mod group;
 mod listener;
 mod stream;
+mod thread_pool;
 
 mod client;
 mod script;

@@ -3,7 +3,8 @@
 use std::{io, net::SocketAddr};
 
 use evcore::{
-    Builder,
+    Address, Builder, Connector, Handle, ThreadPool,
+    accept::Error,
     clock::{Clock, TimeSource, WallTime},
     poller::{Backend, Capabilities},
 };
@@ -12,18 +13,35 @@ use crate::{Sim, SimListener, SimStream, backend::SimBackend, net::Family};
 
 /// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
 ///
-/// A clone is another handle to the same process.
+/// A clone is another handle to the same process. It is the [`Connector`] of the program that runs in
+/// it:
 ///
 /// ```
+/// use evcore::{Connector, Interest, Mode, Step};
 /// use evcore_sim::Sim;
 ///
 /// let sim = Sim::new(7);
 /// let process = sim.process();
 /// let listener = process.listen("10.0.0.1:80".parse()?);
-/// let mut ev = process.builder().listener(listener).build()?;
+/// let mut ev = process.builder().build()?;
 /// assert_eq!(ev.status().backend, "simulated");
+///
+/// let stream = process.connect(&"10.0.0.1:80".parse()?)?; // is in progress
+/// let token = ev.add(&stream, Interest::WRITE, Mode::Level)?;
+/// ev.wait()?;
+/// assert!(matches!(ev.next_step(), Some(Step::Ready(_, _))));
+/// assert!(stream.take_error()?.is_none()); // is connected
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # Connecting
+///
+/// Without faults the result comes after the [latency](crate::SimConfig::latency) of both directions:
+/// the connection is made, or refused if no process listens at the address. If the backlog is full, the
+/// kernel tries again as for a [client](crate::SimConfig::backlog), and fails with
+/// [`TimedOut`](io::ErrorKind::TimedOut) after 31 s. A process without a free descriptor cannot connect.
+/// [`ImmediateConnect`](crate::Fault::ImmediateConnect) and the faults after it do the rest. Only TCP
+/// addresses can be used.
 #[derive(Clone, Debug)]
 pub struct Process {
     sim: Sim,
@@ -128,14 +146,53 @@ impl Process {
         self.open_listener(address, true)
     }
 
-    /// Connects to a server at once.
+    /// A thread pool whose jobs run in simulated time, for the loop of this handle.
     ///
-    /// # Errors
+    /// The program uses it as one from [`ThreadPool::new`]. There are no threads: a job starts when one
+    /// of `threads` simulated threads is free, and runs in an instant after its
+    /// [time](crate::SimConfig::job_time). So results come in an order that the seed decides. A job must
+    /// not use the simulation, and [`ThreadPool::shutdown`] drops the jobs that have not ended.
     ///
-    /// Those of [`Sim::connect`].
-    pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
-        let (id, fd) = self.sim.state().connect_now(self.id, server)?;
-        Ok(SimStream::new(self.sim.clone(), self.id, fd, id))
+    /// # Panics
+    ///
+    /// If `threads` or `limit` is 0.
+    ///
+    /// ```
+    /// use evcore::Step;
+    /// use evcore_sim::Sim;
+    ///
+    /// let process = Sim::new(7).process();
+    /// let mut ev = process.builder().build()?;
+    /// let mut pool = process.thread_pool(ev.handle(), 2, 10);
+    /// let token = ev.add_unwatched()?;
+    /// for number in [1, 2, 3] {
+    ///     assert!(pool.submit(token, move || number).is_ok());
+    /// }
+    /// let mut results = Vec::new();
+    /// while !pool.is_empty() {
+    ///     ev.wait()?; // lets simulated time pass
+    ///     while let Some(step) = ev.next_step() {
+    ///         assert!(matches!(step, Step::Woken));
+    ///         while let Some((_, result)) = pool.next_result(&mut ev) {
+    ///             results.push(result.expect("no job panics"));
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(results, [2, 3, 1]);
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[must_use]
+    pub fn thread_pool<T: Send + 'static>(
+        &self,
+        loop_handle: Handle,
+        threads: usize,
+        limit: usize,
+    ) -> ThreadPool<T> {
+        assert!(threads > 0, "a thread pool must have at least one thread");
+        let sim = self.sim.clone();
+        let pool = sim.state().open_thread_pool(self.id, threads);
+        let simulator = move |job| sim.state().start_job(pool, job);
+        ThreadPool::simulated(loop_handle, limit, simulator)
     }
 
     /// Two connected streams that behave as Unix sockets: what is sent arrives at once.
@@ -172,6 +229,23 @@ impl Process {
     fn open_listener(&self, address: SocketAddr, reuseport: bool) -> SimListener {
         let fd = self.sim.state().listen(self.id, address, reuseport);
         SimListener::new(self.sim.clone(), self.id, fd)
+    }
+}
+
+impl Connector for Process {
+    type Stream = SimStream;
+
+    fn connect(&self, address: &Address) -> Result<SimStream, Error> {
+        let connected = match address {
+            Address::Tcp(server) => self.sim.state().connect_process(self.id, *server),
+            _ => Err(("connect", io::ErrorKind::Unsupported.into())),
+        };
+        let (id, fd) = connected.map_err(|(call, source)| Error::Connect {
+            address: address.clone(),
+            call,
+            source,
+        })?;
+        Ok(SimStream::new(self.sim.clone(), self.id, fd, id))
     }
 }
 

@@ -158,7 +158,9 @@ impl Sim {
     /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if no process listens at the
     /// address, [`TimedOut`](io::ErrorKind::TimedOut) if the backlog is full.
     pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
-        self.process().connect(server)
+        let process = self.process();
+        let (id, fd) = self.state().connect_now(process.id(), server)?;
+        Ok(SimStream::new(self.clone(), process.id(), fd, id))
     }
 
     /// How many connections wait to be accepted at an address.
@@ -213,8 +215,8 @@ impl Sim {
     #[track_caller]
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.try_state().expect(
-            "a `Sim` is in use already: use it from one thread, and inside `Client::on_event` use \
-             only the `ClientCx`",
+            "a `Sim` is in use already: use it from one thread, inside `Client::on_event` use only \
+             the `ClientCx`, and do not use it in a job of a thread pool",
         )
     }
 

@@ -41,6 +41,7 @@ pub(crate) enum TraceKind {
     StepDown,
     Notify,
     Exit,
+    Job,
 }
 
 impl Trace {

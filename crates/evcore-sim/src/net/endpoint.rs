@@ -35,6 +35,8 @@ pub(crate) struct Endpoint {
     pub(crate) segments_in_flight: u32,
     /// When the last of them arrives. No segment overtakes another.
     pub(crate) last_arrival_ns: u64,
+    /// The result of connecting is not known yet.
+    connecting: bool,
     /// The peer has shut down its sending half.
     read_closed: bool,
     /// This side has shut down its sending half.
@@ -56,6 +58,7 @@ impl Endpoint {
             in_flight: VecDeque::new(),
             segments_in_flight: 0,
             last_arrival_ns: 0,
+            connecting: false,
             read_closed: false,
             write_closed: false,
             disconnected: false,
@@ -92,7 +95,27 @@ impl Endpoint {
     /// Whether the connection still exists: it was not reset, and not shut down from both sides.
     pub(crate) fn is_connected(&self) -> bool {
         let is_shut_down = self.read_closed && self.write_closed;
-        !self.disconnected && !is_shut_down
+        !self.connecting && !self.disconnected && !is_shut_down
+    }
+
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.connecting
+    }
+
+    /// The connection request is sent.
+    pub(crate) fn begin_connecting(&mut self) {
+        self.connecting = true;
+    }
+
+    /// The connection is made.
+    pub(crate) fn on_connected(&mut self) {
+        self.connecting = false;
+    }
+
+    /// Connecting has failed.
+    pub(crate) fn on_connect_failed(&mut self, error: io::ErrorKind) {
+        (self.connecting, self.disconnected) = (false, true);
+        self.error = Some(error);
     }
 
     /// How many bytes can be read.
@@ -142,6 +165,9 @@ impl Endpoint {
 
     /// Fails if this side cannot send, apart from a full buffer.
     pub(crate) fn check_send(&mut self) -> io::Result<()> {
+        if self.connecting {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         if !self.write_closed && !self.disconnected {
             return Ok(());
         }
@@ -171,6 +197,9 @@ impl Endpoint {
     /// The readiness that a poller reports, as Linux's `tcp_poll`.
     pub(crate) fn ready(&self, other: &Self) -> Ready {
         let mut ready = Ready::NONE;
+        if self.connecting {
+            return ready;
+        }
         let reads_end = self.read_closed || self.disconnected;
         let writes_end = self.write_closed || self.disconnected;
         if reads_end && writes_end {
@@ -293,6 +322,19 @@ mod tests {
         end.on_fin();
         end.on_reset();
         assert_eq!(read(&mut end), Ok(0));
+        assert_eq!(end.check_send().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_failed_connect_is_reported_once() {
+        let (mut end, other) = (endpoint_with(b""), endpoint_with(b""));
+        end.begin_connecting();
+        assert_eq!(end.ready(&other), Ready::NONE);
+        assert_eq!(end.check_send().unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(read(&mut end), Err(ErrorKind::WouldBlock));
+        end.on_connect_failed(ErrorKind::ConnectionRefused);
+        assert!(end.ready(&other).is_writable() && end.ready(&other).is_error());
+        assert_eq!(end.take_error(), Some(ErrorKind::ConnectionRefused));
         assert_eq!(end.check_send().unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 

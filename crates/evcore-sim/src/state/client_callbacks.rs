@@ -17,7 +17,6 @@ pub(crate) struct ClientSlot {
     client: Option<Box<dyn Client>>,
     /// The endpoint of its connection, established or not.
     endpoint: Option<EndpointId>,
-    is_connected: bool,
     has_started: bool,
     /// The number of the current timer. Events of earlier timers are ignored.
     timer: u32,
@@ -55,25 +54,17 @@ impl State {
         }
     }
 
-    /// A client's connection is in the backlog of the server, and established.
-    pub(crate) fn connected(&mut self, id: EndpointId) {
-        self.net.endpoint_mut(id).segments_in_flight -= 1;
-        let Owner::Client(client) = self.net.endpoint(id).owner else {
-            // It was closed meanwhile.
-            return self.net.release_if_closed(id);
-        };
-        let slot = &mut self.clients[client as usize];
-        if slot.endpoint == Some(id) {
-            slot.is_connected = true;
-            slot.pending = Some(ClientEvent::Connected);
-            self.schedule_client(client);
+    /// The connection of an endpoint is made.
+    pub(crate) fn on_connected(&mut self, id: EndpointId) {
+        if let Owner::Client(client) = self.net.endpoint(id).owner {
+            self.clients[client as usize].pending = Some(ClientEvent::Connected);
         }
+        self.notify_watchers(id);
     }
 
     pub(crate) fn connect_failed(&mut self, client: u32) {
         let slot = &mut self.clients[client as usize];
         slot.endpoint = None;
-        slot.is_connected = false;
         slot.pending = Some(ClientEvent::Refused);
         self.schedule_client(client);
     }
@@ -90,7 +81,7 @@ impl State {
         };
         // The call may have closed the connection or made another.
         let slot = &self.clients[client as usize];
-        if slot.endpoint == Some(id) && slot.is_connected {
+        if slot.endpoint == Some(id) && !self.net.endpoint(id).is_connecting() {
             let ready = self.net.endpoint(id).ready(self.net.endpoint(id.other()));
             self.call(client, ClientEvent::Ready(ready));
         }
@@ -140,14 +131,13 @@ impl State {
 
     /// The endpoint of a client's established connection.
     pub(crate) fn client_endpoint(&self, client: u32) -> io::Result<EndpointId> {
-        let slot = &self.clients[client as usize];
-        let endpoint = slot.endpoint.filter(|_| slot.is_connected);
+        let endpoint = self.clients[client as usize].endpoint;
+        let endpoint = endpoint.filter(|id| !self.net.endpoint(*id).is_connecting());
         endpoint.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     fn take_client_endpoint(&mut self, client: u32) -> Option<EndpointId> {
         let slot = &mut self.clients[client as usize];
-        slot.is_connected = false;
         slot.pending = None;
         slot.endpoint.take()
     }
@@ -178,7 +168,6 @@ impl ClientSlot {
         Self {
             client: Some(client),
             endpoint: None,
-            is_connected: false,
             has_started: false,
             timer: 0,
             is_scheduled: false,

@@ -4,10 +4,10 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use evcore::accept::{Accept, Resource};
 
-use super::State;
+use super::{State, delivery::DELAY_MAX};
 use crate::{
     Fault,
-    event_queue::SimEvent,
+    event_queue::{ConnectFailure, Segment, SimEvent},
     kernel_poller::Object,
     net::{EndpointId, Family, ListenerId, Owner},
     rng::whole_ns,
@@ -16,6 +16,9 @@ use crate::{
 
 /// How often a client tries to connect to a full backlog (Linux: `tcp_syn_retries`, 6).
 const MAX_ATTEMPTS: u8 = 6;
+
+/// When connecting fails if nothing answers: at the last attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause before the second attempt. It doubles for each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -39,9 +42,72 @@ impl State {
     pub(crate) fn connect(&mut self, client: u32, to: SocketAddr) -> EndpointId {
         let id = self.new_connection(to);
         self.net.endpoint_mut(id).owner = Owner::Client(client);
+        self.net.endpoint_mut(id).begin_connecting();
         let after_ns = self.latency_ns(id);
         self.schedule_after(after_ns, SimEvent::Connect(id.other(), 1));
         id
+    }
+
+    /// Begins to connect a process. An error names the call that fails at once.
+    pub(crate) fn connect_process(
+        &mut self,
+        process: u32,
+        to: SocketAddr,
+    ) -> Result<(EndpointId, i32), (&'static str, io::Error)> {
+        const EMFILE: i32 = 24; // on every Unix
+        let caller = &self.processes[process as usize];
+        if caller.is_dead || caller.descriptors.open() >= self.config.max_descriptors {
+            return Err(("socket", io::Error::from_raw_os_error(EMFILE)));
+        }
+        if self.draw_fault(Fault::NoLocalPort) {
+            return Err(("connect", io::ErrorKind::AddrNotAvailable.into()));
+        }
+        let failure = self.draw_connect_failure();
+        if self.draw_fault(Fault::ImmediateConnect) {
+            let connected = match failure {
+                Some(ConnectFailure::TimedOut) => Ok(None),
+                Some(failure) => Err(failure.kind().into()),
+                None => self.choose_listener(to),
+            };
+            if let Some(listener) = connected.map_err(|error| ("connect", error))? {
+                return Ok(self.connect_to(listener, process, to));
+            }
+        }
+        let id = self.new_connection(to);
+        let fd = self.hold(id, process);
+        self.net.endpoint_mut(id).begin_connecting();
+        self.request_connection(id, failure);
+        Ok((id, fd))
+    }
+
+    fn draw_connect_failure(&mut self) -> Option<ConnectFailure> {
+        if self.draw_fault(Fault::ConnectTimeout) {
+            return Some(ConnectFailure::TimedOut);
+        }
+        if !self.draw_fault(Fault::ConnectRefused) {
+            return None;
+        }
+        let failures = [ConnectFailure::Refused, ConnectFailure::Unreachable];
+        Some(failures[self.rng.index(failures.len())])
+    }
+
+    /// Sends the connection request of a process, which has this result if it fails.
+    fn request_connection(&mut self, id: EndpointId, failure: Option<ConnectFailure>) {
+        let server = id.other();
+        let mut after_ns = self.latency_ns(server);
+        if self.draw_fault(Fault::Delay) {
+            after_ns += self.random_up_to(DELAY_MAX);
+        }
+        match failure {
+            None => self.schedule_after(after_ns, SimEvent::Connect(server, 1)),
+            Some(failure) => {
+                let after_ns = match failure {
+                    ConnectFailure::TimedOut => whole_ns(CONNECT_TIMEOUT),
+                    _ => after_ns + self.latency_ns(id),
+                };
+                self.schedule_after(after_ns, SimEvent::ConnectFails(server, failure));
+            }
+        }
     }
 
     /// Connects a process at once.
@@ -53,10 +119,19 @@ impl State {
         let Some(listener) = self.choose_listener(to)? else {
             return Err(io::ErrorKind::TimedOut.into());
         };
+        Ok(self.connect_to(listener, process, to))
+    }
+
+    fn connect_to(
+        &mut self,
+        listener: ListenerId,
+        process: u32,
+        to: SocketAddr,
+    ) -> (EndpointId, i32) {
         let id = self.new_connection(to);
         let fd = self.hold(id, process);
         self.enqueue(listener, id.other());
-        Ok((id, fd))
+        (id, fd)
     }
 
     fn new_connection(&mut self, to: SocketAddr) -> EndpointId {
@@ -71,22 +146,27 @@ impl State {
     pub(crate) fn attempt_connect(&mut self, server: EndpointId, attempt: u8) {
         self.note(TraceKind::Connect, server.number(), u64::from(attempt));
         let to = self.net.route(server).to;
+        let client = server.other();
         match self.choose_listener(to) {
-            _ if !self.net.endpoint(server.other()).is_open() => self.discard(server),
+            _ if self.has_given_up(client) => self.discard(server),
             Ok(Some(listener)) => {
                 self.enqueue(listener, server);
-                let client = server.other();
                 let after_ns = self.latency_ns(client);
-                // It counts as in flight, so that the index is not reused meanwhile.
-                self.net.endpoint_mut(client).segments_in_flight += 1;
-                self.schedule_after(after_ns, SimEvent::Connected(client));
+                self.transmit(client, Segment::Connected, after_ns);
             }
             Ok(None) if attempt < MAX_ATTEMPTS => {
                 let after_ns = whole_ns(FIRST_RETRY * (1 << (attempt - 1)));
                 self.schedule_after(after_ns, SimEvent::Connect(server, attempt + 1));
             }
-            Ok(None) | Err(_) => self.refuse(server),
+            Ok(None) => self.fail_connect(server, ConnectFailure::TimedOut),
+            Err(_) => self.refuse(server),
         }
+    }
+
+    /// Whether a client has closed its end while it was connecting, or has shut it down.
+    fn has_given_up(&self, client: EndpointId) -> bool {
+        let endpoint = self.net.endpoint(client);
+        !endpoint.is_open() || endpoint.is_disconnected()
     }
 
     /// A random listener at an address, as by the kernel's hash. `None` if its backlog is full.
@@ -106,14 +186,36 @@ impl State {
         self.notify_listener_watchers(listener);
     }
 
-    /// Rejects a connection request.
+    /// Rejects a connection request. The answer takes its time to a process; a client has it at once.
     fn refuse(&mut self, server: EndpointId) {
-        self.note(TraceKind::Refuse, server.number(), 0);
         let client = server.other();
-        if let Owner::Client(client) = self.net.endpoint(client).owner {
-            self.connect_failed(client);
+        let after_ns = match self.net.endpoint(client).owner {
+            Owner::Process(..) => self.latency_ns(client),
+            _ => 0,
+        };
+        let failure = SimEvent::ConnectFails(server, ConnectFailure::Refused);
+        if after_ns == 0 {
+            return self.apply(failure);
         }
-        self.net.endpoint_mut(client).close();
+        self.schedule_after(after_ns, failure);
+    }
+
+    /// Connecting fails. The server endpoint was kept until now, so that the index is not reused.
+    pub(crate) fn fail_connect(&mut self, server: EndpointId, failure: ConnectFailure) {
+        self.note(TraceKind::Refuse, server.number(), failure as u64);
+        let client = server.other();
+        match self.net.endpoint(client).owner {
+            Owner::Client(slot) => {
+                self.connect_failed(slot);
+                self.net.endpoint_mut(client).close();
+            }
+            _ if self.has_given_up(client) => {}
+            _ => {
+                let endpoint = self.net.endpoint_mut(client);
+                endpoint.on_connect_failed(failure.kind());
+                self.notify_watchers(client);
+            }
+        }
         self.discard(server);
     }
 
@@ -180,5 +282,16 @@ impl State {
             .at(address)
             .map(|id| listeners.socket(id).queue.len())
             .sum()
+    }
+}
+
+impl ConnectFailure {
+    /// The error that the process gets.
+    fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::Refused => io::ErrorKind::ConnectionRefused,
+            Self::Unreachable => io::ErrorKind::HostUnreachable,
+            Self::TimedOut => io::ErrorKind::TimedOut,
+        }
     }
 }

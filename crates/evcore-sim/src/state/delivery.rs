@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How late a delayed piece is at most.
-const DELAY_MAX: Duration = Duration::from_secs(3);
+pub(super) const DELAY_MAX: Duration = Duration::from_secs(3);
 
 /// How long after a short read or write the rest follows at most.
 const REST_MAX: Duration = Duration::from_millis(5);
@@ -103,6 +103,13 @@ impl State {
 
     /// Shuts down the sending half of an endpoint.
     pub(crate) fn shutdown_write(&mut self, from: EndpointId) -> io::Result<()> {
+        if self.net.endpoint(from).is_connecting() {
+            // Linux gives up the connection.
+            let endpoint = self.net.endpoint_mut(from);
+            endpoint.on_connect_failed(io::ErrorKind::ConnectionReset);
+            self.notify_watchers(from);
+            return Ok(());
+        }
         if self.net.endpoint_mut(from).shutdown_write()? {
             self.note(TraceKind::ShutdownWrite, from.number(), 0);
             let after_ns = self.latency_ns(from.other());
@@ -155,6 +162,12 @@ impl State {
         endpoint.segments_in_flight -= 1;
         let (is_open, was_disconnected) = (endpoint.is_open(), endpoint.is_disconnected());
         match segment {
+            Segment::Connected if is_open && !was_disconnected => {
+                endpoint.on_connected();
+                return self.on_connected(id);
+            }
+            // The client has given up.
+            Segment::Connected => self.answer_with_reset(id),
             Segment::Data(count) => {
                 endpoint.on_data(count as usize);
                 if !is_open && !was_disconnected {
@@ -210,6 +223,7 @@ impl Segment {
             Self::Reset => 2,
             Self::HangUp(had_unread) => 3 + u64::from(had_unread),
             Self::WindowUpdate => 5,
+            Self::Connected => 6,
         }
     }
 }

@@ -10,6 +10,7 @@ mod delivery;
 mod group;
 mod processes;
 mod readiness;
+mod thread_pools;
 
 use std::{
     sync::{
@@ -29,6 +30,7 @@ use crate::{
     net::{EndpointId, Family, Net},
     notifier::Group,
     rng::whole_ns,
+    thread_pool::ThreadPools,
     trace::{Trace, TraceKind},
 };
 
@@ -53,6 +55,7 @@ pub(crate) struct State {
     pub(crate) free_clients: Vec<u32>,
     /// The worker group of each server.
     pub(crate) groups: Vec<Group>,
+    pub(crate) thread_pools: ThreadPools,
     /// Roles of killed processes, whose destructors must not run.
     dead_roles: Vec<Role>,
     /// The last event has woken a poller that slept.
@@ -82,6 +85,7 @@ impl State {
             clients: Vec::new(),
             free_clients: Vec::new(),
             groups: Vec::new(),
+            thread_pools: ThreadPools::default(),
             dead_roles: Vec::new(),
             woke_sleeper: false,
             waker_used: Arc::default(),
@@ -183,10 +187,11 @@ impl State {
         match event {
             SimEvent::Arrival(end, segment) => self.arrive(end, segment),
             SimEvent::Connect(server, attempt) => self.attempt_connect(server, attempt),
-            SimEvent::Connected(client) => self.connected(client),
+            SimEvent::ConnectFails(server, failure) => self.fail_connect(server, failure),
             SimEvent::NotifyClient(client) => self.deliver_client_event(client),
             SimEvent::ClientTimer(client, timer) => self.client_timer_expired(client, timer),
             SimEvent::Reap(process) => self.reap(process),
+            SimEvent::JobEnds(job) => self.end_job(job),
         }
     }
 

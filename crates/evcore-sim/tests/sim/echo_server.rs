@@ -1,9 +1,20 @@
-//! An edge-triggered echo server with an idle timeout, for the tests of the simulator.
+//! An edge-triggered echo server with an idle timeout, in which a test can plant a bug.
 
-use std::{cell::RefCell, io::ErrorKind, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    io::{self, ErrorKind},
+    mem,
+    net::SocketAddr,
+    rc::Rc,
+    time::Duration,
+};
 
-use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer, Token, balancer::WorkerId};
+use evcore::{
+    Builder, Connections, EdgeStream, EventLoop, Ready, Step, Timer, Token, balancer::WorkerId,
+};
 use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
+
+use crate::edges_by_hand::EdgesByHand;
 
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
@@ -16,13 +27,24 @@ pub(crate) struct Counts {
     pub(crate) turns: u32,
 }
 
-#[derive(Debug)]
-struct Conn {
-    stream: SimStream,
-    /// Received and not yet sent back.
-    unsent: Vec<u8>,
-    readable: bool,
-    is_at_eof: bool,
+/// A bug of an edge-triggered server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    None,
+    /// A side that would block is not rearmed.
+    ForgottenRearm,
+    /// A short read is taken for the end of the data, although the end of the stream may follow.
+    ShortReadMeansDrained,
+    /// What a short write leaves is dropped.
+    ShortWriteMeansSent,
+    /// The report that the client has ended its stream is taken for the end of the connection.
+    HalfCloseMeansEnd,
+    /// A report of data that is not there is taken for the end of the connection.
+    SpuriousReadinessMeansEnd,
+    /// Each report leads to one read.
+    ReadsOnce,
+    /// A new connection gets the buffer of the last one, with what is left in it.
+    BufferNotCleared,
 }
 
 #[derive(Debug)]
@@ -30,6 +52,26 @@ pub(crate) struct Echo {
     pub(crate) ev: EventLoop<SimListener>,
     conns: Connections<Conn>,
     counts: Rc<RefCell<Counts>>,
+    idle: Duration,
+    bug: Bug,
+    /// The buffer of the last connection that has ended.
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Conn {
+    stream: Edges,
+    /// Received and not yet sent back.
+    unsent: Vec<u8>,
+    is_at_eof: bool,
+}
+
+/// A stream with its readiness.
+#[derive(Debug)]
+enum Edges {
+    Kept(EdgeStream<SimStream>),
+    /// For the bugs that `EdgeStream` does not let a server have.
+    ByHand(EdgesByHand),
 }
 
 pub(crate) fn address() -> SocketAddr {
@@ -54,77 +96,138 @@ impl Echo {
         Self::on(builder.group(lock), counts)
     }
 
-    pub(crate) fn on(builder: evcore::Builder<SimListener>, counts: &Rc<RefCell<Counts>>) -> Self {
+    /// A worker with a bug, and with an idle timeout that does not hide it.
+    pub(crate) fn with_bug(process: &Process, bug: Bug) -> Self {
+        let idle = Duration::from_secs(3_600);
+        let echo = Self::new(process, &Rc::default());
+        Self { bug, idle, ..echo }
+    }
+
+    pub(crate) fn on(builder: Builder<SimListener>, counts: &Rc<RefCell<Counts>>) -> Self {
         counts.borrow_mut().started += 1;
         Self {
             ev: builder.connections(64).build().expect("a loop"),
             conns: Connections::new(),
             counts: Rc::clone(counts),
+            idle: IDLE,
+            bug: Bug::None,
+            buffer: Vec::new(),
         }
     }
 
     fn accept(&mut self, stream: SimStream) {
         self.counts.borrow_mut().accepted += 1;
+        let stream = Edges::add(&mut self.ev, stream, self.bug);
+        let token = stream.token();
         let conn = Conn {
             stream,
-            unsent: Vec::new(),
-            readable: false,
+            unsent: mem::take(&mut self.buffer),
             is_at_eof: false,
         };
-        let added = self.ev.add(&conn.stream, Interest::BOTH, Mode::Edge);
-        let token = added.expect("the loop stops accepting before");
         self.conns.insert(token, conn);
-        self.ev.arm(token, Timer::READ, IDLE);
+        self.ev.arm(token, Timer::READ, self.idle);
     }
 
-    fn serve(&mut self, token: Token) {
-        let Some(conn) = self.conns.get_mut(token) else {
-            return;
-        };
-        self.ev.arm(token, Timer::READ, IDLE);
-        match conn.progress() {
-            Some(drained) => {
-                self.ev.rearm(token, drained);
-            }
-            None => self.end(token),
+    fn serve(&mut self, token: Token, ready: Ready) {
+        let conn = self.conns.get_mut(token).expect("its token is live");
+        self.ev.arm(token, Timer::READ, self.idle);
+        conn.stream.on_ready(ready);
+        match conn.progress(&mut self.ev, ready, self.bug) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => self.end(token),
         }
     }
 
     fn end(&mut self, token: Token) {
+        let conn = self.conns.get_mut(token).expect("its token is live");
+        if self.bug == Bug::BufferNotCleared {
+            self.buffer = mem::take(&mut conn.unsent);
+        }
         self.conns.close(&mut self.ev, token);
     }
 }
 
 impl Conn {
-    /// Reads and sends as much as possible. Returns the sides that would block, or `None` if the
-    /// connection is over.
-    fn progress(&mut self) -> Option<Interest> {
-        let mut drained = Interest::NONE;
-        let mut buffer = [0; 256];
-        loop {
-            if !self.unsent.is_empty() {
-                match self.stream.send(&self.unsent) {
-                    Ok(n) => drop(self.unsent.drain(..n)),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                        return Some(drained | Interest::WRITE);
-                    }
-                    Err(_) => return None,
-                }
-            } else if self.is_at_eof {
-                return None;
-            } else if !self.readable {
-                return Some(drained);
-            } else {
-                match self.stream.recv(&mut buffer) {
-                    Ok(0) => self.is_at_eof = true,
-                    Ok(n) => self.unsent.extend_from_slice(&buffer[..n]),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                        self.readable = false;
-                        drained |= Interest::READ;
-                    }
-                    Err(_) => return None,
+    /// Receives and sends until that would block. Otherwise the connection is over.
+    fn progress(
+        &mut self,
+        ev: &mut EventLoop<SimListener>,
+        ready: Ready,
+        bug: Bug,
+    ) -> io::Result<()> {
+        if bug == Bug::HalfCloseMeansEnd && ready.is_read_closed() {
+            return Ok(());
+        }
+        for reads in 0.. {
+            while !self.unsent.is_empty() {
+                let sent = self.stream.send(ev, &self.unsent)?;
+                if bug == Bug::ShortWriteMeansSent {
+                    self.unsent.clear();
+                } else {
+                    self.unsent.drain(..sent);
                 }
             }
+            if self.is_at_eof {
+                break;
+            }
+            if bug == Bug::ReadsOnce && reads == 1 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let mut buffer = [0; 256];
+            match self.stream.recv(ev, &mut buffer) {
+                Err(_)
+                    if bug == Bug::SpuriousReadinessMeansEnd
+                        && ready.is_readable()
+                        && reads == 0 =>
+                {
+                    break;
+                }
+                received => {
+                    let received = received?;
+                    self.is_at_eof = received == 0;
+                    self.unsent.extend(&buffer[..received]);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Edges {
+    fn add(ev: &mut EventLoop<SimListener>, stream: SimStream, bug: Bug) -> Self {
+        match bug {
+            Bug::ForgottenRearm | Bug::ShortReadMeansDrained => {
+                Self::ByHand(EdgesByHand::add(ev, stream, bug))
+            }
+            _ => Self::Kept(EdgeStream::add(ev, stream).expect("the loop stops accepting before")),
+        }
+    }
+
+    fn token(&self) -> Token {
+        match self {
+            Self::Kept(stream) => stream.token(),
+            Self::ByHand(stream) => stream.token(),
+        }
+    }
+
+    fn on_ready(&mut self, ready: Ready) {
+        match self {
+            Self::Kept(stream) => stream.on_ready(ready),
+            Self::ByHand(stream) => stream.on_ready(ready),
+        }
+    }
+
+    fn recv(&mut self, ev: &mut EventLoop<SimListener>, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Kept(stream) => stream.recv(ev, buffer),
+            Self::ByHand(stream) => stream.recv(ev, buffer),
+        }
+    }
+
+    fn send(&mut self, ev: &mut EventLoop<SimListener>, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Kept(stream) => stream.send(ev, bytes),
+            Self::ByHand(stream) => stream.send(ev, bytes),
         }
     }
 }
@@ -137,12 +240,7 @@ impl App for Echo {
     fn on_step(&mut self, step: Step<SimStream>) {
         match step {
             Step::Accepted(new) => self.accept(new.stream),
-            Step::Ready(token, ready) => {
-                if let Some(conn) = self.conns.get_mut(token) {
-                    conn.readable |= ready.is_readable();
-                }
-                self.serve(token);
-            }
+            Step::Ready(token, ready) => self.serve(token, ready),
             Step::Expired(token, _) => {
                 self.counts.borrow_mut().expired += 1;
                 self.end(token);

@@ -3,8 +3,10 @@
 mod clients;
 mod determinism;
 mod echo_server;
+mod edges_by_hand;
 mod faults;
 mod group;
+mod planted_bugs;
 mod simulated_time;
 mod workers;
 

@@ -1,0 +1,47 @@
+//! The jobs of thread pools: when they end, and which of them panic.
+
+use std::time::Duration;
+
+use evcore::SimulatedJob;
+
+use super::State;
+use crate::{Fault, event_queue::SimEvent, rng::whole_ns, thread_pool::JobId, trace::TraceKind};
+
+/// How much longer a slow job takes at most.
+const SLOW_JOB_MAX: Duration = Duration::from_secs(3);
+
+impl State {
+    /// Opens a thread pool of a process.
+    pub(crate) fn open_thread_pool(&mut self, process: u32, threads: usize) -> u32 {
+        self.thread_pools.open(process, threads)
+    }
+
+    /// Starts a job, or queues it if no thread is free.
+    pub(crate) fn start_job(&mut self, pool: u32, job: SimulatedJob) {
+        let started = self.thread_pools.add(pool, job);
+        started.into_iter().for_each(|job| self.run_job(job));
+    }
+
+    /// Draws when a job ends that a thread runs now.
+    fn run_job(&mut self, job: JobId) {
+        let mut job_ns = whole_ns(self.rng.duration(&self.config.job_time));
+        if self.draw_fault(Fault::SlowJob) {
+            job_ns += self.random_up_to(SLOW_JOB_MAX);
+        }
+        self.schedule_after(job_ns, SimEvent::JobEnds(job));
+    }
+
+    /// A job ends. It runs only now, because nothing else happens while it runs.
+    pub(crate) fn end_job(&mut self, id: JobId) {
+        let (job, next) = self.thread_pools.remove(id);
+        next.into_iter().for_each(|next| self.run_job(next));
+        let process = self.thread_pools.process(id.pool);
+        if !self.is_alive(process) {
+            // Its threads are dead.
+            return drop(job);
+        }
+        self.note(TraceKind::Job, u64::from(process), u64::from(id.pool));
+        let panic = self.draw_fault(Fault::JobPanic);
+        job(panic.then(|| Box::new("an injected panic") as _));
+    }
+}

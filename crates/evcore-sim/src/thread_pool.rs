@@ -1,0 +1,86 @@
+//! The simulated threads of thread pools, and their jobs.
+
+use std::{collections::VecDeque, fmt};
+
+use evcore::SimulatedJob;
+
+/// A job, by its pool and its index in the table of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobId {
+    pub(crate) pool: u32,
+    job: u32,
+}
+
+/// All pools and their jobs.
+#[derive(Default)]
+pub(crate) struct ThreadPools {
+    pools: Vec<Pool>,
+    jobs: Vec<Option<SimulatedJob>>,
+    // Invariant: the indices without a job.
+    free: Vec<u32>,
+}
+
+/// The threads of one pool.
+#[derive(Debug)]
+struct Pool {
+    process: u32,
+    idle_threads: usize,
+    /// The jobs that wait for a thread, the oldest first.
+    queue: VecDeque<JobId>,
+}
+
+impl ThreadPools {
+    /// Opens a pool of a process.
+    pub(crate) fn open(&mut self, process: u32, threads: usize) -> u32 {
+        self.pools.push(Pool {
+            process,
+            idle_threads: threads,
+            queue: VecDeque::new(),
+        });
+        index(self.pools.len() - 1)
+    }
+
+    pub(crate) fn process(&self, pool: u32) -> u32 {
+        self.pools[pool as usize].process
+    }
+
+    /// Adds a job. Returns it if a thread is free, which then runs it.
+    pub(crate) fn add(&mut self, pool: u32, job: SimulatedJob) -> Option<JobId> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.jobs.push(None);
+            index(self.jobs.len() - 1)
+        });
+        self.jobs[slot as usize] = Some(job);
+        let id = JobId { pool, job: slot };
+        let pool = &mut self.pools[pool as usize];
+        if pool.idle_threads == 0 {
+            pool.queue.push_back(id);
+            return None;
+        }
+        pool.idle_threads -= 1;
+        Some(id)
+    }
+
+    /// Removes a job that has ended. Returns it, and the job that its thread runs next.
+    pub(crate) fn remove(&mut self, id: JobId) -> (SimulatedJob, Option<JobId>) {
+        let job = self.jobs[id.job as usize].take().expect("it ends once");
+        self.free.push(id.job);
+        let pool = &mut self.pools[id.pool as usize];
+        let next = pool.queue.pop_front();
+        pool.idle_threads += usize::from(next.is_none());
+        (job, next)
+    }
+}
+
+fn index(index: usize) -> u32 {
+    u32::try_from(index).expect("there are fewer jobs than that")
+}
+
+/// Without the jobs, which do not implement `Debug`.
+impl fmt::Debug for ThreadPools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadPools")
+            .field("pools", &self.pools)
+            .finish_non_exhaustive()
+    }
+}
