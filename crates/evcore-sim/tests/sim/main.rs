@@ -1,6 +1,7 @@
 //! Tests of the simulator itself: determinism, faults, workers, clients and waits.
 
 mod clients;
+mod connecting;
 mod determinism;
 mod echo_server;
 mod edges_by_hand;
@@ -8,6 +9,7 @@ mod faults;
 mod group;
 mod planted_bugs;
 mod simulated_time;
+mod thread_pool;
 mod workers;
 
 use evcore::poller::Capabilities;
