@@ -1,7 +1,9 @@
 //! Moving bytes from one stream to another without a copy through the process.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
@@ -12,6 +14,12 @@ use crate::socket;
 /// The size of the buffer in the process. A call that fills it shows that there is much to move.
 const BUFFER_SIZE: usize = 16 * 1024;
 
+thread_local! {
+    /// The buffer of a pipe that has become empty, for the next one that receives. It stays in the
+    /// processor's caches, and sessions that come and go allocate nothing.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// A buffer between two streams that is kept in the kernel when there is much to move (by a pipe and
 /// splice(2), on Linux).
 ///
@@ -20,8 +28,9 @@ const BUFFER_SIZE: usize = 16 * 1024;
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. In the process it has 16 KiB of memory. In the kernel
-/// it has two descriptors and at most 64 KiB, which the kernel allocates only for what it holds, and
+/// Each call that moves bytes is one system call. In the process it has 16 KiB of memory while it holds
+/// bytes, and none while it is empty; a thread keeps one buffer for its pipes. In the kernel it has two
+/// descriptors and at most 64 KiB, which the kernel allocates only for what it holds, and
 /// moves without copying. On systems without splice(2), where the kernel refuses it, and while no
 /// descriptor is left, it stays in the process.
 ///
@@ -53,7 +62,7 @@ pub struct SplicePipe {
     /// `None` while the process keeps the bytes.
     // Invariant: if there is one, it alone holds bytes.
     pipe: Option<imp::Pipe>,
-    /// Empty, and not allocated, until it is used.
+    /// Not allocated while it holds no bytes.
     buffer: Vec<u8>,
     /// The bytes of `buffer` that are held.
     held: Range<usize>,
@@ -94,7 +103,6 @@ impl SplicePipe {
             self.pipe = imp::Pipe::new().ok();
         }
         if let Some(pipe) = &mut self.pipe {
-            self.buffer = Vec::new();
             match pipe.fill_from(&socket) {
                 Err(errno) if is_refusal(errno) => self.refuse_pipe(),
                 result => return Ok(result?),
@@ -104,13 +112,28 @@ impl SplicePipe {
     }
 
     fn recv(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        if self.buffer.len() < BUFFER_SIZE {
-            self.buffer.resize(BUFFER_SIZE, 0);
+        self.buffer = SPARE.take();
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER_SIZE];
         }
-        let received = socket::recv(&socket, &mut self.buffer)?;
-        self.held = 0..received;
-        self.is_bulk = received == self.buffer.len();
-        Ok(received)
+        let received = socket::recv(&socket, &mut self.buffer);
+        if let Ok(received) = received {
+            self.held = 0..received;
+            self.is_bulk = received == BUFFER_SIZE;
+        }
+        self.release_if_empty();
+        received
+    }
+
+    /// Leaves the buffer to the other pipes of this thread.
+    fn release_if_empty(&mut self) {
+        if self.held.is_empty() {
+            let buffer = mem::take(&mut self.buffer);
+            // One that the bytes of a kernel's pipe were read to has another size.
+            if buffer.len() == BUFFER_SIZE {
+                SPARE.set(buffer);
+            }
+        }
     }
 
     /// Whether the last [`fill_from`](Self::fill_from) was a short read: it left room in the buffer of the
@@ -143,6 +166,7 @@ impl SplicePipe {
         }
         let sent = socket::send(&socket, &self.buffer[self.held.clone()])?;
         self.held.start += sent;
+        self.release_if_empty();
         Ok(sent)
     }
 
@@ -455,6 +479,24 @@ mod tests {
         assert!(pipe.pipe.is_some() && !pipe.was_short_read());
         assert_eq!(pipe.buffer.capacity(), 0);
         read_exact(&upstream, 2 * BUFFER_SIZE);
+    }
+
+    #[test]
+    fn pipes_of_a_thread_share_one_buffer_while_they_are_empty() {
+        let ((from, mut client), (to, mut upstream)) = (connected_pair(), connected_pair());
+        let mut pipes = [SplicePipe::new(), SplicePipe::new()];
+        let mut addresses = Vec::new();
+        for pipe in &mut pipes {
+            assert!(pipe.fill_from(&from).is_err() && pipe.buffer.capacity() == 0);
+            client.write_all(b"hello").unwrap();
+            wait_readable(&from);
+            assert_eq!(pipe.fill_from(&from).unwrap(), 5);
+            addresses.push(pipe.buffer.as_ptr());
+            assert_eq!(pipe.drain_to(&to).unwrap(), 5);
+            assert_eq!(pipe.buffer.capacity(), 0);
+        }
+        assert_eq!(addresses[0], addresses[1]);
+        upstream.read_exact(&mut [0; 10]).unwrap();
     }
 
     #[test]
