@@ -16,7 +16,7 @@ use super::{
 };
 
 fn proxy(to: SocketAddr, options: &[&str]) -> Server {
-    let mut command = Command::new(example("evcore", "proxy"));
+    let mut command = Command::new(example("evcore-prefork", "proxy"));
     command.args(["--listen", "127.0.0.1:0", "--to", &to.to_string()]);
     command.args(options);
     Server::from_command(command, 1)

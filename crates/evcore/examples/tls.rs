@@ -5,8 +5,8 @@
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost \
 //!         -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem
-use evcore::{Connections, EdgeStream, EventLoop, Interest, Listener, Mode, Step, Stream};
-use evcore::{Timer, Token};
+use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};
+use evcore::{Interest, Mode, Timer, Token};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use rustls::{ServerConfig, ServerConnection};
 use signal_hook::{consts::SIGQUIT, low_level::pipe};
@@ -81,7 +81,7 @@ struct Server {
 impl Server {
     fn handle(&mut self, step: Step, ev: &mut EventLoop) {
         match step {
-            Step::Accepted(new) => _ = self.open(new.stream, ev), // if it fails, dropped and so closed
+            Step::Accepted(new) => _ = self.open(new.stream, ev), // if it fails, dropped and closed
             Step::Ready(token, _) if token == self.quit => {
                 ev.close(token); // the loop is not shut down while it watches a descriptor
                 ev.shutdown(STOP_TIMEOUT);
