@@ -1,7 +1,7 @@
 //! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
 //!
-//! A client may be idle for 60 seconds: it sends nothing, or does not read. Its handshake must not take
-//! longer either. QUIT stops the server gracefully. A certificate to try it:
+//! A client may be idle, or take for its handshake, 60 seconds. QUIT stops the server gracefully. A
+//! certificate to try it:
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost \
 //!         -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem
@@ -40,10 +40,9 @@ impl Client {
 
     /// Sends what rustls wants to write.
     fn flush(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        while self.tls.wants_write() {
-            let tls = &mut self.tls;
-            self.stream
-                .write_with(ev, |mut stream| tls.write_tls(&mut stream))?;
+        let Self { stream, tls } = self;
+        while tls.wants_write() {
+            stream.write_with(ev, |mut stream| tls.write_tls(&mut stream))?;
         }
         Ok(())
     }
@@ -126,7 +125,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut next = |what| args.next().ok_or(what);
     let listener = Listener::bind(next("listen where?")?)?;
     let certificates = CertificateDer::pem_file_iter(next("which certificate?")?)?;
-    let certificates = certificates.collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_file(next("which key?")?)?;
     let config = ServerConfig::builder().with_no_client_auth();
     eprintln!("listening on {}", listener.local_addr());
@@ -134,7 +132,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (quit, signals) = UnixStream::pair()?;
     pipe::register(SIGQUIT, signals)?; // the handler writes a byte
     let mut server = Server {
-        config: Arc::new(config.with_single_cert(certificates, key)?),
+        config: Arc::new(config.with_single_cert(certificates.collect::<Result<_, _>>()?, key)?),
         idle: Duration::from_secs_f64(next("idle for how many seconds?")?.parse()?),
         clients: Connections::new(),
         quit: ev.add(&quit, Interest::READ, Mode::Level)?,
