@@ -1,6 +1,7 @@
 //! The example `client`: it connects, waits for each answer, and gives up after its timeout.
 
 use std::{
+    fmt::Display,
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener},
     process::{Command, Output},
@@ -9,13 +10,13 @@ use std::{
 };
 
 use evcore_tests::example;
-use rustix::net::{self, AddressFamily, SocketType};
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
 use super::{connect, start};
 
 const MESSAGE: &[u8] = b"ping\n";
 
-fn run(server: SocketAddr, messages: &str, timeout: &str) -> Output {
+pub(super) fn run(server: impl Display, messages: &str, timeout: &str) -> Output {
     let mut client = Command::new(example("evcore", "client"));
     client.args([&server.to_string(), messages, timeout]);
     client.output().expect("it starts")
@@ -27,7 +28,7 @@ fn answers(output: &Output) -> usize {
     printed.matches("answered in").count()
 }
 
-fn assert_fails_with(output: &Output, error: &str) {
+pub(super) fn assert_fails_with(output: &Output, error: &str) {
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(
         !output.status.success() && printed.contains(error),
@@ -110,4 +111,27 @@ fn the_client_fails_if_the_server_refuses() {
     let address = net::getsockname(&socket).expect("an address");
     let address = SocketAddr::try_from(address).expect("an address of TCP");
     assert_fails_with(&run(address, "1", "60"), "ConnectionRefused");
+}
+
+#[test]
+fn the_client_fails_if_the_server_resets_the_connection() {
+    let output = run_with("60", |mut stream| {
+        let mut message = [0; MESSAGE.len()];
+        stream.read_exact(&mut message).expect("it sends");
+        stream.write_all(&message[..2]).expect("it reads");
+        sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a time");
+    });
+    assert_fails_with(&output, &format!("{:?}", ErrorKind::ConnectionReset));
+}
+
+/// TCP has no route to a multicast address.
+#[test]
+fn the_client_fails_if_the_network_is_unreachable() {
+    let output = run("224.0.0.1:80", "1", "60");
+    assert_fails_with(&output, &format!("{:?}", ErrorKind::NetworkUnreachable));
+}
+
+#[test]
+fn the_client_refuses_a_name() {
+    assert_fails_with(&run("localhost:80", "1", "60"), "localhost:80");
 }

@@ -1,6 +1,8 @@
 //! The README's program, as a process: it sends back everything, to clients of any manners.
 
 mod client;
+#[cfg(target_os = "linux")]
+mod network;
 mod offload;
 mod prefork;
 mod proxy;

@@ -97,3 +97,14 @@ fn a_name_is_resolved_and_a_missing_file_is_reported() {
     writeln!(client, "/missing/file").expect("it reads");
     assert!(answer(&client).starts_with("failed: "));
 }
+
+#[test]
+fn a_name_that_does_not_resolve_is_reported() {
+    let server = start("1", "1");
+    let mut client = connect(server.address());
+    // A label of a name has at most 63 bytes, so no server is asked.
+    writeln!(client, "{}", "x".repeat(64)).expect("it reads");
+    assert!(answer(&client).starts_with("failed: "));
+    writeln!(client, "127.0.0.1").expect("it reads");
+    assert_eq!(answer(&client), "127.0.0.1\n");
+}

@@ -8,15 +8,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{PATIENCE, Server, eventually, example};
+use evcore_tests::{PATIENCE, Server, eventually, example, limited};
 use rustix::{net::sockopt, process::Signal};
 
 use super::{
     LENGTH, bytes, connect, read_back, send_without_reading, sends_before_it_reads, start,
 };
 
-fn proxy(to: SocketAddr, options: &[&str]) -> Server {
-    let mut command = Command::new(example("evcore-prefork", "proxy"));
+pub(super) fn proxy(to: SocketAddr, options: &[&str]) -> Server {
+    started(
+        Command::new(example("evcore-prefork", "proxy")),
+        to,
+        options,
+    )
+}
+
+fn started(mut command: Command, to: SocketAddr, options: &[&str]) -> Server {
     command.args(["--listen", "127.0.0.1:0", "--to", &to.to_string()]);
     command.args(options);
     Server::from_command(command, 1)
@@ -29,7 +36,7 @@ fn with_upstream(options: &[&str]) -> (TcpListener, Server) {
     (upstream, proxy)
 }
 
-fn accept(upstream: &TcpListener) -> TcpStream {
+pub(super) fn accept(upstream: &TcpListener) -> TcpStream {
     let (stream, _) = upstream.accept().expect("the proxy connects");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     stream.set_write_timeout(Some(PATIENCE)).expect("a time");
@@ -37,7 +44,7 @@ fn accept(upstream: &TcpListener) -> TcpStream {
 }
 
 /// Sends a message, and reads it at the other side.
-fn pass(mut from: &TcpStream, mut to: &TcpStream) {
+pub(super) fn pass(mut from: &TcpStream, mut to: &TcpStream) {
     from.write_all(b"ping").expect("it reads");
     let mut received = [0; 4];
     to.read_exact(&mut received).expect("it forwards");
@@ -45,7 +52,7 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream) {
 }
 
 /// The end, or the reset that a close with unread bytes causes.
-fn read_end(mut stream: &TcpStream) {
+pub(super) fn read_end(mut stream: &TcpStream) {
     match stream.read(&mut [0]) {
         Ok(0) => {}
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
@@ -116,6 +123,116 @@ fn a_refused_upstream_closes_the_client() {
     for _ in 0..3 {
         read_end(&connect(proxy.address()));
     }
+}
+
+/// TCP has no route to a multicast address.
+#[test]
+fn an_unreachable_upstream_closes_the_client() {
+    let proxy = proxy(([224, 0, 0, 1], 80).into(), &[]);
+    for _ in 0..3 {
+        read_end(&connect(proxy.address()));
+    }
+    assert!(proxy.log().contains("unreachable"), "{}", proxy.log());
+}
+
+/// Whether the server behind the proxy returns a message. If not, the proxy has closed the client.
+fn is_answered(mut client: &TcpStream) -> bool {
+    let mut received = [0; 4];
+    let answered = client
+        .write_all(b"ping")
+        .and_then(|()| client.read_exact(&mut received));
+    match answered.map_err(|error| error.kind()) {
+        Ok(()) => true,
+        Err(ErrorKind::WouldBlock) => panic!("neither answered nor closed"),
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn without_a_descriptor_clients_are_closed_and_others_are_served() {
+    let server = start("60");
+    let command = limited(24, &example("evcore-prefork", "proxy"));
+    let proxy = started(command, server.address(), &[]);
+    let mut clients = Vec::new();
+    loop {
+        let client = connect(proxy.address());
+        if !is_answered(&client) {
+            break;
+        }
+        clients.push(client);
+        assert!(clients.len() < 24, "there are descriptors for all");
+    }
+    assert!(clients.iter().all(is_answered));
+    assert!(clients.pop().is_some(), "none was served");
+    eventually("a client has the place of one that has left", || {
+        is_answered(&connect(proxy.address()))
+    });
+    assert!(clients.iter().all(is_answered));
+}
+
+/// The only worker of a proxy.
+#[cfg(target_os = "linux")]
+fn worker_of(proxy: &Server) -> u32 {
+    let pid = proxy.pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("the proxy lives");
+    children.trim().parse().expect("one worker")
+}
+
+/// The memory of a process that is in use, in KiB.
+#[cfg(target_os = "linux")]
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    number.expect("a size").parse().expect("a number")
+}
+
+/// Sessions whose two ends send until the proxy takes no more, and do not read.
+#[cfg(target_os = "linux")]
+fn stalled_sessions(
+    count: u64,
+    upstream: &TcpListener,
+    proxy: &Server,
+) -> Vec<(TcpStream, TcpStream)> {
+    let sessions = (0..count).map(|_| {
+        let client = connect(proxy.address());
+        (client, accept(upstream))
+    });
+    let (sessions, bytes): (Vec<_>, _) = (sessions.collect(), vec![0; 4 * LENGTH]);
+    thread::scope(|scope| {
+        for end in sessions
+            .iter()
+            .flat_map(|(client, server)| [client, server])
+        {
+            let bytes = &bytes;
+            scope.spawn(move || {
+                let sent = send_without_reading(end, bytes).expect("some of it");
+                assert!(sent < bytes.len(), "the proxy has taken everything");
+            });
+        }
+    });
+    sessions
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_takes_the_memory_of_its_two_buffers() {
+    const SESSIONS: u64 = 16;
+    const BUFFERS_KIB: u64 = 2 * 16; // of its two `SplicePipe`s
+    const REST_KIB: u64 = 8;
+    let (upstream, proxy) = with_upstream(&[]);
+    let _first = stalled_sessions(1, &upstream, &proxy);
+    let worker = worker_of(&proxy);
+    let before = resident_kib(worker);
+    let _sessions = stalled_sessions(SESSIONS, &upstream, &proxy);
+    let grown = resident_kib(worker) - before;
+    let limit = SESSIONS * (BUFFERS_KIB + REST_KIB);
+    assert!(
+        grown >= SESSIONS * BUFFERS_KIB / 2,
+        "the sessions are not in this process"
+    );
+    assert!(grown <= limit, "{grown} KiB for {SESSIONS} sessions");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
+    path::Path,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -195,11 +196,17 @@ impl Server {
 }
 
 /// The command of the server with a limit on its descriptors.
-///
-/// Descriptors that the server inherits from this process do not count. The shell counts them, since
-/// tests beside this one open and close some.
 #[must_use]
 pub fn httpd_limited(descriptors: u32) -> Command {
+    limited(descriptors, httpd())
+}
+
+/// The command of a program with a limit on its descriptors.
+///
+/// Descriptors that the program inherits from this process do not count. The shell counts them, since
+/// tests beside this one open and close some.
+#[must_use]
+pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(
         r#"limit={descriptors} number=3
         while [ $number -lt $limit ]; do
@@ -210,7 +217,7 @@ pub fn httpd_limited(descriptors: u32) -> Command {
         exec "$0" "$@""#
     );
     let mut command = Command::new("sh");
-    command.args(["-c", &limit]).arg(httpd());
+    command.args(["-c", &limit]).arg(program);
     command
 }
 

@@ -5,6 +5,8 @@
 mod client;
 mod httpd_process;
 mod injected_failures;
+#[cfg(target_os = "linux")]
+mod own_network;
 mod programs;
 mod status;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -12,8 +14,10 @@ mod syscall_filter;
 
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually, strace_works};
-pub use httpd_process::{Server, httpd_limited, signal_to};
+pub use httpd_process::{Server, httpd_limited, limited, signal_to};
 pub use injected_failures::Strace;
+#[cfg(target_os = "linux")]
+pub use own_network::in_own_network;
 pub use programs::{echo, example, httpd, prefork_echo};
 pub use status::Status;
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -3,8 +3,13 @@
 use std::{
     cell::Cell,
     io::{self, ErrorKind, Read, Write},
+    mem,
     net::{Shutdown, SocketAddr, TcpStream},
-    os::fd::{AsFd, BorrowedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    time::Duration,
 };
 
 use evcore::{
@@ -274,6 +279,24 @@ fn a_short_read_into_a_pipe_drains_the_stream() {
             assert!(!stream.is_readable());
             assert_eq!(pipe.drain_to(stream.get_ref()).unwrap(), 5);
         }
+    });
+}
+
+#[test]
+fn a_reset_in_the_middle_is_a_step_and_an_error() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"half a ").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        assert_eq!(fixture.receive(), (b"half a ".to_vec(), false));
+        net::sockopt::set_socket_linger(&fixture.client, Some(Duration::ZERO)).unwrap();
+        let (client, _) = UnixStream::pair().unwrap();
+        drop(mem::replace(
+            &mut fixture.client,
+            OwnedFd::from(client).into(),
+        ));
+        fixture.wait_until(EdgeStream::is_readable);
+        let error = fixture.stream.recv(&mut fixture.ev, &mut [0; 8]);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::ConnectionReset);
     });
 }
 

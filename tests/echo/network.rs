@@ -1,0 +1,120 @@
+//! Faults that a machine's settings cause, each in a network of its own: no local port is left, no
+//! host is there, no answer comes.
+
+use std::{
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
+    time::Duration,
+};
+
+use evcore::{Stream, accept::ConnectOptions};
+use evcore_tests::{PATIENCE, eventually, in_own_network};
+use rustix::net::sockopt;
+
+use super::{
+    client::{assert_fails_with, run},
+    connect,
+    proxy::{accept, pass, proxy, read_end},
+};
+
+/// Another host of a network whose only host is this one. It is missing soon.
+const NO_HOST: &str = "
+    ip link add near type veth peer name far
+    ip link set far up
+    ip address add 10.9.9.1/24 dev near
+    ip link set near up
+    echo 20 > /proc/sys/net/ipv4/neigh/near/retrans_time_ms";
+const MISSING_HOST: &str = "10.9.9.2:80";
+
+/// The kernel sends the first segment of a connection twice, for three seconds.
+const FEW_RETRIES: &str = "
+    echo 1 > /proc/sys/net/ipv4/tcp_syn_retries
+    [ ! -e /proc/sys/net/ipv4/tcp_syn_linear_timeouts ] ||
+        echo 0 > /proc/sys/net/ipv4/tcp_syn_linear_timeouts";
+
+fn ports(last: u16) -> String {
+    format!("echo 40000 {last} > /proc/sys/net/ipv4/ip_local_port_range")
+}
+
+/// Closes a connection so that its ports are free at once.
+fn reset(stream: TcpStream) {
+    sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a time");
+}
+
+#[test]
+fn without_a_local_port_connecting_fails_until_one_is_free() {
+    let test = "network::without_a_local_port_connecting_fails_until_one_is_free";
+    in_own_network(test, &ports(40003), || {
+        // It has one of the four ports.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let mut clients = [(); 3].map(|()| connect(address)).into_iter();
+        let refused = Stream::connect(address).expect_err("no port is free");
+        let refused = io::Error::from(refused);
+        assert_eq!(refused.kind(), ErrorKind::AddrNotAvailable, "{refused}");
+        reset(clients.next().expect("three"));
+        eventually("the port is free again", || {
+            Stream::connect(address).is_ok()
+        });
+    });
+}
+
+/// A client that has its local port from the range of another address.
+fn connect_from(host: u8, server: SocketAddr) -> TcpStream {
+    let local = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0));
+    let stream = ConnectOptions::new().local_address(local).connect(server);
+    let stream = TcpStream::from(OwnedFd::from(stream.expect("a free port")));
+    stream.set_nonblocking(false).expect("it is open");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream
+}
+
+#[test]
+fn without_a_local_port_the_proxy_closes_clients_and_serves_others() {
+    let test = "network::without_a_local_port_the_proxy_closes_clients_and_serves_others";
+    in_own_network(test, &ports(40003), || {
+        // It and the proxy's listener have two of the four ports.
+        let upstream = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let proxy = proxy(upstream.local_addr().expect("an address"), &[]);
+        let open = |host| {
+            let client = connect_from(host, proxy.address());
+            let server = accept(&upstream);
+            pass(&client, &server);
+            (client, server)
+        };
+        let [(first, first_server), (second, second_server)] = [open(2), open(3)];
+        read_end(&connect_from(4, proxy.address()));
+        pass(&second, &second_server);
+        reset(first_server);
+        read_end(&first);
+        let (third, third_server) = open(5);
+        pass(&third_server, &third);
+    });
+}
+
+#[test]
+fn a_host_that_is_missing_is_found_out_later() {
+    let test = "network::a_host_that_is_missing_is_found_out_later";
+    in_own_network(test, NO_HOST, || {
+        let output = run(MISSING_HOST, "1", "60");
+        assert_fails_with(&output, &format!("{:?}", ErrorKind::HostUnreachable));
+        let proxy = proxy(MISSING_HOST.parse().expect("an address"), &[]);
+        read_end(&connect(proxy.address()));
+    });
+}
+
+#[test]
+fn the_kernel_gives_up_connecting_before_a_long_timeout() {
+    let test = "network::the_kernel_gives_up_connecting_before_a_long_timeout";
+    in_own_network(test, FEW_RETRIES, || {
+        let listener = evcore::Listener::builder().backlog(0).bind("127.0.0.1:0");
+        let listener = listener.expect("a free port");
+        let address = listener.local_addr().tcp().expect("an address of TCP");
+        let _fills_the_backlog = connect(address);
+        let output = run(address, "1", "60");
+        // The client's own timeout has no number.
+        let number = rustix::io::Errno::TIMEDOUT.raw_os_error();
+        assert_fails_with(&output, &format!("code: {number}"));
+    });
+}

@@ -1,0 +1,50 @@
+//! A test in a network namespace of its own, where it may change what holds for a whole machine.
+
+use std::{env, process::Command};
+
+/// It is set in the process that has a network of its own.
+const INSIDE: &str = "EVCORE_TESTS_OWN_NETWORK";
+
+/// Runs `claim` in a network of its own, which has a loopback interface and nothing else. `setup` is
+/// commands of a shell that run there first.
+///
+/// `test` is the name of the calling test, with its modules: the test runs again, in a process there.
+/// If this user may have no network namespace, nothing runs, and the reason is printed.
+///
+/// # Panics
+///
+/// If the test fails there, or is not found.
+pub fn in_own_network(test: &str, setup: &str, claim: impl FnOnce()) {
+    if env::var_os(INSIDE).is_some() {
+        claim();
+        println!("{}", receipt(test));
+        return;
+    }
+    if !unshare("true").status().is_ok_and(|it| it.success()) {
+        eprintln!("not tested: this user may have no network of its own");
+        return;
+    }
+    let this = env::current_exe().expect("this program has a path");
+    let mut command = unshare(&format!("{setup}\nexec \"$0\" \"$@\""));
+    command.arg(this).args([test, "--exact", "--nocapture"]);
+    let output = command.env(INSIDE, "1").output().expect("it starts");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    // A test that is not found succeeds too.
+    assert!(
+        output.status.success() && printed.contains(&receipt(test)),
+        "{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A shell in a new network, whose loopback interface is up.
+fn unshare(script: &str) -> Command {
+    let mut command = Command::new("unshare");
+    let script = format!("ip link set lo up\n{script}");
+    command.args(["--map-root-user", "--net", "sh", "-ec", &script]);
+    command
+}
+
+fn receipt(test: &str) -> String {
+    format!("[{test} ran in its own network]")
+}
