@@ -62,7 +62,7 @@ fn ping(client: &mut Client) {
     assert_eq!(&back, b"ping");
 }
 
-/// The end of a session by a close_notify. Any other end is an error in rustls.
+/// The end of a session by a `close_notify`. Any other end is an error in rustls.
 fn read_end(client: &mut Client) {
     assert_eq!(client.read(&mut [0; 16]).expect("a close_notify"), 0);
 }
