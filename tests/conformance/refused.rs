@@ -53,6 +53,26 @@ fn a_sandbox_without_epoll_pwait2_falls_back() {
 }
 
 #[test]
+fn a_wait_of_a_second_or_more_needs_no_epoll_pwait2() {
+    without(libc::SYS_epoll_pwait2, libc::EINVAL, || {
+        let (mut near, far) = pair();
+        let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
+        let mut events = Events::bounded(4);
+        poller
+            .add(&far, 1, Interest::READ, Mode::Level)
+            .expect("add");
+        near.write_all(b"a").expect("write");
+        let ns = Duration::from_nanos;
+        for timeout in [ns(1_000_000_001), ns(65_000_999_999)] {
+            let waited = poller.wait(&mut events, Some(timeout));
+            assert_eq!(waited.expect("a wait"), 1, "{timeout:?}");
+        }
+        let in_ns = poller.wait(&mut events, Some(ns(999_999_999)));
+        assert!(in_ns.is_err(), "a shorter one needs it: {in_ns:?}");
+    });
+}
+
+#[test]
 fn no_worse_backend_is_chosen_when_descriptors_run_out() {
     for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
         without(libc::SYS_epoll_create1, errno, || {

@@ -24,7 +24,7 @@
 //! | closed without `remove` | silent | silent | silent, or one error event | one error event | one error event |
 //! | its number is another file's | silent | silent | perhaps watched by mistake | watched by mistake | watched by mistake |
 //! | `remove_before_close`, but a duplicate is open | dropped; once, all is registered anew | silent | silent | silent | silent |
-//! | timeouts | ns (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up |
+//! | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up |
 //! | `add_exclusive` | yes ³ | refused | refused | refused | refused |
 //! | `Event::available` | no | yes | no | no | no |
 //!

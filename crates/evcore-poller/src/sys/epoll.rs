@@ -122,10 +122,15 @@ impl Epoll {
 
     /// Whether a wait of this timeout is made in milliseconds. That call is quicker (by a tenth of a
     /// microsecond, if nothing is waited for), because it has no structure to copy and to check.
+    ///
+    /// A timeout of a second or more is rounded up for it. The kernel ends such a wait later by up
+    /// to a thousandth of its length anyway, to join it with other timers.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
-        let is_whole = timeout.subsec_nanos() % 1_000_000 == 0;
-        timeout.as_secs() < LONGEST_IN_MS.as_secs() && (is_whole || !self.has_pwait2)
+        match timeout.as_secs() {
+            0 => timeout.subsec_nanos() % 1_000_000 == 0 || !self.has_pwait2,
+            seconds => seconds < LONGEST_IN_MS.as_secs(),
+        }
     }
 
     fn flags(&self, registration: &Registration) -> EventFlags {
