@@ -23,6 +23,8 @@ pub(crate) struct InvariantChecker {
     turn: u64,
     /// How often a connection was marked idle.
     idle_marks: u64,
+    /// How often that had happened when the shutdown began.
+    marks_before_shutdown: Option<u64>,
     /// The counters when the turn began.
     before: Stats,
     wait: Option<Wait>,
@@ -83,6 +85,7 @@ impl InvariantChecker {
             precision,
             turn: 0,
             idle_marks: 0,
+            marks_before_shutdown: None,
             before: Stats::default(),
             wait: None,
         }
@@ -136,13 +139,20 @@ impl InvariantChecker {
         self.entry(token).idle = None;
     }
 
-    /// A step evicts a connection. It must be idle, and no other one for longer.
+    pub(crate) fn shut_down(&mut self) {
+        self.marks_before_shutdown.get_or_insert(self.idle_marks);
+    }
+
+    /// A step evicts a connection. It must be idle, and no other one for longer. Connections that became
+    /// idle in a shutdown have an order of their own, because they get no grace.
     pub(crate) fn check_evicted(&mut self, token: Token) {
         let since = self.entry(token).idle.take();
         let since = since.unwrap_or_else(|| panic!("{token} is evicted, and is not idle"));
         // With small budgets, a connection with an undelivered event counts as busy.
         let order_is_known = self.budgets == Budgets::default();
-        let mut others = self.entries.values().filter_map(|entry| entry.idle);
+        let is_later = |mark: u64| self.marks_before_shutdown.is_some_and(|marks| mark > marks);
+        let others = self.entries.values().filter_map(|entry| entry.idle);
+        let mut others = others.filter(|other| is_later(*other) == is_later(since));
         assert!(
             !order_is_known || others.all(|other| other > since),
             "{token} is evicted, and another one was idle for longer"

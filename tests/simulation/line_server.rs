@@ -120,6 +120,7 @@ impl LineServer {
     pub(crate) fn shut_down(&mut self) {
         if !self.is_shutting_down {
             self.shutdown_ns = self.ev.clock().monotonic_ns();
+            self.invariants.shut_down();
         }
         self.ev.shutdown(SHUTDOWN_TIMEOUT);
         self.is_shutting_down = true;

@@ -23,10 +23,6 @@ const IO_BUDGET: u32 = 16;
 /// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Graceful shutdown: a client that connected or received a response at most this long ago may have
-/// another request on its way. It has the same time again to send it.
-const LAST_REQUEST_GRACE: Duration = Duration::from_secs(1);
-
 /// A client connection.
 ///
 /// A request touches most of it. It is two cache lines, because thousands of connections do not fit
@@ -60,9 +56,6 @@ pub struct Connection<S> {
     /// The write timer is armed for the send timeout.
     pub(crate) send_timer_armed: bool,
     pub(crate) read_timer: ReadTimer,
-    /// When the connection became idle, in milliseconds of the loop's clock. Valid only while it is
-    /// idle.
-    idle_since_ms: u64,
     /// A response was made since the read timer was armed.
     pub(crate) responded_since_armed: bool,
     /// The phase that `/status` counts it under.
@@ -114,8 +107,6 @@ pub enum ReadTimer {
     /// The body waits for body memory.
     Room,
     Linger,
-    /// The worker is shutting down, and the client may send one more request.
-    LastRequest,
 }
 
 /// What to do with a connection after a step.
@@ -164,7 +155,6 @@ impl<S: Transport> Connection<S> {
             lingers: false,
             send_timer_armed: false,
             read_timer: ReadTimer::Header,
-            idle_since_ms: cx.ev.clock().monotonic_ms(),
             responded_since_armed: false,
             phase: Phase::Waiting,
         }
@@ -194,9 +184,6 @@ impl<S: Transport> Connection<S> {
                 self.refuse(Status::RequestTimeout, cx);
             }
             (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, cx),
-            (Timer::READ, _, ReadTimer::LastRequest) => {
-                return self.read_once_more(cx).unwrap_or(Disposition::Close);
-            }
             // Send timeout, keep-alive timeout, or the end of lingering.
             _ => return Disposition::Close,
         }
@@ -205,19 +192,9 @@ impl<S: Transport> Connection<S> {
 
     /// Handles eviction of an idle connection: its slot is needed, or the worker is shutting down.
     ///
-    /// The connection is closed unless a request has just arrived. In a shutdown, a client that
-    /// connected or received a response a moment ago may send one more request. It cannot have noticed
-    /// the shutdown yet, and a close would lose that request.
+    /// The connection is closed unless a request has just arrived.
     pub fn on_evict(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        if let Some(disposition) = self.read_once_more(cx) {
-            return disposition;
-        }
-        if !cx.shared.stopping || !self.became_idle_recently(cx) {
-            return Disposition::Close;
-        }
-        self.read_timer = ReadTimer::LastRequest;
-        self.arm_read_timer(cx);
-        Disposition::Keep
+        self.read_once_more(cx).unwrap_or(Disposition::Close)
     }
 
     /// Serves what has arrived since the loop's last wait; `None` if nothing has.
@@ -227,11 +204,6 @@ impl<S: Transport> Connection<S> {
         // If the loop counts it as idle again, a response was sent.
         let was_served = !self.is_idle() || cx.ev.is_idle(cx.token);
         (disposition == Disposition::Close || was_served).then_some(disposition)
-    }
-
-    fn became_idle_recently(&self, cx: &Cx<'_, impl Acceptor>) -> bool {
-        let idle_ms = cx.ev.clock().monotonic_ms() - self.idle_since_ms;
-        u128::from(idle_ms) <= LAST_REQUEST_GRACE.as_millis()
     }
 
     /// Body memory was reserved for the body that waited. The caller posts the connection.
@@ -327,11 +299,6 @@ impl<S: Transport> Connection<S> {
             State::Head if self.read_timer == ReadTimer::Header && !self.responded_since_armed => {
                 (Phase::Waiting, ReadTimer::Header)
             }
-            State::Head
-                if self.read_timer == ReadTimer::LastRequest && !self.responded_since_armed =>
-            {
-                (Phase::Waiting, ReadTimer::LastRequest)
-            }
             State::Head => (Phase::Waiting, ReadTimer::KeepAlive),
         };
         self.update_idle(phase, cx);
@@ -339,7 +306,6 @@ impl<S: Transport> Connection<S> {
         if timer != self.read_timer || self.responded_since_armed || timer == ReadTimer::Body {
             self.read_timer = timer;
             self.arm_read_timer(cx);
-            self.idle_since_ms = cx.ev.clock().monotonic_ms();
         }
         self.responded_since_armed = false;
     }
@@ -364,7 +330,6 @@ impl<S: Transport> Connection<S> {
             ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
-            ReadTimer::LastRequest => LAST_REQUEST_GRACE,
         };
         cx.ev.arm(cx.token, Timer::READ, time);
     }

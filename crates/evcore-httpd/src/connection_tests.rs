@@ -15,7 +15,7 @@ use evcore::{
 use proptest::prelude::*;
 
 use crate::{
-    connection::{Connection, Cx, Disposition, ReadTimer, State},
+    connection::{Connection, Cx, Disposition, State},
     counts::Counts,
     options::Options,
     request::MAX_BODY_BYTES,
@@ -156,9 +156,15 @@ impl Fixture {
         }
     }
 
-    /// The loop evicts the connection if it is idle, in a shutdown or because its slot is needed.
-    fn evict(&mut self, stopping: bool) {
-        self.shared.stopping |= stopping;
+    /// The worker begins to stop.
+    fn stop(&mut self) {
+        self.shared.stopping = true;
+        self.ev.shutdown(Duration::from_secs(3600));
+        self.advance(Duration::ZERO);
+    }
+
+    /// The loop evicts the connection if it is idle, because its slot is needed.
+    fn evict(&mut self) {
         // As the loop does before it evicts.
         if self.ev.set_busy(self.token) {
             self.dispatch(Connection::on_evict);
@@ -185,15 +191,19 @@ impl Fixture {
         String::from_utf8_lossy(&wire.taken).into_owned()
     }
 
-    /// Advances the time, and handles the timers that expire.
+    /// Advances the time, and handles the timers that expire and the eviction of a shutdown.
     fn advance(&mut self, time: Duration) {
         self.time.advance(time);
         self.ev
             .poll(Some(Duration::ZERO))
             .expect("the poller waits");
         while let Some(step) = self.ev.next_step() {
-            if let Step::Expired(_, timer) = step {
-                self.dispatch(|connection, cx| connection.on_timer(timer, cx));
+            match step {
+                Step::Expired(_, timer) => {
+                    self.dispatch(|connection, cx| connection.on_timer(timer, cx));
+                }
+                Step::Evict(_) => self.dispatch(Connection::on_evict),
+                _ => {}
             }
         }
     }
@@ -256,11 +266,7 @@ impl Fixture {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
-        // The loop must not evict it while it may send its last request.
-        let connection = self.connection.as_ref();
-        let last_request = connection.is_some_and(|it| it.read_timer == ReadTimer::LastRequest);
-        let idle = counts.waiting == 1 && !last_request;
-        assert_eq!(self.ev.is_idle(self.token), idle);
+        assert_eq!(self.ev.is_idle(self.token), counts.waiting == 1);
         let Some(connection) = &self.connection else {
             return;
         };
@@ -313,10 +319,10 @@ fn eviction_serves_a_request_that_has_just_arrived() {
     if let Some(wire) = fixture.wire() {
         wire.sent.extend_from_slice(get("/").as_bytes());
     }
-    fixture.evict(false);
+    fixture.evict();
     let wire = fixture.wire().expect("it served a request");
     assert!(wire.taken.ends_with(b"Hello, World!"));
-    fixture.evict(false);
+    fixture.evict();
     assert!(fixture.connection.is_none());
 }
 
@@ -327,7 +333,8 @@ fn a_request_that_arrives_before_the_shutdown_is_the_last() {
     if let Some(wire) = fixture.wire() {
         wire.sent.extend_from_slice(get("/").as_bytes());
     }
-    fixture.evict(true);
+    fixture.stop();
+    fixture.advance(Duration::from_secs(1));
     let wire = fixture.wire().expect("the client may have sent more");
     assert!(wire.taken.ends_with(b"Hello, World!"));
     fixture.shut_down();
@@ -338,7 +345,7 @@ fn a_request_that_arrives_before_the_shutdown_is_the_last() {
 fn a_new_client_may_send_one_request_after_the_shutdown() {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
-    fixture.evict(true);
+    fixture.stop();
     fixture.send(&get("/"));
     let wire = fixture.wire().expect("the client may have sent more");
     assert!(wire.taken.ends_with(b"Hello, World!"));
@@ -352,8 +359,9 @@ fn a_new_client_may_send_one_request_after_the_shutdown() {
     fixture.shut_down();
     assert!(fixture.connection.is_none());
     let mut silent = Fixture::new();
-    silent.evict(true);
-    assert!(silent.expire(Timer::READ));
+    silent.stop();
+    assert!(silent.connection.is_some());
+    silent.advance(Duration::from_secs(1));
     assert!(silent.connection.is_none(), "it gets no response");
 }
 
@@ -363,7 +371,7 @@ fn a_client_served_just_before_the_shutdown_may_send_one_more() {
     fixture.receive(usize::MAX / 2);
     fixture.send(&get("/"));
     fixture.advance(Duration::from_millis(200));
-    fixture.evict(true);
+    fixture.stop();
     // This request was on its way.
     fixture.send(&get("/"));
     let wire = fixture.wire().expect("the client may have sent more");
@@ -380,7 +388,7 @@ fn a_silent_client_is_closed_a_second_after_the_shutdown() {
     fixture.receive(usize::MAX / 2);
     fixture.send(&get("/"));
     fixture.advance(Duration::from_millis(900));
-    fixture.evict(true);
+    fixture.stop();
     fixture.advance(Duration::from_millis(999));
     assert!(fixture.connection.is_some());
     fixture.advance(Duration::from_millis(2));
@@ -393,8 +401,8 @@ fn a_client_idle_for_over_a_second_is_closed_at_once() {
         let mut fixture = Fixture::new();
         fixture.receive(usize::MAX / 2);
         fixture.send(request);
-        fixture.advance(Duration::from_millis(1001));
-        fixture.evict(true);
+        fixture.advance(Duration::from_millis(1125));
+        fixture.stop();
         assert!(fixture.connection.is_none(), "{request:?}");
     }
 }
@@ -492,8 +500,9 @@ enum Op {
     Receive(usize),
     ShutDown,
     Expire(Timer),
-    /// Whether the worker is shutting down.
-    Evict(bool),
+    Evict,
+    Stop,
+    Advance(Duration),
     /// Bytes of body memory.
     OthersHold(usize),
 }
@@ -551,7 +560,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => Just(Op::Receive(100_000_000)),
         3 => timer.prop_map(Op::Expire),
         1 => Just(Op::ShutDown),
-        1 => any::<bool>().prop_map(Op::Evict),
+        1 => Just(Op::Evict),
+        1 => Just(Op::Stop),
+        1 => (0..1500_u64).prop_map(|ms| Op::Advance(Duration::from_millis(ms))),
         2 => (0..=BODIES).prop_map(Op::OthersHold),
         1 => Just(Op::OthersHold(BODIES)),
     ];
@@ -570,7 +581,9 @@ proptest! {
                 Op::Expire(timer) => {
                     fixture.expire(timer);
                 }
-                Op::Evict(stopping) => fixture.evict(stopping),
+                Op::Evict => fixture.evict(),
+                Op::Stop => fixture.stop(),
+                Op::Advance(time) => fixture.advance(time),
                 Op::OthersHold(room) => fixture.others_hold(room),
             }
         }

@@ -135,6 +135,23 @@ impl LruList {
         (self.oldest != END).then_some(self.oldest)
     }
 
+    /// The id that was used next after `id`; `None` if `id` is the newest, or is not listed. O(1).
+    ///
+    /// ```
+    /// use evcore_token::LruList;
+    ///
+    /// let mut idle = LruList::new();
+    /// idle.touch(3);
+    /// idle.touch(7);
+    /// assert_eq!((idle.newer_than(3), idle.newer_than(7)), (Some(7), None));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn newer_than(&self, id: u32) -> Option<u32> {
+        let newer = self.links.get(id as usize)?.newer;
+        (newer <= Self::MAX_ID).then_some(newer)
+    }
+
     /// Whether `id` is listed.
     #[inline]
     #[must_use]
@@ -328,6 +345,11 @@ mod tests {
                 list.verify();
                 prop_assert_eq!(list.len() as usize, oracle.len());
                 prop_assert_eq!(list.is_empty(), oracle.is_empty());
+                let at = oracle.iter().position(|other| *other == id);
+                let newer = at.and_then(|at| oracle.get(at + 1)).copied();
+                prop_assert_eq!(list.newer_than(id), newer);
+                let second = oracle.get(1).copied();
+                prop_assert_eq!(oracle.first().and_then(|id| list.newer_than(*id)), second);
                 prop_assert_eq!(list.oldest(), oracle.first().copied());
                 prop_assert_eq!(list.iter().collect::<Vec<_>>(), oracle.clone());
             }

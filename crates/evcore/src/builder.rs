@@ -65,6 +65,9 @@ impl Budgets {
 /// The number of posts from other threads that may wait, by default: 1 MiB of them.
 const DEFAULT_POSTS: usize = 65_536;
 
+/// Longer than most clients take from an answer to their next request, by default.
+const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
+
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
 ///
 /// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`] with
@@ -98,6 +101,7 @@ pub struct Builder<L = Listener> {
     pub(crate) histograms: bool,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) posts: usize,
+    pub(crate) idle_grace: Duration,
     polling: Polling,
 }
 
@@ -125,6 +129,7 @@ impl<L: Acceptor> Builder<L> {
             histograms: false,
             watchdog: None,
             posts: DEFAULT_POSTS,
+            idle_grace: DEFAULT_IDLE_GRACE,
             polling: Polling::Best,
         }
     }
@@ -296,6 +301,37 @@ impl<L: Acceptor> Builder<L> {
     /// 16 bytes; nothing is allocated before the first.
     pub fn posts(mut self, limit: usize) -> Self {
         self.posts = limit.max(1);
+        self
+    }
+
+    /// The grace of connections that become idle just before a shutdown. Default 1 second.
+    ///
+    /// A [shutdown](EventLoop::shutdown) does not evict a connection at once that was marked by
+    /// [`set_idle`](EventLoop::set_idle) within this time before. It evicts it when this time has
+    /// passed again. So a client can still send a request that was on its way. The time is measured
+    /// in eighths: a connection may have the grace if it was marked up to an eighth longer ago.
+    ///
+    /// The shutdown lasts no longer than its timeout for it. With zero, every idle connection is evicted
+    /// at once, for example if only the server begins a conversation.
+    ///
+    /// ```
+    /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
+    /// use std::{io::Write, os::unix::net::UnixStream, time::Duration};
+    ///
+    /// let (stream, mut client) = UnixStream::pair()?;
+    /// let mut conns = Connections::new();
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
+    /// ev.set_idle(token);
+    /// ev.shutdown(Duration::from_secs(30));
+    ///
+    /// client.write_all(b"this was on its way")?;
+    /// ev.wait()?;
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn idle_grace(mut self, grace: Duration) -> Self {
+        self.idle_grace = grace;
         self
     }
 

@@ -2,22 +2,24 @@
 //!
 //! Only the application knows which connections are idle, and marks them. If a client waits and
 //! slots are short, the loop evicts some that have been idle the longest, by nginx's rule. While it
-//! shuts down it evicts all of them.
+//! shuts down it evicts all of them, those that became idle just before that after a grace.
 //!
 //! It chooses before it accepts, so a connection is never evicted in favour of one accepted in the
 //! same turn. It yields them at the end of the turn, when every pending event has been delivered, so
 //! a connection with a new request is not evicted either.
 
-use evcore_balancer::Load;
-use evcore_token::{LruList, Token};
+use std::time::Duration;
 
-use crate::{Acceptor, EventLoop, Step, slots::Slots};
+use evcore_balancer::Load;
+use evcore_token::Token;
+
+use crate::{Acceptor, EventLoop, Step, idle_list::IdleList, slots::Slots, timers::whole_ns};
 
 /// The idle connections of one loop, and those that it evicts in this turn.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Evictions {
     // Invariant: each index is that of a current token whose descriptor is watched.
-    idle: LruList,
+    idle: IdleList,
     /// The connections whose slots this turn needs, the oldest last. Since they were chosen they may
     /// have become busy, or may have been closed.
     chosen: Vec<Token>,
@@ -35,20 +37,15 @@ impl<L: Acceptor> EventLoop<L> {
     /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
     /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
     ///
-    /// Mark a connection when its client can lose nothing. If the protocol has no message ends, mark
-    /// it only after it has been quiet for a while.
+    /// Mark a connection when its client has its answer, and nothing of another request has come. If
+    /// the protocol has no message ends, mark it only after it has been quiet for a while.
     ///
-    /// Between two requests a client loses nothing only if it has been silent for about a second. The
-    /// next request of a client that has just been answered may be on its way, and closing loses
-    /// it. This matters most in a shutdown, which evicts every idle connection at once. There are
-    /// two remedies:
-    ///
-    /// - Mark it after each answer. In a shutdown, keep an evicted connection open if it was answered
-    ///   less than a second ago: arm a timer of a second, answer a request that arrives in that time
-    ///   as the last one, and then close. The example server `httpd` does this.
-    /// - Mark it only after a second of silence, by a timer, and call [`set_busy`](Self::set_busy)
-    ///   when it sends again. In a shutdown, announce the end in each answer, or a client that
-    ///   never pauses stays until the timeout.
+    /// The next request of a client that has just been answered may be on its way, and closing would
+    /// lose it. So a shutdown does not evict a connection at once that was marked within the
+    /// [grace](crate::Builder::idle_grace) before, by default a second. It has the same time again.
+    /// Answer a request that comes in that time as the last one (in HTTP, with `Connection: close`),
+    /// and then close. A connection that is marked during a shutdown is evicted at once, so an answer
+    /// must announce the end if [`Status::shutting_down`](crate::Status::shutting_down) is true.
     ///
     /// O(1), and cheap enough to call after each request. A connection that was never marked idle is
     /// never evicted. An idle connection still gets all its other steps.
@@ -85,7 +82,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn set_idle(&mut self, token: Token) -> bool {
         let watched = self.slots.watches(token);
         if watched {
-            self.evictions.idle.touch(token.index());
+            let now_ns = self.clock.monotonic_ns();
+            self.evictions.idle.touch(token.index(), now_ns);
         }
         watched
     }
@@ -121,9 +119,12 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// A phase without steps: chooses the connections whose slots are needed, before clients are
-    /// accepted.
+    /// accepted. If the grace of a shutdown is over, all are needed.
     pub(crate) fn choose_evictions(&mut self) -> Option<Step<L::Stream>> {
         self.evictions.chosen.clear();
+        if self.grace_is_over() {
+            self.end_grace();
+        }
         if self.accepting.has_queued() {
             let load = self.load();
             let count = eviction_count(self.evictions.len(), load);
@@ -138,7 +139,8 @@ impl<L: Acceptor> EventLoop<L> {
             let token = self.next_to_evict()?;
             if self.slots.is_posted(token.index()) {
                 // Its next event was over this turn's budget of posted steps.
-                self.evictions.idle.touch(token.index());
+                let now_ns = self.clock.monotonic_ns();
+                self.evictions.idle.touch(token.index(), now_ns);
                 continue;
             }
             self.evictions.idle.remove(token.index());
@@ -151,23 +153,48 @@ impl<L: Acceptor> EventLoop<L> {
     /// Whether there are connections to evict in any case.
     #[inline]
     pub(crate) fn has_evictions(&self) -> bool {
-        self.is_shutting_down() && !self.evictions.idle.is_empty()
+        self.is_shutting_down() && self.shutdown_evicts()
     }
 
-    /// The oldest idle connection, if its slot is needed.
+    #[cold]
+    #[inline(never)]
+    fn shutdown_evicts(&self) -> bool {
+        self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
+    }
+
+    /// The idle connection that a shutdown evicts next, or the oldest one if its slot is needed.
     fn next_to_evict(&mut self) -> Option<Token> {
+        if self.is_shutting_down() {
+            let next = self.evictions.idle.next_of_shutdown()?;
+            return Some(self.slots.occupant(next));
+        }
         let oldest = self.slots.occupant(self.evictions.idle.oldest()?);
-        (self.is_shutting_down() || self.evictions.has_chosen(oldest)).then_some(oldest)
+        self.evictions.has_chosen(oldest).then_some(oldest)
     }
 }
 
 impl Evictions {
     /// For so many connections; there may be more.
-    pub(crate) fn with_expected(connections: u32) -> Self {
+    pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
+        let grace_ns = match whole_ns(grace) {
+            0 => 0,
+            // As for timers: the clock may be behind.
+            grace_ns => grace_ns.saturating_add(lag_ns),
+        };
         Self {
-            idle: LruList::with_expected(connections),
-            ..Self::default()
+            idle: IdleList::with_expected(connections, grace_ns),
+            chosen: Vec::new(),
         }
+    }
+
+    /// Returns how long the connections wait that became idle just before; `None` if there is none.
+    pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
+        self.idle.begin_shutdown(now_ns)
+    }
+
+    /// Releases the connections that wait.
+    pub(crate) fn end_grace(&mut self) {
+        self.idle.end_grace();
     }
 
     /// How many connections are idle.

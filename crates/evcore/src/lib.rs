@@ -31,6 +31,7 @@ mod turn;
 
 // The side tables, and how they share the poller's keys.
 mod batch;
+mod idle_list;
 mod keys;
 mod slots;
 mod timers;

@@ -1,5 +1,5 @@
 //! Graceful shutdown: no new clients, idle connections are evicted, busy ones finish, all within a
-//! timeout.
+//! timeout. A connection that became idle just before it has a grace.
 
 use std::time::Duration;
 
@@ -16,11 +16,19 @@ pub(crate) struct Shutdown {
     /// When it ends at the latest, in nanoseconds of the loop's clock; [`NEVER`] if the loop does
     /// not shut down.
     over_ns: u64,
+    /// When the connections are evicted that became idle just before it; [`NEVER`] if there is none.
+    grace_ends_ns: u64,
+    // Invariant: the earlier of both.
+    next_ns: u64,
 }
 
 impl Default for Shutdown {
     fn default() -> Self {
-        Self { over_ns: NEVER }
+        Self {
+            over_ns: NEVER,
+            grace_ends_ns: NEVER,
+            next_ns: NEVER,
+        }
     }
 }
 
@@ -81,7 +89,9 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
     /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
-    /// a [budget](crate::Budgets::evictions) of them in each turn. Busy connections go on as
+    /// a [budget](crate::Budgets::evictions) of them in each turn. A connection that became idle within
+    /// the [grace](crate::Builder::idle_grace) before this call, by default a second, is evicted when
+    /// the grace has passed again: its next request may be on the way. Busy connections go on as
     /// before. [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
@@ -93,7 +103,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// let (stream, _peer) = UnixStream::pair()?;
     /// let mut conns = Connections::new();
-    /// let mut ev = EventLoop::builder().build()?;
+    /// let mut ev = EventLoop::builder().idle_grace(Duration::from_millis(100)).build()?;
     /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// ev.set_idle(token);
     /// ev.shutdown(Duration::from_secs(30));
@@ -119,7 +129,12 @@ impl<L: Acceptor> EventLoop<L> {
         let over_ns = now_ns
             .saturating_add(whole_ns(timeout))
             .saturating_add(lag_ns);
-        self.shutdown.begin(over_ns);
+        if !self.is_shutting_down() {
+            let grace_ns = self.evictions.begin_shutdown(now_ns);
+            let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
+            self.shutdown.set_grace_end(ends_ns);
+        }
+        self.shutdown.limit(over_ns);
         // If the poller refuses, its later events of the listeners are dropped.
         let _ = self.close_listeners();
     }
@@ -171,10 +186,21 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.set_background(token)
     }
 
-    /// The end of the shutdown; [`NEVER`] if there is none.
+    /// When the shutdown has something to do at the latest: the end of the grace, or its own;
+    /// [`NEVER`] if there is none.
     #[inline]
-    pub(crate) fn gives_up_at_ns(&self) -> u64 {
-        self.shutdown.over_ns
+    pub(crate) fn shutdown_acts_at_ns(&self) -> u64 {
+        self.shutdown.next_ns
+    }
+
+    /// Whether the grace is over, and its connections have not been released to be evicted.
+    pub(crate) fn grace_is_over(&self) -> bool {
+        self.shutdown.grace_ends_ns <= self.clock.monotonic_ns()
+    }
+
+    pub(crate) fn end_grace(&mut self) {
+        self.shutdown.set_grace_end(NEVER);
+        self.evictions.end_grace();
     }
 
     #[inline(never)]
@@ -190,7 +216,13 @@ impl<L: Acceptor> EventLoop<L> {
 
 impl Shutdown {
     /// Begins, or makes the end earlier.
-    fn begin(&mut self, over_ns: u64) {
+    fn limit(&mut self, over_ns: u64) {
         self.over_ns = self.over_ns.min(over_ns).min(NEVER - 1);
+        self.next_ns = self.over_ns.min(self.grace_ends_ns);
+    }
+
+    fn set_grace_end(&mut self, ends_ns: u64) {
+        self.grace_ends_ns = ends_ns;
+        self.next_ns = self.over_ns.min(ends_ns);
     }
 }

@@ -49,9 +49,8 @@ pub enum Step<S = Stream> {
     /// delivered. Read once more before closing: data may have just arrived, and closing a socket
     /// with unread data resets the connection.
     ///
-    /// That does not save a request that is still on its way. In a shutdown, all idle connections come
-    /// here at once. Keep those that were answered a moment ago open for about a second; see
-    /// [`set_idle`](crate::EventLoop::set_idle).
+    /// In a shutdown, a connection that became idle just before it comes here only after a
+    /// [grace](crate::Builder::idle_grace), because its next request may be on the way.
     ///
     /// If you keep the connection open its slot stays taken, and it is not offered again until you
     /// mark it idle. The waiting client then gets the slot of another connection in the next turn.

@@ -66,7 +66,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
         self.finish_turn();
-        let due_ns = self.timers.due_at_ns().min(self.gives_up_at_ns());
+        let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
         let now_ns = now_ns.or_else(|| self.time_of_wait(due_ns));
         let (load, known_ns) = (self.load(), now_ns.unwrap_or(self.clock.monotonic_ns()));
         let now_ns = if !self.batch.is_full() && self.accepting.keeps_plan(load, known_ns) {
@@ -172,7 +172,7 @@ impl<L: Acceptor> EventLoop<L> {
         (is_due || plan_ends_ns != NEVER).then(|| self.clock.monotonic_ns_now())
     }
 
-    /// The time to the first of: the next timer or the end of a shutdown (`due_ns`), the end of a
+    /// The time to the first of: the next timer or act of a shutdown (`due_ns`), the end of a
     /// pause of the listeners, the end of the plan.
     #[inline]
     fn timeout(&self, due_ns: u64, now_ns: Option<u64>) -> Option<Duration> {

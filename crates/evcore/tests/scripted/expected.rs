@@ -7,6 +7,15 @@ use std::{
 
 use evcore::{Budgets, Ready, Timer, Token};
 
+/// An idle connection.
+pub(crate) struct Idle {
+    pub(crate) token: Token,
+    /// When the eighth of the grace began in which it became idle.
+    since_ns: u64,
+    /// It became idle just before the shutdown, and the grace is not over.
+    waits: bool,
+}
+
 /// What the loop owes, written as plainly as can be.
 #[derive(Default)]
 pub(crate) struct Expected {
@@ -23,7 +32,13 @@ pub(crate) struct Expected {
     /// When each timer may fire, in nanoseconds of the true time, whatever the clock shows.
     pub(crate) armed: HashMap<(Token, Timer), u64>,
     /// The longest idle first.
-    pub(crate) idle: Vec<Token>,
+    pub(crate) idle: Vec<Idle>,
+    /// The grace of those that became idle just before a shutdown, in nanoseconds.
+    pub(crate) grace_ns: u64,
+    /// When the present eighth of the grace began, of those in which the idle times are measured.
+    pub(crate) eighth_began_ns: Option<u64>,
+    /// When the grace of a shutdown is over, by the clock that the loop shows.
+    pub(crate) grace_ends_ns: Option<u64>,
     /// Whose places are wanted, the oldest first, once that was decided in this turn.
     pub(crate) chosen: Option<VecDeque<Token>>,
     /// How many more of the idle may be named in this turn.
@@ -72,30 +87,75 @@ impl Expected {
         let wanted = std::mem::take(&mut self.knocked) && free <= capacity / 16;
         let most = (self.idle.len() / 8).clamp(1, 32);
         let chosen = self.idle.iter().take(if wanted { most } else { 0 });
-        self.chosen = Some(chosen.copied().collect());
+        self.chosen = Some(chosen.map(|idle| idle.token).collect());
+    }
+
+    pub(crate) fn set_idle(&mut self, token: Token, shown_ns: u64) {
+        self.set_busy(token);
+        let eighth_ns = self.grace_ns.div_ceil(8);
+        if self
+            .eighth_began_ns
+            .is_none_or(|ns| shown_ns >= ns + eighth_ns)
+        {
+            self.eighth_began_ns = Some(shown_ns);
+        }
+        self.idle.push(Idle {
+            token,
+            since_ns: self.eighth_began_ns.expect("just set"),
+            waits: false,
+        });
+    }
+
+    pub(crate) fn set_busy(&mut self, token: Token) {
+        self.idle.retain(|idle| idle.token != token);
+    }
+
+    pub(crate) fn is_idle(&self, token: Token) -> bool {
+        self.idle.iter().any(|idle| idle.token == token)
+    }
+
+    /// The phase in which a grace that is over ends.
+    pub(crate) fn end_grace(&mut self, shown_ns: u64) {
+        if self
+            .grace_ends_ns
+            .is_some_and(|ends_ns| ends_ns <= shown_ns)
+        {
+            self.grace_ends_ns = None;
+            self.idle.iter_mut().for_each(|idle| idle.waits = false);
+        }
     }
 
     /// The next connection to be evicted, when the turn is at its evictions.
-    pub(crate) fn name_oldest(&mut self) -> Option<Token> {
+    pub(crate) fn name_oldest(&mut self, shown_ns: u64) -> Option<Token> {
         while self.evictions_left > 0 {
             self.evictions_left -= 1;
-            let oldest = *self.idle.first()?;
+            let at = self.idle.iter().position(|idle| !idle.waits)?;
+            let token = self.idle[at].token;
             if self.over_ns.is_none() {
                 let chosen = self.chosen.as_mut().expect("chosen before");
-                while chosen.pop_front()? != oldest {}
+                while chosen.pop_front()? != token {}
             }
-            self.idle.remove(0);
-            if self.posted.contains_key(&oldest) || self.next.contains_key(&oldest) {
-                self.idle.push(oldest);
+            self.set_busy(token);
+            if self.posted.contains_key(&token) || self.next.contains_key(&token) {
+                self.set_idle(token, shown_ns);
             } else {
-                return Some(oldest);
+                return Some(token);
             }
         }
         None
     }
 
-    pub(crate) fn shut_down(&mut self, over_ns: u64) {
+    pub(crate) fn shut_down(&mut self, over_ns: u64, shown_ns: u64) {
         self.knocked = false;
+        if self.over_ns.is_none() && self.grace_ns > 0 {
+            let kept_ns = self.grace_ns + self.grace_ns.div_ceil(8);
+            for idle in &mut self.idle {
+                idle.waits = idle.since_ns + kept_ns > shown_ns;
+            }
+            // It has an end even if none of them stays idle so long.
+            let any_waits = self.idle.iter().any(|idle| idle.waits);
+            self.grace_ends_ns = any_waits.then_some(shown_ns + self.grace_ns);
+        }
         self.over_ns = Some(self.over_ns.map_or(over_ns, |sooner| sooner.min(over_ns)));
     }
 
@@ -103,18 +163,23 @@ impl Expected {
         self.batch.remove(&token);
         self.cancel(token);
         self.armed.retain(|(owner, _), _| *owner != token);
-        self.idle.retain(|idle| *idle != token);
+        self.set_busy(token);
     }
 
     /// Whether the next wait must not wait.
-    pub(crate) fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self, shown_ns: u64) -> bool {
         let within = [&self.posted, &self.next, &self.batch];
-        let closings = self.over_ns.is_some() && !self.idle.is_empty();
-        closings || self.outside_left_over || within.iter().any(|owed| !owed.is_empty())
+        let evicts = self.over_ns.is_some() && self.idle.iter().any(|idle| !idle.waits);
+        let grace_is_over = self.grace_ends_ns.is_some_and(|ns| ns <= shown_ns);
+        evicts
+            || grace_is_over
+            || self.outside_left_over
+            || within.iter().any(|owed| !owed.is_empty())
     }
 
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self, shown_ns: u64) -> bool {
         let outside = !self.outside.is_empty() || self.shutdown_from_outside.is_some();
-        !self.is_urgent() && !outside && self.armed.is_empty()
+        let waits = self.grace_ends_ns.is_some();
+        !self.is_urgent(shown_ns) && !outside && !waits && self.armed.is_empty()
     }
 }

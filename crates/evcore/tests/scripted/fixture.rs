@@ -47,7 +47,8 @@ impl Fixture {
         })
     }
 
-    /// A loop as it is wanted.
+    /// A loop as it is wanted. A shutdown gives idle connections no grace, except where `build` sets
+    /// one.
     pub(crate) fn built(
         listeners: usize,
         build: impl FnOnce(Builder, &FakeBackend) -> Builder,
@@ -55,6 +56,7 @@ impl Fixture {
         let (backend, time) = (FakeBackend::new(), ManualTimeSource::new());
         let mut builder = EventLoop::builder()
             .backend(backend.clone())
+            .idle_grace(Duration::ZERO)
             .clock(Clock::with_source(time.clone()));
         let mut known = Vec::new();
         for _ in 0..listeners {

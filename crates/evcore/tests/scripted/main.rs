@@ -14,6 +14,7 @@ mod deadlines;
 mod delays;
 mod eviction;
 mod failing;
+mod grace;
 mod grouped;
 mod handle;
 mod histograms;

@@ -164,9 +164,11 @@ impl Run {
         (watched, measured): (bool, bool),
         resolution: Option<Duration>,
         capacity: u32,
+        grace: Duration,
     ) -> Self {
         let fixture = Fixture::built(1, |builder, backend| {
             let mut builder = builder.budgets(budgets).connections(capacity);
+            builder = builder.idle_grace(grace);
             if let Some(resolution) = resolution {
                 builder = builder.timer_resolution(resolution);
             }
@@ -183,7 +185,10 @@ impl Run {
         Self {
             fixture,
             resolution,
-            owed: Expected::default(),
+            owed: Expected {
+                grace_ns: grace_ns(grace, resolution),
+                ..Expected::default()
+            },
             tokens: Vec::new(),
             watched: HashSet::new(),
             background: HashSet::new(),
@@ -198,6 +203,11 @@ impl Run {
 
     fn now_ns(&self) -> u64 {
         self.fixture.time.monotonic_ns()
+    }
+
+    /// The time that the loop's clock shows.
+    fn shown_ns(&self) -> u64 {
+        self.fixture.ev.clock().monotonic_ns()
     }
 
     fn chosen(&self, which: usize) -> Option<(usize, Token, bool)> {
@@ -229,16 +239,17 @@ impl Run {
                 };
                 let watched = self.watched.contains(&token);
                 assert_eq!(self.fixture.ev.set_idle(token), watched);
-                self.owed.idle.retain(|idle| *idle != token);
-                self.owed.idle.extend(watched.then_some(token));
+                if watched {
+                    self.owed.set_idle(token, self.shown_ns());
+                }
             }
             Op::SetBusy(which) => {
                 let Some((_, token, _)) = self.chosen(which) else {
                     return;
                 };
-                let idle = self.owed.idle.contains(&token);
+                let idle = self.owed.is_idle(token);
                 assert_eq!(self.fixture.ev.set_busy(token), idle);
-                self.owed.idle.retain(|idle| *idle != token);
+                self.owed.set_busy(token);
             }
             Op::SetBackground(which) => {
                 let Some((_, token, is_current)) = self.chosen(which) else {
@@ -250,7 +261,7 @@ impl Run {
             Op::Shutdown(timeout) => {
                 self.fixture.ev.shutdown(timeout);
                 let over_ns = self.over_ns(timeout);
-                self.owed.shut_down(over_ns);
+                self.owed.shut_down(over_ns, self.shown_ns());
             }
             Op::ShutdownFromOutside(timeout) => {
                 self.fixture.ev.handle().shutdown(timeout);
@@ -361,7 +372,7 @@ impl Run {
     /// When a shutdown that begins now is over, by the clock that is shown: not before its timeout.
     fn over_ns(&self, timeout: Duration) -> u64 {
         let whole_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let shown_ns = self.fixture.ev.clock().monotonic_ns();
+        let shown_ns = self.shown_ns();
         let behind = self.resolution.filter(|_| !timeout.is_zero());
         let behind_ns = whole_ns(behind.unwrap_or_default());
         shown_ns
@@ -374,16 +385,16 @@ impl Run {
         if let Some(requested) = self.owed.shutdown_from_outside.take() {
             let ms = u64::try_from(requested.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             let over_ns = self.over_ns(Duration::from_millis(ms));
-            self.owed.shut_down(over_ns);
+            self.owed.shut_down(over_ns, self.shown_ns());
         }
     }
 
     fn is_done(&self) -> bool {
         let mut armed = self.owed.armed.keys();
         let nothing_is_left = self.watched.is_empty()
-            && !self.owed.is_urgent()
+            && !self.owed.is_urgent(self.shown_ns())
             && armed.all(|(token, _)| self.background.contains(token));
-        let shown_ns = self.fixture.ev.clock().monotonic_ns();
+        let shown_ns = self.shown_ns();
         let is_over = |over_ns| over_ns <= shown_ns || nothing_is_left;
         self.owed.over_ns.is_some_and(is_over)
     }
@@ -425,7 +436,7 @@ impl Run {
 
     /// It waits for nothing that is there, and past nothing that is armed.
     fn check_timeout(&self, now_ns: u64, timeout: Option<Duration>) {
-        if self.owed.is_urgent() || self.is_done() {
+        if self.owed.is_urgent(self.shown_ns()) || self.is_done() {
             assert_eq!(timeout, Some(Duration::ZERO));
         }
         if let Some(resolution) = self.resolution {
@@ -434,8 +445,9 @@ impl Run {
             let latest_ns = first_ns.saturating_sub(now_ns) + 999_999;
             assert!(timeout.expect("a timer is armed").as_nanos() <= latest_ns.into());
         }
-        if let (Some(over_ns), None) = (self.owed.over_ns, self.resolution) {
-            let left_ns = over_ns.saturating_sub(now_ns);
+        let ends = [self.owed.over_ns, self.owed.grace_ends_ns];
+        if let (Some(end_ns), None) = (ends.into_iter().flatten().min(), self.resolution) {
+            let left_ns = end_ns.saturating_sub(now_ns);
             assert!(timeout.expect("it gives up").as_nanos() <= left_ns.into());
         }
     }
@@ -446,15 +458,16 @@ impl Run {
             let free = self
                 .capacity
                 .saturating_sub(self.fixture.ev.status().active);
+            self.owed.end_grace(self.shown_ns());
             self.owed.choose(free as usize, self.capacity as usize);
         }
         match self.fixture.step() {
             None => {
-                assert_eq!(self.owed.name_oldest(), None);
+                assert_eq!(self.owed.name_oldest(self.shown_ns()), None);
                 return false;
             }
             Some(Recorded::Evict(token)) => {
-                assert_eq!(self.owed.name_oldest(), Some(token));
+                assert_eq!(self.owed.name_oldest(self.shown_ns()), Some(token));
                 self.named += 1;
             }
             Some(Recorded::Ready(token, ready)) => {
@@ -498,12 +511,27 @@ impl Run {
             after_each: vec![Vec::new(); 1000],
         };
         let mut turns = 0;
-        while !self.owed.is_nothing() {
+        while !self.owed.is_nothing(self.shown_ns()) {
             self.takes(&quiet, budgets);
             turns += 1;
             assert!(turns < 1000, "some of it never comes");
         }
     }
+}
+
+/// Often none, and shorter or longer than a few turns.
+fn grace() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        (0..20_000_000_u64).prop_map(Duration::from_nanos),
+    ]
+}
+
+/// The grace by the clock that is shown, which is behind by a resolution.
+fn grace_ns(grace: Duration, resolution: Option<Duration>) -> u64 {
+    let behind = resolution.filter(|_| !grace.is_zero());
+    let shown = grace + behind.unwrap_or_default();
+    u64::try_from(shown.as_nanos()).expect("a short time")
 }
 
 fn one_of_two(bit: bool) -> Ready {
@@ -523,9 +551,10 @@ proptest! {
         measured: bool,
         resolution in prop::option::of((1..50_000_000_u64).prop_map(Duration::from_nanos)),
         capacity in 0..20_u32,
+        grace in grace(),
         turns in prop::collection::vec(turn(), 0..30),
     ) {
-        let mut run = Run::new(budgets, locks, (watched, measured), resolution, capacity);
+        let mut run = Run::new(budgets, locks, (watched, measured), resolution, capacity, grace);
         for turn in &turns {
             run.takes(turn, budgets);
         }

@@ -1,0 +1,232 @@
+//! The idle connections of a loop, the longest idle first.
+//!
+//! A shutdown gives those that became idle shortly before it a grace. A time for each connection would
+//! take memory, so there are marks in the list, among the connections. The connections that follow a
+//! mark became idle when it was set or later, and before the next one was due.
+
+use evcore_token::LruList;
+
+use crate::timers::NEVER;
+
+/// How often a mark is due within the grace.
+const PERIODS: u64 = 8;
+
+/// The number of marks: as many as can be set within the grace and one period.
+const MARKS: u32 = 9;
+
+/// A list of connections by their index. Its times are in nanoseconds of the loop's clock.
+#[derive(Debug)]
+pub(crate) struct IdleList {
+    // Invariant: an id below `MARKS` is a mark; any other is the index of a connection plus `MARKS`.
+    list: LruList,
+    grace_ns: u64,
+    period_ns: u64,
+    /// When each mark was set.
+    set_at_ns: [u64; MARKS as usize],
+    /// The mark that was set last.
+    newest: u32,
+    /// When the next mark is due.
+    next_mark_ns: u64,
+    // Invariant: both marks are listed.
+    waiting: Option<Waiting>,
+}
+
+/// The connections that a shutdown does not evict yet: those between two marks.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    after: u32,
+    before: u32,
+}
+
+impl IdleList {
+    /// For about so many connections. Allocates nothing yet.
+    pub(crate) fn with_expected(connections: u32, grace_ns: u64) -> Self {
+        Self {
+            list: LruList::with_expected(connections.saturating_add(MARKS)),
+            grace_ns,
+            period_ns: grace_ns.div_ceil(PERIODS),
+            set_at_ns: [0; MARKS as usize],
+            newest: MARKS - 1,
+            next_mark_ns: if grace_ns == 0 { NEVER } else { 0 },
+            waiting: None,
+        }
+    }
+
+    /// Makes a connection the one that became idle last.
+    #[inline]
+    pub(crate) fn touch(&mut self, index: u32, now_ns: u64) {
+        if now_ns >= self.next_mark_ns {
+            self.set_mark(now_ns);
+        }
+        self.list.touch(index + MARKS);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) -> bool {
+        self.list.remove(index + MARKS)
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, index: u32) -> bool {
+        self.list.contains(index + MARKS)
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        let marks = (0..MARKS).filter(|mark| self.list.contains(*mark)).count();
+        #[expect(clippy::cast_possible_truncation, reason = "there are few marks")]
+        let marks = marks as u32;
+        self.list.len() - marks
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.oldest().is_none()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        self.iter().next()
+    }
+
+    /// All of them, the longest idle first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.list.iter().filter_map(|id| id.checked_sub(MARKS))
+    }
+
+    /// Begins a shutdown, after which no mark is set. Returns how long the connections wait that
+    /// became idle within the grace; `None` if there is none.
+    pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
+        self.next_mark_ns = NEVER;
+        let by_age = (1..=MARKS).map(|n| (self.newest + n) % MARKS);
+        let after = by_age
+            .into_iter()
+            .find(|mark| self.is_recent(*mark, now_ns));
+        for mark in (0..MARKS).filter(|mark| Some(*mark) != after) {
+            self.list.remove(mark);
+        }
+        let after = after?;
+        self.list.newer_than(after)?;
+        let before = (after + 1) % MARKS;
+        self.list.touch(before);
+        self.waiting = Some(Waiting { after, before });
+        Some(self.grace_ns)
+    }
+
+    /// The connection that a shutdown evicts next. The connections that wait are left out until
+    /// [`end_grace`](Self::end_grace).
+    pub(crate) fn next_of_shutdown(&self) -> Option<u32> {
+        let Some(Waiting { after, before }) = self.waiting else {
+            return self.oldest(); // one mark may be left
+        };
+        let earlier = self.list.oldest().filter(|id| *id != after);
+        let id = earlier.or_else(|| self.list.newer_than(before))?;
+        Some(id - MARKS)
+    }
+
+    pub(crate) fn end_grace(&mut self) {
+        if let Some(Waiting { after, before }) = self.waiting.take() {
+            self.list.remove(after);
+            self.list.remove(before);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_mark(&mut self, now_ns: u64) {
+        self.newest = (self.newest + 1) % MARKS;
+        self.list.touch(self.newest);
+        self.set_at_ns[self.newest as usize] = now_ns;
+        self.next_mark_ns = now_ns.saturating_add(self.period_ns);
+    }
+
+    /// Whether a connection that follows a mark may have become idle within the grace.
+    fn is_recent(&self, mark: u32, now_ns: u64) -> bool {
+        let next_ns = self.set_at_ns[mark as usize].saturating_add(self.period_ns);
+        self.list.contains(mark) && next_ns.saturating_add(self.grace_ns) > now_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn evicted_at_once(list: &mut IdleList) -> Vec<u32> {
+        std::iter::from_fn(|| {
+            let index = list.next_of_shutdown()?;
+            list.remove(index).then_some(index)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_mark_is_neither_counted_nor_the_oldest() {
+        let mut list = IdleList::with_expected(10, 1000);
+        assert!(list.is_empty() && list.oldest().is_none());
+        list.touch(7, 0);
+        assert_eq!((list.len(), list.oldest()), (1, Some(7)));
+        for now_ns in [500, 1000, 2000] {
+            list.touch(3, now_ns);
+        }
+        assert!(list.iter().eq([7, 3]));
+        assert!(list.remove(3) && list.remove(7) && !list.remove(7));
+        assert!(list.is_empty());
+        assert_eq!(list.len(), 0);
+    }
+
+    #[test]
+    fn without_a_grace_no_mark_is_set() {
+        let mut list = IdleList::with_expected(10, 0);
+        list.touch(0, 5);
+        assert_eq!(list.list.len(), 1);
+        assert_eq!(list.begin_shutdown(5), None);
+        assert_eq!(evicted_at_once(&mut list), [0]);
+    }
+
+    #[test]
+    fn a_connection_that_becomes_idle_in_a_shutdown_does_not_wait() {
+        let mut list = IdleList::with_expected(10, 1000);
+        list.touch(0, 100);
+        assert_eq!(list.begin_shutdown(100), Some(1000));
+        assert_eq!(list.next_of_shutdown(), None);
+        list.touch(1, 2000);
+        assert_eq!(evicted_at_once(&mut list), [1]);
+        list.end_grace();
+        assert_eq!(evicted_at_once(&mut list), [0]);
+        assert!(list.list.is_empty());
+    }
+
+    proptest! {
+        /// Those within the grace wait; those that are older than that by a period do not.
+        #[test]
+        fn a_shutdown_evicts_what_is_older_than_the_grace(
+            touches in prop::collection::vec((0..20_u32, 0..400_u64, any::<bool>()), 0..100),
+            grace_ns in 1..2000_u64,
+            later_ns in 0..3000_u64,
+        ) {
+            let mut list = IdleList::with_expected(20, grace_ns);
+            let (mut now_ns, mut oracle) = (0, Vec::new());
+            for (index, passes_ns, removes) in touches {
+                now_ns += passes_ns;
+                oracle.retain(|(other, _)| *other != index);
+                if removes {
+                    list.remove(index);
+                } else {
+                    list.touch(index, now_ns);
+                    oracle.push((index, now_ns));
+                }
+                prop_assert!(list.iter().eq(oracle.iter().map(|(index, _)| *index)));
+                prop_assert_eq!(list.len() as usize, oracle.len());
+            }
+            now_ns += later_ns;
+            list.begin_shutdown(now_ns);
+            let evicted = evicted_at_once(&mut list);
+            let (at_once, rest) = oracle.split_at(evicted.len());
+            prop_assert!(at_once.iter().all(|(_, since_ns)| now_ns - since_ns > grace_ns));
+            let longest_ns = grace_ns + grace_ns.div_ceil(PERIODS);
+            prop_assert!(rest.iter().all(|(_, since_ns)| now_ns - since_ns < longest_ns));
+            prop_assert!(at_once.iter().map(|(index, _)| *index).eq(evicted));
+            list.end_grace();
+            prop_assert!(rest.iter().map(|(index, _)| *index).eq(evicted_at_once(&mut list)));
+        }
+    }
+}
