@@ -26,6 +26,7 @@ fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {
     steps.extend(example_server(workspace));
     steps.push(unpublished(workspace));
     steps.extend(workspace.published().flat_map(alone));
+    steps.extend(all_features(workspace));
     steps.extend(compat::steps(workspace));
     steps.extend(loom::steps(workspace, tree));
     steps.extend(mutants::steps(tree));
@@ -84,6 +85,22 @@ fn alone(package: &Package) -> Vec<Step> {
     steps
 }
 
+/// Lints and tests the crates that have features which are off by default, with all features.
+fn all_features(workspace: &Workspace) -> impl Iterator<Item = Step> {
+    let packages = workspace.packages.iter().filter(|p| p.optional_features);
+    packages.flat_map(|Package { name, .. }| {
+        let all = format!("-p {name} --all-features");
+        let clippy = format!("clippy {all} --all-targets -- -D warnings");
+        [
+            cargo(&format!("clippy with all features: {name}"), &clippy),
+            cargo(
+                &format!("test with all features: {name}"),
+                &format!("test {all} --tests"),
+            ),
+        ]
+    })
+}
+
 fn cargo(name: &str, args: &str) -> Step {
     Step::command(name, CommandLine::new(&format!("cargo {args}")))
 }
@@ -95,6 +112,7 @@ mod tests {
     fn names() -> Vec<String> {
         let evcore = Package {
             default_features: true,
+            optional_features: true,
             ..Package::fake("evcore")
         };
         let httpd = Package {
@@ -134,6 +152,8 @@ mod tests {
                 "test without features: evcore",
                 "check alone: evcore-token",
                 "test alone: evcore-token",
+                "clippy with all features: evcore",
+                "test with all features: evcore",
                 "compat: fmt",
                 "compat: clippy",
                 "compat: test",

@@ -97,7 +97,7 @@ impl<L: Acceptor> Accepting<L> {
         self.coordination.is_alone() && !load.is_full()
     }
 
-    /// Makes the listeners follow the balancer's plan for this turn.
+    /// Makes the listeners follow the balancer's plan for this turn, and returns the plan.
     pub(crate) fn make_plan(
         &mut self,
         now_ns: u64,
@@ -106,11 +106,12 @@ impl<L: Acceptor> Accepting<L> {
         clock: &Clock,
         poller: &mut Poller,
         stats: &mut Stats,
-    ) {
+    ) -> Plan {
         loop {
             let plan = self.plan(now_ns / NS_PER_MS, load, batch_was_full, stats);
             if self.follow(&plan, clock, poller, stats) {
-                return self.keep(&plan, now_ns, load);
+                self.keep(&plan, now_ns, load);
+                return plan;
             }
             // The poller refused every listener. They are suspended now, so the next plan is not to
             // listen.

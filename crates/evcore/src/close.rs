@@ -3,7 +3,7 @@
 use evcore_poller::Poller;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result};
+use crate::{Acceptor, EventLoop, Result, instrument::record::Record};
 
 impl<L: Acceptor> EventLoop<L> {
     /// Closes a token: disarms its timers, cancels what was posted for it, removes its descriptor from
@@ -40,7 +40,12 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The poller's. The listeners are closed all the same.
     pub fn close_listeners(&mut self) -> Result<()> {
-        self.accepting.close(&mut self.poller, &mut self.stats)
+        let held_lock = self.accepting.holds_lock();
+        let closed = self.accepting.close(&mut self.poller, &mut self.stats);
+        if held_lock {
+            self.record(Record::LockReleased);
+        }
+        closed
     }
 
     fn end(&mut self, token: Token, leave: impl FnOnce(&mut Poller, u64)) -> bool {
@@ -53,6 +58,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.evictions.remove(token.index());
             self.accepting.descriptor_closed();
         }
+        self.record(Record::Closed(token));
         true
     }
 }

@@ -5,14 +5,23 @@ use std::{fmt, os::fd::BorrowedFd, time::Duration};
 use evcore_accept::Listener;
 use evcore_balancer::Load;
 use evcore_clock::Clock;
-use evcore_poller::{Interest, Mode, Poller, Ready, Source};
+use evcore_poller::{Interest, Mode, Poller, Source};
 use evcore_token::Token;
 
 use crate::{
     Acceptor, Budgets, Builder, Error, Handle, ListenerError, Result, Stats, Status, Step, Timer,
-    accepting::Accepting, batch::Batch, clock_updates::UpdatePolicy, eviction::Evictions,
-    group::Coordination, instrument::Instruments, keys::KeySpace, remote::Remote,
-    shutdown::Shutdown, slots::Slots, timers::Timers, turn::Phase,
+    accepting::Accepting,
+    batch::Batch,
+    clock_updates::UpdatePolicy,
+    eviction::Evictions,
+    group::Coordination,
+    instrument::{Instruments, record::Record},
+    keys::KeySpace,
+    remote::Remote,
+    shutdown::Shutdown,
+    slots::Slots,
+    timers::Timers,
+    turn::Phase,
 };
 
 /// The event loop of one worker.
@@ -94,18 +103,25 @@ impl<L: Acceptor> EventLoop<L> {
         let waker = poller.waker();
         let capabilities = poller.backend().capabilities();
         let keys = KeySpace::with_listeners(builder.listeners.len());
+        let instruments =
+            Instruments::new(builder.histograms, builder.watchdog, builder.flight_records);
+        let lag_ns = updates.lag_ns();
+        let mut timers = Timers::new(
+            builder.timer_queue,
+            builder.timers_per_token,
+            clock.monotonic_ms(),
+            lag_ns,
+        );
+        if instruments.as_ref().is_some_and(|it| it.keeps_records()) {
+            timers.record();
+        }
         Ok(Self {
             remote: Remote::new(builder.posts, move || waker.wake()),
             poller,
             keys,
             slots: Slots::new(builder.connections, keys.index_max()),
-            timers: Timers::new(
-                builder.timer_queue,
-                builder.timers_per_token,
-                clock.monotonic_ms(),
-                updates.lag_ns(),
-            ),
-            evictions: Evictions::new(builder.connections, builder.idle_grace, updates.lag_ns()),
+            timers,
+            evictions: Evictions::new(builder.connections, builder.idle_grace, lag_ns),
             clock,
             updates,
             accepting: Accepting::new(builder.listeners, coordination, capabilities),
@@ -117,7 +133,7 @@ impl<L: Acceptor> EventLoop<L> {
             budgets,
             left: budgets,
             stats: Stats::default(),
-            instruments: Instruments::new(builder.histograms, builder.watchdog),
+            instruments,
         })
     }
 
@@ -139,12 +155,17 @@ impl<L: Acceptor> EventLoop<L> {
     /// A failure of a single descriptor is no error of the wait. A listener that fails is suspended,
     /// and [`take_listener_error`](Self::take_listener_error) returns its error. If the kernel
     /// refuses a [`modify`](Self::modify), the connection gets a [`Step::Ready`] with
-    /// [`Ready::ERROR`].
+    /// [`Ready::ERROR`](crate::Ready::ERROR).
     // Not inlined, so that the caller's loop keeps its registers for the steps.
     #[inline(never)]
     pub fn wait(&mut self) -> Result<()> {
-        let timeout = self.begin_wait();
-        self.wait_and_begin(timeout)
+        if self.instruments.is_some() {
+            return self.wait_measured();
+        }
+        let timeout = self.plan_turn(None);
+        self.wait_for_events(timeout)?;
+        self.begin_turn();
+        Ok(())
     }
 
     /// The next step of this turn; `None` ends the turn.
@@ -228,13 +249,17 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn prepare(&mut self) -> Result<Option<Duration>> {
-        let timeout = self.begin_wait();
+        let timeout = if self.instruments.is_some() {
+            self.plan_measured_turn()
+        } else {
+            self.plan_turn(None)
+        };
         // A change that the kernel refuses is an event already.
         match self.poller.flush() {
             Ok(true) => Ok(Some(Duration::ZERO)),
             Ok(false) => Ok(timeout),
             Err(error) => {
-                self.accepting.release_lock();
+                self.unlock();
                 Err(error.into())
             }
         }
@@ -251,34 +276,16 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
         if self.phase != Phase::Over {
             // There was no `prepare`: at least nothing is lost.
-            self.stop_instruments();
+            self.end_measuring();
             self.finish_turn();
         }
-        self.wait_and_begin(timeout)
-    }
-
-    #[expect(clippy::inline_always, reason = "the wait is one function")]
-    #[inline(always)]
-    fn wait_and_begin(&mut self, timeout: Option<Duration>) -> Result<()> {
         let clock_is_updated = self.wait_for_events(timeout)?;
-        self.begin_turn();
         if self.instruments.is_some() {
-            self.begin_measuring(clock_is_updated);
+            self.begin_measured_turn(clock_is_updated);
+        } else {
+            self.begin_turn();
         }
         Ok(())
-    }
-
-    #[inline]
-    fn begin_wait(&mut self) -> Option<Duration> {
-        let now_ns = self.stop_instruments();
-        self.plan_turn(now_ns)
-    }
-
-    /// Ends the measured turn, if there is one. Returns the time, if a clock was read.
-    #[inline]
-    fn stop_instruments(&mut self) -> Option<u64> {
-        self.instruments.as_ref()?;
-        self.end_measuring()
     }
 
     /// Borrows the descriptor of the backend (epoll, kqueue), to run this loop inside another one.
@@ -356,6 +363,8 @@ impl<L: Acceptor> EventLoop<L> {
         let token = self.slots.next_token().ok_or(full)?;
         self.poller.add(fd, self.keys.key(token), interest, mode)?;
         self.slots.begin(token, true);
+        let watched = true;
+        self.record(Record::Registered { token, watched });
         Ok(token)
     }
 
@@ -369,6 +378,8 @@ impl<L: Acceptor> EventLoop<L> {
         let limit = self.keys.index_max();
         let token = self.slots.next_token().ok_or(Error::Full { limit })?;
         self.slots.begin(token, false);
+        let watched = false;
+        self.record(Record::Registered { token, watched });
         Ok(token)
     }
 
@@ -379,7 +390,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Errors
     ///
     /// [`Error::Stale`], also if the token has no descriptor. If the kernel refuses the change, the
-    /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`].
+    /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
         if !self.slots.watches(token) {
             return Err(Error::Stale { token });
@@ -391,7 +402,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// system call on epoll. Returns false if the token is stale or has no descriptor.
     ///
     /// A side is drained when a call has returned `WouldBlock`. A short read is enough if no step of
-    /// this token has carried [`Ready::READ_CLOSED`] yet: data and end of file may come in one step,
+    /// this token has carried [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) yet: data and end of file may come in one step,
     /// and the end is not reported a second time. See [`Stream::recv`](crate::Stream::recv).
     ///
     /// After a `connect` that has returned `EINPROGRESS`, call it for both sides.
@@ -414,7 +425,9 @@ impl<L: Acceptor> EventLoop<L> {
         let is_current = self.slots.has(token);
         if is_current {
             let now_ns = self.clock.monotonic_ns();
-            self.timers.arm(token.index(), timer, now_ns, after);
+            if let Some(deadline_ms) = self.timers.arm(token.index(), timer, now_ns, after) {
+                self.record_armed(token, timer, deadline_ms);
+            }
         }
         is_current
     }
@@ -426,7 +439,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// If a token has [no such timer](Builder::timers_per_token).
     #[inline]
     pub fn disarm(&mut self, token: Token, timer: Timer) -> bool {
-        self.slots.has(token) && self.timers.disarm(token.index(), timer)
+        let was_armed = self.slots.has(token) && self.timers.disarm(token.index(), timer);
+        if was_armed {
+            self.record(Record::Disarmed(token, timer));
+        }
+        was_armed
     }
 
     /// When a timer is due, in milliseconds on the scale of the loop's
@@ -458,48 +475,6 @@ impl<L: Acceptor> EventLoop<L> {
             return None;
         }
         self.timers.deadline(token.index(), timer)
-    }
-
-    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
-    /// one if the budget of posted steps is used up. Posting again merges readiness. Returns false if
-    /// the token is stale.
-    #[inline]
-    pub fn post(&mut self, token: Token, ready: Ready) -> bool {
-        self.slots.post(token, ready)
-    }
-
-    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token in the next turn, which then does
-    /// not wait. Use it for a connection that has had its share of a turn, and continues after the
-    /// others.
-    ///
-    /// Posting again merges readiness. If anything is posted for this token for this turn, before
-    /// or after this call, all of it is delivered in this turn. Returns false if the token is
-    /// stale.
-    ///
-    /// ```
-    /// # use evcore::{EventLoop, Ready, Step};
-    /// # let mut ev = EventLoop::builder().build()?;
-    /// # let token = ev.add_unwatched()?;
-    /// # ev.post(token, Ready::READABLE);
-    /// ev.wait()?;
-    /// while let Some(step) = ev.next_step() {
-    ///     // One step a turn, although it always wants to go on.
-    ///     assert!(matches!(step, Step::Ready(ready, _) if ready == token));
-    ///     ev.post_next(token, Ready::READABLE);
-    /// }
-    /// ev.wait()?; // does not wait
-    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    #[inline]
-    pub fn post_next(&mut self, token: Token, ready: Ready) -> bool {
-        self.slots.post_next(token, ready)
-    }
-
-    /// Cancels what was posted for a token, for this turn or the next, and returns its readiness. A
-    /// post of another thread is only cancelled once a turn has taken it in.
-    pub fn cancel(&mut self, token: Token) -> Ready {
-        self.slots.cancel(token)
     }
 
     /// Returns a handle to this loop, for other threads and signal handlers.

@@ -1,42 +1,65 @@
-//! What a loop measures of its turns, if the builder turns it on: histograms and a watchdog.
+//! What a loop measures and records of its turns, if the builder turns it on: histograms, a watchdog,
+//! a flight recorder. With the feature `tracing`, records are always made.
 //!
 //! They wrap the turn: one reading of a clock before the wait, and with a watchdog one for each
-//! step. A loop without them has none of this, and `next_step` has no branch for it: a watchdog
-//! withholds the batch between two steps, which leads each step to [`EventLoop::next_watched`].
+//! step. A loop without them has none of this, and `next_step` has no branch for it: if steps are
+//! watched, the batch is withheld between two of them, which leads each step to
+//! [`EventLoop::next_watched`].
 
+pub(crate) mod flight_recorder;
 pub(crate) mod histogram;
 pub(crate) mod histograms;
+pub(crate) mod record;
 pub(crate) mod slow_turn;
+#[cfg(feature = "tracing")]
+mod trace;
 pub(crate) mod watchdog;
 
 use std::time::Duration;
 
+use flight_recorder::FlightRecorder;
 use histograms::Histograms;
+use record::Record;
 use slow_turn::{SlowTurn, StepKind};
 use watchdog::{EndedTurn, Watchdog};
 
-use crate::{Acceptor, EventLoop, Step};
+use crate::{Acceptor, EventLoop, Result, Step};
 
 /// The instruments of one loop.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     histograms: Option<Histograms>,
     watchdog: Option<Watchdog>,
+    recorder: Option<FlightRecorder>,
     /// When the current turn began, if it is measured.
     began_ns: Option<u64>,
 }
 
 impl Instruments {
-    /// `None` if both are off. `limit` is the watchdog's.
-    pub(crate) fn new(histograms: bool, limit: Option<Duration>) -> Option<Box<Self>> {
-        let is_wanted = histograms || limit.is_some();
-        is_wanted.then(|| {
-            Box::new(Self {
-                histograms: histograms.then(Histograms::new),
-                watchdog: limit.map(Watchdog::new),
-                began_ns: None,
-            })
-        })
+    /// `None` if all are off. `limit` is the watchdog's, `records` the length of the recorder.
+    pub(crate) fn new(
+        histograms: bool,
+        limit: Option<Duration>,
+        records: usize,
+    ) -> Option<Box<Self>> {
+        let instruments = Self {
+            histograms: histograms.then(Histograms::new),
+            watchdog: limit.map(Watchdog::new),
+            recorder: (records > 0).then(|| FlightRecorder::with_capacity(records)),
+            began_ns: None,
+        };
+        let is_wanted = histograms || instruments.watches_steps();
+        is_wanted.then(|| Box::new(instruments))
+    }
+
+    /// Whether anything reads records.
+    pub(crate) fn keeps_records(&self) -> bool {
+        cfg!(feature = "tracing") || self.recorder.is_some()
+    }
+
+    /// Whether each step is recorded, or timed by a watchdog.
+    fn watches_steps(&self) -> bool {
+        self.watchdog.is_some() || self.keeps_records()
     }
 
     pub(crate) fn timer_was_late(&mut self, ns: u64) {
@@ -74,9 +97,77 @@ impl<L: Acceptor> EventLoop<L> {
         self.instruments.as_mut()?.watchdog.as_mut()?.take_worst()
     }
 
-    /// A turn begins; the clock was updated for it, or was not.
+    /// The last records of what this loop did, the oldest first, for the log after something went
+    /// wrong. Empty without a [flight recorder](crate::Builder::flight_recorder).
+    ///
+    /// After a panic of a handler, read them where the unwinding ends, or in a destructor. (The loop
+    /// belongs to one thread, so a panic hook cannot borrow it.)
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Ready, Record};
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let mut ev = EventLoop::builder().flight_recorder(100).build()?;
+    /// let token = ev.add_unwatched()?;
+    /// ev.post(token, Ready::READABLE);
+    ///
+    /// let turn = catch_unwind(AssertUnwindSafe(|| {
+    ///     ev.wait().expect("the loop can go on");
+    ///     while let Some(_step) = ev.next_step() {
+    ///         panic!("a bug in a handler");
+    ///     }
+    /// }));
+    /// assert!(turn.is_err());
+    /// for record in ev.flight_records() {
+    ///     eprintln!("{record:?}");
+    /// }
+    /// let last = ev.flight_records().last();
+    /// assert_eq!(last, Some(Record::Ready(token, Ready::READABLE)));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn flight_records(&self) -> impl Iterator<Item = Record> {
+        let recorder = self
+            .instruments
+            .as_ref()
+            .and_then(|it| it.recorder.as_ref());
+        recorder.into_iter().flat_map(FlightRecorder::iter)
+    }
+
+    /// [`wait`](Self::wait), if turns are measured.
     #[cold]
-    pub(crate) fn begin_measuring(&mut self, clock_is_updated: bool) {
+    #[inline(never)]
+    pub(crate) fn wait_measured(&mut self) -> Result<()> {
+        let timeout = self.plan_measured_turn();
+        let clock_is_updated = self.wait_for_events(timeout)?;
+        self.begin_measured_turn(clock_is_updated);
+        Ok(())
+    }
+
+    /// What comes before the wait, if turns are measured.
+    #[cold]
+    pub(crate) fn plan_measured_turn(&mut self) -> Option<Duration> {
+        let now_ns = self.end_measuring();
+        let timeout = self.plan_turn(now_ns);
+        if self.accepting.holds_lock() {
+            self.record(Record::LockTaken);
+        }
+        timeout
+    }
+
+    /// What comes after the wait, if turns are measured. The clock was updated, or was not.
+    #[cold]
+    pub(crate) fn begin_measured_turn(&mut self, clock_is_updated: bool) {
+        self.record(Record::TurnBegan {
+            turn: self.stats.turns + 1,
+            at_ns: self.clock.monotonic_ns(),
+            events: u32::try_from(self.batch.len()).unwrap_or(u32::MAX),
+        });
+        self.begin_turn();
+        self.begin_measuring(clock_is_updated);
+    }
+
+    /// A turn begins; the clock was updated for it, or was not.
+    fn begin_measuring(&mut self, clock_is_updated: bool) {
         let Some(instruments) = &mut self.instruments else {
             return;
         };
@@ -88,6 +179,8 @@ impl<L: Acceptor> EventLoop<L> {
             let read = || self.clock.monotonic_ns_now();
             let began_ns = *instruments.began_ns.get_or_insert_with(read);
             watchdog.begin_turn(began_ns, self.clock.unix_ms());
+        }
+        if instruments.watches_steps() {
             self.batch.withhold();
         }
     }
@@ -111,26 +204,38 @@ impl<L: Acceptor> EventLoop<L> {
             });
             self.stats.slow_turns += u64::from(is_slow);
         }
+        instruments.record(Record::TurnEnded { took_ns });
         Some(now_ns)
     }
 
-    /// Whether a watchdog has to see each step.
+    /// Whether each step is recorded, or timed by a watchdog.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         let instruments = self.instruments.as_ref();
-        instruments.is_some_and(|instruments| instruments.watchdog.is_some())
+        instruments.is_some_and(|instruments| instruments.watches_steps())
     }
 
-    /// The next step of a loop with a watchdog: it ends the step before, and begins this one.
+    /// The next step of a loop whose steps are watched: it ends the step before, and begins this one.
     #[cold]
     pub(crate) fn next_watched(&mut self) -> Option<Step<L::Stream>> {
-        let now_ns = self.clock.monotonic_ns_now();
+        let is_timed = self
+            .instruments
+            .as_ref()
+            .is_some_and(|it| it.watchdog.is_some());
+        let now_ns = if is_timed {
+            self.clock.monotonic_ns_now()
+        } else {
+            0
+        };
         self.batch.give_back();
         let step = self.next_in_order();
         self.batch.withhold();
-        let instruments = self.instruments.as_mut();
-        if let Some(watchdog) = instruments.and_then(|it| it.watchdog.as_mut()) {
+        let instruments = self.instruments.as_mut()?;
+        if let Some(watchdog) = &mut instruments.watchdog {
             watchdog.begin_step(now_ns, step.as_ref().map(StepKind::of));
+        }
+        if let Some(step) = &step {
+            instruments.record(Record::of_step(step));
         }
         step
     }

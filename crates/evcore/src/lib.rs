@@ -7,7 +7,28 @@
 //! - [`Connections`] keeps the application's values by token.
 //! - [`Builder`] has the settings.
 //!
+//! - [`Builder::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
+//!
 //! Each part of the loop is a crate of its own, re-exported here under its last name.
+//!
+//! # Tracing
+//!
+//! With the feature `tracing`, which is off by default, each [`Record`] is an event of the crate
+//! [`tracing`](https://docs.rs/tracing). Without the feature nothing of this is built. With it, a step
+//! takes some 50 instructions more, and an event that no subscriber wants takes a few.
+//!
+//! | target | at `DEBUG` | at `TRACE` | nginx's debug log |
+//! |---|---|---|---|
+//! | `evcore::turn` | | turn began, turn ended, ready, woken | `worker cycle`, `epoll: fd: ev:` |
+//! | `evcore::balancer` | planned | accept lock taken, released | `accept mutex locked` |
+//! | `evcore::accept` | accepted | | `accept: fd:` |
+//! | `evcore::poller` | stale | | `epoll: stale event` |
+//! | `evcore::timer` | | armed, disarmed, expired | `event timer add`, `event timer del` |
+//! | `evcore::posted` | | posted | `post event` |
+//! | `evcore::connections` | registered, closed, evicted | | `epoll add event`, `reusable connection` |
+//!
+//! Errors are not among them: the loop returns them, by [`EventLoop::wait`] and
+//! [`EventLoop::take_listener_error`].
 #![forbid(unsafe_code)]
 
 // What a user sees.
@@ -20,6 +41,7 @@ mod edge_stream;
 mod error;
 mod event_loop;
 mod handle;
+mod posting;
 mod stats;
 mod step;
 mod thread_pool;
@@ -62,6 +84,7 @@ pub use handle::{Handle, PostError};
 pub use instrument::{
     histogram::Histogram,
     histograms::Histograms,
+    record::Record,
     slow_turn::{SlowStep, SlowTurn, StepKind},
 };
 pub use stats::{Stats, Status};

@@ -1,9 +1,11 @@
 //! What the phases of a turn do. `turn.rs` has their order.
 
 use evcore_poller::{Event, Ready};
+use evcore_token::Token;
 
 use crate::{
     Acceptor, EventLoop, Result, Step,
+    instrument::record::Record,
     keys::{KeyOwner, KeySpace},
     timers::{NEVER, late_ns},
 };
@@ -31,11 +33,13 @@ impl<L: Acceptor> EventLoop<L> {
         let now_ns = now_ns.or_else(|| is_timed.then(|| clock.monotonic_ns_now()));
         let planned_ns = now_ns.unwrap_or(clock.monotonic_ns());
         let (poller, stats) = (&mut self.poller, &mut self.stats);
-        self.accepting
+        let plan = self
+            .accepting
             .make_plan(planned_ns, load, batch_was_full, clock, poller, stats);
+        self.record(Record::of_plan(&plan));
         // A listener that the poller refused is suspended from now on.
         let has_end = self.accepting.wakes_at_ns() != NEVER;
-        now_ns.or_else(|| has_end.then(|| clock.monotonic_ns_now()))
+        now_ns.or_else(|| has_end.then(|| self.clock.monotonic_ns_now()))
     }
 
     /// Updates the clock after a wait, if it is time to, and returns whether it did.
@@ -55,7 +59,7 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
             match self.slots.find(self.keys.token_bits(key)) {
-                Some(token) if self.slots.post(token, ready) => {}
+                Some(token) if self.post(token, ready) => {}
                 _ => self.on_other_event(key, ready),
             }
         }
@@ -65,13 +69,24 @@ impl<L: Acceptor> EventLoop<L> {
     #[cold]
     #[inline(never)]
     fn on_other_event(&mut self, key: u64, ready: Ready) {
-        let known = match KeySpace::owner(key) {
+        let owner = KeySpace::owner(key);
+        let known = match owner {
             KeyOwner::Listener(id) => self.accepting.on_event(id, ready),
             KeyOwner::Notifier => self.accepting.on_notified(),
             KeyOwner::Ticker => true,
             KeyOwner::EndedToken => false,
         };
-        self.stats.stale += u64::from(!known);
+        if !known {
+            let token = Token::from_bits(self.keys.token_bits(key));
+            self.on_stale(token.filter(|_| owner == KeyOwner::EndedToken));
+        }
+    }
+
+    /// Drops what is for a token that is closed; `None` if it is for a listener.
+    #[cold]
+    pub(crate) fn on_stale(&mut self, token: Option<Token>) {
+        self.stats.stale += 1;
+        self.record(Record::Stale(token));
     }
 
     /// Queues what other threads have posted, and begins a shutdown that they have requested.
@@ -81,6 +96,9 @@ impl<L: Acceptor> EventLoop<L> {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
+            if let Some(instruments) = &mut self.instruments {
+                instruments.record(Record::of_post(token, ready, known));
+            }
         }
         if let Some(timeout) = self.remote.take_shutdown() {
             self.shutdown(timeout);
@@ -99,8 +117,22 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// A phase without steps.
     pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {
-        self.accepting.release_lock();
+        self.unlock();
         None
+    }
+
+    /// Releases the accept lock, if this turn holds it.
+    #[inline]
+    pub(crate) fn unlock(&mut self) {
+        if self.accepting.holds_lock() {
+            self.unlock_held();
+        }
+    }
+
+    #[inline(never)]
+    fn unlock_held(&mut self) {
+        self.accepting.release_lock();
+        self.record(Record::LockReleased);
     }
 
     pub(crate) fn next_wake(&mut self) -> Option<Step<L::Stream>> {

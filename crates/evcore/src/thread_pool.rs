@@ -194,7 +194,7 @@ impl<T: Send + 'static> ThreadPool<T> {
             if ev.slots.has(token) {
                 return Some((token, result));
             }
-            ev.stats.stale += 1;
+            ev.on_stale(Some(token));
         }
         None
     }

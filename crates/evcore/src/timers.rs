@@ -26,6 +26,10 @@ pub(crate) struct Timers {
     added_ns: u64,
     /// How many timers an index has.
     per_token: u8,
+    /// A timer from this number on takes the slow way when it is armed: it is recorded, or a token
+    /// has no such timer. One comparison finds both, so a loop without records pays nothing for them.
+    // Invariant: 0 if arming is recorded, otherwise `per_token`.
+    unrecorded: u8,
     /// The distance between the ids of two indices, a power of two. Cached, because every event
     /// needs it.
     stride: u32,
@@ -48,15 +52,47 @@ impl Timers {
             is_outdated: false,
             added_ns: lag_ns.saturating_add(ROUNDS_UP_NS),
             per_token,
+            unrecorded: per_token,
             stride: u32::from(per_token.next_power_of_two()),
         }
     }
 
-    /// Arms a timer, or moves it.
+    /// From now on, [`arm`](Self::arm) returns deadlines.
+    pub(crate) fn record(&mut self) {
+        self.unrecorded = 0;
+    }
+
+    /// Arms a timer, or moves it. Returns its deadline if it has to be recorded.
+    ///
+    /// # Panics
+    ///
+    /// If a token has no such timer.
     #[inline]
-    pub(crate) fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
+    pub(crate) fn arm(
+        &mut self,
+        index: u32,
+        timer: Timer,
+        now_ns: u64,
+        after: Duration,
+    ) -> Option<u64> {
         let deadline = tick_after(now_ns, after, self.added_ns);
-        let id = self.id(index, timer);
+        if timer.number() >= self.unrecorded {
+            return Some(self.arm_recorded(index, deadline, timer));
+        }
+        self.arm_at(self.id_unchecked(index, timer), deadline);
+        None
+    }
+
+    // The deadline is the third argument, as in the queue's `arm`, so that it stays in its register.
+    #[cold]
+    #[inline(never)]
+    fn arm_recorded(&mut self, index: u32, deadline: u64, timer: Timer) -> u64 {
+        self.arm_at(self.id(index, timer), deadline);
+        deadline
+    }
+
+    #[inline]
+    fn arm_at(&mut self, id: u32, deadline: u64) {
         // Rarely so: a store for each event would cost more than the comparison.
         if deadline < self.not_before_ms {
             self.not_before_ms = deadline;
@@ -163,6 +199,11 @@ impl Timers {
         if timer.number() >= self.per_token {
             no_such_timer(timer, self.per_token);
         }
+        self.id_unchecked(index, timer)
+    }
+
+    #[inline]
+    fn id_unchecked(&self, index: u32, timer: Timer) -> u32 {
         index * self.stride + u32::from(timer.number())
     }
 

@@ -93,7 +93,7 @@ impl<L: Acceptor> EventLoop<L> {
         if updated.is_err() {
             // If only the clock failed, the kernel may not report these events again.
             self.post_batch();
-            self.accepting.release_lock();
+            self.unlock();
         } else if timeout.is_none() && self.batch.is_nothing() {
             self.stats.empty_waits += 1;
         }
@@ -115,7 +115,7 @@ impl<L: Acceptor> EventLoop<L> {
             if self.accepting.has_queued() || self.batch.has(|key| self.keys.is_listener(key)) {
                 self.post_batch();
             } else {
-                self.accepting.release_lock();
+                self.unlock();
             }
         }
     }
@@ -131,7 +131,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.slots.has_posted() {
             self.slots.begin_turn();
         }
-        self.accepting.release_lock();
+        self.unlock();
     }
 
     /// Whether anything was left over for this turn, which then does not wait.

@@ -294,6 +294,7 @@ fn turns_allocate_nothing() {
         .clock(Clock::with_source(time.clone()))
         .histograms(true)
         .watchdog(Duration::from_millis(1))
+        .flight_recorder(100)
         .backend(RoundRobin::new());
     let (mut ev, mut conns) = full_house(builder.build().unwrap());
 

@@ -105,6 +105,7 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-prefork"), "signal-hook", "signals that arrive as bytes in a pipe"),
     (Only("evcore-prefork"), "libc", "fork and signal masks, which rustix leaves out"),
     (Only("evcore"), "hdrhistogram", "histograms of a fixed size that a record takes little of"),
+    (Only("evcore"), "tracing", "events for the subscriber of the application, behind a feature"),
     (Only("evcore-httpd"), "httparse", "the parser of heads"),
     (Only("evcore-httpd"), "lexopt", "the command line, in the order in which it was typed"),
     (Only("evcore-httpd"), "rustix", "pipes without waiting, file sizes, limits of descriptors"),

@@ -14,6 +14,7 @@ mod deadlines;
 mod delays;
 mod eviction;
 mod failing;
+mod flight_recorder;
 mod grace;
 mod grouped;
 mod handle;
@@ -29,5 +30,7 @@ mod resolution;
 mod shutdown;
 mod starving;
 mod tokens;
+#[cfg(feature = "tracing")]
+mod tracing_events;
 mod wait_length;
 mod watchdog;

@@ -1,0 +1,160 @@
+//! What a loop records of itself: the one list that the flight recorder keeps and `tracing` emits.
+
+use evcore_balancer::{Leadership, Plan, WorkerId};
+use evcore_poller::Ready;
+use evcore_token::Token;
+
+use crate::{Acceptor, EventLoop, Step, Timer, instrument::Instruments};
+
+/// Something that an [`EventLoop`] did.
+///
+/// The [flight recorder](crate::Builder::flight_recorder) keeps the last of these. With the feature
+/// [`tracing`](crate#tracing) each of them is an event.
+///
+/// Records carry no time of their own: the loop's time stands still during a turn, and
+/// [`TurnBegan`](Self::TurnBegan) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record {
+    /// A wait has ended.
+    TurnBegan {
+        /// The number of the turn, as [`Stats::turns`](crate::Stats::turns) counts them.
+        turn: u64,
+        /// Its time, on the scale of the loop's [`Clock::monotonic_ns`](evcore_clock::Clock::monotonic_ns).
+        at_ns: u64,
+        /// The number of events that the kernel reported.
+        events: u32,
+    },
+    /// The turn is over, because the next wait begins.
+    TurnEnded {
+        /// The time since the turn began, in nanoseconds.
+        took_ns: u64,
+    },
+    /// The balancer made a new plan, and the listeners follow it.
+    Planned {
+        /// Whether this worker listens.
+        listening: bool,
+        /// Whether this turn holds the accept lock.
+        holds_lock: bool,
+        /// The most clients that a turn may accept; `None` without a limit.
+        accepts_at_most: Option<u32>,
+        /// Whether this worker becomes the leader of its group, or steps down.
+        leadership: Leadership,
+        /// The worker that was notified.
+        notified: Option<WorkerId>,
+    },
+    /// The turn that follows holds the accept lock.
+    LockTaken,
+    /// The accept lock was released.
+    LockReleased,
+
+    /// [`Step::Accepted`](crate::Step::Accepted) was yielded, from the listener of this number.
+    Accepted(usize),
+    /// [`Step::Ready`](crate::Step::Ready) was yielded.
+    Ready(Token, Ready),
+    /// [`Step::Expired`](crate::Step::Expired) was yielded.
+    Expired(Token, Timer),
+    /// [`Step::Woken`](crate::Step::Woken) was yielded.
+    Woken,
+    /// [`Step::Evict`](crate::Step::Evict) was yielded.
+    Evict(Token),
+    /// An event, a post or a result was dropped because its token is closed; `None` if its listener
+    /// is closed or suspended.
+    Stale(Option<Token>),
+
+    /// A token began.
+    Registered {
+        /// The token.
+        token: Token,
+        /// Whether the poller watches a descriptor for it.
+        watched: bool,
+    },
+    /// A token was closed.
+    Closed(Token),
+    /// A timer was armed or moved.
+    Armed {
+        /// Its token.
+        token: Token,
+        /// Which timer of the token.
+        timer: Timer,
+        /// When it is due, as [`EventLoop::deadline`] returns it.
+        deadline_ms: u64,
+    },
+    /// A timer was disarmed.
+    Disarmed(Token, Timer),
+    /// A token was posted, by the application, by another thread, or in place of an event.
+    Posted(Token, Ready),
+}
+
+impl Record {
+    pub(crate) fn of_plan(plan: &Plan) -> Self {
+        Self::Planned {
+            listening: plan.listening,
+            holds_lock: plan.holds_lock,
+            accepts_at_most: plan.accepts_at_most,
+            leadership: plan.leadership,
+            notified: plan.notify,
+        }
+    }
+
+    pub(crate) fn of_post(token: Token, ready: Ready, is_current: bool) -> Self {
+        if is_current {
+            Self::Posted(token, ready)
+        } else {
+            Self::Stale(Some(token))
+        }
+    }
+
+    pub(crate) fn of_step<S>(step: &Step<S>) -> Self {
+        match *step {
+            Step::Accepted(ref new) => Self::Accepted(new.listener),
+            Step::Ready(token, ready) => Self::Ready(token, ready),
+            Step::Expired(token, timer) => Self::Expired(token, timer),
+            Step::Woken => Self::Woken,
+            Step::Evict(token) => Self::Evict(token),
+        }
+    }
+}
+
+impl<L: Acceptor> EventLoop<L> {
+    /// Writes a record, if anything reads records. Otherwise it costs a comparison.
+    #[inline]
+    pub(crate) fn record(&mut self, record: Record) {
+        if let Some(instruments) = &mut self.instruments {
+            instruments.record(record);
+        }
+    }
+
+    /// Out of line, so that the code that is inlined into each handler is short.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn record_armed(&mut self, token: Token, timer: Timer, deadline_ms: u64) {
+        self.record(Record::Armed {
+            token,
+            timer,
+            deadline_ms,
+        });
+    }
+}
+
+impl Instruments {
+    /// The one place that records go through.
+    #[cold]
+    pub(crate) fn record(&mut self, record: Record) {
+        #[cfg(feature = "tracing")]
+        super::trace::emit(&record);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(record);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_24_bytes() {
+        assert_eq!(size_of::<Record>(), 24);
+    }
+}

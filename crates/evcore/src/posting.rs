@@ -1,0 +1,58 @@
+//! What the application posts for a later step.
+
+use evcore_poller::Ready;
+use evcore_token::Token;
+
+use crate::{Acceptor, EventLoop, instrument::record::Record};
+
+impl<L: Acceptor> EventLoop<L> {
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
+    /// one if the budget of posted steps is used up. Posting again merges readiness. Returns false if
+    /// the token is stale.
+    #[inline]
+    pub fn post(&mut self, token: Token, ready: Ready) -> bool {
+        let is_current = self.slots.post(token, ready);
+        if is_current {
+            self.record(Record::Posted(token, ready));
+        }
+        is_current
+    }
+
+    /// Queues a [`Step::Ready`](crate::Step::Ready) for a token in the next turn, which then does
+    /// not wait. Use it for a connection that has had its share of a turn, and continues after the
+    /// others.
+    ///
+    /// Posting again merges readiness. If anything is posted for this token for this turn, before
+    /// or after this call, all of it is delivered in this turn. Returns false if the token is
+    /// stale.
+    ///
+    /// ```
+    /// # use evcore::{EventLoop, Ready, Step};
+    /// # let mut ev = EventLoop::builder().build()?;
+    /// # let token = ev.add_unwatched()?;
+    /// # ev.post(token, Ready::READABLE);
+    /// ev.wait()?;
+    /// while let Some(step) = ev.next_step() {
+    ///     // One step a turn, although it always wants to go on.
+    ///     assert!(matches!(step, Step::Ready(ready, _) if ready == token));
+    ///     ev.post_next(token, Ready::READABLE);
+    /// }
+    /// ev.wait()?; // does not wait
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[inline]
+    pub fn post_next(&mut self, token: Token, ready: Ready) -> bool {
+        let is_current = self.slots.post_next(token, ready);
+        if is_current {
+            self.record(Record::Posted(token, ready));
+        }
+        is_current
+    }
+
+    /// Cancels what was posted for a token, for this turn or the next, and returns its readiness. A
+    /// post of another thread is only cancelled once a turn has taken it in.
+    pub fn cancel(&mut self, token: Token) -> Ready {
+        self.slots.cancel(token)
+    }
+}

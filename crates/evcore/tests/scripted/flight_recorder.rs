@@ -1,0 +1,184 @@
+//! The records of what the loop does, and the flight recorder that keeps the last of them.
+
+use std::time::Duration;
+
+use evcore::{
+    Builder, Ready, Record, Timer, Token,
+    balancer::{Leadership, Policy},
+};
+
+use crate::{fake_backend::Recorded, fixture::Fixture};
+
+/// Three turns with a record of each kind, of a worker with an accept lock. Returns the loop and its
+/// tokens: two connections, and one without a descriptor.
+pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, [Token; 3]) {
+    let mut fixture = Fixture::built(1, |builder, backend| {
+        build(builder.policy(Policy::mutex()).group(backend.clone()))
+    });
+    let tokens @ [a, b, c] = [fixture.join(), fixture.join(), fixture.begin()];
+    fixture.arm_ms(c, Timer::WRITE, 1);
+    fixture.arm_ms(a, Timer::READ, 60_000);
+    assert!(fixture.ev.disarm(a, Timer::READ));
+    fixture.pass_ms(1);
+    fixture.ev.handle().wake();
+    fixture.ev.handle().post(b, Ready::WRITABLE).unwrap();
+    fixture.connect(0, 1);
+    fixture.report_before_listener(&[a]);
+    fixture.turn();
+    fixture.pass_ms(7);
+
+    fixture.report_readable(&[a, b]);
+    fixture.wait();
+    fixture.step();
+    fixture.leave(b);
+    assert_eq!(fixture.rest(), []);
+
+    assert!(fixture.ev.set_idle(a));
+    fixture.ev.shutdown(Duration::from_secs(1));
+    fixture.turn();
+    (fixture, tokens)
+}
+
+/// The records of the script.
+fn expected([a, b, c]: [Token; 3]) -> Vec<Record> {
+    let registered = |token, watched| Record::Registered { token, watched };
+    let armed = |token, timer, deadline_ms| Record::Armed {
+        token,
+        timer,
+        deadline_ms,
+    };
+    let planned = |listening| Record::Planned {
+        listening,
+        holds_lock: listening,
+        accepts_at_most: None,
+        leadership: Leadership::Keep,
+        notified: None,
+    };
+    let began = |turn, at_ms: u64, events| Record::TurnBegan {
+        turn,
+        at_ns: at_ms * 1_000_000,
+        events,
+    };
+    let ended = |took_ms: u64| Record::TurnEnded {
+        took_ns: took_ms * 1_000_000,
+    };
+    vec![
+        registered(a, true),
+        registered(b, true),
+        registered(c, false),
+        armed(c, Timer::WRITE, 1),
+        armed(a, Timer::READ, 60_000),
+        Record::Disarmed(a, Timer::READ),
+        // Its batch is posted, because it has the lock and a client waits.
+        planned(true),
+        Record::LockTaken,
+        began(1, 1, 2),
+        Record::Posted(b, Ready::WRITABLE),
+        Record::Posted(a, Ready::READABLE),
+        Record::Accepted(0),
+        Record::LockReleased,
+        Record::Woken,
+        Record::Expired(c, Timer::WRITE),
+        Record::Ready(b, Ready::WRITABLE),
+        Record::Ready(a, Ready::READABLE),
+        ended(7),
+        planned(true),
+        Record::LockTaken,
+        began(2, 8, 2),
+        Record::LockReleased,
+        Record::Ready(a, Ready::READABLE),
+        Record::Closed(b),
+        Record::Stale(Some(b)),
+        ended(0),
+        planned(false),
+        began(3, 8, 0),
+        Record::Evict(a),
+    ]
+}
+
+#[test]
+fn turns_are_recorded_in_their_order() {
+    let (fixture, tokens) = script(|builder| builder.flight_recorder(100));
+    let records: Vec<_> = fixture.ev.flight_records().collect();
+    assert_eq!(records, expected(tokens));
+}
+
+#[test]
+fn a_full_flight_recorder_keeps_the_last_records() {
+    let (fixture, tokens) = script(|builder| builder.flight_recorder(10));
+    let expected = expected(tokens);
+    let records: Vec<_> = fixture.ev.flight_records().collect();
+    assert_eq!(records, expected[expected.len() - 10..]);
+}
+
+#[test]
+fn instruments_change_no_record_and_no_step() {
+    let (bare, _) = script(|builder| builder);
+    assert_eq!(bare.ev.flight_records().count(), 0);
+    let (with_all, tokens) = script(|builder| {
+        let timed = builder.histograms(true).watchdog(Duration::from_millis(3));
+        timed.flight_recorder(100)
+    });
+    assert!(with_all.ev.flight_records().eq(expected(tokens)));
+    assert_eq!(with_all.ev.stats().slow_turns, 1);
+    assert_eq!(steps(&bare), steps(&with_all));
+}
+
+/// The steps and calls of the lock. (Descriptors are other ones in each test.)
+fn steps(fixture: &Fixture) -> Vec<Recorded> {
+    let mut record = fixture.backend.record();
+    record.retain(|it| {
+        use Recorded::{Add, Forget, Modify, Remove};
+        !matches!(it, Add(_) | Forget(_) | Modify(_) | Remove(_))
+    });
+    record
+}
+
+#[test]
+fn posts_that_wait_for_the_next_turn_are_recorded() {
+    let mut fixture = Fixture::built(0, |builder, _| builder.flight_recorder(1));
+    let token = fixture.join();
+    for post in [evcore::EventLoop::post, evcore::EventLoop::post_next] {
+        assert!(post(&mut fixture.ev, token, Ready::READABLE));
+        let last = fixture.ev.flight_records().last();
+        assert_eq!(last, Some(Record::Posted(token, Ready::READABLE)));
+        fixture.turn();
+    }
+}
+
+#[test]
+fn a_post_of_another_thread_for_a_closed_token_is_recorded() {
+    let mut fixture = Fixture::built(0, |builder, _| builder.flight_recorder(1));
+    let token = fixture.join();
+    fixture.leave(token);
+    fixture.ev.handle().post(token, Ready::READABLE).unwrap();
+    fixture.wait();
+    let last = fixture.ev.flight_records().last();
+    assert_eq!(last, Some(Record::Stale(Some(token))));
+}
+
+#[test]
+fn an_event_of_a_closed_listener_is_recorded() {
+    let mut fixture = Fixture::built(1, |builder, _| builder.flight_recorder(1));
+    fixture.turn();
+    fixture.report_listeners(&[0]);
+    fixture.wait();
+    fixture.ev.close_listeners().unwrap();
+    fixture.rest();
+    let last = fixture.ev.flight_records().last();
+    assert_eq!(last, Some(Record::Stale(None)));
+}
+
+#[test]
+fn listeners_that_close_release_the_recorded_lock() {
+    let mut fixture = Fixture::built(1, |builder, backend| {
+        let builder = builder.policy(Policy::mutex()).group(backend.clone());
+        builder.flight_recorder(1)
+    });
+    fixture.connect(0, 1);
+    fixture.report_listeners(&[0]);
+    fixture.wait();
+    fixture.ev.close_listeners().unwrap();
+    let last = fixture.ev.flight_records().last();
+    assert_eq!(last, Some(Record::LockReleased));
+}
