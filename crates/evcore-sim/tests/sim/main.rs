@@ -8,6 +8,8 @@ mod edges_by_hand;
 mod faults;
 mod group;
 mod planted_bugs;
+mod proxied;
+mod proxy;
 mod simulated_time;
 mod thread_pool;
 mod workers;
