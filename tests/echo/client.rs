@@ -133,5 +133,5 @@ fn the_client_fails_if_the_network_is_unreachable() {
 
 #[test]
 fn the_client_refuses_a_name() {
-    assert_fails_with(&run("localhost:80", "1", "60"), "localhost:80");
+    assert_fails_with(&run("example.org:80", "1", "60"), "example.org:80");
 }
