@@ -31,37 +31,43 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     /// The value at `index`; `None` beyond the table.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        Some(&self.blocks.get(index as usize / N)?.0[index as usize % N])
+        Some(&self.blocks.get((index / N as u32) as usize)?.0[(index % N as u32) as usize])
     }
 
     /// As [`get`](Self::get).
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        Some(&mut self.blocks.get_mut(index as usize / N)?.0[index as usize % N])
+        Some(&mut self.blocks.get_mut((index / N as u32) as usize)?.0[(index % N as u32) as usize])
     }
 
     /// The value at an index that the table has.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &T {
-        &self.blocks[index as usize / N].0[index as usize % N]
+        &self.blocks[(index / N as u32) as usize].0[(index % N as u32) as usize]
     }
 
     /// As [`at`](Self::at).
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        &mut self.blocks[index as usize / N].0[index as usize % N]
+        &mut self.blocks[(index / N as u32) as usize].0[(index % N as u32) as usize]
     }
 
     /// The block of an index that the table has. It holds that index at `index % N`.
     #[inline]
     pub(crate) fn block(&self, index: u32) -> &[T; N] {
-        &self.blocks[index as usize / N].0
+        &self.blocks[(index / N as u32) as usize].0
+    }
+
+    /// As [`block`](Self::block); `None` beyond the table.
+    #[inline]
+    pub(crate) fn get_block_mut(&mut self, index: u32) -> Option<&mut [T; N]> {
+        Some(&mut self.blocks.get_mut((index / N as u32) as usize)?.0)
     }
 
     /// As [`block`](Self::block).
     #[inline]
     pub(crate) fn block_mut(&mut self, index: u32) -> &mut [T; N] {
-        &mut self.blocks[index as usize / N].0
+        &mut self.blocks[(index / N as u32) as usize].0
     }
 
     /// The values from `start` to `end`, which must be in one block of the table.
@@ -72,7 +78,7 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     }
 
     /// Makes the table at least `len` long. New values are `value`.
-    #[cold]
+    #[inline(never)] // not `cold`, which is compiled for size
     pub(crate) fn cover(&mut self, len: usize, value: T) {
         while self.len() < len {
             self.blocks.push(Box::new(Block([value; N])));

@@ -88,7 +88,7 @@ impl<Q: TimerQueue> TimerQueue for Coalesced<Q> {
     }
 
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
+    fn next_deadline(&mut self) -> Option<u64> {
         self.queue.next_deadline()
     }
 

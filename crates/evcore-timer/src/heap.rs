@@ -282,6 +282,13 @@ impl TimerHeap {
             self.disarm(id);
         }
     }
+
+    #[inline]
+    fn earliest(&self) -> Option<u64> {
+        let main = self.main.first().map(|first| first.deadline);
+        let deadlines = [main, self.overdue.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
 }
 
 impl TimerQueue for TimerHeap {
@@ -348,10 +355,8 @@ impl TimerQueue for TimerHeap {
     }
 
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
-        let main = self.main.first().map(|first| first.deadline);
-        let deadlines = [main, self.overdue.next_deadline()];
-        deadlines.into_iter().flatten().min()
+    fn next_deadline(&mut self) -> Option<u64> {
+        self.earliest()
     }
 
     #[inline]
@@ -374,7 +379,7 @@ impl fmt::Debug for TimerHeap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerHeap")
             .field("armed", &self.len())
-            .field("next_deadline", &self.next_deadline())
+            .field("next_deadline", &self.earliest())
             .finish_non_exhaustive()
     }
 }

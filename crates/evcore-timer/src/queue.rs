@@ -111,7 +111,7 @@ pub trait TimerQueue: Debug + Send {
     /// at that tick may then yield nothing, but the next tick is later, unless the phase is
     /// [paused](Self::has_more).
     #[must_use]
-    fn next_deadline(&self) -> Option<u64>;
+    fn next_deadline(&mut self) -> Option<u64>;
 
     /// The number of armed timers.
     #[must_use]
@@ -176,7 +176,7 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
+    fn next_deadline(&mut self) -> Option<u64> {
         (**self).next_deadline()
     }
 

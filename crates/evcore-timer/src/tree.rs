@@ -143,6 +143,13 @@ impl TimerTree {
         };
         first.filter(|&(_, deadline)| deadline <= now)
     }
+
+    #[inline]
+    fn earliest(&self) -> Option<u64> {
+        let in_tree = self.tree.first().map(|node| self.tree.deadline(node));
+        let deadlines = [in_tree, self.overdue.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
 }
 
 impl TimerQueue for TimerTree {
@@ -210,10 +217,8 @@ impl TimerQueue for TimerTree {
     }
 
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
-        let in_tree = self.tree.first().map(|node| self.tree.deadline(node));
-        let deadlines = [in_tree, self.overdue.next_deadline()];
-        deadlines.into_iter().flatten().min()
+    fn next_deadline(&mut self) -> Option<u64> {
+        self.earliest()
     }
 
     #[inline]
@@ -236,7 +241,7 @@ impl fmt::Debug for TimerTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerTree")
             .field("armed", &self.armed)
-            .field("next_deadline", &self.next_deadline())
+            .field("next_deadline", &self.earliest())
             .finish_non_exhaustive()
     }
 }

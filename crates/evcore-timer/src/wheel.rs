@@ -44,7 +44,7 @@ mod tests;
 
 use std::fmt;
 
-use self::deadline_slot::{has_slot, level_of, low, slot_of, start_of, with_low};
+use self::deadline_slot::{last_with_slot, level_of, low, slot_of, start_of, with_low};
 use self::lists::Lists;
 use self::nodes::{Nodes, Spot};
 use crate::overdue::{ADMIT_MAX, Overdue};
@@ -104,6 +104,9 @@ pub struct TimerWheel {
     overdue: Overdue,
     // Invariant: no deadline in a slot is before it, and it is not after `horizon`.
     position: u64,
+    /// The last tick that has a slot. Cached, because every arming needs it.
+    // Invariant: the last with the high half of `position`.
+    reach: u64,
     /// The coarse slot whose timers are being moved to finer slots, while it still holds some.
     // Invariant: it starts at `position`, and its timers were armed before those with the same
     // deadline in finer slots.
@@ -149,6 +152,7 @@ impl TimerWheel {
             far: Heap::new(FAR),
             overdue: Overdue::new(),
             position: 0,
+            reach: last_with_slot(0),
             draining: None,
             horizon: 0,
             now: 0,
@@ -163,25 +167,19 @@ impl TimerWheel {
     /// Whether a deadline has a slot. If not, its timer goes on a heap.
     #[inline]
     fn fits(&self, deadline: u64) -> bool {
-        deadline > self.horizon && has_slot(deadline, self.position)
+        deadline > self.horizon && deadline <= self.reach
     }
 
     /// Arms a timer that is not on a heap, in a slot whose last chunk is full.
     #[inline(never)]
-    fn arm_in_new_chunk(&mut self, id: u32, deadline: u64, slot: u32) {
-        if !self.lists.has_free_chunk() {
+    fn arm_in_next_chunk(&mut self, id: u32, deadline: u64, slot: u32) {
+        if !self.lists.can_grow(slot) {
             return self.arm_slow(id, deadline);
         }
         let spot = self.lists.push_back_chunk(slot, id);
         let node = self.nodes.at_mut(id);
         let old = node.spot;
         (node.low, node.spot) = (low(deadline), spot);
-        self.leave_slot(old);
-    }
-
-    /// Takes an armed timer out of the slot where it was, or counts it as armed.
-    #[inline]
-    fn leave_slot(&mut self, old: Spot) {
         if old.is_armed() {
             self.lists.remove(old);
         } else {
@@ -221,19 +219,13 @@ impl TimerWheel {
     fn insert(&mut self, id: u32, deadline: u64) {
         if self.fits(deadline) {
             let slot = slot_of(deadline, self.position);
-            self.push_back(slot, id, deadline);
+            let node = self.nodes.at_mut(id);
+            self.lists.push_back(slot, id, node, low(deadline));
         } else if deadline > self.horizon {
             self.insert_far(id, deadline);
         } else {
             self.overdue.insert(id, deadline, &mut self.nodes);
         }
-    }
-
-    /// Puts a timer that is nowhere at the back of a slot.
-    fn push_back(&mut self, slot: u32, id: u32, deadline: u64) {
-        let spot = self.lists.push_back(slot, id);
-        let node = self.nodes.at_mut(id);
-        (node.low, node.spot) = (low(deadline), spot);
     }
 
     fn insert_far(&mut self, id: u32, deadline: u64) {
@@ -274,9 +266,14 @@ impl TimerWheel {
         self.in_phase = false;
         // No slot that starts at or before `now` is occupied, so every timer stays in its slot.
         if self.now > self.position {
-            self.position = self.now;
+            self.move_to(self.now);
             self.draining = None; // empty, if there is one
         }
+    }
+
+    fn move_to(&mut self, position: u64) {
+        self.position = position;
+        self.reach = last_with_slot(position);
     }
 
     /// A whole phase while no timer is armed.
@@ -300,7 +297,7 @@ impl TimerWheel {
         self.has_more = matches!(search, Search::Stopped);
         match search {
             Search::InSlot(slot, deadline) => {
-                let id = self.lists.pop_front(slot)?;
+                let id = self.lists.pop_front(slot);
                 self.release(id);
                 Some((id, deadline))
             }
@@ -375,20 +372,29 @@ impl TimerWheel {
 
     /// The first occupied slot, and the tick at which it starts.
     #[inline]
-    fn first_slot(&self) -> Option<(u32, u64)> {
-        let draining = self.draining.filter(|&slot| self.lists.is_occupied(slot));
+    fn first_slot(&mut self) -> Option<(u32, u64)> {
+        let draining = self.draining.filter(|&slot| !self.lists.is_empty(slot));
         let slot = draining.or_else(|| self.lists.lowest_occupied())?;
         Some((slot, start_of(slot, self.position)))
+    }
+
+    /// The next deadline, given the first occupied slot.
+    #[inline]
+    fn earliest(&self, slot: Option<(u32, u64)>) -> Option<u64> {
+        let slot = slot.map(|(_, start)| start);
+        let far = self.far.first().map(|entry| entry.deadline);
+        let deadlines = [slot, far, self.overdue.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Moves the wheel to the start of a coarse slot, the first that is occupied, and moves at most
     /// `count` of its timers to finer levels. Returns how many it moved.
     #[inline(never)] // so that the code which takes a due timer stays short
     fn drain(&mut self, slot: u32, start: u64, count: usize) -> usize {
-        self.position = start;
+        self.move_to(start);
         let list_of = |low| slot_of(with_low(start, low), start);
         let moved = self.lists.cascade(&mut self.nodes, slot, count, list_of);
-        self.draining = self.lists.is_occupied(slot).then_some(slot);
+        self.draining = (!self.lists.is_empty(slot)).then_some(slot);
         moved
     }
 }
@@ -418,14 +424,21 @@ impl TimerQueue for TimerWheel {
         // a call would cost as much as all the rest.
         if self.fits(deadline) {
             if let Some(node) = self.nodes.get_mut(id) {
-                let old = node.spot;
-                if old.place().is_none() {
+                let (old, low) = (node.spot, low(deadline));
+                if old.is_in_slot() {
                     let slot = slot_of(deadline, self.position);
-                    let Some(spot) = self.lists.try_push_back(slot, id) else {
-                        return self.arm_in_new_chunk(id, deadline, slot);
-                    };
-                    (node.low, node.spot) = (low(deadline), spot);
-                    return self.leave_slot(old);
+                    if !self.lists.try_push_back(slot, id, node, low) {
+                        return self.arm_in_next_chunk(id, deadline, slot);
+                    }
+                    return self.lists.remove(old);
+                }
+                if !old.is_armed() {
+                    let slot = slot_of(deadline, self.position);
+                    if !self.lists.try_push_back(slot, id, node, low) {
+                        return self.arm_in_next_chunk(id, deadline, slot);
+                    }
+                    self.armed += 1;
+                    return;
                 }
             }
         }
@@ -483,14 +496,12 @@ impl TimerQueue for TimerWheel {
             .then(|| self.deadline_at(node.spot, node.low))
     }
 
-    fn next_deadline(&self) -> Option<u64> {
+    fn next_deadline(&mut self) -> Option<u64> {
         if self.armed == 0 {
             return None;
         }
-        let slot = self.first_slot().map(|(_, start)| start);
-        let far = self.far.first().map(|entry| entry.deadline);
-        let deadlines = [slot, far, self.overdue.next_deadline()];
-        deadlines.into_iter().flatten().min()
+        let slot = self.first_slot();
+        self.earliest(slot)
     }
 
     #[inline]
@@ -513,7 +524,7 @@ impl fmt::Debug for TimerWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerWheel")
             .field("armed", &self.armed)
-            .field("next_deadline", &self.next_deadline())
+            .field("next_deadline", &self.clone().next_deadline())
             .field("position", &self.position)
             .finish_non_exhaustive()
     }
@@ -541,6 +552,7 @@ impl TimerWheel {
             self.position <= self.horizon,
             "the position is after the horizon"
         );
+        assert_eq!(self.reach, last_with_slot(self.position), "last slot");
         for slot in 0..lists::LISTS {
             self.verify_slot(slot);
         }

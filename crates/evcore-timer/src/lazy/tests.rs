@@ -59,7 +59,7 @@ impl TimerQueue for Counting {
         self.queue.deadline(id)
     }
 
-    fn next_deadline(&self) -> Option<u64> {
+    fn next_deadline(&mut self) -> Option<u64> {
         self.queue.next_deadline()
     }
 

@@ -17,10 +17,11 @@ pub(super) const LEVELS: u32 = u32::BITS / DIGIT_BITS;
 /// Bits of a tick per level.
 const DIGIT_BITS: u32 = 8;
 
-/// Whether a deadline at or after `position` has a slot.
+/// The last deadline that has a slot, as seen from `position`. All before it, down to `position`,
+/// have one too.
 #[inline]
-pub(super) fn has_slot(deadline: u64, position: u64) -> bool {
-    (deadline ^ position) >> u32::BITS == 0
+pub(super) fn last_with_slot(position: u64) -> u64 {
+    with_low(position, u32::MAX)
 }
 
 /// A tick with this low half, and the high half of `position`.
@@ -45,7 +46,10 @@ pub(super) fn low(tick: u64) -> u32 {
 #[inline]
 pub(super) fn slot_of(deadline: u64, position: u64) -> u32 {
     debug_assert!(deadline >= position, "{deadline} is before {position}");
-    debug_assert!(has_slot(deadline, position), "{deadline} has no slot");
+    debug_assert!(
+        deadline <= last_with_slot(position),
+        "{deadline} has no slot"
+    );
     // The lowest bit changes no level, and avoids a special case if nothing differs.
     let highest_bit = (low(deadline ^ position) | 1).ilog2();
     // The lowest bit of the digit: eight times the level.
@@ -100,9 +104,11 @@ mod tests {
 
     #[test]
     fn a_deadline_with_another_high_half_has_no_slot() {
-        assert!(has_slot(u64::from(u32::MAX), 0));
-        assert!(!has_slot(1 << 32, (1 << 32) - 1));
-        assert!(!has_slot(u64::MAX, 0));
+        for position in [0, 1, (1 << 32) - 1] {
+            assert_eq!(last_with_slot(position), (1 << 32) - 1);
+        }
+        assert_eq!(last_with_slot(1 << 32), (1 << 33) - 1);
+        assert_eq!(last_with_slot(u64::MAX), u64::MAX);
     }
 
     fn position_and_deadline() -> impl Strategy<Value = (u64, u64)> {

@@ -2,11 +2,13 @@
 //!
 //! A list is a chain of chunks, each with some ids and the two neighbouring chunks. A timer's spot is
 //! the word with its id, so removing it leaves a hole: it writes to that chunk alone, and not to the
-//! timers before and after it. The chunk counts its ids in the same cache line.
+//! timers before and after it. The chunk counts its vacant places in the same cache line. Adding a
+//! timer at the back changes no count.
 //!
-//! A chunk without ids is returned at once, so holes take no more memory than the ids that remain: at
-//! worst a chunk for each id. Only the last chunk of a list with others stays when it becomes empty,
-//! because the next timer goes there.
+//! A chunk whose places are all vacant is returned at once, so holes take no more memory than the ids
+//! that remain: at worst a chunk for each id. The last chunk of a list stays, because the next timer
+//! goes there. So a list without timers may have a chunk. It counts as occupied until
+//! [`lowest_occupied`](Lists::lowest_occupied) comes across it.
 //!
 //! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
 //! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
@@ -17,7 +19,7 @@ mod tests;
 use std::ops::Range;
 
 use super::deadline_slot::{LEVELS, SLOTS};
-use super::nodes::{Nodes, Spot};
+use super::nodes::{Node, Nodes, Spot};
 use crate::blocks::Blocks;
 
 /// The number of lists: one for each slot.
@@ -29,7 +31,7 @@ const WORDS: u32 = LISTS / 64;
 /// Words of a chunk: a cache line.
 const CHUNK_WORDS: u32 = 16;
 
-/// The word of a chunk that has the next chunk and the number of ids. See [`Head`].
+/// The word of a chunk that has the next chunk and the number of vacant places. See [`Head`].
 const HEAD: u32 = 0;
 
 /// The word of a chunk that has the chunk before.
@@ -47,22 +49,24 @@ const HOLE: u32 = u32::MAX;
 /// The first chunk of the table is never used. It stands for "no chunk".
 const NONE: u32 = 0;
 
-/// In the links of the chunks at the ends of a list, with the number of the list.
-const END: u32 = Spot::CHUNKS;
+/// In the links of the chunks at the ends of a list, plus the number of the list. Chunks have lower
+/// numbers.
+const END: u32 = Spot::CHUNKS - LISTS;
 
 /// Words of a block: 4 KiB, 64 chunks.
 const BLOCK: usize = 1024;
 
-/// The lists, and a bit for each list that is not empty.
+/// The lists, and a bit for each list that has a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     /// The chunks, word by word, so that a spot is an index.
-    // Invariant: each chunk of a list has at least one id, except the last if it is not the first.
+    // Invariant: each chunk of a list has at least one id, except the last.
     words: Blocks<u32, BLOCK>,
-    ends: Box<[Ends; LISTS as usize]>,
+    /// Not boxed: a pointer to it would take a register that arming does not have.
+    ends: [Ends; LISTS as usize],
     /// The chunks that no list has, linked by their heads.
     free: u32,
-    // Invariant: bit `list % 64` of word `list / 64` is set exactly if the list has a timer.
+    // Invariant: bit `list % 64` of word `list / 64` is set exactly if the list has a chunk.
     occupied: [u64; WORDS as usize],
     // Invariant: bit `word` is set exactly if that word of `occupied` is not 0.
     occupied_words: u32,
@@ -72,59 +76,87 @@ pub(super) struct Lists {
 /// or by a hole.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
-    /// The first word in use; 0 if the list is empty.
+    /// The first word in use; 0 if the list has no chunk.
     front: u32,
     /// One after the last word in use: if the last chunk is full, the first word of the chunk behind
-    /// it in the table. 0 if the list is empty.
+    /// it in the table. 0 if the list has no chunk.
     back: u32,
 }
 
 impl Ends {
-    const EMPTY: Self = Self { front: 0, back: 0 };
+    const NONE: Self = Self { front: 0, back: 0 };
 
     #[inline]
     const fn first_chunk(self) -> u32 {
         self.front / CHUNK_WORDS
     }
 
-    /// The list must not be empty.
+    /// The list must have a chunk.
     #[inline]
     const fn last_chunk(self) -> u32 {
         (self.back - 1) / CHUNK_WORDS
     }
 }
 
-/// The next chunk, and in the four highest bits the number of ids. In one word, which is in the
-/// cache line of the ids, so that adding and removing an id are one addition each.
+/// The next chunk, and in the five highest bits the number of vacant places. It is two too high, so
+/// that the highest bit is set when the last place of a chunk becomes vacant.
+///
+/// Vacant are the places of removed ids, and those before the first id. The places behind the last
+/// id of the last chunk are not counted.
 struct Head;
 
 impl Head {
-    /// One id.
-    const ID: u32 = 1 << 28;
+    /// One vacant place.
+    const VACANT: u32 = Spot::CHUNKS;
 
-    #[cfg(test)]
-    const fn next(head: u32) -> u32 {
-        head % Self::ID
+    #[inline]
+    const fn new(next: u32, vacant: u32) -> u32 {
+        (vacant + CHUNK_WORDS - IDS) * Self::VACANT + next
     }
 
     #[inline]
-    const fn ids(head: u32) -> u32 {
-        head / Self::ID
+    const fn next(head: u32) -> u32 {
+        head % Self::VACANT
+    }
+
+    #[inline]
+    const fn vacant(head: u32) -> u32 {
+        head / Self::VACANT - (CHUNK_WORDS - IDS)
+    }
+
+    #[inline]
+    const fn all_vacant(head: u32) -> bool {
+        head.cast_signed() < 0
     }
 
     /// With another next chunk.
     #[inline]
     const fn with_next(head: u32, next: u32) -> u32 {
-        head / Self::ID * Self::ID + next
+        head / Self::VACANT * Self::VACANT + next
     }
 }
 
-const _: () = assert!(END * 2 == Head::ID && IDS < 16, "a head is one word");
+const _: () =
+    assert!(Head::all_vacant(Head::new(0, IDS)) && !Head::all_vacant(Head::new(0, IDS - 1)));
+
+/// The list at whose end is a link, if it is not a chunk.
+#[inline]
+const fn list_of_end(link: u32) -> Option<u32> {
+    link.checked_sub(END)
+}
 
 /// The index of a word of a chunk.
 #[inline]
 const fn word_of(chunk: u32, at: u32) -> u32 {
     chunk * CHUNK_WORDS + at
+}
+
+/// Counts one more vacant place in the chunk of this word. Returns whether all are vacant.
+#[inline]
+fn is_last_vacated(block: &mut [u32; BLOCK], word: u32) -> bool {
+    let head = &mut block[head_of(word) as usize % BLOCK];
+    *head += Head::VACANT;
+    Head::all_vacant(*head)
 }
 
 /// The index of the head of the chunk that has this word.
@@ -138,7 +170,7 @@ impl Lists {
     pub(super) fn new() -> Self {
         Self {
             words: Blocks::new(),
-            ends: Box::new([Ends::EMPTY; LISTS as usize]),
+            ends: [Ends::NONE; LISTS as usize],
             free: NONE,
             occupied: [0; WORDS as usize],
             occupied_words: 0,
@@ -167,57 +199,65 @@ impl Lists {
             .step_by(CHUNK_WORDS as usize)
             .rev()
         {
-            let head = u32::try_from(word).expect("more timers than there are ids");
+            let head = u32::try_from(word).expect("more chunks than ids");
             *self.words.at_mut(head) = self.free;
             self.free = head / CHUNK_WORDS;
         }
     }
 
-    /// Adds a timer at the back of a list, if the last chunk has room. Returns its spot.
+    /// Adds a timer at the back of a list, and writes its node, if the last chunk has room. Returns
+    /// whether it has.
     #[inline]
-    pub(super) fn try_push_back(&mut self, list: u32, id: u32) -> Option<Spot> {
+    pub(super) fn try_push_back(&mut self, list: u32, id: u32, node: &mut Node, low: u32) -> bool {
         let back = &mut self.ends[list as usize].back;
         let word = *back;
         if word % CHUNK_WORDS == 0 {
-            return None;
+            return false;
         }
         *back = word + 1;
-        let block = self.words.block_mut(word);
-        block[word as usize % BLOCK] = id;
-        block[head_of(word) as usize % BLOCK] += Head::ID;
-        Some(Spot::at_word(word))
+        *node = Node::in_slot(low, word);
+        let Some(place) = self.words.get_mut(word) else {
+            return false;
+        };
+        *place = id;
+        true
     }
 
-    /// Adds a timer at the back of a list.
-    pub(super) fn push_back(&mut self, list: u32, id: u32) -> Spot {
-        match self.try_push_back(list, id) {
-            Some(spot) => spot,
-            None => {
-                self.ensure_free_chunk();
-                self.push_back_chunk(list, id)
-            }
+    /// Adds a timer at the back of a list, and writes its node.
+    pub(super) fn push_back(&mut self, list: u32, id: u32, node: &mut Node, low: u32) {
+        if self.try_push_back(list, id, node, low) {
+            return;
         }
+        self.ensure_free_chunk();
+        let spot = if self.has_chunk(list) {
+            self.push_back_chunk(list, id)
+        } else {
+            self.push_first_chunk(list, id)
+        };
+        *node = Node { low, spot };
     }
 
-    /// Adds a timer at the back of a list whose last chunk is full, in a free chunk, which must exist.
-    #[inline(always)]
+    /// Adds a timer at the back of a list whose last chunk is full. A chunk must be free.
+    #[inline]
     pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
         let list = list % LISTS; // spares the check of a bound
-        let end = END | list;
-        let ends = self.ends[list as usize];
-        let is_empty = ends.front == NONE;
-        let prev = if is_empty { end } else { ends.last_chunk() };
-        let chunk = self.take_chunk(FIRST_ID, id, end, prev);
+        let prev = self.ends[list as usize].last_chunk();
+        let chunk = self.take_chunk(FIRST_ID, id, Head::new(END + list, 0), prev);
+        self.set_next(prev, chunk);
         let word = word_of(chunk, FIRST_ID);
-        let ends = &mut self.ends[list as usize];
-        ends.back = word + 1;
-        if is_empty {
-            ends.front = word;
-            self.mark_occupied(list);
-        } else {
-            self.set_next(prev, chunk);
-        }
+        self.ends[list as usize].back = word + 1;
         Spot::at_word(word)
+    }
+
+    /// Adds a timer to a list that has no chunk. A chunk must be free.
+    fn push_first_chunk(&mut self, list: u32, id: u32) -> Spot {
+        let end = END + list;
+        let chunk = self.take_chunk(FIRST_ID, id, Head::new(end, 0), end);
+        let front = word_of(chunk, FIRST_ID);
+        let back = front + 1;
+        self.ends[list as usize] = Ends { front, back };
+        self.mark_occupied(list);
+        Spot::at_word(front)
     }
 
     /// Adds a timer at the front of a list.
@@ -231,22 +271,23 @@ impl Lists {
         let word = *front;
         let block = self.words.block_mut(word);
         block[word as usize % BLOCK] = id;
-        block[head_of(word) as usize % BLOCK] += Head::ID;
+        block[head_of(word) as usize % BLOCK] -= Head::VACANT;
         Spot::at_word(word)
     }
 
     /// Adds a timer at the front of a list whose first chunk is full, in a free chunk, which must
     /// exist.
     fn push_front_chunk(&mut self, list: u32, id: u32) -> Spot {
-        let end = END | list;
+        let end = END + list;
+        self.drop_if_empty(list);
         let ends = self.ends[list as usize];
-        let is_empty = ends.front == NONE;
-        let next = if is_empty { end } else { ends.first_chunk() };
-        let chunk = self.take_chunk(CHUNK_WORDS - 1, id, next, end);
+        let is_last = ends.front == NONE;
+        let next = if is_last { end } else { ends.first_chunk() };
+        let chunk = self.take_chunk(CHUNK_WORDS - 1, id, Head::new(next, IDS - 1), end);
         let word = word_of(chunk, CHUNK_WORDS - 1);
         let ends = &mut self.ends[list as usize];
         ends.front = word;
-        if is_empty {
+        if is_last {
             ends.back = word + 1;
             self.mark_occupied(list);
         } else {
@@ -259,22 +300,20 @@ impl Lists {
     #[inline]
     pub(super) fn remove(&mut self, spot: Spot) {
         let word = spot.word();
-        let block = self.words.block_mut(word);
-        block[word as usize % BLOCK] = HOLE;
-        let head = &mut block[head_of(word) as usize % BLOCK];
-        *head -= Head::ID;
-        if Head::ids(*head) == 0 {
-            self.return_chunk(word);
+        if let Some(block) = self.words.get_block_mut(word) {
+            block[word as usize % BLOCK] = HOLE;
+            if !is_last_vacated(block, word) {
+                return;
+            }
         }
+        self.return_chunk(word);
     }
 
-    /// Removes the first timer of a list, and returns its id.
+    /// Removes the first timer of a list, which must have one, and returns its id.
     #[inline]
-    pub(super) fn pop_front(&mut self, list: u32) -> Option<u32> {
+    pub(super) fn pop_front(&mut self, list: u32) -> u32 {
+        debug_assert!(!self.is_empty(list), "no timer in list {list}");
         let front = &mut self.ends[list as usize].front;
-        if *front == NONE {
-            return None;
-        }
         let block = self.words.block_mut(*front);
         // Ends at the latest at the last id of the chunk.
         while block[*front as usize % BLOCK] == HOLE {
@@ -283,12 +322,10 @@ impl Lists {
         let word = *front;
         *front += 1;
         let id = block[word as usize % BLOCK];
-        let head = &mut block[head_of(word) as usize % BLOCK];
-        *head -= Head::ID;
-        if Head::ids(*head) == 0 {
+        if is_last_vacated(block, word) {
             self.return_chunk(word);
         }
-        Some(id)
+        id
     }
 
     /// Moves at most `count` timers from the back of `list`, each to the front of the list that
@@ -303,7 +340,7 @@ impl Lists {
         list_of: impl Fn(u32) -> u32,
     ) -> usize {
         let mut moved = 0;
-        while moved < count && self.is_occupied(list) {
+        while moved < count && !self.is_empty(list) {
             moved += self.cascade_chunk(nodes, list, count - moved, &list_of);
         }
         moved
@@ -323,25 +360,24 @@ impl Lists {
         // All nodes are read before one is written, so that the cache misses overlap. Words that are
         // not in use are ids of other timers, or none, and what is read for them is not used.
         let lows = words.map(|id| nodes.get(id).map_or(0, |node| node.low));
-        let (mut word, mut moved) = (used.end, 0);
+        let (mut word, mut moved, mut holes) = (used.end, 0, 0);
         while word > used.start && moved < count {
             word -= 1;
             let at = (word % CHUNK_WORDS) as usize;
-            if words[at] != HOLE {
-                let spot = self.push_front(list_of(lows[at]), words[at]);
-                nodes.at_mut(words[at]).spot = spot;
-                moved += 1;
+            if words[at] == HOLE {
+                holes += 1;
+                continue;
             }
+            let spot = self.push_front(list_of(lows[at]), words[at]);
+            nodes.at_mut(words[at]).spot = spot;
+            moved += 1;
         }
         self.ends[list as usize].back = word;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "at most the ids of a chunk"
-        )]
-        let gone = moved as u32 * Head::ID;
+        let first = head + FIRST_ID;
         let head = self.words.at_mut(head);
-        *head -= gone;
-        if Head::ids(*head) == 0 {
+        // The holes are behind the last word in use now.
+        *head -= holes * Head::VACANT;
+        if Head::vacant(*head) == word - first {
             self.return_last_chunk(list);
         }
         moved
@@ -349,46 +385,71 @@ impl Lists {
 
     /// Empties all lists.
     pub(super) fn clear(&mut self) {
-        self.ends.fill(Ends::EMPTY);
+        self.ends.fill(Ends::NONE);
         self.free = NONE;
         self.free_all_from(0);
         self.occupied = [0; WORDS as usize];
         self.occupied_words = 0;
     }
 
-    /// The lowest list that is not empty.
+    /// The lowest list that is not empty. Those before it lose their chunks.
     #[inline]
-    pub(super) fn lowest_occupied(&self) -> Option<u32> {
-        if self.occupied_words == 0 {
-            return None;
+    pub(super) fn lowest_occupied(&mut self) -> Option<u32> {
+        loop {
+            if self.occupied_words == 0 {
+                return None;
+            }
+            let word = self.occupied_words.trailing_zeros();
+            let bits = self.occupied[word as usize];
+            let list = word * 64 + bits.trailing_zeros();
+            if !self.is_empty(list) {
+                return Some(list);
+            }
+            self.drop_if_empty(list);
         }
-        let word = self.occupied_words.trailing_zeros();
-        let bits = self.occupied[word as usize];
-        Some(word * 64 + bits.trailing_zeros())
     }
 
-    /// Whether a list has a timer.
+    /// Whether a list has no timer.
     #[inline]
-    pub(super) fn is_occupied(&self, list: u32) -> bool {
+    pub(super) fn is_empty(&self, list: u32) -> bool {
+        let ends = self.ends[list as usize];
+        if ends.front == NONE {
+            return true;
+        }
+        let chunk = ends.last_chunk();
+        let first = word_of(chunk, FIRST_ID);
+        // Of several chunks each but the last has a timer.
+        chunk == ends.first_chunk()
+            && Head::vacant(*self.words.at(head_of(first))) == ends.back - first
+    }
+
+    /// Whether a list has a chunk, and another one is free.
+    #[inline]
+    pub(super) fn can_grow(&self, list: u32) -> bool {
+        self.has_chunk(list) && self.has_free_chunk()
+    }
+
+    #[inline]
+    fn has_chunk(&self, list: u32) -> bool {
         self.ends[list as usize].front != NONE
     }
 
     /// Whether there is a chunk that no list has.
     #[inline]
-    pub(super) fn has_free_chunk(&self) -> bool {
+    fn has_free_chunk(&self) -> bool {
         self.free != NONE
     }
 
-    /// Takes a chunk off the free list, and writes its links and its first id.
+    /// Takes a chunk off the free list, and writes its first words and its first id.
     #[inline]
-    fn take_chunk(&mut self, at: u32, id: u32, next: u32, prev: u32) -> u32 {
+    fn take_chunk(&mut self, at: u32, id: u32, new_head: u32, prev: u32) -> u32 {
         debug_assert!(self.has_free_chunk(), "no chunk is free");
         let chunk = self.free;
         let head = word_of(chunk, HEAD);
         let block = self.words.block_mut(head);
         let head = head as usize % BLOCK;
         self.free = block[head];
-        block[head] = Head::ID | next;
+        block[head] = new_head;
         block[head | PREV as usize] = prev;
         block[head | at as usize] = id;
         chunk
@@ -397,6 +458,14 @@ impl Lists {
     fn ensure_free_chunk(&mut self) {
         if !self.has_free_chunk() {
             self.grow(self.words.len() / CHUNK_WORDS as usize + 1);
+        }
+    }
+
+    /// Returns the chunk of a list without timers, if it has one.
+    #[inline(never)]
+    fn drop_if_empty(&mut self, list: u32) {
+        if self.has_chunk(list) && self.is_empty(list) {
+            self.return_last_chunk(list);
         }
     }
 
@@ -429,37 +498,31 @@ impl Lists {
         *chunk
     }
 
-    /// Returns the chunk of a word, which has no more ids, unless it is the last of several.
+    /// Returns the chunk of a word, whose places are all vacant. The last of a list begins anew.
     #[inline(never)]
     fn return_chunk(&mut self, word: u32) {
+        let first = head_of(word) + FIRST_ID;
         let block = self.words.block_mut(word);
         let head = head_of(word) as usize % BLOCK;
-        let (next, prev) = (block[head], block[head | PREV as usize]);
-        if prev == next {
-            // Both are the end of the same list.
-            block[head] = self.free;
-            self.free = word / CHUNK_WORDS;
-            self.mark_empty(next % LISTS);
-        } else if next & END != 0 {
-            self.ends[(next % LISTS) as usize].back = head_of(word) + FIRST_ID;
-        } else {
-            self.return_chunk_before(word / CHUNK_WORDS, prev, next);
+        let (next, prev) = (Head::next(block[head]), block[head | PREV as usize]);
+        let Some(list) = list_of_end(next) else {
+            return self.return_chunk_before(word / CHUNK_WORDS, prev, next);
+        };
+        block[head] = Head::new(next, 0);
+        let ends = &mut self.ends[(list % LISTS) as usize];
+        ends.back = first;
+        if list_of_end(prev).is_some() {
+            ends.front = first;
         }
     }
 
-    /// Returns a chunk that is before another. If only that one is left and it has no ids either, the
-    /// list is empty.
-    #[inline(never)]
+    /// Returns a chunk that is before another.
+    #[inline]
     fn return_chunk_before(&mut self, chunk: u32, prev: u32, next: u32) {
         self.put_free(chunk);
-        let next_head = *self.words.at(word_of(next, HEAD));
-        if prev & END == 0 {
-            self.set_next(prev, next);
-        } else if Head::ids(next_head) > 0 {
-            self.ends[(prev % LISTS) as usize].front = word_of(next, FIRST_ID);
-        } else {
-            self.put_free(next);
-            return self.mark_empty(prev % LISTS);
+        match list_of_end(prev) {
+            None => self.set_next(prev, next),
+            Some(list) => self.ends[(list % LISTS) as usize].front = word_of(next, FIRST_ID),
         }
         *self.words.at_mut(word_of(next, PREV)) = prev;
     }
@@ -469,11 +532,11 @@ impl Lists {
         let chunk = self.ends[list as usize].back / CHUNK_WORDS;
         let prev = *self.words.at(word_of(chunk, PREV));
         self.put_free(chunk);
-        if prev & END == 0 {
-            self.set_next(prev, END | list);
-            self.ends[list as usize].back = word_of(prev, CHUNK_WORDS);
-        } else {
+        if list_of_end(prev).is_some() {
             self.mark_empty(list);
+        } else {
+            self.set_next(prev, END + list);
+            self.ends[list as usize].back = word_of(prev, CHUNK_WORDS);
         }
     }
 
@@ -499,7 +562,7 @@ impl Lists {
     /// Forgets the ends of a list that has no more chunks.
     #[inline]
     fn mark_empty(&mut self, list: u32) {
-        self.ends[list as usize] = Ends::EMPTY;
+        self.ends[list as usize] = Ends::NONE;
         let word = list / 64;
         let bits = &mut self.occupied[word as usize];
         *bits &= !(1 << (list % 64));
@@ -521,14 +584,14 @@ impl Lists {
         let mut timers = 0;
         for list in 0..LISTS {
             let bit = self.occupied[(list / 64) as usize] >> (list % 64) & 1;
-            assert_eq!(bit == 1, self.is_occupied(list), "bit of list {list}");
             let ends = self.ends[list as usize];
+            assert_eq!(bit == 1, ends.front != NONE, "bit of list {list}");
             if ends.front == NONE {
-                assert_eq!(ends, Ends::EMPTY, "ends of list {list}");
+                assert_eq!(ends, Ends::NONE, "ends of list {list}");
                 continue;
             }
-            let (mut index, mut before) = (ends.first_chunk(), END | list);
-            while index & END == 0 {
+            let (mut index, mut before) = (ends.first_chunk(), END + list);
+            while list_of_end(index).is_none() {
                 chunks += 1;
                 assert!(chunks <= self.capacity(), "more chunks than there are");
                 let [head, prev, ..] = self.chunk(word_of(index, HEAD));
@@ -538,15 +601,17 @@ impl Lists {
                     let spot = nodes.get(id).map(|node| node.spot);
                     assert_eq!(spot, Some(Spot::at_word(word)), "spot of {id}");
                 }
-                let may_be_empty = prev & END == 0 && Head::next(head) & END != 0;
-                assert!(may_be_empty || !ids.is_empty(), "chunk {index} is empty");
-                let count = Head::ids(head) as usize;
-                assert_eq!(ids.len(), count, "ids of chunk {index}");
+                let is_last = list_of_end(Head::next(head)).is_some();
+                assert!(is_last || !ids.is_empty(), "chunk {index} is empty");
+                let end = self.used_words(list, index).end;
+                let vacant = (end - word_of(index, FIRST_ID)) as usize - ids.len();
+                assert_eq!(Head::vacant(head) as usize, vacant, "vacant in {index}");
                 timers += ids.len();
                 (before, index) = (index, Head::next(head));
             }
-            assert_eq!(index, END | list, "end of list {list}");
+            assert_eq!(index, END + list, "end of list {list}");
             assert_eq!(ends.last_chunk(), before, "last of list {list}");
+            assert_eq!(self.is_empty(list), self.ids(list).is_empty());
         }
         let mut free = self.free;
         while free != NONE {
@@ -571,7 +636,7 @@ impl Lists {
     pub(super) fn ids(&self, list: u32) -> Vec<u32> {
         let mut ids = Vec::new();
         let mut index = self.ends[list as usize].first_chunk();
-        while index != NONE && index & END == 0 {
+        while index != NONE && list_of_end(index).is_none() {
             ids.extend(self.ids_of(list, index).into_iter().map(|(_, id)| id));
             index = Head::next(*self.words.at(word_of(index, HEAD)));
         }

@@ -23,6 +23,13 @@ impl Node {
         low: 0,
         spot: Spot::UNARMED,
     };
+
+    /// Of a timer whose id is in this word of the chunks.
+    #[inline]
+    pub(super) fn in_slot(low: u32, word: u32) -> Self {
+        let spot = Spot::at_word(word);
+        Self { low, spot }
+    }
 }
 
 /// Where a timer is: the word of the chunks that has its id, or a place on a heap.
@@ -30,8 +37,8 @@ impl Node {
 pub(super) struct Spot(u32);
 
 impl Spot {
-    /// Not in a chunk, because the first words of a chunk are not ids.
-    pub(super) const UNARMED: Self = Self(0);
+    /// Not in a chunk, and no place on a heap. See [`is_in_slot`](Self::is_in_slot).
+    pub(super) const UNARMED: Self = Self(u32::MAX);
 
     const ON_HEAP: u32 = 1 << 31;
 
@@ -50,21 +57,28 @@ impl Spot {
         self != Self::UNARMED
     }
 
+    /// Whether the timer is in a slot: one test for the highest bit.
+    #[inline]
+    pub(super) fn is_in_slot(self) -> bool {
+        self.0 < Self::ON_HEAP
+    }
+
     /// The place on a heap, if the timer is on one.
     #[inline]
     pub(super) fn place(self) -> Option<Place> {
-        (self.0 & Self::ON_HEAP != 0).then_some(Place::from_bits(self.0 & !Self::ON_HEAP))
+        let is_on_heap = self.is_armed() && !self.is_in_slot();
+        is_on_heap.then_some(Place::from_bits(self.0 & !Self::ON_HEAP))
     }
 
     /// The word of the chunks that has the id, of a timer in a slot.
     #[inline]
     pub(super) fn word(self) -> u32 {
-        debug_assert!(self.is_armed() && self.place().is_none(), "not in a chunk");
+        debug_assert!(self.is_in_slot(), "not in a chunk");
         self.0
     }
 }
 
-const _: () = assert!(Place::MAX < Spot::ON_HEAP);
+const _: () = assert!(Place::MAX | Spot::ON_HEAP < Spot::UNARMED.0);
 
 /// The nodes by id.
 #[derive(Clone, Debug)]

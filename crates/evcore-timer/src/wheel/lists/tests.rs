@@ -1,12 +1,10 @@
 //! The lists alone, without the wheel.
 
 use super::*;
-use crate::wheel::nodes::Node;
 
 fn push(lists: &mut Lists, nodes: &mut Nodes, list: u32, id: u32) {
     nodes.admit(id);
-    let spot = lists.push_back(list, id);
-    *nodes.at_mut(id) = Node { low: id, spot };
+    lists.push_back(list, id, nodes.at_mut(id), id);
 }
 
 fn lists_with(list: u32, ids: std::ops::Range<u32>) -> (Lists, Nodes) {
@@ -105,8 +103,8 @@ fn an_empty_last_chunk_goes_with_the_last_timer() {
         remove(&mut lists, &mut nodes, id);
         assert_eq!(lists.verify(&nodes), IDS as usize - gone);
     }
+    assert!(lists.is_empty(3));
     assert_eq!(lists.lowest_occupied(), None);
-    assert!(!lists.is_occupied(3));
 }
 
 #[test]
@@ -119,6 +117,64 @@ fn a_cascade_returns_an_empty_last_chunk() {
 }
 
 #[test]
+fn a_timer_that_comes_and_goes_takes_one_chunk() {
+    let (mut lists, mut nodes) = lists_with(3, 0..1);
+    let free = lists.free;
+    for _ in 0..3 * IDS {
+        remove(&mut lists, &mut nodes, 0);
+        assert!(lists.is_empty(3));
+        assert_eq!(lists.verify(&nodes), 0);
+        push(&mut lists, &mut nodes, 3, 0);
+        assert_eq!(lists.ids(3), [0]);
+        assert_eq!(lists.verify(&nodes), 1);
+    }
+    assert_eq!(lists.free, free);
+}
+
+#[test]
+fn lists_before_the_lowest_occupied_lose_their_chunks() {
+    let (mut lists, mut nodes) = lists_with(3, 0..1);
+    for (list, id) in [(2, 1), (70, 2), (71, 3), (700, 4)] {
+        push(&mut lists, &mut nodes, list, id);
+    }
+    for id in [0, 1, 2, 4] {
+        remove(&mut lists, &mut nodes, id);
+    }
+    assert_eq!(lists.lowest_occupied(), Some(71));
+    let with_chunk: Vec<u32> = (0..LISTS).filter(|list| lists.has_chunk(*list)).collect();
+    assert_eq!(with_chunk, [71, 700]);
+    assert_eq!(lists.verify(&nodes), 1);
+}
+
+#[test]
+fn a_cascade_goes_to_lists_that_timers_have_left() {
+    // A chunk with holes only, one that was popped, and one that a cascade filled from its end.
+    let (mut lists, mut nodes) = lists_with(8, 0..3);
+    for id in 0..3 {
+        remove(&mut lists, &mut nodes, id);
+    }
+    (0..3).for_each(|id| push(&mut lists, &mut nodes, 9, id));
+    while !lists.is_empty(9) {
+        let id = lists.pop_front(9);
+        nodes.at_mut(id).spot = Spot::UNARMED;
+    }
+    (0..3).for_each(|id| push(&mut lists, &mut nodes, 600, id));
+    assert_eq!(lists.cascade(&mut nodes, 600, 3, |_| 10), 3);
+    (0..3).for_each(|id| remove(&mut lists, &mut nodes, id));
+    assert_eq!(lists.verify(&nodes), 0);
+
+    (0..30).for_each(|id| push(&mut lists, &mut nodes, 700, id));
+    assert_eq!(lists.cascade(&mut nodes, 700, 30, |low| 8 + low % 3), 30);
+    for rest in 0..3 {
+        let expected = (0..30).filter(|id| id % 3 == rest);
+        assert!(lists.ids(8 + rest).into_iter().eq(expected));
+    }
+    assert_eq!(lists.verify(&nodes), 30);
+    let taken = (0..LISTS).filter(|list| lists.has_chunk(*list)).count();
+    assert_eq!(taken, 3, "the chunks of the lists before were returned");
+}
+
+#[test]
 fn returned_chunks_are_used_again() {
     let (mut lists, mut nodes) = lists_with(3, 0..40);
     let before = lists.capacity();
@@ -127,6 +183,7 @@ fn returned_chunks_are_used_again() {
             remove(&mut lists, &mut nodes, id);
             push(&mut lists, &mut nodes, round, id);
         }
+        assert_eq!(lists.lowest_occupied(), Some(round));
     }
     assert_eq!(lists.verify(&nodes), 40);
     assert_eq!(lists.capacity(), before);
@@ -139,14 +196,14 @@ fn pop_front_takes_the_timers_in_order() {
         remove(&mut lists, &mut nodes, id);
     }
     let mut popped = Vec::new();
-    while let Some(id) = lists.pop_front(3) {
+    while !lists.is_empty(3) {
+        let id = lists.pop_front(3);
         nodes.at_mut(id).spot = Spot::UNARMED;
         lists.verify(&nodes);
         popped.push(id);
     }
     let expected = (0..30).filter(|id| ![0, 5, 12, 13, 29].contains(id));
     assert!(expected.eq(popped));
-    assert_eq!(lists.pop_front(3), None);
 }
 
 #[test]
