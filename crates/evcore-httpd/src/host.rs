@@ -4,25 +4,13 @@ use std::net::Ipv6Addr;
 
 /// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
-    let (host_is_valid, port) = match value.strip_prefix(b"[") {
+    match value.strip_prefix(b"[") {
         Some(rest) => {
-            let end = position(rest, b']');
-            // Without the closing bracket there is not even an empty port.
-            let port = rest.get(end + 1..);
-            (port.is_some() && is_ip_literal(&rest[..end]), port)
+            let end = rest.iter().position(|byte| *byte == b']');
+            end.is_some_and(|end| is_ip_literal(&rest[..end]) && is_port(&rest[end + 1..]))
         }
-        None => {
-            let end = position(value, b':');
-            (is_name(&value[..end]), value.get(end..))
-        }
-    };
-    host_is_valid && port.is_some_and(is_port)
-}
-
-/// The position of the byte, or the length if it is absent.
-fn position(bytes: &[u8], wanted: u8) -> usize {
-    let found = bytes.iter().position(|byte| *byte == wanted);
-    found.unwrap_or(bytes.len())
+        None => is_port(after_name(value)),
+    }
 }
 
 /// Empty, or a colon and digits.
@@ -50,16 +38,19 @@ fn is_future_address(text: &str) -> bool {
     is_version && !address.is_empty() && bytes.all(|byte| is_plain(byte) || byte == b':')
 }
 
-/// `reg-name`, which includes IPv4 addresses.
-fn is_name(mut bytes: &[u8]) -> bool {
+/// What follows the `reg-name` at the front, which may be empty. An IPv4 address is such a name.
+fn after_name(bytes: &[u8]) -> &[u8] {
+    let mut rest = bytes;
     loop {
-        bytes = match bytes {
-            [] => return true,
-            [byte, rest @ ..] if is_plain(*byte) => rest,
-            [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
-                rest
+        let plain = rest.iter().position(|byte| !is_plain(*byte));
+        rest = &rest[plain.unwrap_or(rest.len())..];
+        match rest {
+            [b'%', high, low, after @ ..]
+                if [high, low].iter().all(|it| it.is_ascii_hexdigit()) =>
+            {
+                rest = after;
             }
-            _ => return false,
+            _ => return rest,
         }
     }
 }
