@@ -4,18 +4,32 @@ use std::{fmt, time::Duration};
 
 use evcore_sim::{ClientOutcome, Rng, Script, ScriptHandle, Sim};
 
-use crate::{config::ADDRESS, line_server::answer};
+use crate::{
+    config::ADDRESS,
+    line_server::{IDLE_TIMEOUT, Reason, Reasons, SEND_TIMEOUT, answer},
+};
+
+/// How much longer faults make a client appear silent: delays of the network, pauses of the worker.
+const SILENCE_SLACK: Duration = Duration::from_secs(15);
+
+/// How much longer they make it appear to read nothing. A stall has one delay in each direction.
+const STALL_SLACK: Duration = Duration::from_secs(7);
 
 /// A client and the bytes that it should receive.
 pub(crate) struct TestClient {
     client: ScriptHandle,
     expected: Vec<u8>,
+    /// It ends the connection before it has received all answers.
+    leaves: bool,
+    /// It may be silent, or not read, for longer than the server allows.
+    may_expire: bool,
 }
 
 /// The bytes as text.
 impl fmt::Debug for TestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TestClient")
+            .field("address", &self.client.local_addr())
             .field("outcome", &self.client.outcome())
             .field(
                 "received",
@@ -42,7 +56,40 @@ impl TestClient {
         Self {
             client: sim.client(ADDRESS.into(), builder.script),
             expected: builder.expected,
+            leaves: builder.leaves,
+            may_expire: builder.silence_max + SILENCE_SLACK >= IDLE_TIMEOUT
+                || builder.stall_max + STALL_SLACK >= SEND_TIMEOUT,
         }
+    }
+
+    /// Why it may lack answers, apart from faults that took its connection: what the server has done,
+    /// and is allowed to do.
+    pub(crate) fn excuse(&self, reasons: &Reasons, clock_jumps: bool) -> Option<Reason> {
+        let reason = self.reason(reasons)?;
+        let is_allowed = match reason {
+            Reason::ClientEnded | Reason::Failed => self.leaves,
+            Reason::Expired => self.may_expire || clock_jumps,
+            Reason::Requested | Reason::Replaced | Reason::Evicted | Reason::ShutDown => true,
+        };
+        is_allowed.then_some(reason)
+    }
+
+    /// Why the server has ended its connection. `None` if it was not accepted, or its worker died.
+    pub(crate) fn reason(&self, reasons: &Reasons) -> Option<Reason> {
+        let address = self.client.local_addr()?.to_string();
+        reasons.borrow().get(&address).copied()
+    }
+
+    /// Whether it was refused, or reset before a worker accepted it.
+    pub(crate) fn was_not_accepted(&self, reasons: &Reasons) -> bool {
+        let outcome = self.client.outcome();
+        let refused = [Some(ClientOutcome::Refused), Some(ClientOutcome::Reset)];
+        refused.contains(&outcome) && self.reason(reasons).is_none()
+    }
+
+    /// Whether a fault took its connection.
+    pub(crate) fn is_lost_to_fault(&self) -> bool {
+        self.client.is_lost_to_fault()
     }
 
     /// Whether it was answered, or its connection has ended.
@@ -78,6 +125,13 @@ struct ScriptBuilder<'a> {
     last: Vec<u8>,
     /// The number of the next request, which no other request has.
     number: u64,
+    leaves: bool,
+    /// How long it sends nothing complete, at most.
+    silence_max: Duration,
+    /// How long it has sent nothing complete so far, at most.
+    silence: Duration,
+    /// How long it does not read.
+    stall_max: Duration,
 }
 
 impl<'a> ScriptBuilder<'a> {
@@ -89,6 +143,10 @@ impl<'a> ScriptBuilder<'a> {
             script: Script::new(),
             expected: Vec::new(),
             last: Vec::new(),
+            leaves: false,
+            silence_max: Duration::ZERO,
+            silence: Duration::ZERO,
+            stall_max: Duration::ZERO,
         }
     }
 
@@ -131,6 +189,8 @@ impl<'a> ScriptBuilder<'a> {
         let every = self
             .rng
             .duration(&(Duration::ZERO..=Duration::from_secs(1)));
+        let pieces = u32::try_from(text.len().div_ceil(piece)).expect("a short request");
+        self.be_silent(every * pieces);
         self.add(|script| script.send_slowly(text, piece, every));
         self.recv();
     }
@@ -141,7 +201,13 @@ impl<'a> ScriptBuilder<'a> {
             // Well below the idle timeout.
             Behaviour::Polite => Duration::from_secs(5),
         };
+        self.be_silent(at_most);
         self.add(|script| script.pause_between(Duration::ZERO..=at_most));
+    }
+
+    fn be_silent(&mut self, at_most: Duration) {
+        self.silence += at_most;
+        self.silence_max = self.silence_max.max(self.silence);
     }
 
     fn half_close(&mut self) {
@@ -150,6 +216,7 @@ impl<'a> ScriptBuilder<'a> {
     }
 
     fn reset(&mut self) {
+        self.leaves = true;
         let text = self.request();
         self.add(|script| script.send(text));
         if self.rng.below(2) == 0 {
@@ -164,6 +231,7 @@ impl<'a> ScriptBuilder<'a> {
         let time = self
             .rng
             .duration(&(Duration::ZERO..=Duration::from_secs(30)));
+        self.stall_max = time;
         self.add(|script| {
             let stalled = script.stop_reading().send(text).pause(time);
             stalled.resume_reading()
@@ -177,6 +245,7 @@ impl<'a> ScriptBuilder<'a> {
 
     /// Waits for the last expected answer, whose number is unique.
     fn recv(&mut self) {
+        self.silence = Duration::ZERO;
         let last = std::mem::take(&mut self.last);
         self.add(|script| script.recv_until(last));
     }

@@ -29,7 +29,7 @@ pub(crate) struct Config {
     faults: Faults,
     policy: Policy,
     /// Each worker has its own listener (`SO_REUSEPORT`).
-    own_listeners: bool,
+    pub(crate) own_listeners: bool,
     /// The workers are members of the group. Otherwise they share only the accept lock.
     in_group: bool,
     timers: Timers,

@@ -4,26 +4,46 @@
 //! A request is a line such as `7 post 300`: its number, the method of the answer, and the length
 //! of the answer. Answers come in the order of the requests.
 
-use std::{io::ErrorKind, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, io::ErrorKind, rc::Rc, time::Duration};
 
 use evcore::{
-    Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token, balancer::WorkerId,
+    Accepted, Address, Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token,
+    balancer::WorkerId,
 };
 use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
 use crate::{config::Config, invariants::InvariantChecker};
 
 /// How long a connection may be idle.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a client may take to receive an answer.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The timeout of a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long an answer by a timer takes.
 const ANSWER_DELAY: Duration = Duration::from_millis(1_500);
+
+/// Why the server has ended a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// The client has ended its stream, and is answered.
+    ClientEnded,
+    /// The connection has failed.
+    Failed,
+    /// The client requested it.
+    Requested,
+    /// Another client requested it.
+    Replaced,
+    Expired,
+    Evicted,
+    ShutDown,
+}
+
+/// The reasons of all workers, by the address of the client.
+pub(crate) type Reasons = Rc<RefCell<BTreeMap<String, Reason>>>;
 
 /// A worker.
 #[derive(Debug)]
@@ -35,6 +55,7 @@ pub(crate) struct LineServer {
     process: Process,
     id: WorkerId,
     group: SimGroup,
+    reasons: Reasons,
     mode: Mode,
     /// How many connections were added. Gives each its serial number.
     added: u64,
@@ -50,6 +71,7 @@ pub(crate) struct LineServer {
 #[derive(Debug)]
 struct Connection {
     stream: SimStream,
+    peer: Address,
     serial: u64,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -96,7 +118,13 @@ enum Progress {
 }
 
 impl LineServer {
-    pub(crate) fn new(process: &Process, index: usize, config: &Config, group: &SimGroup) -> Self {
+    pub(crate) fn new(
+        process: &Process,
+        index: usize,
+        config: &Config,
+        group: &SimGroup,
+        reasons: &Reasons,
+    ) -> Self {
         let id = WorkerId::from_slot(index);
         let ev = config.event_loop(process, id, group);
         Self {
@@ -107,6 +135,7 @@ impl LineServer {
             process: process.clone(),
             id,
             group: group.clone(),
+            reasons: Rc::clone(reasons),
             mode: config.mode,
             added: 0,
             posted: 0,
@@ -147,7 +176,7 @@ impl LineServer {
         self.invariants.check_empty();
     }
 
-    fn accept(&mut self, stream: SimStream) {
+    fn accept(&mut self, stream: SimStream, peer: Address) {
         let interest = match self.mode {
             Mode::Edge => Interest::BOTH,
             _ => Interest::READ,
@@ -157,6 +186,7 @@ impl LineServer {
         self.added += 1;
         let connection = Connection {
             stream,
+            peer,
             serial: self.added,
             input: Vec::new(),
             output: Vec::new(),
@@ -173,7 +203,7 @@ impl LineServer {
     fn ready(&mut self, token: Token, ready: Ready) {
         let conn = self.conns.get_mut(token).expect("its token was checked");
         if ready.is_error() {
-            return self.end(token);
+            return self.end(token, Reason::Failed);
         }
         conn.readable |= ready.is_readable() || ready.is_read_closed();
         let is_posted = self.ev.stats().posted > self.posted;
@@ -193,7 +223,7 @@ impl LineServer {
                 self.answer(token);
                 self.progress(token);
             }
-            _ => self.end(token),
+            _ => self.end(token, Reason::Expired),
         }
     }
 
@@ -204,14 +234,16 @@ impl LineServer {
                 match conn.send() {
                     Ok(true) => self.on_sent(token),
                     Ok(false) => return self.on_blocked(token),
-                    Err(_) => return self.end(token),
+                    Err(_) => return self.end(token, Reason::Failed),
                 }
             } else if conn.request.is_some() {
                 return self.set_interest(token, Interest::NONE);
             } else if let Some(request) = conn.next_request() {
                 self.start(token, request);
-            } else if conn.is_at_eof || conn.receive() == Progress::Closed {
-                return self.end(token);
+            } else if conn.is_at_eof {
+                return self.end(token, Reason::ClientEnded);
+            } else if conn.receive() == Progress::Closed {
+                return self.end(token, Reason::Failed);
             } else if !conn.readable {
                 self.ev.rearm(token, Interest::READ);
                 self.ev.set_idle(token);
@@ -250,16 +282,16 @@ impl LineServer {
                 other.into_iter().for_each(|other| self.replace(other));
                 self.answer(token);
             }
-            Method::Close => self.end(token),
+            Method::Close => self.end(token, Reason::Requested),
         }
     }
 
     /// Replaces a connection by another one at the same index, while the batch may still hold
     /// events of the first. The other end of the new one is closed at once.
     fn replace(&mut self, token: Token) {
-        self.end(token);
+        self.end(token, Reason::Replaced);
         let (near, _) = self.process.unix_pair();
-        self.accept(near);
+        self.accept(near, Address::Unnamed);
     }
 
     fn answer(&mut self, token: Token) {
@@ -291,8 +323,11 @@ impl LineServer {
         }
     }
 
-    fn end(&mut self, token: Token) {
+    fn end(&mut self, token: Token, reason: Reason) {
         self.invariants.closed(token);
+        let conn = self.conns.get(token).expect("its token is live");
+        let peer = conn.peer.to_string();
+        self.reasons.borrow_mut().insert(peer, reason);
         assert!(self.conns.close(&mut self.ev, token));
     }
 
@@ -342,12 +377,12 @@ impl App for LineServer {
     fn on_step(&mut self, step: Step<SimStream>) {
         self.check(&step);
         match step {
-            Step::Accepted(new) => self.accept(new.stream),
+            Step::Accepted(Accepted { stream, peer, .. }) => self.accept(stream, peer),
             Step::Ready(token, ready) => self.ready(token, ready),
             Step::Expired(token, timer) => self.expired(token, timer),
             Step::Evict(token) => {
                 self.invariants.check_evicted(token);
-                self.end(token);
+                self.end(token, Reason::Evicted);
             }
             Step::Woken => panic!("no handle wakes it without a post"),
         }
@@ -363,7 +398,7 @@ impl App for LineServer {
                 "the shutdown timed out after {took:?}"
             );
             for token in self.tokens().collect::<Vec<_>>() {
-                self.end(token);
+                self.end(token, Reason::ShutDown);
             }
         }
         let now = self.process.sim().now();

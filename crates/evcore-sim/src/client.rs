@@ -90,6 +90,20 @@ impl ClientCx<'_> {
         self.state.connect_client(self.id, server);
     }
 
+    /// The address that the client connects from, which the server sees as its peer. `None` without a
+    /// connection.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.state.client_address(self.id)
+    }
+
+    /// Whether a fault has taken the client's last connection: a [`Reset`](crate::Fault::Reset), an
+    /// [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that held it.
+    #[must_use]
+    pub fn is_lost_to_fault(&self) -> bool {
+        self.state.is_lost_to_fault(self.id)
+    }
+
     /// Whether the client has a connection, which the other side may have ended.
     #[must_use]
     pub fn is_connected(&self) -> bool {

@@ -38,6 +38,9 @@
 //! }
 //! ```
 //!
+//! Under [`Faults::all`] it holds for each client that lost nothing to a fault, unless a timeout of the
+//! server has ended it. [`ScriptHandle::is_lost_to_fault`] shows which clients are excused.
+//!
 //! Two frequent bugs of edge-triggered servers change no byte, and are found only by this check. A
 //! forgotten `rearm` stalls a connection on kernels without edges. A short read that is taken for
 //! the end of the data stalls it if the peer has shut down already, on kernels with edges. So run

@@ -194,6 +194,21 @@ impl ScriptHandle {
     pub fn is_done(&self) -> bool {
         self.outcome().is_some()
     }
+
+    /// Whether a fault has taken the client's connection: a [`Reset`](crate::Fault::Reset), an
+    /// [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that held it.
+    /// Any other client that does not complete is lost by the server.
+    #[must_use]
+    pub fn is_lost_to_fault(&self) -> bool {
+        lock(&self.progress).is_lost_to_fault
+    }
+
+    /// The address that the client connected from, which the server sees as its peer. `None` before it
+    /// connects.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        lock(&self.progress).local_addr
+    }
 }
 
 /// The outcome, and the received bytes as text.
@@ -213,6 +228,8 @@ struct Progress {
     received: Vec<u8>,
     is_at_eof: bool,
     outcome: Option<ClientOutcome>,
+    is_lost_to_fault: bool,
+    local_addr: Option<SocketAddr>,
 }
 
 /// A client that runs a script.
@@ -242,8 +259,12 @@ enum Flow {
 
 impl Client for ScriptedClient {
     fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>) {
+        if event == ClientEvent::Started {
+            cx.connect(self.server);
+        }
+        self.update_progress(cx);
         match event {
-            ClientEvent::Started => return cx.connect(self.server),
+            ClientEvent::Started => return,
             ClientEvent::Refused => return self.finish(ClientOutcome::Refused, cx),
             ClientEvent::Expired => self.is_pausing = false,
             ClientEvent::Connected | ClientEvent::Ready(_) => {}
@@ -262,6 +283,15 @@ impl Client for ScriptedClient {
 }
 
 impl ScriptedClient {
+    /// Updates what the handle shows of the connection.
+    fn update_progress(&self, cx: &ClientCx<'_>) {
+        let mut progress = lock(&self.progress);
+        progress.is_lost_to_fault = cx.is_lost_to_fault();
+        if let Some(address) = cx.local_addr() {
+            progress.local_addr = Some(address);
+        }
+    }
+
     /// Reads all that has arrived, unless reading is stopped.
     fn read(&mut self, cx: &mut ClientCx<'_>) -> Result<(), ClientOutcome> {
         let mut progress = lock(&self.progress);
@@ -366,6 +396,8 @@ impl ScriptedClient {
     }
 
     fn finish(&mut self, outcome: ClientOutcome, cx: &mut ClientCx<'_>) {
+        // The fault may have occurred in this event.
+        self.update_progress(cx);
         lock(&self.progress).outcome = Some(outcome);
         cx.exit();
     }

@@ -1,8 +1,9 @@
 //! The simulated threads of thread pools, and their jobs.
 
-use std::{collections::VecDeque, fmt};
+use std::{any::Any, collections::VecDeque, fmt};
 
-use evcore::SimulatedJob;
+/// A job of a pool. It runs when it is called, or panics with the payload.
+pub(crate) type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 /// A job, by its pool and its index in the table of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

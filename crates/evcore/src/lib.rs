@@ -89,8 +89,6 @@ pub use instrument::{
 };
 pub use stats::{Stats, Status};
 pub use step::{Accepted, Step};
-#[doc(hidden)]
-pub use thread_pool::SimulatedJob;
 pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
 

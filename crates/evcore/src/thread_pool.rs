@@ -80,8 +80,7 @@ pub struct ThreadPool<T> {
 }
 
 /// A job of a pool without threads. It runs when it is called, or panics with the payload.
-#[doc(hidden)]
-pub type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
+type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 type Job<T> = (Token, Box<dyn FnOnce() -> T + Send>);
 type JobResult<T> = (Token, thread::Result<T>);

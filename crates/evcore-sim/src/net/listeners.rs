@@ -73,6 +73,11 @@ impl Listeners {
 }
 
 impl ListeningSocket {
+    /// Whether it is open by one descriptor alone.
+    pub(crate) fn closes_with_last(&self) -> bool {
+        self.reuseport && self.descriptors == 1
+    }
+
     /// A shared socket stays open in the parent. One of a single process closes with its last
     /// descriptor.
     pub(crate) fn is_open(&self) -> bool {

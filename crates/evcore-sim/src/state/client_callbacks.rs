@@ -25,6 +25,8 @@ pub(crate) struct ClientSlot {
     /// The event that comes before the next `Ready`.
     pending: Option<ClientEvent>,
     has_exited: bool,
+    /// A fault has taken its connection.
+    lost_to_fault: bool,
 }
 
 impl State {
@@ -127,6 +129,26 @@ impl State {
         let id = self.connect(client, to);
         let slot = &mut self.clients[client as usize];
         slot.endpoint = Some(id);
+        slot.lost_to_fault = false;
+    }
+
+    /// A fault takes the connection of this endpoint. Its client can look.
+    pub(crate) fn blame_fault(&mut self, id: EndpointId) {
+        for end in [id, id.other()] {
+            if let Owner::Client(client) = self.net.endpoint(end).owner {
+                self.clients[client as usize].lost_to_fault = true;
+            }
+        }
+    }
+
+    pub(crate) fn is_lost_to_fault(&self, client: u32) -> bool {
+        self.clients[client as usize].lost_to_fault
+    }
+
+    /// The address that a client connects from.
+    pub(crate) fn client_address(&self, client: u32) -> Option<SocketAddr> {
+        let endpoint = self.clients[client as usize].endpoint;
+        endpoint.map(|id| self.net.route(id).from)
     }
 
     /// The endpoint of a client's established connection.
@@ -173,6 +195,7 @@ impl ClientSlot {
             is_scheduled: false,
             pending: None,
             has_exited: false,
+            lost_to_fault: false,
         }
     }
 

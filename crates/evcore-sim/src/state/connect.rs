@@ -242,6 +242,7 @@ impl State {
         }
         self.net.listeners.socket_mut(listener).queue.pop_front();
         if self.draw_fault(Fault::Abort) {
+            self.blame_fault(server);
             self.reset(server);
             return Accept::Aborted;
         }

@@ -42,6 +42,7 @@ impl State {
         self.net.endpoint_mut(to).in_flight.extend(sent);
         self.transmit_data(to, count);
         if self.draw_fault(Fault::Reset) {
+            self.blame_fault(from);
             self.transmit(from, Segment::Reset, 0);
             self.transmit(to, Segment::Reset, 0);
         }

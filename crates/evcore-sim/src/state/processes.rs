@@ -101,9 +101,28 @@ impl State {
     /// until the parent notices.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(TraceKind::Die, u64::from(process), 0);
+        self.blame_kill(process);
         self.close_all(process);
         let after_ns = whole_ns(self.rng.duration(&self.config.reap_delay));
         self.schedule_after(after_ns, SimEvent::Reap(process));
+    }
+
+    /// A kill takes the connections of a process, and those that wait at its own listeners.
+    fn blame_kill(&mut self, process: u32) {
+        let descriptors = &self.processes[process as usize].descriptors;
+        let mut taken = Vec::new();
+        let numbers = descriptors.numbers().into_iter();
+        for object in numbers.filter_map(|fd| descriptors.object(fd)) {
+            match object {
+                Object::Endpoint(id) => taken.push(id),
+                Object::Listener(id) => {
+                    let socket = self.net.listeners.socket(id);
+                    taken.extend(socket.queue.iter().filter(|_| socket.closes_with_last()));
+                }
+                Object::Notifier(_) => {}
+            }
+        }
+        taken.into_iter().for_each(|id| self.blame_fault(id));
     }
 
     /// A process exits by itself, and releases at once all that it holds.

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use evcore::SimulatedJob;
-
 use super::State;
-use crate::{Fault, event_queue::SimEvent, rng::whole_ns, thread_pool::JobId, trace::TraceKind};
+use crate::{
+    Fault,
+    event_queue::SimEvent,
+    rng::whole_ns,
+    thread_pool::{JobId, SimulatedJob},
+    trace::TraceKind,
+};
 
 /// How much longer a slow job takes at most.
 const SLOW_JOB_MAX: Duration = Duration::from_secs(3);
