@@ -49,6 +49,15 @@ pub(crate) enum Behaviour {
     Polite,
 }
 
+/// What may keep a client of this run from its answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances {
+    /// Timeouts may fire early.
+    pub(crate) clock_jumps: bool,
+    /// A listener may have been closed while clients waited there.
+    pub(crate) may_refuse: bool,
+}
+
 impl TestClient {
     pub(crate) fn start(sim: &Sim, rng: &mut Rng, behaviour: Behaviour) -> Self {
         let mut builder = ScriptBuilder::new(rng, behaviour);
@@ -62,16 +71,19 @@ impl TestClient {
         }
     }
 
-    /// Why it may lack answers, apart from faults that took its connection: what the server has done,
-    /// and is allowed to do.
-    pub(crate) fn excuse(&self, reasons: &Reasons, clock_jumps: bool) -> Option<Reason> {
-        let reason = self.reason(reasons)?;
-        let is_allowed = match reason {
-            Reason::ClientEnded | Reason::Failed => self.leaves,
-            Reason::Expired => self.may_expire || clock_jumps,
-            Reason::Requested | Reason::Replaced | Reason::Evicted | Reason::ShutDown => true,
-        };
-        is_allowed.then_some(reason)
+    /// Whether it may lack answers: it has left, a fault took its connection, or the server was allowed
+    /// to end it.
+    pub(crate) fn is_excused(&self, reasons: &Reasons, circumstances: Circumstances) -> bool {
+        let is_excused = self.leaves || self.client.is_lost_to_fault();
+        is_excused
+            || match self.reason(reasons) {
+                None => circumstances.may_refuse && self.is_refused(),
+                Some(Reason::ClientEnded | Reason::Failed) => false,
+                Some(Reason::Expired) => circumstances.clock_jumps || self.may_expire,
+                Some(Reason::Requested | Reason::Replaced | Reason::Evicted | Reason::ShutDown) => {
+                    true
+                }
+            }
     }
 
     /// Why the server has ended its connection. `None` if it was not accepted, or its worker died.
@@ -80,16 +92,10 @@ impl TestClient {
         reasons.borrow().get(&address).copied()
     }
 
-    /// Whether it was refused, or reset before a worker accepted it.
-    pub(crate) fn was_not_accepted(&self, reasons: &Reasons) -> bool {
+    /// Whether it was refused, or reset by a listener that was closed.
+    fn is_refused(&self) -> bool {
         let outcome = self.client.outcome();
-        let refused = [Some(ClientOutcome::Refused), Some(ClientOutcome::Reset)];
-        refused.contains(&outcome) && self.reason(reasons).is_none()
-    }
-
-    /// Whether a fault took its connection.
-    pub(crate) fn is_lost_to_fault(&self) -> bool {
-        self.client.is_lost_to_fault()
+        [Some(ClientOutcome::Refused), Some(ClientOutcome::Reset)].contains(&outcome)
     }
 
     /// Whether it was answered, or its connection has ended.

@@ -17,7 +17,7 @@ use std::{rc::Rc, time::Duration};
 
 use evcore_sim::{Fault, Sim, Workers, check};
 
-use clients::{Behaviour, TestClient};
+use clients::{Behaviour, Circumstances, TestClient};
 use config::Config;
 use line_server::{LineServer, Reasons};
 use liveness::LivenessChecker;
@@ -40,8 +40,7 @@ struct Served {
     clients: Vec<TestClient>,
     /// Why the server has ended each connection.
     reasons: Reasons,
-    /// A listener may have been closed while clients waited there.
-    may_refuse: bool,
+    circumstances: Circumstances,
 }
 
 /// Runs a server with clients to its shutdown.
@@ -82,34 +81,30 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
     }
     shut_down(&mut server, workers);
     clients.iter().for_each(TestClient::check);
-    let is_killed = sim.fault_count(Fault::Kill) > 0;
+    let has_met = |fault| sim.fault_count(fault) > 0;
     Served {
         clients,
         reasons,
-        may_refuse: own_listeners && (stops_worker || is_killed),
+        circumstances: Circumstances {
+            clock_jumps: has_met(Fault::ClockJump),
+            may_refuse: own_listeners && (stops_worker || has_met(Fault::Kill)),
+        },
     }
 }
 
 impl Served {
     /// Checks that every client was answered that lost nothing to a fault, and that the server was not
     /// allowed to end. Returns how many were answered.
-    fn check(&self, sim: &Sim) -> usize {
-        let clock_jumps = sim.fault_count(Fault::ClockJump) > 0;
-        let mut answered = 0;
+    fn check(&self) -> usize {
         for client in &self.clients {
-            if client.is_answered() {
-                answered += 1;
-                continue;
-            }
-            let excuse = client.excuse(&self.reasons, clock_jumps);
-            let is_excused = excuse.is_some() || client.is_lost_to_fault();
             assert!(
-                is_excused || (self.may_refuse && client.was_not_accepted(&self.reasons)),
+                client.is_answered() || client.is_excused(&self.reasons, self.circumstances),
                 "a client is lost: {client:?}, ended by {:?}",
                 client.reason(&self.reasons)
             );
         }
-        answered
+        let clients = self.clients.iter();
+        clients.filter(|client| client.is_answered()).count()
     }
 }
 
@@ -143,7 +138,7 @@ fn all_invariants_hold_under_every_fault() {
     let seeds = check(name, 0..1000, |sim| {
         let config = Config::faulty(&mut sim.rng());
         let served = run(sim, config, Behaviour::Any);
-        answered += served.check(sim);
+        answered += served.check();
         all += served.clients.len();
         for (count, fault) in counts.iter_mut().zip(Fault::ALL) {
             *count += sim.fault_count(fault);
@@ -164,7 +159,7 @@ fn all_invariants_hold_under_every_fault() {
 fn every_notification_is_followed() {
     check("every_notification_is_followed", 0..100, |sim| {
         let config = Config::notifying(&mut sim.rng());
-        run(sim, config, Behaviour::Any).check(sim);
+        run(sim, config, Behaviour::Any).check();
     });
 }
 
