@@ -6,6 +6,7 @@ mod token;
 mod table;
 
 mod full;
+mod growth;
 
 mod lru;
 

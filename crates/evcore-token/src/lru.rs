@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use crate::growth;
+
 /// A list of dense ids in the order of their last use, least recently used first.
 ///
 /// A server uses it to find the connections that have been idle the longest. The table of links
@@ -46,9 +48,6 @@ struct Link {
     older: u32,
     newer: u32,
 }
-
-/// By how many ids the table grows at least.
-const LEAST_GROWTH: usize = 8;
 
 /// No neighbour on this side.
 const END: u32 = u32::MAX;
@@ -224,13 +223,8 @@ impl LruList {
     fn cover(&mut self, index: usize) {
         let (len, held, expected) = (index + 1, self.links.len(), self.expected as usize);
         if len > self.links.capacity() {
-            let grown = len + len / 4 + LEAST_GROWTH;
-            let ends = if (len..grown).contains(&expected) {
-                expected
-            } else {
-                grown
-            };
-            self.links.reserve_exact(ends - held);
+            let capacity = growth::capacity_above(len, expected);
+            self.links.reserve_exact(capacity - held);
         }
         self.links.resize(len, Link::ABSENT);
     }

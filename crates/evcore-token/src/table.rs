@@ -16,7 +16,7 @@ use std::{fmt, num::NonZeroU32};
 
 use slab::Slab;
 
-use crate::{Full, Token};
+use crate::{Full, Token, growth};
 
 pub use vacant_entry::VacantEntry;
 
@@ -52,10 +52,6 @@ pub struct Table<T> {
     retired: u32,
     limit: u32,
 }
-
-/// The slots that the first insert reserves, and each later growth beyond a quarter, if the limit
-/// allows that many.
-const FIRST_SLOTS: usize = 8;
 
 impl<T> Table<T> {
     /// Creates an empty table that holds at most `limit` values.
@@ -263,7 +259,7 @@ impl<T> Table<T> {
     fn reserve_one(&mut self) {
         let used = self.generations.len();
         if used == self.generations.capacity() {
-            let more = (used / 4 + FIRST_SLOTS).min(self.limit as usize - used);
+            let more = growth::capacity_above(used, self.limit as usize) - used;
             self.generations.reserve_exact(more);
             self.slots.reserve_exact(more);
         }

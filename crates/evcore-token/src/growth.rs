@@ -1,0 +1,15 @@
+//! How the tables grow: by a quarter, so that little of one is unused and each entry costs O(1).
+
+/// The entries that a table gets at first, and beyond a quarter whenever it grows.
+const LEAST: usize = 8;
+
+/// The capacity of a table that grows beyond `len` entries. It stops once at `expected`, so that a
+/// table takes no memory for more entries than that.
+pub(crate) fn capacity_above(len: usize, expected: usize) -> usize {
+    let grown = len + len / 4 + LEAST;
+    if (len..grown).contains(&expected) {
+        expected
+    } else {
+        grown
+    }
+}
