@@ -78,8 +78,8 @@ impl Balancer {
     ///   returns true, [`Plan::holds_lock`] is true, and the caller must release the lock.
     /// * `sync` is [`Member::sync`](crate::Member::sync), or [`GroupView::alone`] for a worker
     ///   without a group. It is called at most once, and only by the policies that
-    ///   [use a group](Policy::uses_group) if something has changed. It is not called in a turn that
-    ///   follows one that only served connections.
+    ///   [use a group](Policy::uses_group). A turn in which the last plan [stands](Plan::stands) needs
+    ///   no call.
     #[must_use = "the lock may be held from here on"]
     pub fn plan(
         &mut self,

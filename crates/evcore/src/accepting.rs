@@ -40,8 +40,7 @@ pub(crate) struct Accepting<L> {
     /// The last plan is followed, and needs no other until it ends or the load changes.
     // Invariant: cleared by all else that a plan depends on.
     plan_stands: bool,
-    /// The load of the last plan. A full worker that can evict offers less than its load, so that
-    /// its plan is right for no worker that is full.
+    /// The load that the last plan was made for.
     planned_active: u32,
     /// When the last plan or a pause ends, whichever is first; [`NEVER`] if neither does.
     wakes_at_ns: u64,
@@ -83,18 +82,22 @@ impl<L: Acceptor> Accepting<L> {
     }
 
     /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
+    /// After a full batch the kernel may still have an event of a listener to report.
     #[inline]
-    pub(crate) fn keeps_plan(&mut self, load: Load, now_ns: u64) -> bool {
+    pub(crate) fn keeps_plan(&mut self, load: Load, now_ns: u64, batch_was_full: bool) -> bool {
         self.plan_stands
             && (load.active == self.planned_active || self.ignores_load(load))
             && now_ns < self.wakes_at_ns
+            && !(batch_was_full && self.is_listening())
             && !self.coordination.is_notified()
             && self.coordination.regain_lock()
     }
 
-    /// Whether a plan for a worker that was not full is right for this load too.
+    /// Whether the plan for another load is right for this one too: the policy looks only at whether
+    /// the worker is full.
     fn ignores_load(&self, load: Load) -> bool {
-        self.coordination.is_alone() && !load.is_full()
+        let was_full = self.planned_active >= load.capacity;
+        self.coordination.is_alone() && load.is_full() == was_full
     }
 
     /// Makes the listeners follow the balancer's plan for this turn, and returns the plan.
@@ -124,10 +127,7 @@ impl<L: Acceptor> Accepting<L> {
         let limit_ns = plan.wait_at_most.map_or(NEVER, whole_ns);
         let pause_ends_ns = self.resumes_at_ns();
         self.wakes_at_ns = now_ns.saturating_add(limit_ns).min(pause_ends_ns);
-        self.plan_stands = plan.stands
-            && pause_ends_ns == NEVER
-            && self.queue.is_empty()
-            && !(self.is_full || self.unclaimed);
+        self.plan_stands = plan.stands && self.queue.is_empty() && !self.unclaimed;
     }
 
     /// The balancer's plan for this turn. The lock may be held from here on. After a full batch the
@@ -324,7 +324,7 @@ impl<L: Acceptor> Accepting<L> {
 
     /// A descriptor was closed, which ends a pause for lack of one.
     pub(crate) fn descriptor_closed(&mut self) {
-        self.backoff.descriptor_closed();
+        self.plan_stands &= !self.backoff.descriptor_closed();
     }
 
     /// Closes the listeners for good, and notifies another worker in place of this one.

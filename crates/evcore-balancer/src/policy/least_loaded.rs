@@ -23,7 +23,7 @@
 use std::time::Duration;
 
 use super::{NS_PER_MS, lock::LockPolicy, nanos, slack::Slack, whole_ms};
-use crate::{GroupView, Inputs, Leader, Leadership, Load, Plan};
+use crate::{GroupView, Inputs, Leader, Leadership, Plan};
 
 /// How long a leader waits for the worker that it has notified, before it notifies another.
 const ANSWER_NS: u64 = 10 * NS_PER_MS;
@@ -34,8 +34,6 @@ pub(crate) struct LeastLoaded {
     slack: Slack,
     delay_ns: u64,
     state: State,
-    /// The load at the last sync.
-    synced_at: Option<Load>,
     /// How many connections the last sync allows before this worker is above the limit.
     room: Option<u32>,
     /// Since when this leader waits for the worker that it has notified.
@@ -76,7 +74,6 @@ impl LeastLoaded {
             slack,
             delay_ns: whole_ms(delay),
             state: State::Out,
-            synced_at: None,
             room: None,
             notified_at_ns: None,
             lock_policy: LockPolicy::new(slack, delay),
@@ -93,10 +90,6 @@ impl LeastLoaded {
             return self.lock_policy.plan(inputs, try_lock, sync);
         }
         let ns = nanos(inputs.now);
-        if let Some(plan) = self.settled(inputs, ns) {
-            return plan;
-        }
-        self.synced_at = Some(inputs.load);
         let view = sync();
         self.room = self.slack.room(inputs.load, view.least_loaded);
         let now = Now {
@@ -108,37 +101,11 @@ impl LeastLoaded {
         self.decide(now)
     }
 
-    /// The last plan again, if nothing has happened that changes it.
-    fn settled(&self, inputs: &Inputs, now_ns: u64) -> Option<Plan> {
-        let is_quiet = self.synced_at == Some(inputs.load)
-            && inputs.accepted == 0
-            && !inputs.notified
-            && !inputs.may_have_left_clients;
-        if !is_quiet || !self.stays(inputs) {
-            return None;
-        }
-        let left_ns = |since_ns| {
-            let left_ns = self.delay_ns.checked_sub(passed(since_ns, now_ns))?;
-            (left_ns > 0).then_some(left_ns)
-        };
-        match self.state {
-            State::Out => Some(Plan::away(None)),
-            State::Away { since_ns } => Some(Plan::away(wait(left_ns(since_ns)?))),
-            State::Listening { since_ns } => Some(self.listening(left_ns(since_ns)?)),
-            State::Alone | State::Probing { .. } => None,
-        }
-    }
-
     /// Whether only the time or another input changes what this worker does.
     pub(crate) fn is_settled(&self, inputs: &Inputs, plan: &Plan) -> bool {
-        if inputs.exclusive {
-            self.stays(inputs)
-        } else {
-            LockPolicy::is_settled(plan)
+        if !inputs.exclusive {
+            return LockPolicy::is_settled(plan);
         }
-    }
-
-    fn stays(&self, inputs: &Inputs) -> bool {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } | State::Listening { .. } => true,

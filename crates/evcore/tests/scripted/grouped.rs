@@ -356,3 +356,45 @@ fn a_worker_alone_in_its_group_sleeps_without_limit() {
     assert_eq!(fixture.backend.record(), order);
     assert!(fixture.backend.is_exclusive(fd));
 }
+
+#[test]
+fn a_full_worker_notifies_once_in_all_the_turns_that_it_serves() {
+    let (mut fixture, member) = grouped(2);
+    let served = fixture.join();
+    fixture.join();
+    member.show(Leader::None, Some(0));
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    assert_eq!(member.calls().last(), Some(&Call::Notify(other())));
+    for _ in 0..3 {
+        fixture.report_readable(&[served]);
+        assert_eq!(fixture.turn(), [readable(served)]);
+        assert_eq!(member.calls(), []);
+    }
+    // An idle connection is as good as a free slot.
+    fixture.ev.set_idle(served);
+    fixture.turn();
+    assert!(fixture.ev.status().listening);
+}
+
+#[test]
+fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
+    let (mut fixture, member) = grouped(100);
+    let served = fixture.join();
+    member.show(Leader::None, Some(0));
+    fixture.break_listener(0);
+    fixture.report_listeners(&[0]);
+    fixture.turn();
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    assert_eq!(member.calls().last(), Some(&Call::Notify(other())));
+    for _ in 0..3 {
+        fixture.pass_ms(100);
+        fixture.report_readable(&[served]);
+        assert_eq!(fixture.turn(), [readable(served)]);
+        assert_eq!(member.calls(), []);
+    }
+    fixture.pass_ms(200);
+    fixture.turn();
+    assert!(fixture.ev.status().listening, "the pause is over");
+}

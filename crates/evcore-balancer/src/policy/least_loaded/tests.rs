@@ -1,7 +1,7 @@
 //! The least-loaded policy of one worker.
 
 use super::*;
-use crate::{Peer, WorkerId};
+use crate::{Load, Peer, WorkerId};
 
 const DELAY: Duration = Duration::from_millis(500);
 
@@ -68,10 +68,6 @@ fn none_left(leader: Leader) -> GroupView {
 
 fn no_lock() -> bool {
     panic!("the policy tried the lock")
-}
-
-fn unseen() -> GroupView {
-    panic!("the policy synced with the group")
 }
 
 impl LeastLoaded {
@@ -253,20 +249,6 @@ fn without_a_leader_the_first_worker_with_room_listens() {
 fn without_a_leader_a_worker_listens_at_any_load() {
     let plan = worker().see(&at(0, 500), Leader::None, 0);
     assert!(starts(&plan));
-}
-
-#[test]
-fn a_turn_that_only_served_connections_does_not_sync() {
-    let mut worker = worker();
-    assert!(worker.see(&at(0, 3), Leader::None, 3).listening);
-    let plan = worker.plan(&at(100, 3), no_lock, unseen);
-    assert_eq!((plan.listening, plan.wait_at_most), (true, Some(ms(400))));
-    assert_eq!(plan.accepts_at_most, Some(5), "the limit of the last sync");
-
-    let mut worker = self::worker();
-    assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
-    let plan = worker.plan(&at(100, 90), no_lock, unseen);
-    assert_eq!(plan, Plan::away(Some(ms(400))));
 }
 
 #[test]
