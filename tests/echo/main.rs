@@ -5,6 +5,7 @@ mod client;
 mod network;
 mod offload;
 mod prefork;
+mod processes;
 mod proxy;
 mod timeouts;
 mod tls;

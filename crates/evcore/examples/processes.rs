@@ -1,0 +1,100 @@
+//! Runs commands of the shell, and prints how each ends:
+//!
+//!     cargo run --example processes -- 10 'sleep 5' 'exit 3'
+//!
+//! HUP prints how many run. TERM and INT stop them by TERM, and 10 seconds later by KILL.
+//!
+//! Each signal is a step of the loop. So is the end of a child process: on Linux by its pidfd, and
+//! elsewhere (or if `--sigchld` is the first argument) by SIGCHLD.
+use evcore::{Connections, EventLoop, Interest, Mode, Step, Token};
+use rustix::process::{Pid, Signal, kill_process};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use std::process::{Child, Command};
+use std::{env, error::Error, io, io::Read, os::fd::OwnedFd, os::unix::net::UnixStream};
+
+/// Makes a signal a step: the stream becomes readable.
+fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStream)> {
+    let (stream, handler) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(signal, handler)?; // the handler writes a byte
+    stream.set_nonblocking(true)?;
+    Ok((ev.add(&stream, Interest::READ, Mode::Level)?, stream))
+}
+
+/// The token of a child, and its pidfd, which stays open as long as it is watched.
+type WatchedChild = (Token, Option<OwnedFd>);
+
+/// Makes the end of a child a step: its pidfd becomes readable. Without one, SIGCHLD is the step.
+fn watch_end(ev: &mut EventLoop, child: &Child, by_sigchld: bool) -> io::Result<WatchedChild> {
+    #[cfg(target_os = "linux")]
+    if !by_sigchld {
+        let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+        return Ok((ev.add(&pidfd, Interest::READ, Mode::Level)?, Some(pidfd)));
+    }
+    let _ = (child, by_sigchld);
+    Ok((ev.add_unwatched()?, None))
+}
+
+struct Job(Child, String, Option<OwnedFd>);
+
+impl Job {
+    /// Whether the child runs. If it has ended, prints how.
+    fn runs(&mut self) -> bool {
+        let Self(child, command, _pidfd) = self;
+        let ended = child.try_wait().expect("nothing else waits for it");
+        if let Some(status) = ended {
+            println!("{} ended, {status}: {command}", child.id());
+        }
+        ended.is_none()
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = env::args().skip(1).peekable();
+    let by_sigchld = args.next_if_eq("--sigchld").is_some() || cfg!(not(target_os = "linux"));
+    let timeout = args.next().ok_or("seconds for a stop?")?.parse()?;
+    let mut ev = EventLoop::builder().build()?;
+    let (mut signals, mut jobs) = (Connections::new(), Connections::<Job>::new());
+    // Before the first child starts, so that no SIGCHLD is lost.
+    for signal in [SIGHUP, SIGTERM, SIGINT, SIGCHLD] {
+        let (token, stream) = watch_signal(&mut ev, signal)?;
+        signals.insert(token, (signal, stream));
+    }
+    for command in args {
+        let child = Command::new("sh").args(["-c", &command]).spawn()?;
+        println!("{} runs: {command}", child.id());
+        let (token, pidfd) = watch_end(&mut ev, &child, by_sigchld)?;
+        jobs.insert(token, Job(child, command, pidfd));
+    }
+    while !jobs.is_empty() && !ev.is_shut_down() {
+        ev.wait()?; // a signal also ends a wait, which is then a turn without steps
+        while let Some(step) = ev.next_step() {
+            let Step::Ready(token, _) = step else {
+                continue; // nothing else here makes steps
+            };
+            let signal = signals.get_mut(token).map(|(signal, stream)| {
+                while stream.read(&mut [0; 64]).is_ok() {} // until it would block
+                *signal // was sent at least once
+            });
+            match signal {
+                None if jobs.get_mut(token).is_some_and(Job::runs) => {}
+                None => _ = jobs.close(&mut ev, token),
+                Some(SIGCHLD) => jobs.retain(&mut ev, |_, job| !by_sigchld || job.runs()),
+                Some(SIGHUP) => println!("{} commands run", jobs.len()),
+                Some(_) => {
+                    for (_, Job(child, ..)) in jobs.iter() {
+                        kill_process(Pid::from_child(child), Signal::TERM)?;
+                    }
+                    ev.shutdown(std::time::Duration::from_secs_f64(timeout));
+                }
+            }
+        }
+    }
+    for (_, job) in jobs.iter_mut() {
+        job.0.kill()?;
+        job.0.wait()?;
+        job.runs();
+    }
+    Ok(())
+}
