@@ -38,15 +38,9 @@ xflags::xflags! {
         /// Type-checks the workspace for other systems.
         cmd targets {}
 
-        /// Reloads httpd under the load of wrk and ab, and counts lost requests, for each policy.
-        cmd reloads {
-            /// Reloads for each tool and policy; 1000 by default.
-            optional --count count: u32
-        }
-
         /// Measures the parts beside their peers, and writes docs/performance.md.
         cmd bench {
-            /// Only these parts: turn, pollers, timers, clock, memory, whole, accept, kills.
+            /// Only these parts: turn, pollers, timers, clock, memory, whole, proxies, accept, kills.
             repeated part: String
             /// One short round, to see that it works.
             optional --quick

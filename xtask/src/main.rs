@@ -22,7 +22,6 @@ mod layers;
 mod loom;
 mod mutants;
 mod packages;
-mod reloads;
 mod targets;
 mod test;
 mod tidy;
@@ -61,7 +60,6 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Counts(_) => counts::run(&workspace),
         XtaskCmd::Packages(_) => packages::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
-        XtaskCmd::Reloads(reloads) => reloads::run(&workspace, reloads.count),
         XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.words()),
     }
 }

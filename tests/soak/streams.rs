@@ -1,0 +1,73 @@
+//! Streams whose bytes are verified, to an upstream that sends them back.
+//!
+//! iperf3 gives up if one of its streams ends. These connect again, so they show which ones ended.
+
+use std::{
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::PATIENCE;
+
+/// Enough that the kernel splices, and less than it buffers of a stream that does not read yet.
+const PIECE: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// What was sent and came back.
+    pub(super) mib: usize,
+    /// How many streams ended before the time was over.
+    pub(super) ended: u64,
+}
+
+/// Sends on this many streams for a time.
+pub(super) fn start(server: SocketAddr, streams: usize, time: Duration) -> Receiver<Report> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let over = Instant::now() + time;
+        let run = |_| thread::spawn(move || run(server, over));
+        let runs: Vec<_> = (0..streams).map(run).collect();
+        let mut all = Report::default();
+        for run in runs {
+            let (pieces, ended) = run.join().expect("all bytes are those that were sent");
+            all.mib += (pieces * PIECE) >> 20;
+            all.ended += ended;
+        }
+        let _ = sender.send(all);
+    });
+    receiver
+}
+
+/// Returns the number of pieces that came back, and of streams that ended early.
+fn run(server: SocketAddr, over: Instant) -> (usize, u64) {
+    let (mut pieces, mut ended) = (0, 0);
+    while Instant::now() < over {
+        let mut stream = TcpStream::connect(server).expect("the master has the listener");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a time");
+        while Instant::now() < over {
+            match pass(&mut stream, pieces) {
+                Ok(()) => pieces += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("it hangs"),
+                Err(_) => {
+                    ended += 1;
+                    break;
+                }
+            }
+        }
+    }
+    (pieces, ended)
+}
+
+fn pass(stream: &mut TcpStream, number: usize) -> io::Result<()> {
+    let mut piece = vec![number.to_le_bytes()[0]; PIECE];
+    piece[..8].copy_from_slice(&(number as u64).to_le_bytes());
+    stream.write_all(&piece)?;
+    let mut back = vec![0; PIECE];
+    stream.read_exact(&mut back)?;
+    assert!(back == piece, "other bytes than were sent");
+    Ok(())
+}

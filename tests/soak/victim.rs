@@ -1,0 +1,74 @@
+//! Kills of workers, and how many sessions each had.
+
+use std::{collections::HashSet, fs};
+
+use evcore_tests::{Server, eventually, signal_to};
+use rustix::process::Signal;
+
+use super::random;
+
+/// How many workers were killed, and how many sessions died with them.
+#[derive(Debug, Default)]
+pub(super) struct Killed {
+    workers: usize,
+    pub(super) sessions: u64,
+}
+
+impl Killed {
+    /// Kills a random worker of one of the servers, and waits for its replacement.
+    pub(super) fn kill_one_of(&mut self, servers: &[&Server]) {
+        let server = servers[random(servers.len())];
+        let pids = server.worker_pids();
+        if !pids.is_empty() {
+            self.kill(server, pids[random(pids.len())], |_| true);
+        }
+    }
+
+    /// Kills a random worker, if it has no session.
+    pub(super) fn kill_an_idle_one_of(&mut self, server: &Server) {
+        let pids = server.worker_pids();
+        if !pids.is_empty() {
+            self.kill(server, pids[random(pids.len())], |sessions| sessions == 0);
+        }
+    }
+
+    fn kill(&mut self, server: &Server, pid: u32, may_die: impl Fn(u64) -> bool) {
+        // A stopped worker accepts no further client, so the number is exact.
+        signal_to(pid, Signal::STOP);
+        eventually("the worker has stopped", || state(pid) == Some('T'));
+        let sessions = sessions(pid, server.address().port());
+        if !may_die(sessions) {
+            return signal_to(pid, Signal::CONT);
+        }
+        let workers = server.worker_pids().len();
+        signal_to(pid, Signal::KILL);
+        eventually("another worker runs", || {
+            let pids = server.worker_pids();
+            pids.len() == workers && !pids.contains(&pid)
+        });
+        self.workers += 1;
+        self.sessions += sessions;
+    }
+}
+
+/// The letter behind the name, which is in brackets and may contain anything.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The number of connections that a worker has accepted at a port and not closed.
+fn sessions(pid: u32, port: u16) -> u64 {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let links: HashSet<String> = links.map(|it| it.to_string_lossy().into_owned()).collect();
+    let sockets = fs::read_to_string("/proc/net/tcp").expect("the system has IPv4");
+    let accepted = sockets.lines().filter(|line| {
+        // Number, local address, remote address, state (0A listens); the inode is the tenth.
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields[1].ends_with(&format!(":{port:04X}"))
+            && fields[3] != "0A"
+            && links.contains(&format!("socket:[{}]", fields[9]))
+    });
+    accepted.count() as u64
+}
