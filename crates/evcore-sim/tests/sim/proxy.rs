@@ -86,9 +86,8 @@ where
             }
             Step::Ready(token, ready) => {
                 let client = self.client_of(token);
-                match self.serve(token, client, ready) {
-                    Err(end) => self.close(client, end),
-                    Ok(()) => {}
+                if let Err(end) = self.serve(token, client, ready) {
+                    self.close(client, end);
                 }
             }
             Step::Expired(client, _) => {
