@@ -424,10 +424,11 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
         let is_current = self.slots.has(token);
         if is_current {
-            let now_ns = self.clock.monotonic_ns();
-            if let Some(deadline_ms) = self.timers.arm(token.index(), timer, now_ns, after) {
-                self.record_armed(token, timer, deadline_ms);
+            if !self.timers.arms_plainly(timer) {
+                self.record_arm(token, timer, after);
             }
+            let now_ns = self.clock.monotonic_ns();
+            self.timers.arm_known(token.index(), timer, now_ns, after);
         }
         is_current
     }

@@ -52,6 +52,10 @@ impl Instruments {
         is_wanted.then(|| Box::new(instruments))
     }
 
+    fn measures(&self) -> bool {
+        self.histograms.is_some() || self.watchdog.is_some()
+    }
+
     /// Whether anything reads records.
     pub(crate) fn keeps_records(&self) -> bool {
         cfg!(feature = "tracing") || self.recorder.is_some()
@@ -185,7 +189,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// The turn has ended, if one is measured. Returns the time, if a clock was read.
+    /// The turn has ended, if one is measured. Returns the time, if a clock was read for more than a
+    /// record.
     #[cold]
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         let instruments = self.instruments.as_mut()?;
@@ -205,7 +210,8 @@ impl<L: Acceptor> EventLoop<L> {
             self.stats.slow_turns += u64::from(is_slow);
         }
         instruments.record(Record::TurnEnded { took_ns });
-        Some(now_ns)
+        // A plan that is made with a fresh time may differ, and records change nothing.
+        instruments.measures().then_some(now_ns)
     }
 
     /// Whether each step is recorded, or timed by a watchdog.

@@ -57,42 +57,32 @@ impl Timers {
         }
     }
 
-    /// From now on, [`arm`](Self::arm) returns deadlines.
+    /// From now on, [`arms_plainly`](Self::arms_plainly) returns false.
     pub(crate) fn record(&mut self) {
         self.unrecorded = 0;
     }
 
-    /// Arms a timer, or moves it. Returns its deadline if it has to be recorded.
+    /// Whether arming this timer makes neither a record nor a panic.
+    #[inline]
+    pub(crate) fn arms_plainly(&self, timer: Timer) -> bool {
+        timer.number() < self.unrecorded
+    }
+
+    /// The millisecond at which a timer will be due that is armed now.
     ///
     /// # Panics
     ///
     /// If a token has no such timer.
+    pub(crate) fn deadline_after(&self, timer: Timer, now_ns: u64, after: Duration) -> u64 {
+        self.check(timer);
+        tick_after(now_ns, after, self.added_ns)
+    }
+
+    /// Arms a timer, or moves it. A token has this timer.
     #[inline]
-    pub(crate) fn arm(
-        &mut self,
-        index: u32,
-        timer: Timer,
-        now_ns: u64,
-        after: Duration,
-    ) -> Option<u64> {
+    pub(crate) fn arm_known(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let deadline = tick_after(now_ns, after, self.added_ns);
-        if timer.number() >= self.unrecorded {
-            return Some(self.arm_recorded(index, deadline, timer));
-        }
-        self.arm_at(self.id_unchecked(index, timer), deadline);
-        None
-    }
-
-    // The deadline is the third argument, as in the queue's `arm`, so that it stays in its register.
-    #[cold]
-    #[inline(never)]
-    fn arm_recorded(&mut self, index: u32, deadline: u64, timer: Timer) -> u64 {
-        self.arm_at(self.id(index, timer), deadline);
-        deadline
-    }
-
-    #[inline]
-    fn arm_at(&mut self, id: u32, deadline: u64) {
+        let id = self.id_of_known(index, timer);
         // Rarely so: a store for each event would cost more than the comparison.
         if deadline < self.not_before_ms {
             self.not_before_ms = deadline;
@@ -196,14 +186,20 @@ impl Timers {
     /// If a token has no such timer.
     #[inline]
     fn id(&self, index: u32, timer: Timer) -> u32 {
+        self.check(timer);
+        self.id_of_known(index, timer)
+    }
+
+    /// Panics if a token has no such timer.
+    #[inline]
+    fn check(&self, timer: Timer) {
         if timer.number() >= self.per_token {
             no_such_timer(timer, self.per_token);
         }
-        self.id_unchecked(index, timer)
     }
 
     #[inline]
-    fn id_unchecked(&self, index: u32, timer: Timer) -> u32 {
+    fn id_of_known(&self, index: u32, timer: Timer) -> u32 {
         index * self.stride + u32::from(timer.number())
     }
 
@@ -307,11 +303,11 @@ mod tests {
     fn a_timer_is_due_when_its_tick_begins() {
         let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, 0);
         assert_eq!(timers.due_at_ns(), NEVER);
-        timers.arm(0, Timer::READ, 999_999, Duration::from_millis(10));
+        timers.arm_known(0, Timer::READ, 999_999, Duration::from_millis(10));
         assert_eq!(timers.due_at_ns(), 11_000_000);
         timers.disarm(0, Timer::READ);
         assert_eq!(timers.due_at_ns(), NEVER);
-        timers.arm(0, Timer::READ, 0, Duration::MAX);
+        timers.arm_known(0, Timer::READ, 0, Duration::MAX);
         assert_ne!(timers.due_at_ns(), NEVER);
     }
 
@@ -320,7 +316,7 @@ mod tests {
         let now_ms = 1 << 40;
         let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, now_ms, 0);
         let after = Duration::from_millis(30);
-        timers.arm(0, Timer::READ, now_ms * NS_PER_MS, after);
+        timers.arm_known(0, Timer::READ, now_ms * NS_PER_MS, after);
         assert_eq!(timers.due_at_ns(), (now_ms + 30) * NS_PER_MS);
     }
 
@@ -340,7 +336,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "Timer(2): a token has 2 timers")]
     fn a_timer_that_a_token_does_not_have_is_refused() {
-        let mut timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, 0);
-        timers.arm(0, Timer::new(2), 0, Duration::ZERO);
+        let timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, 0);
+        assert!(timers.arms_plainly(Timer::new(1)));
+        assert!(!timers.arms_plainly(Timer::new(2)));
+        let _ = timers.deadline_after(Timer::new(2), 0, Duration::ZERO);
     }
 }

@@ -1,5 +1,7 @@
 //! What a loop records of itself: the one list that the flight recorder keeps and `tracing` emits.
 
+use std::time::Duration;
+
 use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
 use evcore_token::Token;
@@ -125,10 +127,14 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
+    /// Records that a timer is about to be armed. Panics if a token has no such timer.
+    ///
     /// Out of line, so that the code that is inlined into each handler is short.
     #[cold]
     #[inline(never)]
-    pub(crate) fn record_armed(&mut self, token: Token, timer: Timer, deadline_ms: u64) {
+    pub(crate) fn record_arm(&mut self, token: Token, timer: Timer, after: Duration) {
+        let now_ns = self.clock.monotonic_ns();
+        let deadline_ms = self.timers.deadline_after(timer, now_ns, after);
         self.record(Record::Armed {
             token,
             timer,

@@ -87,3 +87,11 @@ fn a_stale_token_has_no_deadline() {
     assert_eq!(fixture.ev.deadline(stale, Timer::READ), None);
     assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(50));
 }
+
+#[test]
+#[should_panic(expected = "Timer(2): a token has 2 timers")]
+fn arming_a_timer_that_a_token_does_not_have_panics() {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.arm_ms(token, Timer::new(2), 1);
+}
