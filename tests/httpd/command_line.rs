@@ -69,6 +69,15 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         ),
         (&["--cpu-affinity", "xyz"], &["--cpu-affinity", "'x'"]),
         (
+            &["--log-level", "all"],
+            &["--log-level", "all", "error, debug"],
+        ),
+        (&["--watchdog", "0"], &["--watchdog", "86400000"]),
+        (
+            &["--flight-recorder", "-1"],
+            &["--flight-recorder", "1048576"],
+        ),
+        (
             &["--cpu-affinity", "00"],
             &["--cpu-affinity", "names no CPU"],
         ),

@@ -8,6 +8,7 @@ mod connection_limit;
 mod descriptor_limit;
 mod error_responses;
 mod file_size_limit;
+mod flight_recorder;
 mod listening;
 mod log_pipes;
 mod refused_syscalls;

@@ -17,7 +17,8 @@
 //!   bodies;
 //! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop;
 //!   `scoreboard`: both in shared memory; `status_json`: the page that shows them;
-//! - `access_log`: a line for each response; `log`: standard error; `pipe`: writes to a pipe that do
+//! - `access_log`: a line for each response; `log`: standard error; `flight_log`: what the event loop
+//!   did, after something went wrong; `trace_log`: what it does, by `--log-level`; `pipe`: writes to a pipe that do
 //!   not wait for its reader.
 
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod connection_tests;
 pub mod counts;
 mod cpu_masks;
 mod descriptors;
+mod flight_log;
 mod host;
 mod listeners;
 mod log;
@@ -55,6 +57,8 @@ pub mod server;
 pub mod shared;
 mod socket_files;
 mod status_json;
+#[cfg(feature = "tracing")]
+mod trace_log;
 pub mod worker;
 
 pub use program::run;

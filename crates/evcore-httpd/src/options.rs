@@ -52,6 +52,15 @@ Usage: httpd [OPTIONS]
                            format; -: to standard output; lines that a full
                            pipe or disk refuses are lost and counted
                                                                    [default: none]
+  --log-level LEVEL        what to log to standard error: error; debug: also
+                           connections and plans of the event loop; trace: also
+                           its turns, steps and timers. debug and trace need a
+                           build with `--features tracing`         [default: error]
+  --watchdog MS            log a turn of the event loop that takes longer, in
+                           milliseconds; at most one a second      [default: none]
+  --flight-recorder N      keep the last N records of what the event loop does,
+                           and log them after a panic of the worker, and with
+                           each turn that --watchdog logs             [default: 0]
   --pid FILE               write the process id of the master      [default: none]
   --no-delay-endpoints     disable /sleep and /block
   --help                   print this text
@@ -69,6 +78,9 @@ Signals, to the master:
   WINCH      send QUIT to the workers; HUP starts new ones
 With --workers 0, only TERM, INT, QUIT and USR1 are handled.
 ";
+
+/// The maximum of `--flight-recorder`: 24 MiB.
+const MAX_RECORDS: usize = 1 << 20;
 
 /// Options that are planned and not implemented: refused by name, never ignored.
 const NOT_IMPLEMENTED: &[&str] = &["root"];
@@ -129,6 +141,12 @@ pub struct Options {
     pub bodies: usize,
     /// `-` is standard output; `None`: no access log.
     pub access_log: Option<PathBuf>,
+    /// What is logged to standard error.
+    pub log_level: LogLevel,
+    /// A turn that takes longer is logged; `None`: no turn is.
+    pub watchdog: Option<Duration>,
+    /// The number of records that are kept for the log after something went wrong.
+    pub flight_recorder: usize,
     /// Whether `/sleep` and `/block` are enabled.
     pub delay_endpoints: bool,
     /// The path of the pid file.
@@ -176,6 +194,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             }
             "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
             "access-log" => options.access_log = Some(parser.value()?.into()),
+            "log-level" => options.log_level = value(&mut parser)?.parse()?,
+            "watchdog" => options.watchdog = Some(milliseconds(&name, &value(&mut parser)?)?),
+            "flight-recorder" => {
+                options.flight_recorder = number(&name, &value(&mut parser)?, 0, MAX_RECORDS)?;
+            }
             "no-delay-endpoints" => options.delay_endpoints = false,
             "pid" => options.pid_file = Some(file(&name, parser.value()?)?),
             "accept" => accept = value(&mut parser)?.parse()?,
@@ -252,6 +275,9 @@ impl Default for Options {
             shutdown_timeout: Duration::from_secs(30),
             bodies: 64 * 1024 * 1024,
             access_log: None,
+            log_level: LogLevel::Error,
+            watchdog: None,
+            flight_recorder: 0,
             delay_endpoints: true,
             pid_file: None,
         }
@@ -326,6 +352,42 @@ impl FromStr for Timers {
     }
 }
 
+/// A value of `--log-level`. Each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// What the server announces, and what goes wrong.
+    Error,
+    /// Connections, plans and stale events of the event loop.
+    Debug,
+    /// Turns, steps, timers and posts of the event loop.
+    Trace,
+}
+
+impl FromStr for LogLevel {
+    type Err = OptionError;
+
+    fn from_str(value: &str) -> Result<Self, OptionError> {
+        let level = match value {
+            "error" => return Ok(Self::Error),
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            _ => {
+                return Err(OptionError(format!(
+                    "--log-level {value:?}: expected error, debug or trace"
+                )));
+            }
+        };
+        if cfg!(feature = "tracing") {
+            Ok(level)
+        } else {
+            Err(OptionError(format!(
+                "--log-level {value}: this httpd is built without `--features tracing`; expected \
+                 error"
+            )))
+        }
+    }
+}
+
 fn value(parser: &mut Parser) -> Result<String, OptionError> {
     Ok(parser.value()?.string()?)
 }
@@ -388,5 +450,21 @@ where
         _ => Err(OptionError(format!(
             "--{name} {value:?}: expected a number from {least} to {most}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_levels_that_this_build_cannot_log_are_refused() {
+        assert_eq!("error".parse::<LogLevel>().unwrap(), LogLevel::Error);
+        for level in ["debug", "trace"] {
+            let refused = level.parse::<LogLevel>().err();
+            let refused = refused.map(|OptionError(message)| message);
+            assert_eq!(refused.is_none(), cfg!(feature = "tracing"), "{refused:?}");
+            assert!(refused.is_none_or(|message| message.contains("--features tracing")));
+        }
     }
 }

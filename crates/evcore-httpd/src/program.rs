@@ -18,6 +18,9 @@ use crate::{
     worker::{self, Setup},
 };
 
+#[cfg(feature = "tracing")]
+use crate::trace_log;
+
 /// Runs the program: parses the command line, and serves until a signal stops it. Returns the exit
 /// code: 1 after an error, 2 after a bad option.
 #[must_use]
@@ -44,6 +47,8 @@ pub fn run() -> ExitCode {
 }
 
 fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    #[cfg(feature = "tracing")]
+    trace_log::install(options.log_level);
     descriptors::make_room(&options)?;
     if let Some(path) = &options.access_log {
         // Each worker opens the log itself. A bad path is an error now, and logged once.

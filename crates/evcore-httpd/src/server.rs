@@ -11,6 +11,7 @@ use crate::{
     access_log::AccessLog,
     connection::{Connection, Cx, Disposition},
     counts::Counts,
+    flight_log::{SlowTurnLog, log_records},
     log::log,
     metrics::{Metrics, MetricsCollector},
     options::Options,
@@ -30,6 +31,7 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     flush: Option<Flush>,
     exhausted: Overload,
     full: Overload,
+    slow_turns: SlowTurnLog,
 }
 
 /// The log of one kind of overload.
@@ -63,6 +65,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             flush: None,
             exhausted: Overload::NONE,
             full: Overload::NONE,
+            slow_turns: SlowTurnLog::default(),
             ev,
             options,
         }
@@ -96,7 +99,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// The error of [`EventLoop::next_turn`].
     pub fn turn(&mut self, stop: Option<Duration>) -> io::Result<bool> {
         self.shared.stopping |= stop.is_some();
-        if !self.ev.next_turn(stop)? {
+        if !self.next_turn(stop)? {
             return Ok(false);
         }
         while let Some(step) = self.ev.next_step() {
@@ -112,6 +115,24 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// How long a graceful shutdown lasts at most.
     pub fn shutdown_timeout(&self) -> Duration {
         self.options.shutdown_timeout
+    }
+
+    /// [`EventLoop::next_turn`]; with a watchdog in halves, so that the report of the turn before does
+    /// not wait for the next event.
+    fn next_turn(&mut self, stop: Option<Duration>) -> evcore::Result<bool> {
+        if self.options.watchdog.is_none() {
+            return self.ev.next_turn(stop);
+        }
+        if let Some(timeout) = stop {
+            self.ev.shutdown(timeout);
+        }
+        if self.ev.is_shut_down() {
+            return Ok(false);
+        }
+        let timeout = self.ev.prepare()?;
+        self.slow_turns.report(&mut self.ev);
+        self.ev.poll(timeout)?;
+        Ok(true)
     }
 
     /// Handles one step.
@@ -269,6 +290,15 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 std::process::id(),
                 self.options.connections
             ));
+        }
+    }
+}
+
+/// After a panic: what led to it.
+impl<L: Acceptor<Stream: Transport>> Drop for Server<L> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            log_records("the worker panics", &self.ev);
         }
     }
 }

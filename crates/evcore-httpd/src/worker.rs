@@ -116,6 +116,7 @@ pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
 fn configured(options: &Options) -> Builder {
     let mut builder = EventLoop::builder()
         .histograms(true)
+        .flight_recorder(options.flight_recorder)
         .connections(options.connections)
         .budgets(Budgets {
             accepts: options.multi_accept,
@@ -129,6 +130,9 @@ fn configured(options: &Options) -> Builder {
     };
     if let Some(kind) = options.poller {
         builder = builder.poller(kind);
+    }
+    if let Some(limit) = options.watchdog {
+        builder = builder.watchdog(limit);
     }
     if let Some(resolution) = options.timer_resolution {
         builder = builder.timer_resolution(resolution);
