@@ -93,6 +93,37 @@ fn fill(client: &mut Client, bytes: &[u8]) -> io::Result<usize> {
     Ok(taken)
 }
 
+/// Sends the rest of the bytes, and receives this many, or until the end. Returns them, and the longest
+/// time in which none came.
+fn exchange(client: &mut Client, mut rest: &[u8], length: usize) -> (Vec<u8>, Duration) {
+    client.sock.set_nonblocking(true).expect("a socket");
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    let (mut last, mut longest_pause) = (Instant::now(), Duration::ZERO);
+    while received.len() < length {
+        let taken = client.conn.writer().write(rest).expect("memory");
+        rest = &rest[taken..];
+        if client.conn.wants_write() {
+            unless_blocked(client.conn.write_tls(&mut client.sock));
+        }
+        if client.conn.wants_read() {
+            unless_blocked(client.conn.read_tls(&mut client.sock));
+        }
+        client.conn.process_new_packets().expect("TLS");
+        longest_pause = longest_pause.max(last.elapsed());
+        match client.conn.reader().read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => {
+                received.extend_from_slice(&buffer[..n]);
+                last = Instant::now();
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+        assert!(longest_pause < PATIENCE, "no more comes back");
+    }
+    client.sock.set_nonblocking(false).expect("a socket");
+    (received, longest_pause)
+}
+
 fn unless_blocked(result: io::Result<usize>) {
     if let Err(error) = result {
         assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
@@ -105,25 +136,10 @@ fn a_tls_client_that_reads_late_gets_all_16_mb_back() {
     let bytes = bytes(LENGTH);
     let mut client = client(&server);
     ping(&mut client);
-    let mut taken = fill(&mut client, &bytes).expect("some of it");
+    let taken = fill(&mut client, &bytes).expect("some of it");
     assert!(taken < LENGTH, "the server has kept {taken} bytes");
 
-    client.sock.set_nonblocking(true).expect("a socket");
-    let (mut received, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
-    eventually("all of it has come back", || {
-        for _ in 0..1000 {
-            taken += client.conn.writer().write(&bytes[taken..]).expect("memory");
-            if client.conn.wants_write() {
-                unless_blocked(client.conn.write_tls(&mut client.sock));
-            }
-            unless_blocked(client.conn.read_tls(&mut client.sock));
-            client.conn.process_new_packets().expect("TLS");
-            while let Ok(n) = client.conn.reader().read(&mut buffer) {
-                received.extend_from_slice(&buffer[..n]);
-            }
-        }
-        received.len() >= LENGTH
-    });
+    let (received, _) = exchange(&mut client, &bytes[taken..], LENGTH);
     assert!(received == bytes, "other bytes than were sent");
 }
 
@@ -256,11 +272,37 @@ fn a_reset_tls_client_ends_no_other() {
 }
 
 #[test]
-fn quit_ends_idle_tls_sessions_with_a_close_notify() {
+fn quit_ends_quiet_tls_sessions_with_a_close_notify() {
     let mut server = start("60");
     let mut clients: Vec<_> = (0..3).map(|_| client(&server)).collect();
     clients.iter_mut().for_each(ping);
     server.signal(Signal::QUIT);
     clients.iter_mut().for_each(read_end);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn quit_lets_a_client_that_is_not_quiet_finish() {
+    const QUIET: Duration = Duration::from_secs(1);
+    let mut server = start("60");
+    let mut client = client(&server);
+    // So that the server is blocked while the client has sent a part.
+    sockopt::set_socket_recv_buffer_size(&client.sock, 32 * 1024).expect("a size");
+    sockopt::set_socket_send_buffer_size(&client.sock, 32 * 1024).expect("a size");
+    ping(&mut client);
+    let bytes = bytes(LENGTH);
+    let taken = fill(&mut client, &bytes).expect("some of it");
+    assert!(taken < bytes.len(), "the server has kept {taken} bytes");
+    server.signal(Signal::QUIT);
+    eventually("it listens no more", || {
+        TcpStream::connect(server.address()).is_err()
+    });
+    let (received, longest_pause) = exchange(&mut client, &bytes[taken..], bytes.len());
+    // Unless this thread was held up.
+    if longest_pause < QUIET {
+        assert!(received == bytes, "{} bytes", received.len());
+        read_end(&mut client);
+    }
+    drop(client);
     assert!(server.wait().success());
 }

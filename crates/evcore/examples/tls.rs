@@ -1,10 +1,9 @@
 //! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
 //!
-//! A client may be idle, or take for its handshake, 60 seconds. QUIT stops the server gracefully. A
-//! certificate to try it:
+//! A client may be idle, or take for its handshake, 60 seconds. QUIT stops the server when its clients
+//! have been quiet for a second. A certificate to try it:
 //!
-//!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost \
-//!         -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem
+//!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};
 use evcore::{Interest, Mode, Timer, Token};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
@@ -15,7 +14,7 @@ use std::{env, error::Error, os::unix::net::UnixStream, sync::Arc, time::Duratio
 
 const IDLE: Timer = Timer::new(0);
 const HANDSHAKE: Timer = Timer::new(1);
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const QUIET: Timer = Timer::new(2);
 
 struct Client {
     stream: EdgeStream,
@@ -30,8 +29,7 @@ impl Client {
             self.flush(ev)?; // while the client does not read, it is not read from
             match self.tls.reader().read(&mut buffer) {
                 Ok(0) => return self.close(ev), // its close_notify
-                // All of it is kept, as nothing else is: the limit of rustls is 64 KiB.
-                Ok(n) => self.tls.writer().write_all(&buffer[..n])?,
+                Ok(n) => self.tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive(ev)?,
                 Err(error) => return Err(error), // an end without a close_notify
             }
@@ -49,10 +47,9 @@ impl Client {
 
     /// Receives once. The plaintext of it is for the caller to read.
     fn receive(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        let tls = &mut self.tls;
-        self.stream
-            .read_with(ev, |mut stream| tls.read_tls(&mut stream))?;
-        if let Err(error) = self.tls.process_new_packets() {
+        let Self { stream, tls } = self;
+        stream.read_with(ev, |mut stream| tls.read_tls(&mut stream))?;
+        if let Err(error) = tls.process_new_packets() {
             let _ = self.flush(ev); // an alert, which tells the client the reason
             return Err(io::Error::new(ErrorKind::InvalidData, error));
         }
@@ -83,20 +80,22 @@ impl Server {
             Step::Accepted(new) => _ = self.open(new.stream, ev), // if it fails, dropped and closed
             Step::Ready(token, _) if token == self.quit => {
                 ev.close(token); // the loop is not shut down while it watches a descriptor
-                ev.shutdown(STOP_TIMEOUT);
+                ev.shutdown(Duration::from_secs(30));
             }
             Step::Ready(token, ready) => {
                 let client = self.clients.get_mut(token).expect("it is open");
                 client.stream.on_ready(ready);
                 let result = client.echo(ev).map_err(|error| error.kind());
+                ev.arm(token, IDLE, self.idle);
+                ev.arm(token, QUIET, Duration::from_secs(1));
+                ev.set_busy(token);
                 if result != Err(ErrorKind::WouldBlock) {
                     self.clients.close(ev, token); // no step carries this token any more
-                    return;
                 }
-                ev.arm(token, IDLE, self.idle);
-                if client.tls.wants_write() {
-                    ev.set_busy(token);
-                } else {
+            }
+            Step::Expired(token, QUIET) => {
+                let client = self.clients.get(token).expect("it is open");
+                if !client.tls.wants_write() {
                     ev.set_idle(token); // a shutdown evicts it
                 }
             }
@@ -128,7 +127,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let key = PrivateKeyDer::from_pem_file(next("which key?")?)?;
     let config = ServerConfig::builder().with_no_client_auth();
     eprintln!("listening on {}", listener.local_addr());
-    let mut ev = EventLoop::builder().listener(listener).build()?;
+    let builder = EventLoop::builder().listener(listener);
+    let mut ev = builder.timers_per_token(3).build()?;
     let (quit, signals) = UnixStream::pair()?;
     pipe::register(SIGQUIT, signals)?; // the handler writes a byte
     let mut server = Server {
