@@ -198,6 +198,7 @@ impl Evictions {
     }
 
     /// How many connections are idle.
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.idle.len()
     }

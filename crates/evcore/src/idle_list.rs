@@ -19,6 +19,8 @@ const MARKS: u32 = 9;
 pub(crate) struct IdleList {
     // Invariant: an id below `MARKS` is a mark; any other is the index of a connection plus `MARKS`.
     list: LruList,
+    // Invariant: how many marks are listed.
+    marks: u32,
     grace_ns: u64,
     period_ns: u64,
     /// When each mark was set.
@@ -43,6 +45,7 @@ impl IdleList {
     pub(crate) fn with_expected(connections: u32, grace_ns: u64) -> Self {
         Self {
             list: LruList::with_expected(connections.saturating_add(MARKS)),
+            marks: 0,
             grace_ns,
             period_ns: grace_ns.div_ceil(PERIODS),
             set_at_ns: [0; MARKS as usize],
@@ -71,11 +74,9 @@ impl IdleList {
         self.list.contains(index + MARKS)
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
-        let marks = (0..MARKS).filter(|mark| self.list.contains(*mark)).count();
-        #[expect(clippy::cast_possible_truncation, reason = "there are few marks")]
-        let marks = marks as u32;
-        self.list.len() - marks
+        self.list.len() - self.marks
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -100,12 +101,12 @@ impl IdleList {
             .into_iter()
             .find(|mark| self.is_recent(*mark, now_ns));
         for mark in (0..MARKS).filter(|mark| Some(*mark) != after) {
-            self.list.remove(mark);
+            self.remove_mark(mark);
         }
         let after = after?;
         self.list.newer_than(after)?;
         let before = (after + 1) % MARKS;
-        self.list.touch(before);
+        self.add_mark(before);
         self.waiting = Some(Waiting { after, before });
         Some(self.grace_ns)
     }
@@ -123,8 +124,8 @@ impl IdleList {
 
     pub(crate) fn end_grace(&mut self) {
         if let Some(Waiting { after, before }) = self.waiting.take() {
-            self.list.remove(after);
-            self.list.remove(before);
+            self.remove_mark(after);
+            self.remove_mark(before);
         }
     }
 
@@ -132,9 +133,19 @@ impl IdleList {
     #[inline(never)]
     fn set_mark(&mut self, now_ns: u64) {
         self.newest = (self.newest + 1) % MARKS;
-        self.list.touch(self.newest);
+        self.add_mark(self.newest);
         self.set_at_ns[self.newest as usize] = now_ns;
         self.next_mark_ns = now_ns.saturating_add(self.period_ns);
+    }
+
+    /// Makes a mark the last of the list.
+    fn add_mark(&mut self, mark: u32) {
+        self.marks += u32::from(!self.list.contains(mark));
+        self.list.touch(mark);
+    }
+
+    fn remove_mark(&mut self, mark: u32) {
+        self.marks -= u32::from(self.list.remove(mark));
     }
 
     /// Whether a connection that follows a mark may have become idle within the grace.
