@@ -57,8 +57,10 @@ fn after_name(bytes: &[u8]) -> &[u8] {
 
 /// `unreserved` or `sub-delims`.
 fn is_plain(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$'
-        | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')
+    // Most are lower-case letters, and every request has a host.
+    byte.is_ascii_lowercase()
+        || matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&'
+            | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')
 }
 
 #[cfg(test)]
