@@ -25,14 +25,17 @@ use liveness::LivenessChecker;
 /// By then every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The faults of outgoing connections and of jobs, which this server does not have.
-const NOT_MET: [Fault; 6] = [
+/// The faults of outgoing connections, jobs and datagrams, which this server does not have.
+const NOT_MET: [Fault; 9] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
     Fault::ConnectTimeout,
     Fault::NoLocalPort,
     Fault::SlowJob,
     Fault::JobPanic,
+    Fault::DatagramLoss,
+    Fault::DatagramDuplicate,
+    Fault::DatagramDelay,
 ];
 
 /// What is known of a server's clients after its shutdown.

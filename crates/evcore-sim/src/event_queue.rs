@@ -22,6 +22,8 @@ pub(crate) enum SimEvent {
     ClientTimer(u32, u32),
     /// The parent notices that this process is dead.
     Reap(u32),
+    /// A datagram arrives, by its index.
+    Datagram(u32),
     /// This job of a thread pool ends.
     JobEnds(JobId),
 }

@@ -73,11 +73,17 @@ pub enum Fault {
     SlowJob,
     /// A job of a thread pool panics.
     JobPanic,
+    /// A datagram is lost.
+    DatagramLoss,
+    /// A datagram arrives twice.
+    DatagramDuplicate,
+    /// A datagram arrives up to 3 s late. Those that are sent after it do not wait.
+    DatagramDelay,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::SpuriousReadiness,
         Self::RepeatedReadiness,
         Self::ReorderedEvents,
@@ -101,11 +107,14 @@ impl Fault {
         Self::NoLocalPort,
         Self::SlowJob,
         Self::JobPanic,
+        Self::DatagramLoss,
+        Self::DatagramDuplicate,
+        Self::DatagramDelay,
     ];
 
     /// The faults that take a connection or a result from a client, or make a timeout of the server do
     /// so.
-    const LOSSY: [Self; 8] = [
+    const LOSSY: [Self; 9] = [
         Self::Reset,
         Self::Abort,
         Self::Kill,
@@ -114,6 +123,7 @@ impl Fault {
         Self::ConnectTimeout,
         Self::NoLocalPort,
         Self::JobPanic,
+        Self::DatagramLoss,
     ];
 
     /// Often enough to occur in a short run, and rarely enough that most work gets done.
@@ -128,7 +138,10 @@ impl Fault {
             | Self::ConnectTimeout
             | Self::NoLocalPort
             | Self::SlowJob
-            | Self::JobPanic => Probability::one_in(32),
+            | Self::JobPanic
+            | Self::DatagramLoss
+            | Self::DatagramDuplicate
+            | Self::DatagramDelay => Probability::one_in(32),
             Self::Abort | Self::Exhausted | Self::SlowStep | Self::AbandonedTurn => {
                 Probability::one_in(64)
             }
@@ -174,8 +187,8 @@ impl Faults {
     /// All faults that a correct server hides from its clients: those of [`all`](Self::all)
     /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill),
     /// [`ClockJump`](Fault::ClockJump), [`ConnectRefused`](Fault::ConnectRefused),
-    /// [`ConnectTimeout`](Fault::ConnectTimeout), [`NoLocalPort`](Fault::NoLocalPort) and
-    /// [`JobPanic`](Fault::JobPanic).
+    /// [`ConnectTimeout`](Fault::ConnectTimeout), [`NoLocalPort`](Fault::NoLocalPort),
+    /// [`JobPanic`](Fault::JobPanic) and [`DatagramLoss`](Fault::DatagramLoss).
     ///
     /// So every client must complete. A server that forgets a connection cannot hide behind a
     /// fault that ended it. The server's own timeouts must be longer than the delays, which add up:

@@ -18,7 +18,7 @@ use evcore::{
 };
 
 use crate::{
-    net::{EndpointId, ListenerId},
+    net::{EndpointId, ListenerId, UdpId},
     notifier::NotifierId,
 };
 
@@ -35,6 +35,7 @@ pub(crate) enum Object {
     Endpoint(EndpointId),
     Listener(ListenerId),
     Notifier(NotifierId),
+    Udp(UdpId),
 }
 
 /// One registration.

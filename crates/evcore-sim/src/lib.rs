@@ -3,13 +3,16 @@
 //! # How to test your own server
 //!
 //! 1. **Make it generic.** Take any [`Acceptor`](evcore::Acceptor), which brings its stream type
-//!    with it, and use the stream through [`Transport`](evcore::Transport). Read the time from
-//!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers from the caller.
+//!    with it, and use the stream through [`Transport`](evcore::Transport). If it connects to other
+//!    servers, take any [`Connector`](evcore::Connector). Read the time from
+//!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers and a
+//!    [`ThreadPool`](evcore::ThreadPool) from the caller.
 //! 2. **Make it repeatable.** Use no [`Instant`](std::time::Instant), no thread, no order of a
 //!    `HashMap`, and nothing that depends on an address. They differ from run to run, so that a
 //!    seed cannot repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
 //! 3. **Run it in a [`Sim`].** [`Process::builder`] is a [`Builder`](evcore::Builder) with the
-//!    simulated clock and backend, and [`Process::listen`] is its listener. A server whose own loop
+//!    simulated clock and backend, and [`Process::listen`] is its listener. The [`Process`] itself is the
+//!    connector, and [`Process::thread_pool`] and [`Process::bind_udp`] are the rest. A server whose own loop
 //!    calls [`EventLoop::wait`](evcore::EventLoop::wait) runs unchanged: its waits let simulated
 //!    time pass, and [`Sim::set_time_limit`] ends it. A server with several workers, or one that a
 //!    test stops and kills, implements [`App`] and runs under [`Workers`], with a [`SimGroup`] for
@@ -49,7 +52,8 @@
 //! a connection before the check.
 //!
 //! `tests/sim/planted_bugs.rs` shows both bugs, five more, and how soon they are found.
-//! `tests/portable_server.rs` is a server that runs on sockets and here.
+//! `tests/portable_server.rs` is a server that runs on sockets and here, and `tests/sim/proxy.rs` a
+//! proxy.
 #![forbid(unsafe_code)]
 
 mod sim;
@@ -65,6 +69,7 @@ mod group;
 mod listener;
 mod stream;
 mod thread_pool;
+mod udp_socket;
 
 mod client;
 mod script;
@@ -95,4 +100,5 @@ pub use rng::Rng;
 pub use script::{ClientOutcome, Script, ScriptHandle};
 pub use sim::Sim;
 pub use stream::SimStream;
+pub use udp_socket::SimUdpSocket;
 pub use workers::{App, Workers};

@@ -9,7 +9,7 @@ use evcore::{
     poller::{Backend, Capabilities},
 };
 
-use crate::{Sim, SimListener, SimStream, backend::SimBackend, net::Family};
+use crate::{Sim, SimListener, SimStream, SimUdpSocket, backend::SimBackend, net::Family};
 
 /// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
 ///
@@ -144,6 +144,16 @@ impl Process {
     #[must_use]
     pub fn listen_reuseport(&self, address: SocketAddr) -> SimListener {
         self.open_listener(address, true)
+    }
+
+    /// Binds a UDP socket. With port 0 it gets a free port.
+    ///
+    /// # Errors
+    ///
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse), or EMFILE if the process has no free descriptor.
+    pub fn bind_udp(&self, address: SocketAddr) -> io::Result<SimUdpSocket> {
+        let (id, fd) = self.sim.state().bind_udp(self.id, address)?;
+        Ok(SimUdpSocket::new(self.sim.clone(), self.id, fd, id))
     }
 
     /// A thread pool whose jobs run in simulated time, for the loop of this handle.

@@ -42,6 +42,8 @@ pub(crate) enum TraceKind {
     Notify,
     Exit,
     Job,
+    SendTo,
+    ReceiveFrom,
 }
 
 impl Trace {

@@ -4,11 +4,13 @@
 
 mod endpoint;
 mod listeners;
+mod udp;
 
 use std::net::SocketAddr;
 
 pub(crate) use endpoint::{CloseNotice, Endpoint, Family};
 pub(crate) use listeners::{ListenerId, Listeners};
+pub(crate) use udp::{Datagram, Udp, UdpId};
 
 /// An endpoint of a connection, by its index in the network's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +81,7 @@ pub(crate) struct Net {
     /// Connections that are closed, whose indices are used again.
     free: Vec<u32>,
     pub(crate) listeners: Listeners,
+    pub(crate) udp: Udp,
     /// How many connections were ever made. The addresses of clients are derived from it.
     made: u32,
 }
@@ -90,6 +93,7 @@ impl Net {
             routes: Vec::new(),
             free: Vec::new(),
             listeners: Listeners::default(),
+            udp: Udp::default(),
             made: 0,
         }
     }

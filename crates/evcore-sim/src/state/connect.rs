@@ -54,11 +54,8 @@ impl State {
         process: u32,
         to: SocketAddr,
     ) -> Result<(EndpointId, i32), (&'static str, io::Error)> {
-        const EMFILE: i32 = 24; // on every Unix
-        let caller = &self.processes[process as usize];
-        if caller.is_dead || caller.descriptors.open() >= self.config.max_descriptors {
-            return Err(("socket", io::Error::from_raw_os_error(EMFILE)));
-        }
+        let has_room = self.check_free_descriptor(process);
+        has_room.map_err(|error| ("socket", error))?;
         if self.draw_fault(Fault::NoLocalPort) {
             return Err(("connect", io::ErrorKind::AddrNotAvailable.into()));
         }
@@ -78,6 +75,16 @@ impl State {
         self.net.endpoint_mut(id).begin_connecting();
         self.request_connection(id, failure);
         Ok((id, fd))
+    }
+
+    /// Fails if a process cannot open another descriptor.
+    pub(super) fn check_free_descriptor(&self, process: u32) -> io::Result<()> {
+        const EMFILE: i32 = 24; // on every Unix
+        let caller = &self.processes[process as usize];
+        if caller.is_dead || caller.descriptors.open() >= self.config.max_descriptors {
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
+        Ok(())
     }
 
     fn draw_connect_failure(&mut self) -> Option<ConnectFailure> {

@@ -6,6 +6,7 @@
 
 mod client_callbacks;
 mod connect;
+mod datagrams;
 mod delivery;
 mod group;
 mod processes;
@@ -191,6 +192,7 @@ impl State {
             SimEvent::NotifyClient(client) => self.deliver_client_event(client),
             SimEvent::ClientTimer(client, timer) => self.client_timer_expired(client, timer),
             SimEvent::Reap(process) => self.reap(process),
+            SimEvent::Datagram(index) => self.datagram_arrives(index),
             SimEvent::JobEnds(job) => self.end_job(job),
         }
     }
@@ -203,6 +205,10 @@ impl State {
             Object::Listener(_) => Ready::READABLE,
             Object::Notifier(id) if Self::is_notified(groups, id) => Ready::READABLE,
             Object::Notifier(_) => Ready::NONE,
+            Object::Udp(id) if net.udp.socket(id).is_readable() => {
+                Ready::READABLE | Ready::WRITABLE
+            }
+            Object::Udp(_) => Ready::WRITABLE,
         }
     }
 

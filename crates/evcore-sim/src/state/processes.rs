@@ -53,6 +53,10 @@ impl State {
                 self.remove_watches_of(process, fd);
                 self.close_listener(id);
             }
+            Object::Udp(id) => {
+                self.remove_watches_of(process, fd);
+                self.net.udp.close(id);
+            }
             Object::Notifier(_) => self.remove_watches_of(process, fd),
         }
     }
@@ -119,7 +123,7 @@ impl State {
                     let socket = self.net.listeners.socket(id);
                     taken.extend(socket.queue.iter().filter(|_| socket.closes_with_last()));
                 }
-                Object::Notifier(_) => {}
+                Object::Notifier(_) | Object::Udp(_) => {}
             }
         }
         taken.into_iter().for_each(|id| self.blame_fault(id));

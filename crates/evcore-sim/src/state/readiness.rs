@@ -70,6 +70,7 @@ impl State {
         match object {
             Object::Endpoint(id) => &mut self.net.endpoint_mut(id).watches,
             Object::Listener(id) => &mut self.net.listeners.socket_mut(id).watches,
+            Object::Udp(id) => &mut self.net.udp.socket_mut(id).watches,
             Object::Notifier(id) => self.groups[id.group as usize].watches_mut(id.slot),
         }
     }

@@ -13,15 +13,18 @@ use crate::{
     native,
 };
 
-/// The faults of outgoing connections and of jobs. This server has neither: `connecting`, `proxy` and
-/// `thread_pool` test them.
-const ELSEWHERE: [Fault; 6] = [
+/// The faults of outgoing connections, jobs and datagrams, which this server does not have:
+/// `connecting`, `proxied`, `thread_pool` and `udp` test them.
+const ELSEWHERE: [Fault; 9] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
     Fault::ConnectTimeout,
     Fault::NoLocalPort,
     Fault::SlowJob,
     Fault::JobPanic,
+    Fault::DatagramLoss,
+    Fault::DatagramDuplicate,
+    Fault::DatagramDelay,
 ];
 
 /// The faults that the server can meet.

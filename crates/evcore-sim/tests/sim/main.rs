@@ -12,6 +12,7 @@ mod proxied;
 mod proxy;
 mod simulated_time;
 mod thread_pool;
+mod udp;
 mod workers;
 
 use evcore::poller::Capabilities;

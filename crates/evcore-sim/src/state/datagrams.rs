@@ -1,0 +1,104 @@
+//! Datagrams: what is lost, what arrives twice, and when.
+
+use std::{io, net::SocketAddr};
+
+use super::{State, delivery::DELAY_MAX};
+use crate::{
+    Fault,
+    event_queue::SimEvent,
+    kernel_poller::Object,
+    net::{Datagram, UdpId},
+    rng::whole_ns,
+    trace::TraceKind,
+};
+
+/// The longest datagram over IPv4.
+const LONGEST: usize = 65_507;
+
+impl State {
+    /// Binds a UDP socket of a process. Returns it and its descriptor.
+    pub(crate) fn bind_udp(
+        &mut self,
+        process: u32,
+        address: SocketAddr,
+    ) -> io::Result<(UdpId, i32)> {
+        self.check_free_descriptor(process)?;
+        let capacity = self.config.socket_buffer;
+        let bound = self.net.udp.bind(address, capacity);
+        let id = bound.ok_or(io::ErrorKind::AddrInUse)?;
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        Ok((id, descriptors.insert(Object::Udp(id))))
+    }
+
+    pub(crate) fn send_datagram(
+        &mut self,
+        from: UdpId,
+        to: SocketAddr,
+        bytes: &[u8],
+    ) -> io::Result<usize> {
+        const EMSGSIZE: i32 = 90; // on Linux
+        if bytes.len() > LONGEST {
+            return Err(io::Error::from_raw_os_error(EMSGSIZE));
+        }
+        self.note(TraceKind::SendTo, u64::from(from.0), bytes.len() as u64);
+        self.trace.bytes(bytes);
+        if self.draw_fault(Fault::DatagramLoss) {
+            return Ok(bytes.len());
+        }
+        let datagram = Datagram {
+            from: self.net.udp.socket(from).address,
+            to,
+            bytes: bytes.to_vec(),
+        };
+        if self.draw_fault(Fault::DatagramDuplicate) {
+            self.transmit_datagram(from, datagram.clone());
+        }
+        self.transmit_datagram(from, datagram);
+        Ok(bytes.len())
+    }
+
+    /// Without a fault, the datagrams of a socket arrive in the order in which they were sent.
+    fn transmit_datagram(&mut self, from: UdpId, datagram: Datagram) {
+        let latency_ns = whole_ns(self.rng.duration(&self.config.latency));
+        let mut at_ns = self.now_ns().saturating_add(latency_ns);
+        if self.draw_fault(Fault::DatagramDelay) {
+            at_ns += self.random_up_to(DELAY_MAX);
+        } else {
+            let socket = self.net.udp.socket_mut(from);
+            at_ns = at_ns.max(socket.last_arrival_ns);
+            socket.last_arrival_ns = at_ns;
+        }
+        let index = self.net.udp.send(datagram);
+        self.event_queue.schedule(at_ns, SimEvent::Datagram(index));
+    }
+
+    /// A datagram arrives. It is lost if there is no socket at its address, or no room.
+    pub(crate) fn datagram_arrives(&mut self, index: u32) {
+        let datagram = self.net.udp.arrive(index);
+        let Some(id) = self.net.udp.at(datagram.to) else {
+            return;
+        };
+        let socket = self.net.udp.socket_mut(id);
+        if !socket.push(datagram) {
+            return;
+        }
+        for watch in socket.watches.clone() {
+            self.mark_ready(watch);
+            self.wake_sleeper(watch.poller);
+        }
+    }
+
+    /// Receives the oldest datagram. What does not fit into the buffer is lost.
+    pub(crate) fn receive_datagram(
+        &mut self,
+        at: UdpId,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, SocketAddr)> {
+        let received = self.net.udp.socket_mut(at).pop();
+        let datagram = received.ok_or(io::ErrorKind::WouldBlock)?;
+        let count = datagram.bytes.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&datagram.bytes[..count]);
+        self.note(TraceKind::ReceiveFrom, u64::from(at.0), count as u64);
+        Ok((count, datagram.from))
+    }
+}
