@@ -2,7 +2,7 @@
 
 use crate::picture::Kind::{self, Bars, Lines};
 use crate::picture::Picture;
-use crate::report::{Report, number};
+use crate::report::{Report, Table, number};
 use crate::run::Run;
 use crate::{accept, clock, memory, pollers, timers, whole};
 
@@ -69,6 +69,13 @@ pub(crate) const PARTS: &[Part] = &[
         measure: whole::measure,
         headline: whole_server,
         pictures: &[picture("cpu", "CPU a request", Bars(&["1", "64", "1024"]))],
+    },
+    Part {
+        name: "proxies",
+        title: "Proxies",
+        measure: whole::measure_proxies,
+        headline: proxies,
+        pictures: &[],
     },
     Part {
         name: "accept",
@@ -159,6 +166,21 @@ fn whole_server(report: &Report) -> Option<String> {
         ratio("1")?,
         ratio("64")?,
         ratio("1024")?
+    ))
+}
+
+fn proxies(report: &Report) -> Option<String> {
+    let [requests, bodies] = [report.find("proxy")?, report.find("proxied body")?];
+    let to = |table: &Table, peer, column| table.ratio("proxy", peer, column).map(number);
+    Some(format!(
+        "With 64 connections the example `proxy` takes {} times HAProxy's CPU a request in TCP mode \
+         and {} times in HTTP mode, {} and {} if each connection has one request, and {} times a \
+         KiB of large bodies if HAProxy splices them, too.",
+        to(requests, "HAProxy, tcp", "kept alive, 64")?,
+        to(requests, "HAProxy, http", "kept alive, 64")?,
+        to(requests, "HAProxy, tcp", "closed, 64")?,
+        to(requests, "HAProxy, http", "closed, 64")?,
+        to(bodies, "HAProxy, splice", "1 MiB, 8")?
     ))
 }
 

@@ -62,6 +62,10 @@ const SHARING: &[&str] = &[
 ];
 const TWO_POLICIES: &[&str] = &["httpd mutex", "httpd exclusive"];
 const LEAST_LOADED: &[&str] = &["httpd least-loaded"];
+const KEPT: &[&str] = &["kept alive, 1", "kept alive, 64"];
+const CLOSED: &[&str] = &["closed, 1", "closed, 64"];
+const SAME_CALLS: &str =
+    "both need the same system calls, and nearly all of the time is the kernel's";
 const KERNEL_CHOOSES: &str =
     "the kernel assigns each connection to a listener, so it waits for that listener's worker";
 /// The delay of every policy, and a slice of the scheduler's.
@@ -146,6 +150,12 @@ pub(crate) const TARGETS: &[Target] = &[
     target("whole", "the same, p99", AtMost(1.0), "", ("p99", &["httpd"], &["1", "64", "1024"]), To("nginx")),
     target("whole", "the same, p99.9", AtMost(1.0), "", ("p99.9", &["httpd"], &["1", "64", "1024"]), To("nginx")),
     target("whole", "`.ci/run` on a clean machine", AtMost(20.0), "minutes", ("ci", &["ci"], ALL), Median).because("CI itself takes this time, not this run"),
+    target("proxies", "CPU a kept-alive request, `proxy` to HAProxy in TCP mode", AtMost(0.7), "", ("proxy", &["proxy"], KEPT), To("HAProxy, tcp")).because(SAME_CALLS),
+    target("proxies", "the same, a connection for each request", AtMost(0.7), "", ("proxy", &["proxy"], CLOSED), To("HAProxy, tcp")).because(SAME_CALLS),
+    target("proxies", "the same, a KiB of large bodies, if it splices them, too", AtMost(0.7), "", ("proxied body", &["proxy"], ALL), To("HAProxy, splice")).because(SAME_CALLS),
+    target("proxies", "CPU a kept-alive request, `proxy` to HAProxy in HTTP mode", AtMost(0.7), "", ("proxy", &["proxy"], KEPT), To("HAProxy, http")),
+    target("proxies", "the same, a connection for each request", AtMost(0.7), "", ("proxy", &["proxy"], CLOSED), To("HAProxy, http")),
+    target("proxies", "the same, a KiB of large bodies", AtMost(0.7), "", ("proxied body", &["proxy"], ALL), To("HAProxy, http")),
     target("accept", "Jain index, one at a time, `least-loaded`", AtLeast(0.99), "", ("jain single", LEAST_LOADED, &["2", "4", "8"]), Median),
     target("accept", "Jain index, bursts of 64, `least-loaded`", AtLeast(0.99), "", ("jain burst", LEAST_LOADED, &["2", "4", "8"]), Median),
     target("accept", "Jain index, halfway closed, 4 and 8 workers, `least-loaded`", AtLeast(0.99), "", ("jain halfway", LEAST_LOADED, &["4", "8"]), Median),

@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+/// Read once: after that, this thread is on one CPU.
+static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
+
 /// How servers are started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
@@ -23,11 +26,15 @@ impl Launch {
     /// first. The same one if there is no other.
     pub(crate) fn beside_this_thread() -> Launch {
         crate::descriptors::most();
-        // Read once: after that, this thread is on one CPU.
-        static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
         let [first, last] = *CPUS.get_or_init(first_and_last_cpu);
         pin_to(last);
         Launch { cpu: first }
+    }
+
+    /// For a server that is not measured: on the CPU of the clients.
+    pub(crate) fn beside_the_clients() -> Launch {
+        let [_, cpu] = *CPUS.get_or_init(first_and_last_cpu);
+        Launch { cpu }
     }
 
     /// A command that becomes the program.

@@ -69,34 +69,41 @@ fn configured(
     folder: &Path,
     accepting: Accepting,
     workers: usize,
-) -> io::Result<(SocketAddr, PathBuf)> {
-    fs::create_dir_all(folder)?;
+) -> io::Result<(SocketAddr, String)> {
     // It cannot be asked which port it took. That another takes this one meanwhile is unlikely, and
     // then nothing is measured.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let config = folder.join("nginx.conf");
-    fs::write(&config, text(folder, address, accepting, workers))?;
+    let (mutex, options) = match accepting {
+        Accepting::Default => ("off", ""),
+        Accepting::Mutex => ("on", ""),
+        Accepting::ReusePort => ("off", " reuseport"),
+    };
+    let main = format!("worker_processes {workers}; daemon off;");
+    let events = format!("accept_mutex {mutex}; accept_mutex_delay 500ms;");
+    let server = format!("listen {address}{options}; location / {{ return 200 \"$pid\"; }}");
+    let config = configure(folder, &main, &events, "", &server)?;
     Ok((address, config))
 }
 
-fn text(folder: &Path, address: SocketAddr, accepting: Accepting, workers: usize) -> String {
+/// Writes its configuration, whose parts have these lines, into a folder. Returns the path.
+pub(crate) fn configure(
+    folder: &Path,
+    main: &str,
+    events: &str,
+    http: &str,
+    server: &str,
+) -> io::Result<String> {
+    fs::create_dir_all(folder)?;
     let folder = folder.display();
-    let mutex = if accepting == Accepting::Mutex {
-        "on"
-    } else {
-        "off"
-    };
-    let options = if accepting == Accepting::ReusePort {
-        " reuseport"
-    } else {
-        ""
-    };
-    format!(
-        "worker_processes {workers}; daemon off; pid {folder}/pid; error_log {folder}/error.log;\n\
-         events {{ worker_connections 10240; accept_mutex {mutex}; accept_mutex_delay 500ms; }}\n\
-         http {{ access_log off; keepalive_requests 1000000000;\n\
+    let path = format!("{folder}/nginx.conf");
+    let text = format!(
+        "{main} pid {folder}/pid; error_log {folder}/error.log;\n\
+         events {{ worker_connections 10240; {events} }}\n\
+         http {{ access_log off; keepalive_requests 1000000000; {http}\n\
          client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};\n\
          uwsgi_temp_path {folder}; scgi_temp_path {folder};\n\
-         server {{ listen {address}{options}; location / {{ return 200 \"$pid\"; }} }} }}\n"
-    )
+         server {{ {server} }} }}\n"
+    );
+    fs::write(&path, text)?;
+    Ok(path)
 }

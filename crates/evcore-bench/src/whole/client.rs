@@ -14,15 +14,12 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-const BODY: &[u8] = b"Hello, World!";
-
 /// The most events of one wait.
 const BATCH: usize = 512;
 
 /// The connections to one server.
 pub(super) struct Client {
-    set: OwnedFd,
+    target: Target,
     connections: Vec<Connection>,
     /// The length of every response.
     length: usize,
@@ -30,8 +27,16 @@ pub(super) struct Client {
     buffer: Vec<u8>,
 }
 
+/// Where connections go, and what they send.
+struct Target {
+    set: OwnedFd,
+    address: SocketAddr,
+    request: String,
+}
+
 struct Connection {
     stream: TcpStream,
+    index: u64,
     /// When each request without a response was due.
     due: VecDeque<Instant>,
     /// Bytes of the next response.
@@ -39,57 +44,56 @@ struct Connection {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects. All requests are for this path.
     ///
     /// # Panics
     ///
-    /// If the server does not respond with the body that all servers send.
-    pub(super) fn connect(address: SocketAddr, connections: usize) -> Client {
-        let set = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor is left");
-        let connect = |index| {
-            let stream = TcpStream::connect(address).expect("the kernel accepts it");
-            stream.set_nodelay(true).expect("it is a TCP stream");
-            let data = EventData::new_u64(index as u64);
-            epoll::add(&set, &stream, data, EventFlags::IN).expect("it is new");
-            Connection {
-                stream,
-                due: VecDeque::new(),
-                received: 0,
-            }
+    /// If the server does not respond.
+    pub(super) fn connect(address: SocketAddr, connections: usize, path: &str) -> Client {
+        let target = Target {
+            set: epoll::create(CreateFlags::CLOEXEC).expect("a descriptor is left"),
+            address,
+            request: format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         };
-        let mut connections: Vec<Connection> = (0..connections).map(connect).collect();
-        let length = response_length(&mut connections[0].stream).expect("a response");
-        for connection in &connections {
-            let set = connection.stream.set_nonblocking(true);
-            set.expect("it is a socket");
-        }
+        let connect = |index| Connection {
+            stream: target.open(index),
+            index,
+            due: VecDeque::new(),
+            received: 0,
+        };
+        let mut connections: Vec<Connection> = (0..connections as u64).map(connect).collect();
+        let length = response_length(&mut connections[0].stream, &target.request);
         Client {
-            set,
+            target,
             connections,
-            length,
+            length: length.expect("a response"),
             events: Vec::with_capacity(BATCH),
             buffer: vec![0; 64 * 1024],
         }
     }
 
     /// Sends on each connection as soon as it has received a response, for this time. Returns the
-    /// number of responses and when the last one arrived.
-    pub(super) fn saturate(&mut self, time: Duration) -> (usize, Duration) {
+    /// number of responses and when the last one arrived. If `closes`, a new connection sends the
+    /// next request.
+    pub(super) fn saturate(&mut self, time: Duration, closes: bool) -> (usize, Duration) {
         let began = Instant::now();
         for connection in &mut self.connections {
-            connection.send(began);
+            self.target.send(connection, began);
         }
         let (mut waiting, mut responses) = (self.connections.len(), 0);
         while waiting > 0 {
             let now = self.wait(None);
             let is_over = now - began >= time;
-            self.receive(now, |connection, _| {
+            self.receive(now, |target, connection, _| {
                 responses += 1;
                 if is_over {
                     waiting -= 1;
-                } else {
-                    connection.send(now);
+                    return;
                 }
+                if closes {
+                    connection.stream = target.open(connection.index);
+                }
+                target.send(connection, now);
             });
         }
         (responses, began.elapsed())
@@ -107,10 +111,10 @@ impl Client {
             let now = self.wait(Some(&Timespec::default()));
             while due <= now && due - began < time {
                 let turn = sent % self.connections.len();
-                self.connections[turn].send(due);
+                self.target.send(&mut self.connections[turn], due);
                 (sent, waiting, due) = (sent + 1, waiting + 1, due + interval);
             }
-            self.receive(now, |_, latency| {
+            self.receive(now, |_, _, latency| {
                 let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
                 latencies.record(ns).expect("it resizes itself");
                 waiting -= 1;
@@ -123,12 +127,16 @@ impl Client {
     fn wait(&mut self, most: Option<&Timespec>) -> Instant {
         self.events.clear();
         let places = spare_capacity(&mut self.events);
-        epoll::wait(&self.set, places, most).expect("no signal comes");
+        epoll::wait(&self.target.set, places, most).expect("no signal comes");
         Instant::now()
     }
 
     /// Reads from all that are ready. Calls `responded` for each response with its latency.
-    fn receive(&mut self, now: Instant, mut responded: impl FnMut(&mut Connection, Duration)) {
+    fn receive(
+        &mut self,
+        now: Instant,
+        mut responded: impl FnMut(&Target, &mut Connection, Duration),
+    ) {
         for event in &self.events {
             let index = usize::try_from(event.data.u64()).expect("it was an index");
             let connection = &mut self.connections[index];
@@ -140,33 +148,55 @@ impl Client {
                 connection.received -= self.length;
                 let due = connection.due.pop_front();
                 let latency = now - due.expect("no response without a request");
-                responded(connection, latency);
+                responded(&self.target, connection, latency);
             }
         }
     }
 }
 
-impl Connection {
-    fn send(&mut self, due: Instant) {
-        // The socket's buffer has room for thousands of requests.
-        self.stream.write_all(REQUEST).expect("there is room");
-        self.due.push_back(due);
+impl Target {
+    fn open(&self, index: u64) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("the kernel accepts it");
+        stream.set_nodelay(true).expect("it is a TCP stream");
+        let data = EventData::new_u64(index);
+        epoll::add(&self.set, &stream, data, EventFlags::IN).expect("it is new");
+        stream
+    }
+
+    fn send(&self, connection: &mut Connection, due: Instant) {
+        let sent = connection.stream.write_all(self.request.as_bytes());
+        sent.expect("no server fails");
+        connection.due.push_back(due);
     }
 }
 
-/// The length of the response to the first request.
-fn response_length(stream: &mut TcpStream) -> io::Result<usize> {
-    stream.write_all(REQUEST)?;
-    let mut response = Vec::new();
-    let mut buffer = [0; 4096];
-    while !response.ends_with(BODY) {
-        let n = stream.read(&mut buffer)?;
+/// The length of the response to the first request, with its head.
+fn response_length(stream: &mut TcpStream, request: &str) -> io::Result<usize> {
+    stream.write_all(request.as_bytes())?;
+    let mut response = vec![0; 64 * 1024];
+    let (mut received, mut length) = (0, None);
+    while length != Some(received) {
+        // What follows the head is counted and not kept.
+        let at = if length.is_none() { received } else { 0 };
+        let n = stream.read(&mut response[at..])?;
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        response.extend_from_slice(&buffer[..n]);
+        received += n;
+        if length.is_none() {
+            length = length_by_head(&response[..received]);
+        }
     }
-    Ok(response.len())
+    Ok(received)
+}
+
+/// `None` until the head is complete.
+fn length_by_head(response: &[u8]) -> Option<usize> {
+    let text = String::from_utf8_lossy(response).to_ascii_lowercase();
+    let (head, _) = text.split_once("\r\n\r\n")?;
+    let (_, rest) = head.split_once("content-length: ")?;
+    let body: usize = rest.lines().next()?.parse().ok()?;
+    Some(head.len() + 4 + body)
 }
 
 #[cfg(test)]
@@ -183,7 +213,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; REQUEST.len()];
+            let mut request = [0; "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".len()];
             for number in 0..n {
                 if stream.read_exact(&mut request).is_err() {
                     return;
@@ -199,8 +229,8 @@ mod tests {
 
     #[test]
     fn a_saturating_client_has_a_response_to_each_request() {
-        let mut client = Client::connect(server(usize::MAX, 0, Duration::ZERO), 1);
-        let (responses, took) = client.saturate(Duration::from_millis(5));
+        let mut client = Client::connect(server(usize::MAX, 0, Duration::ZERO), 1, "/");
+        let (responses, took) = client.saturate(Duration::from_millis(5), false);
         assert!(responses > 0 && took >= Duration::from_millis(5));
         assert!(client.connections[0].due.is_empty() && client.connections[0].received == 0);
     }
@@ -208,7 +238,7 @@ mod tests {
     #[test]
     fn a_stall_delays_all_requests_that_are_due_in_it() {
         let stall = Duration::from_millis(100);
-        let mut client = Client::connect(server(usize::MAX, 10, stall), 1);
+        let mut client = Client::connect(server(usize::MAX, 10, stall), 1, "/");
         // 100 requests in 200 ms, of which those of 100 ms are due in the stall.
         let latencies = client.at_rate(500.0, Duration::from_millis(200));
         assert_eq!(latencies.len(), 100);

@@ -5,6 +5,7 @@
 
 mod client;
 mod process;
+mod proxies;
 mod servers;
 
 use std::time::Duration;
@@ -15,6 +16,8 @@ use self::servers::{HTTPD, NGINX, Server};
 use crate::accept::launch::Launch;
 use crate::report::Report;
 use crate::run::{Run, each};
+
+pub(crate) use self::proxies::measure as measure_proxies;
 
 /// The numbers of connections.
 const CONNECTIONS: [usize; 3] = [1, 64, 1024];
@@ -69,10 +72,10 @@ fn round(servers: &[Server], connections: usize, times: Times, report: &mut Repo
     let column = connections.to_string();
     let mut rates = Vec::new();
     for server in servers {
-        let mut client = Client::connect(server.address, connections);
-        client.saturate(times.warm_up);
+        let mut client = Client::connect(server.address, connections, "/");
+        client.saturate(times.warm_up, false);
         let before = Cpu::of(server.pid());
-        let (requests, took) = client.saturate(times.saturated);
+        let (requests, took) = client.saturate(times.saturated, false);
         let cpu = Cpu::of(server.pid()) - before;
         let mut add = |table, value| report.add(table, server.name, &column, value);
         add(CPU, each(cpu.all_ns, requests) / 1e3);
@@ -87,8 +90,8 @@ fn round(servers: &[Server], connections: usize, times: Times, report: &mut Repo
         return;
     };
     for server in servers {
-        let mut client = Client::connect(server.address, connections);
-        client.saturate(times.warm_up);
+        let mut client = Client::connect(server.address, connections, "/");
+        client.saturate(times.warm_up, false);
         let latencies = client.at_rate(rate / 2.0, times.at_rate);
         for (table, quantile) in LATENCIES {
             #[expect(clippy::cast_precision_loss, reason = "some seconds at most")]

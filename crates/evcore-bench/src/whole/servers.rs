@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::{fs, io};
 
 use crate::accept::launch::Launch;
-use crate::accept::{nginx, pace};
+use crate::accept::{nginx, pace, process};
 use crate::report::Report;
 use crate::run::{self, Run};
 
@@ -24,12 +24,11 @@ const PEERS: [(&str, &str); 3] = [
 ];
 
 /// A server that can be started.
-#[derive(Debug)]
 pub(super) struct Program {
     pub(super) name: &'static str,
     path: PathBuf,
-    /// Where it may have a configuration file.
-    folder: PathBuf,
+    /// The words after the path, for the address on which it serves.
+    args: Box<dyn Fn(SocketAddr) -> io::Result<Vec<String>>>,
 }
 
 /// A server that serves. It ends with this value.
@@ -42,36 +41,46 @@ pub(super) struct Server {
 
 /// Builds the servers. Those that cannot be built are absent.
 pub(super) fn programs(run: &Run, report: &mut Report) -> Vec<Program> {
-    let folder = run.folder.join("whole");
-    // nginx resolves a relative path from a directory of its own.
-    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    let folder = folder(run);
     let mut programs = Vec::new();
-    let mut add = |name, built: Result<PathBuf, Box<dyn Error>>| match built {
-        Ok(path) => programs.push(Program {
-            name,
-            path,
-            folder: folder.clone(),
-        }),
-        Err(error) => report.absent(name, &error.to_string()),
-    };
-    add(BARE, bare(&folder));
-    add(HTTPD, Ok(run.httpd.clone()));
-    let installed = nginx::version().ok_or("it is not installed");
-    add(NGINX, installed.map(|_| "nginx".into()).map_err(Into::into));
-    let peers = folder.join("peers");
-    let built = build_peers(&peers).map_err(|error| error.to_string());
-    for (name, program) in PEERS {
-        let path = || peers.join("release").join(program);
-        add(name, built.clone().map(|()| path()).map_err(Into::into));
+    match bare(&folder) {
+        Ok(path) => programs.push(Program::new(BARE, path, |it| {
+            Ok(vec![it.port().to_string()])
+        })),
+        Err(error) => report.absent(BARE, &error.to_string()),
     }
-    if let Some(version) = nginx::version() {
-        report.versions.insert(NGINX.to_owned(), version);
+    programs.push(httpd(run));
+    let peers = folder.join("peers");
+    let location = "default_type text/plain; location / { return 200 \"Hello, World!\"; }";
+    programs.extend(nginx(&folder, String::new(), location, report));
+    let built = build_peers(&peers);
+    for (name, program) in PEERS {
+        match &built {
+            Ok(()) => {
+                let path = peers.join("release").join(program);
+                programs.push(Program::new(name, path, |it| Ok(vec![it.to_string()])));
+            }
+            Err(error) => report.absent(name, &error.to_string()),
+        }
     }
     programs
 }
 
+/// Where servers have files.
+pub(super) fn folder(run: &Run) -> PathBuf {
+    let folder = run.folder.join("whole");
+    // If it cannot be made, a server does not start.
+    let _ = fs::create_dir_all(&folder);
+    // nginx resolves a relative path from a directory of its own.
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
+pub(super) fn httpd(run: &Run) -> Program {
+    let args = |it: SocketAddr| ["--workers", "0", "--listen", &it.to_string()].map(str::to_owned);
+    Program::new(HTTPD, run.httpd.clone(), move |it| Ok(args(it).into()))
+}
+
 fn bare(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    fs::create_dir_all(folder)?;
     let program = folder.join("bare");
     let source = run::root().join("crates/evcore-bench/c/whole/bare.c");
     let mut command = Command::new("cc");
@@ -91,7 +100,7 @@ fn build_peers(target: &Path) -> Result<(), Box<dyn Error>> {
     finish(&mut command)
 }
 
-fn finish(command: &mut Command) -> Result<(), Box<dyn Error>> {
+pub(super) fn finish(command: &mut Command) -> Result<(), Box<dyn Error>> {
     let status = command.status()?;
     if status.success() {
         Ok(())
@@ -101,17 +110,21 @@ fn finish(command: &mut Command) -> Result<(), Box<dyn Error>> {
 }
 
 impl Program {
+    pub(super) fn new(
+        name: &'static str,
+        path: PathBuf,
+        args: impl Fn(SocketAddr) -> io::Result<Vec<String>> + 'static,
+    ) -> Program {
+        let args = Box::new(args);
+        Program { name, path, args }
+    }
+
     /// Starts it, and waits until it serves.
     pub(super) fn start(&self, launch: Launch) -> io::Result<Server> {
         // nginx cannot print a port that the kernel has chosen, so none of them is asked for that.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = launch.command(&self.path);
-        match self.name {
-            BARE => command.arg(address.port().to_string()),
-            HTTPD => command.args(["--workers", "0", "--listen", &address.to_string()]),
-            NGINX => command.arg("-c").arg(nginx_config(&self.folder, address)?),
-            _ => command.arg(address.to_string()),
-        };
+        command.args((self.args)(address)?);
         command.stdin(Stdio::null()).stderr(Stdio::null());
         let server = Server {
             name: self.name,
@@ -126,25 +139,32 @@ impl Program {
     }
 }
 
-fn nginx_config(folder: &Path, address: SocketAddr) -> io::Result<PathBuf> {
-    let config = folder.join("nginx.conf");
-    let folder = folder.display();
-    let text = format!(
-        "master_process off; daemon off; pid {folder}/pid; error_log {folder}/error.log;\n\
-         events {{ worker_connections 10240; }}\n\
-         http {{ access_log off; keepalive_requests 1000000000;\n\
-         client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};\n\
-         uwsgi_temp_path {folder}; scgi_temp_path {folder};\n\
-         server {{ listen {address} backlog=1024; default_type text/plain;\n\
-         location / {{ return 200 \"Hello, World!\"; }} }} }}\n"
-    );
-    fs::write(&config, text)?;
-    Ok(config)
+/// nginx with a location, and what else the configuration of HTTP has. `None` if it is not installed.
+pub(super) fn nginx(
+    folder: &Path,
+    http: String,
+    location: &'static str,
+    report: &mut Report,
+) -> Option<Program> {
+    let Some(version) = nginx::version() else {
+        report.absent(NGINX, "it is not installed");
+        return None;
+    };
+    report.versions.insert(NGINX.to_owned(), version);
+    let folder = folder.to_owned();
+    Some(Program::new(NGINX, "nginx".into(), move |address| {
+        let main = "master_process off; daemon off;";
+        let server = format!("listen {address} backlog=1024; {location}");
+        let config = nginx::configure(&folder, main, "", &http, &server)?;
+        Ok(vec!["-c".to_owned(), config])
+    }))
 }
 
 impl Server {
+    /// The process that serves: a worker, or the only one.
     pub(super) fn pid(&self) -> u32 {
-        self.process.id()
+        let workers = process::children(self.process.id());
+        workers.first().copied().unwrap_or(self.process.id())
     }
 }
 
