@@ -148,7 +148,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// What comes before the wait, if turns are measured.
-    #[cold]
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     pub(crate) fn plan_measured_turn(&mut self) -> Option<Duration> {
         let now_ns = self.end_measuring();
         let timeout = self.plan_turn(now_ns);
@@ -159,7 +160,8 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// What comes after the wait, if turns are measured. The clock was updated, or was not.
-    #[cold]
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     pub(crate) fn begin_measured_turn(&mut self, clock_is_updated: bool) {
         self.record(Record::TurnBegan {
             turn: self.stats.turns + 1,
@@ -171,6 +173,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// A turn begins; the clock was updated for it, or was not.
+    #[inline]
     fn begin_measuring(&mut self, clock_is_updated: bool) {
         let Some(instruments) = &mut self.instruments else {
             return;
@@ -191,7 +194,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// The turn has ended, if one is measured. Returns the time, if a clock was read for more than a
     /// record.
-    #[cold]
+    #[inline]
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         let instruments = self.instruments.as_mut()?;
         self.batch.give_back();
