@@ -110,7 +110,7 @@ impl Head {
     const VACANT: u32 = Spot::CHUNKS;
 
     #[inline]
-    const fn new(next: u32, vacant: u32) -> u32 {
+    const fn of(next: u32, vacant: u32) -> u32 {
         (vacant + CHUNK_WORDS - IDS) * Self::VACANT + next
     }
 
@@ -126,7 +126,7 @@ impl Head {
 
     #[inline]
     const fn all_vacant(head: u32) -> bool {
-        head.cast_signed() < 0
+        head >> (u32::BITS - 1) == 1
     }
 
     /// With another next chunk.
@@ -137,7 +137,7 @@ impl Head {
 }
 
 const _: () =
-    assert!(Head::all_vacant(Head::new(0, IDS)) && !Head::all_vacant(Head::new(0, IDS - 1)));
+    assert!(Head::all_vacant(Head::of(0, IDS)) && !Head::all_vacant(Head::of(0, IDS - 1)));
 
 /// The list at whose end is a link, if it is not a chunk.
 #[inline]
@@ -242,7 +242,7 @@ impl Lists {
     pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
         let list = list % LISTS; // spares the check of a bound
         let prev = self.ends[list as usize].last_chunk();
-        let chunk = self.take_chunk(FIRST_ID, id, Head::new(END + list, 0), prev);
+        let chunk = self.take_chunk(FIRST_ID, id, Head::of(END + list, 0), prev);
         self.set_next(prev, chunk);
         let word = word_of(chunk, FIRST_ID);
         self.ends[list as usize].back = word + 1;
@@ -252,7 +252,7 @@ impl Lists {
     /// Adds a timer to a list that has no chunk. A chunk must be free.
     fn push_first_chunk(&mut self, list: u32, id: u32) -> Spot {
         let end = END + list;
-        let chunk = self.take_chunk(FIRST_ID, id, Head::new(end, 0), end);
+        let chunk = self.take_chunk(FIRST_ID, id, Head::of(end, 0), end);
         let front = word_of(chunk, FIRST_ID);
         let back = front + 1;
         self.ends[list as usize] = Ends { front, back };
@@ -283,7 +283,7 @@ impl Lists {
         let ends = self.ends[list as usize];
         let is_last = ends.front == NONE;
         let next = if is_last { end } else { ends.first_chunk() };
-        let chunk = self.take_chunk(CHUNK_WORDS - 1, id, Head::new(next, IDS - 1), end);
+        let chunk = self.take_chunk(CHUNK_WORDS - 1, id, Head::of(next, IDS - 1), end);
         let word = word_of(chunk, CHUNK_WORDS - 1);
         let ends = &mut self.ends[list as usize];
         ends.front = word;
@@ -508,7 +508,7 @@ impl Lists {
         let Some(list) = list_of_end(next) else {
             return self.return_chunk_before(word / CHUNK_WORDS, prev, next);
         };
-        block[head] = Head::new(next, 0);
+        block[head] = Head::of(next, 0);
         let ends = &mut self.ends[(list % LISTS) as usize];
         ends.back = first;
         if list_of_end(prev).is_some() {
