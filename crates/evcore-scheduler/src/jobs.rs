@@ -125,7 +125,7 @@ impl Jobs {
     }
 
     /// The tick at which the next job is due.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
+    pub(crate) fn next_deadline(&mut self) -> Option<u64> {
         self.timers.next_deadline()
     }
 
