@@ -335,6 +335,9 @@ impl TimerWheel {
             if start > limit {
                 break;
             }
+            if self.lists.drop_if_empty(slot) {
+                continue;
+            }
             if level_of(slot) == 0 {
                 return Search::InSlot(slot, start);
             }
@@ -370,20 +373,21 @@ impl TimerWheel {
         }
     }
 
-    /// The first occupied slot, and the tick at which it starts.
+    /// The first slot that may have timers, and the tick at which it starts.
     #[inline]
-    fn first_slot(&mut self) -> Option<(u32, u64)> {
-        let draining = self.draining.filter(|&slot| !self.lists.is_empty(slot));
-        let slot = draining.or_else(|| self.lists.lowest_occupied())?;
+    fn first_slot(&self) -> Option<(u32, u64)> {
+        let slot = match self.draining {
+            Some(slot) if self.lists.has_chunk(slot) => slot,
+            _ => self.lists.lowest_occupied()?,
+        };
         Some((slot, start_of(slot, self.position)))
     }
 
-    /// The next deadline, given the first occupied slot.
+    /// The earliest of the heaps' deadlines and the start of the first occupied slot.
     #[inline]
-    fn earliest(&self, slot: Option<(u32, u64)>) -> Option<u64> {
-        let slot = slot.map(|(_, start)| start);
+    fn earliest(&self, start: Option<u64>) -> Option<u64> {
         let far = self.far.first().map(|entry| entry.deadline);
-        let deadlines = [slot, far, self.overdue.next_deadline()];
+        let deadlines = [start, far, self.overdue.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -500,8 +504,12 @@ impl TimerQueue for TimerWheel {
         if self.armed == 0 {
             return None;
         }
-        let slot = self.first_slot();
-        self.earliest(slot)
+        while let Some((slot, start)) = self.first_slot() {
+            if !self.lists.drop_if_empty(slot) {
+                return self.earliest(Some(start));
+            }
+        }
+        self.earliest(None)
     }
 
     #[inline]

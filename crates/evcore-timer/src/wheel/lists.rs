@@ -7,8 +7,8 @@
 //!
 //! A chunk whose places are all vacant is returned at once, so holes take no more memory than the ids
 //! that remain: at worst a chunk for each id. The last chunk of a list stays, because the next timer
-//! goes there. So a list without timers may have a chunk. It counts as occupied until
-//! [`lowest_occupied`](Lists::lowest_occupied) comes across it.
+//! goes there. So a list without timers may have a chunk. It counts as occupied until the wheel
+//! [drops it](Lists::drop_if_empty).
 //!
 //! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
 //! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
@@ -313,16 +313,18 @@ impl Lists {
     #[inline]
     pub(super) fn pop_front(&mut self, list: u32) -> u32 {
         debug_assert!(!self.is_empty(list), "no timer in list {list}");
-        let front = &mut self.ends[list as usize].front;
-        let block = self.words.block_mut(*front);
+        let ends = &mut self.ends[list as usize];
+        let block = self.words.block_mut(ends.front);
         // Ends at the latest at the last id of the chunk.
-        while block[*front as usize % BLOCK] == HOLE {
-            *front += 1;
+        while block[ends.front as usize % BLOCK] == HOLE {
+            ends.front += 1;
         }
-        let word = *front;
-        *front += 1;
+        let word = ends.front;
+        ends.front += 1;
         let id = block[word as usize % BLOCK];
-        if is_last_vacated(block, word) {
+        if ends.front == ends.back {
+            self.return_last_chunk(list);
+        } else if is_last_vacated(block, word) {
             self.return_chunk(word);
         }
         id
@@ -392,21 +394,25 @@ impl Lists {
         self.occupied_words = 0;
     }
 
-    /// The lowest list that is not empty. Those before it lose their chunks.
+    /// The lowest list that has a chunk. It may be [empty](Self::drop_if_empty).
     #[inline]
-    pub(super) fn lowest_occupied(&mut self) -> Option<u32> {
-        loop {
-            if self.occupied_words == 0 {
-                return None;
-            }
-            let word = self.occupied_words.trailing_zeros();
-            let bits = self.occupied[word as usize];
-            let list = word * 64 + bits.trailing_zeros();
-            if !self.is_empty(list) {
-                return Some(list);
-            }
-            self.drop_if_empty(list);
+    pub(super) fn lowest_occupied(&self) -> Option<u32> {
+        if self.occupied_words == 0 {
+            return None;
         }
+        let word = self.occupied_words.trailing_zeros();
+        let bits = self.occupied[word as usize];
+        Some(word * 64 + bits.trailing_zeros())
+    }
+
+    /// Returns whether a list has no timer. Then it has no chunk any more.
+    #[inline]
+    pub(super) fn drop_if_empty(&mut self, list: u32) -> bool {
+        let is_empty = self.is_empty(list);
+        if is_empty && self.has_chunk(list) {
+            self.return_last_chunk(list);
+        }
+        is_empty
     }
 
     /// Whether a list has no timer.
@@ -429,8 +435,9 @@ impl Lists {
         self.has_chunk(list) && self.has_free_chunk()
     }
 
+    /// Whether a list has a chunk.
     #[inline]
-    fn has_chunk(&self, list: u32) -> bool {
+    pub(super) fn has_chunk(&self, list: u32) -> bool {
         self.ends[list as usize].front != NONE
     }
 
@@ -458,14 +465,6 @@ impl Lists {
     fn ensure_free_chunk(&mut self) {
         if !self.has_free_chunk() {
             self.grow(self.words.len() / CHUNK_WORDS as usize + 1);
-        }
-    }
-
-    /// Returns the chunk of a list without timers, if it has one.
-    #[inline(never)]
-    fn drop_if_empty(&mut self, list: u32) {
-        if self.has_chunk(list) && self.is_empty(list) {
-            self.return_last_chunk(list);
         }
     }
 
@@ -528,8 +527,9 @@ impl Lists {
     }
 
     /// Returns the last chunk of a list, which has no more ids.
+    #[inline(never)]
     fn return_last_chunk(&mut self, list: u32) {
-        let chunk = self.ends[list as usize].back / CHUNK_WORDS;
+        let chunk = self.ends[list as usize].last_chunk();
         let prev = *self.words.at(word_of(chunk, PREV));
         self.put_free(chunk);
         if list_of_end(prev).is_some() {

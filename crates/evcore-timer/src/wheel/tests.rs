@@ -290,6 +290,24 @@ fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
 }
 
 #[test]
+fn a_slot_that_timers_have_left_is_dropped_when_it_is_reached() {
+    let slots = |wheel: &TimerWheel| {
+        let slots = 0..lists::LISTS;
+        slots.filter(|slot| wheel.lists.has_chunk(*slot)).count()
+    };
+    // One slot on level 0 and three on level 1, which timer 0 leaves one after the other.
+    let mut wheel = wheel_with(&[(0, 100), (0, 256), (0, 600), (0, 5_000)]);
+    assert_eq!(slots(&wheel), 4);
+    assert_eq!(wheel.next_deadline(), Some(5_000 / 256 * 256));
+    assert_eq!(slots(&wheel), 1);
+    for (id, deadline) in [(1, 6_000), (0, 400), (0, 200)] {
+        wheel.arm(id, deadline);
+    }
+    assert_eq!(fired(&mut wheel, 450), [0]);
+    assert_eq!(slots(&wheel), 2, "one of timer 1, and a later one");
+}
+
+#[test]
 fn with_capacity_makes_room_for_all_ids_below_it() {
     let mut wheel = TimerWheel::with_capacity(1_000);
     let before = (wheel.nodes.capacity(), wheel.lists.capacity());

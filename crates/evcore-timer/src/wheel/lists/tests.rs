@@ -56,6 +56,9 @@ fn removing_the_only_timer_empties_the_list() {
     let (mut lists, mut nodes) = lists_with(3, 0..1);
     assert_eq!(lists.lowest_occupied(), Some(3));
     remove(&mut lists, &mut nodes, 0);
+    assert!(lists.is_empty(3));
+    assert_eq!(lists.lowest_occupied(), Some(3), "it has a chunk");
+    assert!(lists.drop_if_empty(3) && lists.drop_if_empty(3));
     assert_eq!(lists.lowest_occupied(), None);
     assert_eq!(lists.verify(&nodes), 0);
 }
@@ -103,7 +106,7 @@ fn an_empty_last_chunk_goes_with_the_last_timer() {
         remove(&mut lists, &mut nodes, id);
         assert_eq!(lists.verify(&nodes), IDS as usize - gone);
     }
-    assert!(lists.is_empty(3));
+    assert!(lists.drop_if_empty(3));
     assert_eq!(lists.lowest_occupied(), None);
 }
 
@@ -129,21 +132,6 @@ fn a_timer_that_comes_and_goes_takes_one_chunk() {
         assert_eq!(lists.verify(&nodes), 1);
     }
     assert_eq!(lists.free, free);
-}
-
-#[test]
-fn lists_before_the_lowest_occupied_lose_their_chunks() {
-    let (mut lists, mut nodes) = lists_with(3, 0..1);
-    for (list, id) in [(2, 1), (70, 2), (71, 3), (700, 4)] {
-        push(&mut lists, &mut nodes, list, id);
-    }
-    for id in [0, 1, 2, 4] {
-        remove(&mut lists, &mut nodes, id);
-    }
-    assert_eq!(lists.lowest_occupied(), Some(71));
-    let with_chunk: Vec<u32> = (0..LISTS).filter(|list| lists.has_chunk(*list)).collect();
-    assert_eq!(with_chunk, [71, 700]);
-    assert_eq!(lists.verify(&nodes), 1);
 }
 
 #[test]
@@ -183,7 +171,7 @@ fn returned_chunks_are_used_again() {
             remove(&mut lists, &mut nodes, id);
             push(&mut lists, &mut nodes, round, id);
         }
-        assert_eq!(lists.lowest_occupied(), Some(round));
+        (0..round).for_each(|list| assert!(lists.drop_if_empty(list)));
     }
     assert_eq!(lists.verify(&nodes), 40);
     assert_eq!(lists.capacity(), before);
