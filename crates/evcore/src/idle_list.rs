@@ -232,11 +232,13 @@ mod tests {
             list.begin_shutdown(now_ns);
             let evicted = evicted_at_once(&mut list);
             let (at_once, rest) = oracle.split_at(evicted.len());
+            prop_assert_eq!(list.len() as usize, rest.len());
             prop_assert!(at_once.iter().all(|(_, since_ns)| now_ns - since_ns > grace_ns));
             let longest_ns = grace_ns + grace_ns.div_ceil(PERIODS);
             prop_assert!(rest.iter().all(|(_, since_ns)| now_ns - since_ns < longest_ns));
             prop_assert!(at_once.iter().map(|(index, _)| *index).eq(evicted));
             list.end_grace();
+            prop_assert_eq!(list.len() as usize, rest.len());
             prop_assert!(rest.iter().map(|(index, _)| *index).eq(evicted_at_once(&mut list)));
         }
     }
