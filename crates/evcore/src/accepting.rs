@@ -40,7 +40,7 @@ pub(crate) struct Accepting<L> {
     /// The last plan is followed, and needs no other until it ends or the load changes.
     // Invariant: cleared by all else that a plan depends on.
     plan_stands: bool,
-    /// The load that the last plan was made for.
+    /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
     planned_active: u32,
     /// When the last plan or a pause ends, whichever is first; [`NEVER`] if neither does.
     wakes_at_ns: u64,
@@ -82,22 +82,27 @@ impl<L: Acceptor> Accepting<L> {
     }
 
     /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
-    /// After a full batch the kernel may still have an event of a listener to report.
+    /// `offer` is the load to plan with, which differs from `load` only if no slot is free.
     #[inline]
-    pub(crate) fn keeps_plan(&mut self, load: Load, now_ns: u64, batch_was_full: bool) -> bool {
+    pub(crate) fn keeps_plan(
+        &mut self,
+        load: Load,
+        now_ns: u64,
+        offer: impl FnOnce() -> Load,
+    ) -> bool {
         self.plan_stands
-            && (load.active == self.planned_active || self.ignores_load(load))
+            && (load.active == self.planned_active || self.is_planned_for(offer()))
             && now_ns < self.wakes_at_ns
-            && !(batch_was_full && self.is_listening())
             && !self.coordination.is_notified()
             && self.coordination.regain_lock()
     }
 
-    /// Whether the plan for another load is right for this one too: the policy looks only at whether
-    /// the worker is full.
-    fn ignores_load(&self, load: Load) -> bool {
-        let was_full = self.planned_active >= load.capacity;
-        self.coordination.is_alone() && load.is_full() == was_full
+    /// Whether the last plan was made for this load, or for another one that makes no difference.
+    #[inline(never)]
+    fn is_planned_for(&self, offer: Load) -> bool {
+        let (active, planned) = (planned_active(offer), self.planned_active);
+        let is_alike = (active == FULL) == (planned == FULL);
+        active == planned || (self.coordination.is_alone() && is_alike)
     }
 
     /// Makes the listeners follow the balancer's plan for this turn, and returns the plan.
@@ -123,7 +128,7 @@ impl<L: Acceptor> Accepting<L> {
 
     /// Keeps what later turns need of a plan that is followed.
     fn keep(&mut self, plan: &Plan, now_ns: u64, load: Load) {
-        self.planned_active = load.active;
+        self.planned_active = planned_active(load);
         let limit_ns = plan.wait_at_most.map_or(NEVER, whole_ns);
         let pause_ends_ns = self.resumes_at_ns();
         self.wakes_at_ns = now_ns.saturating_add(limit_ns).min(pause_ends_ns);
@@ -383,6 +388,14 @@ impl<L: Acceptor> Accepting<L> {
             self.reserve.acquire();
         }
     }
+}
+
+/// More connections than there can be.
+const FULL: u32 = u32::MAX;
+
+/// What a plan needs of a load: the number of connections, or that it is [`FULL`].
+fn planned_active(load: Load) -> u32 {
+    if load.is_full() { FULL } else { load.active }
 }
 
 /// The present. The clock stood still while handlers ran.

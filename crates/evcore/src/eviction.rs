@@ -107,15 +107,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// The load that the balancer sees: a slot that an eviction can free counts as free.
     pub(crate) fn load_to_offer(&self) -> Load {
-        let load = self.load();
-        if load.is_full() && !self.evictions.idle.is_empty() {
-            Load {
-                active: load.capacity.saturating_sub(1),
-                ..load
-            }
-        } else {
-            load
-        }
+        self.evictions.load_to_offer(self.load())
     }
 
     /// A phase without steps: chooses the connections whose slots are needed, before clients are
@@ -184,6 +176,18 @@ impl Evictions {
         Self {
             idle: IdleList::with_expected(connections, grace_ns),
             chosen: Vec::new(),
+        }
+    }
+
+    /// The load that the balancer sees: a slot that an eviction can free counts as free.
+    pub(crate) fn load_to_offer(&self, load: Load) -> Load {
+        if load.is_full() && !self.idle.is_empty() {
+            Load {
+                active: load.capacity.saturating_sub(1),
+                ..load
+            }
+        } else {
+            load
         }
     }
 

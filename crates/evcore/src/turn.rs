@@ -68,9 +68,12 @@ impl<L: Acceptor> EventLoop<L> {
         self.finish_turn();
         let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
         let now_ns = now_ns.or_else(|| self.time_of_wait(due_ns));
-        let known_ns = now_ns.unwrap_or(self.clock.monotonic_ns());
-        let (load, batch_was_full) = (self.load_to_offer(), self.batch.is_full());
-        let now_ns = if self.accepting.keeps_plan(load, known_ns, batch_was_full) {
+        let (load, known_ns) = (self.load(), now_ns.unwrap_or(self.clock.monotonic_ns()));
+        let evictions = &self.evictions;
+        let offer = || evictions.load_to_offer(load);
+        // After a full batch the kernel may still have an event of a listener to report.
+        let may_keep = !self.batch.is_full() || !self.accepting.is_listening();
+        let now_ns = if may_keep && self.accepting.keeps_plan(load, known_ns, offer) {
             now_ns
         } else {
             self.make_plan(now_ns)
