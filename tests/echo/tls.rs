@@ -102,11 +102,15 @@ fn exchange(client: &mut Client, mut rest: &[u8], length: usize) -> (Vec<u8>, Du
     while received.len() < length {
         let taken = client.conn.writer().write(rest).expect("memory");
         rest = &rest[taken..];
+        let mut is_open = true;
         if client.conn.wants_write() {
-            unless_blocked(client.conn.write_tls(&mut client.sock));
+            is_open &= goes_on(client.conn.write_tls(&mut client.sock));
         }
         if client.conn.wants_read() {
-            unless_blocked(client.conn.read_tls(&mut client.sock));
+            is_open &= goes_on(client.conn.read_tls(&mut client.sock));
+        }
+        if !is_open {
+            break;
         }
         client.conn.process_new_packets().expect("TLS");
         longest_pause = longest_pause.max(last.elapsed());
@@ -124,9 +128,12 @@ fn exchange(client: &mut Client, mut rest: &[u8], length: usize) -> (Vec<u8>, Du
     (received, longest_pause)
 }
 
-fn unless_blocked(result: io::Result<usize>) {
-    if let Err(error) = result {
-        assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+/// Whether the connection goes on. A reset ends it.
+fn goes_on(result: io::Result<usize>) -> bool {
+    match result.map_err(|error| error.kind()) {
+        Ok(_) | Err(ErrorKind::WouldBlock) => true,
+        Err(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => false,
+        Err(error) => panic!("{error}"),
     }
 }
 
