@@ -1,10 +1,8 @@
 //! The example `udp`: answers of DNS, byte by byte, and datagrams that are none.
 
 use std::{
-    fs, io,
     net::{SocketAddr, UdpSocket},
     process::Command,
-    time::{Duration, Instant},
 };
 
 use evcore_tests::{PATIENCE, Server, Strace, example, strace_works};
@@ -228,62 +226,73 @@ fn an_answer_without_room_is_sent_later() {
     assert_answered(&client);
 }
 
-/// The user's and the system's time of a process, in ticks of 10 ms.
-fn cpu_ticks(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    let fields: Vec<_> = stat.split_whitespace().collect();
-    let number = |at: usize| fields[at].parse::<u64>().expect("a number");
-    number(13) + number(14)
-}
-
-/// `cargo test --release -p evcore-tests --test echo -- --ignored --nocapture answers_a_second`
-///
-/// The server runs on CPU 0, the client on the last one.
 #[cfg(target_os = "linux")]
-#[test]
-#[ignore = "a measurement, which prints its result"]
-fn answers_a_second() {
-    use rustix::thread::{CpuSet, sched_setaffinity};
-
-    const ANSWERS: u64 = 1_000_000;
-    const UNDER_WAY: u64 = 64;
-    let pin = |pid: Option<u32>, cpu| {
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        let pid = pid.map(|pid| rustix::process::Pid::from_raw(pid.cast_signed()).expect("a pid"));
-        sched_setaffinity(pid, &set).expect("a CPU");
+mod measurement {
+    use std::{
+        fs, io,
+        time::{Duration, Instant},
     };
-    let server = start("127.0.0.1:0");
-    pin(Some(server.pid()), 0);
-    pin(
-        None,
-        std::thread::available_parallelism().expect("CPUs").get() - 1,
-    );
-    let client = connect(server.address());
-    let lost_after = Some(Duration::from_millis(200));
-    client.set_read_timeout(lost_after).expect("a time");
-    let (question, mut buffer) = (question(NAME, A), [0; 512]);
-    let (mut under_way, mut answers, mut lost) = (0, 0, 0);
-    let (began, ticks) = (Instant::now(), cpu_ticks(server.pid()));
-    while answers < ANSWERS {
-        while under_way < UNDER_WAY {
-            client.send(&question).expect("a datagram");
-            under_way += 1;
-        }
-        match client.recv(&mut buffer) {
-            Ok(_) => (answers, under_way) = (answers + 1, under_way.saturating_sub(1)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                (lost, under_way) = (lost + under_way, 0);
-            }
-            Err(error) => panic!("{error}"),
-        }
+
+    use rustix::{
+        process::Pid,
+        thread::{CpuSet, sched_setaffinity},
+    };
+
+    use super::*;
+
+    /// The user's and the system's time of a process, in ticks of 10 ms.
+    fn cpu_ticks(pid: u32) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let fields: Vec<_> = stat.split_whitespace().collect();
+        let number = |at: usize| fields[at].parse::<u64>().expect("a number");
+        number(13) + number(14)
     }
-    let seconds = began.elapsed().as_secs_f64();
-    let cpu = (cpu_ticks(server.pid()) - ticks) as f64 / 100.0;
-    println!(
-        "{answers} answers, {lost} lost: {:.0} a second; the server used {cpu:.2} of {seconds:.2} s, \
-         so one core answers {:.0} a second",
-        answers as f64 / seconds,
-        answers as f64 / cpu,
-    );
+
+    /// `cargo test --release -p evcore-tests --test echo -- --ignored --nocapture answers_a_second`
+    ///
+    /// The server runs on CPU 0, the client on the last one.
+    #[test]
+    #[ignore = "a measurement, which prints its result"]
+    fn answers_a_second() {
+        const ANSWERS: u64 = 500_000;
+        const UNDER_WAY: u64 = 64;
+        let pin = |pid: Option<u32>, cpu| {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            let pid = pid.map(|pid| i32::try_from(pid).expect("a pid"));
+            let pid = pid.map(|pid| Pid::from_raw(pid).expect("a pid"));
+            sched_setaffinity(pid, &set).expect("a CPU");
+        };
+        let server = start("127.0.0.1:0");
+        pin(Some(server.pid()), 0);
+        let cpus = std::thread::available_parallelism().expect("a number");
+        pin(None, cpus.get() - 1);
+        let client = connect(server.address());
+        let lost_after = Some(Duration::from_millis(200));
+        client.set_read_timeout(lost_after).expect("a time");
+        let (question, mut buffer) = (question(NAME, A), [0; 512]);
+        let (mut under_way, mut answers, mut lost) = (0, 0, 0);
+        let (began, ticks) = (Instant::now(), cpu_ticks(server.pid()));
+        while answers < ANSWERS {
+            while under_way < UNDER_WAY {
+                client.send(&question).expect("a datagram");
+                under_way += 1;
+            }
+            match client.recv(&mut buffer) {
+                Ok(_) => (answers, under_way) = (answers + 1, under_way.saturating_sub(1)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    (lost, under_way) = (lost + under_way, 0);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let cpu = (cpu_ticks(server.pid()) - ticks) as f64 / 100.0;
+        println!(
+            "{answers} answers, {lost} lost: {:.0} a second; \
+             the server used {cpu:.2} of {seconds:.2} s, so one core answers {:.0} a second",
+            answers as f64 / seconds,
+            answers as f64 / cpu,
+        );
+    }
 }
