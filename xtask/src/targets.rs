@@ -60,6 +60,7 @@ fn step(workspace: &Workspace) -> Step {
         // Nothing is linked, and there is no C compiler for the targets.
         .env("TARGET_CC", "true")
         .env("TARGET_AR", "true")
+        .env("SDKROOT", "/")
         .env("CARGO_TARGET_DIR", workspace.own_target_dir("targets"))
         // rustup's cargo, which runs this program, would lead to rustup's compiler.
         .env("RUSTC", format!("{BIN}/rustc"))
