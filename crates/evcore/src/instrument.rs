@@ -237,7 +237,8 @@ impl<L: Acceptor> EventLoop<L> {
             0
         };
         self.batch.give_back();
-        let step = self.next_in_order();
+        // As without instruments: most steps are events, and need no phase to be looked up.
+        let step = self.next_event().or_else(|| self.next_in_order());
         self.batch.withhold();
         let instruments = self.instruments.as_mut()?;
         if let Some(watchdog) = &mut instruments.watchdog {
