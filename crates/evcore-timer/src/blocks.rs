@@ -17,24 +17,15 @@ pub(crate) struct Blocks<T, const N: usize> {
 struct Block<T, const N: usize>([T; N]);
 
 impl<T: Copy, const N: usize> Blocks<T, N> {
+    /// The number of values of a block. Indices are split in their own 32 bits, which spares
+    /// instructions.
+    #[expect(clippy::cast_possible_truncation, reason = "some thousands at most")]
+    const BLOCK: u32 = N as u32;
+
     /// An empty table. Allocates nothing.
     pub(crate) const fn new() -> Self {
         assert!(N.is_power_of_two(), "an index is split by shifts");
         Self { blocks: Vec::new() }
-    }
-
-    /// `N` as an index is: dividing a `u32` takes fewer instructions than dividing a `usize`.
-    #[expect(clippy::cast_possible_truncation, reason = "a block is much smaller")]
-    const LEN: u32 = N as u32;
-
-    #[inline]
-    fn block_of(index: u32) -> usize {
-        (index / Self::LEN) as usize
-    }
-
-    #[inline]
-    fn place_in_block(index: u32) -> usize {
-        (index % Self::LEN) as usize
     }
 
     /// The number of values: a multiple of `N`.
@@ -45,43 +36,46 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     /// The value at `index`; `None` beyond the table.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        Some(&self.blocks.get(Self::block_of(index))?.0[Self::place_in_block(index)])
+        Some(&self.blocks.get((index / Self::BLOCK) as usize)?.0[(index % Self::BLOCK) as usize])
     }
 
     /// As [`get`](Self::get).
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        Some(&mut self.blocks.get_mut(Self::block_of(index))?.0[Self::place_in_block(index)])
+        Some(
+            &mut self.blocks.get_mut((index / Self::BLOCK) as usize)?.0
+                [(index % Self::BLOCK) as usize],
+        )
     }
 
     /// The value at an index that the table has.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &T {
-        &self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
+        &self.blocks[(index / Self::BLOCK) as usize].0[(index % Self::BLOCK) as usize]
     }
 
     /// As [`at`](Self::at).
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        &mut self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
+        &mut self.blocks[(index / Self::BLOCK) as usize].0[(index % Self::BLOCK) as usize]
     }
 
     /// The block of an index that the table has. It holds that index at `index % N`.
     #[inline]
     pub(crate) fn block(&self, index: u32) -> &[T; N] {
-        &self.blocks[Self::block_of(index)].0
+        &self.blocks[(index / Self::BLOCK) as usize].0
     }
 
     /// As [`block`](Self::block); `None` beyond the table.
     #[inline]
     pub(crate) fn get_block_mut(&mut self, index: u32) -> Option<&mut [T; N]> {
-        Some(&mut self.blocks.get_mut(Self::block_of(index))?.0)
+        Some(&mut self.blocks.get_mut((index / Self::BLOCK) as usize)?.0)
     }
 
     /// As [`block`](Self::block).
     #[inline]
     pub(crate) fn block_mut(&mut self, index: u32) -> &mut [T; N] {
-        &mut self.blocks[Self::block_of(index)].0
+        &mut self.blocks[(index / Self::BLOCK) as usize].0
     }
 
     /// The values from `start` to `end`, which must be in one block of the table.

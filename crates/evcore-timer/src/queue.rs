@@ -109,7 +109,7 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// Never later than the earliest deadline. Some queues document that it may be earlier: the call
     /// at that tick may then yield nothing, but the next tick is later, unless the phase is
-    /// [paused](Self::has_more).
+    /// [paused](Self::has_more). The call may tidy up what disarmed timers have left.
     #[must_use]
     fn next_deadline(&mut self) -> Option<u64>;
 

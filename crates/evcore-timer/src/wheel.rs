@@ -27,7 +27,8 @@
 //!
 //! - `arm` and `disarm`: a removal from a slot and an addition, however many timers are armed. For
 //!   timers on a heap: log₄ n steps.
-//! - `next_deadline`: reads two words of a bitmap and the fronts of the heaps.
+//! - `next_deadline`: reads two words of a bitmap, the first slot and the fronts of the heaps. A slot
+//!   that all its timers have left costs some more, once: its chunk is returned.
 //! - `pop_expired`: a timer moves at most three times in its life, by the calls that reach its slots;
 //!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
 //!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
@@ -76,7 +77,8 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// 8 bytes for each id up to the highest that was armed, so ids must be dense. Some 6 for each armed
 /// timer, because up to 14 timers of one slot share 64 bytes; a timer that is alone in its slot takes
-/// all of them. 16 KiB beside that.
+/// all of them. 16 KiB beside that, and at most 64 KiB for slots that timers have left, of which each
+/// keeps 64 bytes until it is reached.
 /// The tables grow by 4 KiB, copy nothing, and do not shrink.
 ///
 /// # Example

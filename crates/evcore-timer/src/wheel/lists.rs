@@ -126,7 +126,7 @@ impl Head {
 
     #[inline]
     const fn all_vacant(head: u32) -> bool {
-        head >> (u32::BITS - 1) == 1
+        head >= Self::VACANT * CHUNK_WORDS
     }
 
     /// With another next chunk.
