@@ -28,6 +28,16 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
         Self { blocks: Vec::new() }
     }
 
+    #[inline]
+    fn block_of(index: u32) -> usize {
+        (index / Self::BLOCK) as usize
+    }
+
+    #[inline]
+    fn place_in_block(index: u32) -> usize {
+        (index % Self::BLOCK) as usize
+    }
+
     /// The number of values: a multiple of `N`.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len() * N
@@ -36,46 +46,43 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     /// The value at `index`; `None` beyond the table.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
-        Some(&self.blocks.get((index / Self::BLOCK) as usize)?.0[(index % Self::BLOCK) as usize])
+        Some(&self.blocks.get(Self::block_of(index))?.0[Self::place_in_block(index)])
     }
 
     /// As [`get`](Self::get).
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        Some(
-            &mut self.blocks.get_mut((index / Self::BLOCK) as usize)?.0
-                [(index % Self::BLOCK) as usize],
-        )
+        Some(&mut self.blocks.get_mut(Self::block_of(index))?.0[Self::place_in_block(index)])
     }
 
     /// The value at an index that the table has.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &T {
-        &self.blocks[(index / Self::BLOCK) as usize].0[(index % Self::BLOCK) as usize]
+        &self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
     }
 
     /// As [`at`](Self::at).
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
-        &mut self.blocks[(index / Self::BLOCK) as usize].0[(index % Self::BLOCK) as usize]
+        &mut self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
     }
 
     /// The block of an index that the table has. It holds that index at `index % N`.
     #[inline]
     pub(crate) fn block(&self, index: u32) -> &[T; N] {
-        &self.blocks[(index / Self::BLOCK) as usize].0
+        &self.blocks[Self::block_of(index)].0
     }
 
     /// As [`block`](Self::block); `None` beyond the table.
     #[inline]
     pub(crate) fn get_block_mut(&mut self, index: u32) -> Option<&mut [T; N]> {
-        Some(&mut self.blocks.get_mut((index / Self::BLOCK) as usize)?.0)
+        Some(&mut self.blocks.get_mut(Self::block_of(index))?.0)
     }
 
     /// As [`block`](Self::block).
     #[inline]
     pub(crate) fn block_mut(&mut self, index: u32) -> &mut [T; N] {
-        &mut self.blocks[(index / Self::BLOCK) as usize].0
+        &mut self.blocks[Self::block_of(index)].0
     }
 
     /// The values from `start` to `end`, which must be in one block of the table.
