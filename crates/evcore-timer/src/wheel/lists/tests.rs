@@ -52,6 +52,20 @@ fn reserve_makes_room_for_full_chunks_and_one_more_in_each_list() {
 }
 
 #[test]
+fn the_table_grows_by_a_block_when_no_chunk_is_free() {
+    let mut lists = Lists::new();
+    lists.reserve(0);
+    assert_eq!(lists.capacity(), 0);
+    let mut nodes = Nodes::with_capacity(0);
+    // One chunk is never used.
+    for list in 0..128 {
+        push(&mut lists, &mut nodes, list, list);
+        let blocks = (list + 1) / 64 + 1;
+        assert_eq!(lists.capacity(), 64 * blocks as usize, "list {list}");
+    }
+}
+
+#[test]
 fn removing_the_only_timer_empties_the_list() {
     let (mut lists, mut nodes) = lists_with(3, 0..1);
     assert_eq!(lists.lowest_occupied(), Some(3));
