@@ -133,10 +133,11 @@ impl<L: Acceptor> EventLoop<L> {
             let grace_ns = self.evictions.begin_shutdown(now_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
+            // Only once, because it ends the plan. `next_turn` gets here in each turn of a stop. If
+            // the poller refuses, its later events of the listeners are dropped.
+            let _ = self.close_listeners();
         }
         self.shutdown.limit(over_ns);
-        // If the poller refuses, its later events of the listeners are dropped.
-        let _ = self.close_listeners();
     }
 
     #[inline]
