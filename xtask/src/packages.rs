@@ -18,22 +18,27 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
     step::run_all(workspace, &steps(workspace))
 }
 
-fn steps(workspace: &Workspace) -> [Step; 3] {
+fn steps(workspace: &Workspace) -> Vec<Step> {
     let unpublished = workspace.packages.iter().filter(|p| !p.published);
     let exclude: String = unpublished
         .map(|p| format!(" --exclude {}", p.name))
         .collect();
     let archive = format!("cargo package --workspace --no-verify --allow-dirty{exclude}");
     let target_dir = workspace.own_target_dir("packages");
-    let build = format!("cargo check --workspace --manifest-path {target_dir}/unpacked/Cargo.toml");
     let in_target_dir = |line: &str| CommandLine::new(line).env("CARGO_TARGET_DIR", &target_dir);
-    [
+    let mut steps = vec![
         Step::command("packages: archive", in_target_dir(&archive)),
         Step::check("packages: unpack", "packages", |workspace| {
             unpack(workspace).map(|()| Vec::new())
         }),
-        Step::command("packages: build", in_target_dir(&build)),
-    ]
+    ];
+    // Each alone, so that no feature that another one needs is there.
+    steps.extend(workspace.published().map(|Package { name, .. }| {
+        let line =
+            format!("cargo check -p {name} --manifest-path {target_dir}/unpacked/Cargo.toml");
+        Step::command(format!("packages: check {name}"), in_target_dir(&line))
+    }));
+    steps
 }
 
 /// Unpacks the archives into a new directory, as the members of a workspace.

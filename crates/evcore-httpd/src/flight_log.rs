@@ -9,24 +9,29 @@ use evcore::{Acceptor, EventLoop};
 
 use crate::log::log;
 
+/// Between two slow turns that are logged.
+const PAUSE_MS: u64 = 1_000;
+
 /// Logs slow turns, at most one a second.
 #[derive(Debug, Default)]
 pub struct SlowTurnLog {
-    /// When the last one was logged, in Unix seconds.
-    logged_at: i64,
+    /// When the next one may be logged, in milliseconds of the loop's clock.
+    next_at_ms: u64,
 }
 
 impl SlowTurnLog {
-    /// Logs the slowest turn since the last one that was logged, if any, with the loop's last records.
+    /// Logs the turn that has just ended if it was slow, with the loop's last records. Call it after
+    /// each turn.
     pub fn report(&mut self, ev: &mut EventLoop<impl Acceptor>) {
-        let now = ev.clock().unix_seconds();
-        if now <= self.logged_at {
-            return;
-        }
+        // Taken also if it is not logged: the records of a later report would be those of other turns.
         let Some(slow) = ev.take_slow_turn() else {
             return;
         };
-        self.logged_at = now;
+        let now_ms = ev.clock().monotonic_ms();
+        if now_ms < self.next_at_ms {
+            return;
+        }
+        self.next_at_ms = now_ms + PAUSE_MS;
         let (turn, took, steps) = (slow.turn, slow.took, slow.steps);
         let longest = slow.longest.map(|step| {
             let (took, kind) = (step.took, step.kind);
@@ -38,14 +43,15 @@ impl SlowTurnLog {
     }
 }
 
-/// Logs what went wrong and, if there is a flight recorder, the loop's last records.
+/// Logs what went wrong and, if there is a flight recorder, the loop's last records: the newest first,
+/// because a log that takes no more loses the later lines.
 pub fn log_records(what: impl fmt::Display, ev: &EventLoop<impl Acceptor>) {
     let (time, pid) = (ev.clock().error_log_time(), process::id());
     log(format_args!("{time} [alert] {pid}: {what}"));
-    let count = ev.flight_records().count();
-    for (record, left) in ev.flight_records().zip((0..count).rev()) {
+    let records: Vec<_> = ev.flight_records().collect();
+    for (age, record) in records.iter().rev().enumerate() {
         log(format_args!(
-            "{time} [alert] {pid}: record -{left}: {record:?}"
+            "{time} [alert] {pid}: record -{age}: {record:?}"
         ));
     }
 }

@@ -91,8 +91,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
     /// a [budget](crate::Budgets::evictions) of them in each turn. A connection that became idle within
     /// the [grace](crate::Builder::idle_grace) before this call, by default a second, is evicted when
-    /// the grace has passed again: its next request may be on the way. Busy connections go on as
-    /// before. [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
+    /// the grace has passed again: its next request may be on the way. With a shorter timeout it is not
+    /// evicted, because the shutdown is complete before. Busy connections go on as before.
+    /// [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
     /// shutdown is complete at once.
