@@ -377,13 +377,19 @@ mod tests {
     }
 
     #[test]
-    fn whole_milliseconds_use_the_older_call() {
+    fn whole_milliseconds_and_long_waits_use_the_older_call() {
         let mut epoll = Epoll::new().expect("epoll");
         for ms in [0, 1, 1_001, i32::MAX.unsigned_abs() / 1_000 * 1_000 - 1] {
             assert!(epoll.is_in_ms(Duration::from_millis(ms.into())), "{ms}");
         }
-        for ns in [1, 1_000_001, 2_000_999_999] {
+        for ns in [1, 1_000_001, 999_999_999] {
             assert!(!epoll.is_in_ms(Duration::from_nanos(ns)), "{ns}");
+        }
+        for ns in [1_000_000_001, 2_000_999_999] {
+            assert!(
+                epoll.is_in_ms(Duration::from_nanos(ns)),
+                "{ns} is rounded up"
+            );
         }
         assert!(!epoll.is_in_ms(LONGEST_IN_MS + Duration::from_millis(1)));
 
