@@ -64,7 +64,9 @@ fn unpack(workspace: &Workspace) -> Result {
 
 fn extract(archive: &PathBuf, into: &Path) -> Result {
     let mut tar = Command::new("tar");
-    let status = tar.arg("-xzf").arg(archive).arg("-C").arg(into).status()?;
+    // Archives have the same old times always: with those of now, cargo builds what has changed.
+    tar.arg("-xzmf").arg(archive).arg("-C").arg(into);
+    let status = tar.status()?;
     if status.success() {
         return Ok(());
     }
