@@ -59,15 +59,15 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels,
-/// and is never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels, and
+/// by one for each 64 slots that timers have left. It is never late.
 ///
 /// # Cost
 ///
 /// Arming, re-arming and disarming are a removal from one list and an addition to another, with a
 /// thousand timers as with a million; only the cache misses grow.
-/// A call of [`pop_expired`](TimerQueue::pop_expired) moves at most 64 timers, and then
-/// [pauses](TimerQueue::has_more).
+/// A call of [`pop_expired`](TimerQueue::pop_expired) moves at most 64 timers, or drops as many slots
+/// that timers have left, and then [pauses](TimerQueue::has_more).
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
 /// tick at or before the latest `now`, and those armed for a tick whose high 32 bits are not those of
@@ -340,6 +340,11 @@ impl TimerWheel {
                 break;
             }
             if self.lists.drop_if_empty(slot) {
+                // It costs as much as a move. A drain without moves left stops the search.
+                if moves_left <= 1 {
+                    return Search::Stopped;
+                }
+                moves_left -= 1;
                 continue;
             }
             if level_of(slot) == 0 {
@@ -508,12 +513,17 @@ impl TimerQueue for TimerWheel {
         if self.armed == 0 {
             return None;
         }
-        while let Some((slot, start)) = self.first_slot() {
+        // More slots that timers have left are not looked into in one call: the result may be early.
+        for _ in 0..self.moves_max {
+            let Some((slot, start)) = self.first_slot() else {
+                return self.earliest(None);
+            };
             if !self.lists.drop_if_empty(slot) {
                 return self.earliest(Some(start));
             }
         }
-        self.earliest(None)
+        let first = self.first_slot();
+        self.earliest(first.map(|(_, start)| start))
     }
 
     #[inline]

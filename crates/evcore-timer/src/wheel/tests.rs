@@ -308,6 +308,32 @@ fn a_slot_that_timers_have_left_is_dropped_when_it_is_reached() {
 }
 
 #[test]
+fn a_call_drops_no_more_left_slots_than_it_moves_timers() {
+    let slots = |wheel: &TimerWheel| {
+        let slots = 0..lists::LISTS;
+        slots.filter(|slot| wheel.lists.has_chunk(*slot)).count()
+    };
+    let left_by_a_timer = || {
+        let mut wheel = TimerWheel::new();
+        for deadline in (1..=200).chain([5_000]) {
+            wheel.arm(0, deadline);
+        }
+        wheel
+    };
+    let mut wheel = left_by_a_timer();
+    assert_eq!(slots(&wheel), 201);
+    assert!(wheel.next_deadline() <= Some(5_000), "it may be too early");
+    assert_eq!(slots(&wheel), 201 - MOVES_MAX);
+
+    let mut wheel = left_by_a_timer();
+    assert_eq!(wheel.pop_expired(300), None);
+    assert!(wheel.has_more());
+    assert_eq!(slots(&wheel), 201 - MOVES_MAX);
+    assert_eq!(fired(&mut wheel, 5_000), [0]);
+    assert!(!wheel.has_more());
+}
+
+#[test]
 fn with_capacity_makes_room_for_all_ids_below_it() {
     let mut wheel = TimerWheel::with_capacity(1_000);
     let before = (wheel.nodes.capacity(), wheel.lists.capacity());
