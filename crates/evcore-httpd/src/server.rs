@@ -254,12 +254,6 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Whether the shutdown is complete. Connections that are still open have reached the timeout; the
-    /// end of the process closes them.
-    pub fn is_done(&self) -> bool {
-        self.ev.is_shut_down()
-    }
-
     /// Logs every listener error. A failed listener is suspended for half a second, so there are few.
     fn log_listener_errors(&mut self) {
         while let Some(error) = self.ev.take_listener_error() {

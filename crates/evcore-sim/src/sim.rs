@@ -220,6 +220,16 @@ impl Sim {
         )
     }
 
+    /// The state, for a call of a process on one of its sockets.
+    pub(crate) fn state_of_living(&self, process: u32) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state();
+        if state.is_alive(process) {
+            Ok(state)
+        } else {
+            Err(io::ErrorKind::NotConnected.into())
+        }
+    }
+
     /// For destructors, which may run while the state is locked, if a client panics.
     pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {

@@ -76,14 +76,8 @@ impl SimUdpSocket {
         Ok(self.alive()?.net.udp.socket(self.id).address)
     }
 
-    /// The state, unless the process is dead.
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
-        let state = self.sim.state();
-        if state.is_alive(self.process) {
-            Ok(state)
-        } else {
-            Err(io::ErrorKind::NotConnected.into())
-        }
+        self.sim.state_of_living(self.process)
     }
 }
 

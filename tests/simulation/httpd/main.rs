@@ -47,7 +47,7 @@ impl App for Simulated {
     }
 
     fn is_done(&self) -> bool {
-        self.0.is_done()
+        self.0.ev.is_shut_down()
     }
 }
 
