@@ -1,5 +1,7 @@
 //! The wheel in examples, compared with the oracle, and against bugs of other timer queues.
 
+mod left_slots;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -287,50 +289,6 @@ fn disarming_all_during_a_pause_leaves_nothing_to_wake_up_for() {
     assert_eq!(wheel.next_deadline(), None);
     wheel.arm(0, 600);
     assert_eq!(fired(&mut wheel, 600), [0]);
-}
-
-#[test]
-fn a_slot_that_timers_have_left_is_dropped_when_it_is_reached() {
-    let slots = |wheel: &TimerWheel| {
-        let slots = 0..lists::LISTS;
-        slots.filter(|slot| wheel.lists.has_chunk(*slot)).count()
-    };
-    // One slot on level 0 and three on level 1, which timer 0 leaves one after the other.
-    let mut wheel = wheel_with(&[(0, 100), (0, 256), (0, 600), (0, 5_000)]);
-    assert_eq!(slots(&wheel), 4);
-    assert_eq!(wheel.next_deadline(), Some(5_000 / 256 * 256));
-    assert_eq!(slots(&wheel), 1);
-    for (id, deadline) in [(1, 6_000), (0, 400), (0, 200)] {
-        wheel.arm(id, deadline);
-    }
-    assert_eq!(fired(&mut wheel, 450), [0]);
-    assert_eq!(slots(&wheel), 2, "one of timer 1, and a later one");
-}
-
-#[test]
-fn a_call_drops_no_more_left_slots_than_it_moves_timers() {
-    let slots = |wheel: &TimerWheel| {
-        let slots = 0..lists::LISTS;
-        slots.filter(|slot| wheel.lists.has_chunk(*slot)).count()
-    };
-    let left_by_a_timer = || {
-        let mut wheel = TimerWheel::new();
-        for deadline in (1..=200).chain([5_000]) {
-            wheel.arm(0, deadline);
-        }
-        wheel
-    };
-    let mut wheel = left_by_a_timer();
-    assert_eq!(slots(&wheel), 201);
-    assert!(wheel.next_deadline() <= Some(5_000), "it may be too early");
-    assert_eq!(slots(&wheel), 201 - MOVES_MAX);
-
-    let mut wheel = left_by_a_timer();
-    assert_eq!(wheel.pop_expired(300), None);
-    assert!(wheel.has_more());
-    assert_eq!(slots(&wheel), 201 - MOVES_MAX);
-    assert_eq!(fired(&mut wheel, 5_000), [0]);
-    assert!(!wheel.has_more());
 }
 
 #[test]
