@@ -35,6 +35,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
         quick: false,
         folder: run::root().join("target/evcore-bench"),
         httpd: std::env::current_exe()?.with_file_name("httpd"),
+        rounds: 1,
     };
     let (mut docs, mut names) = (run::root().join("docs"), Vec::new());
     let (mut missing, mut update) = (false, false);
@@ -58,7 +59,7 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
     }
     for part in named(&names)? {
         if !missing || !run.report(part.name).exists() {
-            run.part(part.name, part.measure)?;
+            run.part(part)?;
         }
     }
     Ok(page::write(&run, &docs)?)

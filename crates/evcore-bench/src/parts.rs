@@ -11,6 +11,8 @@ pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) measure: fn(&Run, &mut Report),
+    /// How often each peer is measured.
+    pub(crate) rounds: usize,
     /// The result in a sentence.
     pub(crate) headline: fn(&Report) -> Option<String>,
     pub(crate) pictures: &'static [Picture],
@@ -24,11 +26,17 @@ const PATTERNS: &[&str] = &[
     "halfway closed",
 ];
 
+const ROUNDS: usize = 5;
+/// For short rounds. A virtual machine's pace changes within seconds, and the median of many short
+/// rounds varies less than that of a few long ones.
+const MANY_ROUNDS: usize = 15;
+
 pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "turn",
         title: "A turn, counted",
         measure: pollers::measure_turn,
+        rounds: ROUNDS,
         headline: turn,
         pictures: &[
             picture("turn", "A turn with one event", Bars(COLUMNS)),
@@ -39,6 +47,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "pollers",
         title: "Pollers, timed",
         measure: pollers::measure,
+        rounds: MANY_ROUNDS,
         headline: pollers,
         pictures: &[],
     },
@@ -46,6 +55,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "timers",
         title: "Timers",
         measure: timers::measure,
+        rounds: ROUNDS,
         headline: timers,
         pictures: &[picture("rearm", "A re-arm by the number of timers", Lines)],
     },
@@ -53,6 +63,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "clock",
         title: "Clock",
         measure: clock::measure,
+        rounds: MANY_ROUNDS,
         headline: clock,
         pictures: &[],
     },
@@ -60,6 +71,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "memory",
         title: "Memory",
         measure: memory::measure,
+        rounds: ROUNDS,
         headline: memory,
         pictures: &[],
     },
@@ -67,6 +79,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "whole",
         title: "The whole",
         measure: whole::measure,
+        rounds: MANY_ROUNDS,
         headline: whole_server,
         pictures: &[picture("cpu", "CPU a request", Bars(&["1", "64", "1024"]))],
     },
@@ -74,6 +87,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "proxies",
         title: "Proxies",
         measure: whole::measure_proxies,
+        rounds: MANY_ROUNDS,
         headline: proxies,
         pictures: &[],
     },
@@ -81,6 +95,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "accept",
         title: "Accepting",
         measure: accept::measure,
+        rounds: ROUNDS,
         headline: accept,
         pictures: &[
             picture("jain", "Jain index of 4 workers", Bars(PATTERNS)),
@@ -95,6 +110,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "kills",
         title: "Workers that die or stop",
         measure: accept::kills,
+        rounds: ROUNDS,
         headline: kills,
         pictures: &[],
     },

@@ -171,8 +171,8 @@ impl Spread {
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         whole if whole.fract() == 0.0 => format!("{value:.0}"),
-        0.0..0.1 => format!("{value:.3}"),
-        0.1..10.0 => format!("{value:.2}"),
+        0.0..1.0 => format!("{value:.3}"),
+        1.0..10.0 => format!("{value:.2}"),
         10.0..100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
@@ -217,6 +217,6 @@ mod tests {
     #[test]
     fn numbers_have_three_digits() {
         let shown = [0.012, 0.25, 1.0, 12.34, 1234.5].map(number);
-        assert_eq!(shown, ["0.012", "0.25", "1", "12.3", "1234"]);
+        assert_eq!(shown, ["0.012", "0.250", "1", "12.3", "1234"]);
     }
 }

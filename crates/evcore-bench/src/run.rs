@@ -8,10 +8,8 @@ use std::time::{Instant, SystemTime};
 use evcore_clock::stamp;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::parts::Part;
 use crate::report::Report;
-
-/// How often each peer is measured.
-const ROUNDS: usize = 5;
 
 /// The options of the command line.
 #[derive(Clone, Debug)]
@@ -22,14 +20,16 @@ pub(crate) struct Run {
     pub(crate) folder: PathBuf,
     /// The example server, for the parts that start it.
     pub(crate) httpd: PathBuf,
+    /// How often each peer is measured.
+    pub(crate) rounds: usize,
 }
 
 impl Run {
     /// Runs `round` as often as there are rounds. All peers take turns within a round, so
     /// that a disturbance meets all of them.
     pub(crate) fn rounds(&self, what: &str, mut round: impl FnMut()) {
-        for number in 1..=self.count() {
-            eprintln!("{what}: round {number} of {}", self.count());
+        for number in 1..=self.rounds {
+            eprintln!("{what}: round {number} of {}", self.rounds);
             round();
         }
     }
@@ -39,16 +39,13 @@ impl Run {
         if self.quick { full.div_ceil(20) } else { full }
     }
 
-    fn count(&self) -> usize {
-        if self.quick { 1 } else { ROUNDS }
-    }
-
     /// Runs a part, and writes its report.
-    pub(crate) fn part(&self, name: &str, measure: fn(&Run, &mut Report)) -> std::io::Result<()> {
-        let (mut report, began) = (Report::new(name), Instant::now());
+    pub(crate) fn part(&mut self, part: &Part) -> std::io::Result<()> {
+        self.rounds = if self.quick { 1 } else { part.rounds };
+        let (mut report, began) = (Report::new(part.name), Instant::now());
         // Before, because a part may confine this thread to one CPU.
         let (machine, load) = (machine(), load());
-        measure(self, &mut report);
+        (part.measure)(self, &mut report);
         let mut context = |name: &str, value: String| report.context.push((name.to_owned(), value));
         context("commit", commit());
         context("date", today());
@@ -58,9 +55,9 @@ impl Run {
             "load average",
             format!("{load} before, {} after", self::load()),
         );
-        context("rounds", self.count().to_string());
+        context("rounds", self.rounds.to_string());
         context("duration", format!("{} s", began.elapsed().as_secs()));
-        report.write(&self.report(name))
+        report.write(&self.report(part.name))
     }
 
     /// The file of a part's report.
