@@ -48,6 +48,16 @@ pub enum Error {
         /// The fault.
         why: String,
     },
+    /// The variables of socket activation do not name descriptors of this process.
+    #[error("{variable} is {text:?}: {why}")]
+    BadActivation {
+        /// The variable, `LISTEN_PID` or `LISTEN_FDS`.
+        variable: &'static str,
+        /// The value of the variable.
+        text: String,
+        /// The fault.
+        why: String,
+    },
     /// Threads cannot pass descriptors on to a new binary.
     #[error("only worker processes can pass descriptors on to a new binary; leave `inherit` out")]
     ThreadsCannotUpgrade,
@@ -94,6 +104,7 @@ impl From<Error> for io::Error {
             Error::NoWorkers
             | Error::TooManyWorkers { .. }
             | Error::BadInheritance { .. }
+            | Error::BadActivation { .. }
             | Error::Blocking { .. }
             | Error::ThreadsCannotUpgrade => io::ErrorKind::InvalidInput,
             Error::Threads { .. } | Error::NoAffinity => io::ErrorKind::Unsupported,

@@ -60,6 +60,11 @@
 //! A stop signal for the whole process group, such as Ctrl-C, ends both, also while the new binary
 //! starts.
 //!
+//! # Socket activation
+//!
+//! A service manager such as systemd can open the listeners and start the program with them.
+//! [`activated`] takes them. A new binary, by USR2, inherits them like others.
+//!
 //! # The master's death
 //!
 //! If the master dies, for whatever reason, its worker processes get [`Stop::Fast`], including
@@ -76,8 +81,10 @@ mod affinity;
 mod cpu_set;
 mod cpus;
 
+mod activation;
 mod error;
 mod exit;
+mod passed_fds;
 mod reload;
 mod upgrade;
 
@@ -99,6 +106,7 @@ mod signals;
 mod sync;
 mod thread_channel;
 
+pub use activation::{LISTEN_FDS, activated};
 pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};

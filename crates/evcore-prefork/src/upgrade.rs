@@ -13,7 +13,7 @@ use std::{
     fmt, io,
     num::NonZeroU32,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::process::CommandExt,
     },
     path::PathBuf,
@@ -22,11 +22,11 @@ use std::{
 };
 
 use rustix::{
-    io::{FdFlags, fcntl_getfd, fcntl_setfd},
+    io::{FdFlags, fcntl_setfd},
     process::{getpid, getppid},
 };
 
-use crate::{Error, Result, Stop, signals};
+use crate::{Error, Result, Stop, passed_fds, signals};
 
 /// The environment variable that lists the descriptors a new binary inherits: `5,6,9`, in the order
 /// in which the old binary [passed them on](crate::Supervisor::inherit).
@@ -36,10 +36,6 @@ pub const INHERITED: &str = "EVCORE_INHERITED";
 
 /// The environment variable that holds the process id of the binary that started a new one.
 const PARENT: &str = "EVCORE_PARENT_BINARY";
-
-/// The least number that may be inherited. A standard stream that was taken over would be closed
-/// later, and error messages would be lost.
-const FIRST_INHERITED: RawFd = 3;
 
 /// The progress of an upgrade, as the hook [`on_upgrade`](crate::Supervisor::on_upgrade) gets it.
 ///
@@ -118,17 +114,10 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
         return Err(refuse("it was taken before"));
     }
     let numbers = numbers(&text).map_err(|why| refuse(&why))?;
-    for &number in &numbers {
-        // SAFETY: it is borrowed for this one call, which fails if it is not open.
-        let fd = unsafe { BorrowedFd::borrow_raw(number) };
-        fcntl_getfd(fd)
-            .and_then(|flags| fcntl_setfd(fd, flags | FdFlags::CLOEXEC))
-            .map_err(|_| refuse(&format!("descriptor {number} is not open")))?;
-    }
-    // SAFETY: all are open, and each is named once. The process that set the variable has opened
-    // them for this one to own, and the variable is taken once.
-    let own = |number| unsafe { OwnedFd::from_raw_fd(number) };
-    Ok(numbers.into_iter().map(own).collect())
+    // SAFETY: each is named once. The process that set the variable has opened them for this one to
+    // own, and the variable is taken once.
+    let taken = unsafe { passed_fds::take(numbers.into_iter()) };
+    taken.map_err(|number| refuse(&format!("descriptor {number} is not open")))
 }
 
 /// Whether this process is a new binary, and the master that started it still lives.
@@ -155,10 +144,11 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
             Ok(number) if number >= 0 => number,
             _ => return Err(format!("{word:?} is not the number of a descriptor")),
         };
-        if number < FIRST_INHERITED {
+        if number < passed_fds::FIRST {
             return Err(format!(
                 "descriptors 0, 1 and 2 are standard input, output and error; inherited ones have \
-                 numbers from {FIRST_INHERITED} up"
+                 numbers from {} up",
+                passed_fds::FIRST
             ));
         }
         if numbers.contains(&number) {
