@@ -10,6 +10,7 @@ use std::{
 
 use evcore_tests::{Client, Scratch, Server, eventually, httpd, signal_to};
 use rustix::process::Signal;
+use serde_json::Value;
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a text")
@@ -83,6 +84,38 @@ fn each_response_is_logged() {
         ];
         let expected = expected.map(|line| format!("127.0.0.1 - -  {line}"));
         assert_eq!(logged, expected, "{options:?}");
+    }
+}
+
+#[test]
+fn each_response_is_logged_in_json() {
+    let scratch = Scratch::new("json");
+    let options = ["--workers", "1", "--access-log-format", "json"];
+    let (mut server, path) = logging(&scratch, &options);
+    let mut client = server.connect();
+    client.get("/bytes/100000?a=\"b\"\\");
+    client.get("/nothing");
+    client.send("BAD\0LINE\x1b\r\n");
+    client.response();
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    let logged: Vec<Value> = lines(&path)
+        .iter()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let expected = [
+        ("GET /bytes/100000?a=\"b\"\\ HTTP/1.1", 200, 100_000),
+        ("GET /nothing HTTP/1.1", 404, 14),
+        ("BAD\0LINE\x1b", 400, 16),
+    ];
+    assert_eq!(logged.len(), expected.len(), "{logged:?}");
+    for (line, (request, status, bytes)) in logged.iter().zip(expected) {
+        assert_eq!(line["request"], request);
+        assert_eq!(line["status"], status);
+        assert_eq!(line["body_bytes_sent"], bytes);
+        assert_eq!(line["remote_addr"], "127.0.0.1");
+        let time = line["time"].as_str().expect("a time");
+        assert_eq!((time.len(), &time[10..11]), (25, "T"), "{time}");
     }
 }
 

@@ -74,6 +74,12 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         ),
         (&["--watchdog", "0"], &["--watchdog", "86400000"]),
         (
+            &["--access-log-format", "xml"],
+            &["--access-log-format", "xml", "common or json"],
+        ),
+        (&["--access-log-format"], &["--access-log-format"]),
+        (&["--quiet=1"], &["--quiet"]),
+        (
             &["--flight-recorder", "-1"],
             &["--flight-recorder", "1048576"],
         ),
@@ -156,6 +162,8 @@ fn help_lists_every_option_and_succeeds() {
         "--shutdown-timeout",
         "--bodies",
         "--access-log",
+        "--access-log-format",
+        "--quiet",
         "--no-delay-endpoints",
         "--threads",
         "--cpu-affinity",

@@ -1,7 +1,10 @@
 //! `/status` and `/status.json`.
 
-use evcore_tests::{Server, Status, eventually};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use evcore_tests::{Client, Server, Status, eventually, signal_to};
 use rustix::process::Signal;
+use serde_json::Value;
 
 #[test]
 fn status_sums_over_all_workers() {
@@ -57,75 +60,121 @@ fn status_counts_reading_writing_and_waiting() {
     });
 }
 
-/// The first number with this name in a piece of JSON.
-fn number(json: &str, name: &str) -> f64 {
-    let key = format!("\"{name}\":");
-    let (_, rest) = json
-        .split_once(&key)
-        .unwrap_or_else(|| panic!("no {name} in {json}"));
-    let end = rest.find([',', '}']).expect("an end");
-    rest[..end].parse().expect("a number")
+/// `/status.json`, parsed.
+fn json(client: &mut Client) -> Value {
+    let answer = client.get("/status.json");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert!(answer.text().ends_with("]}\n"), "{}", answer.text());
+    serde_json::from_str(answer.text()).expect("JSON")
 }
 
-/// Splits the page into the sums and a piece for each worker.
-fn pieces(page: &str) -> (&str, Vec<&str>) {
-    let (sums, workers) = page.split_once("\"workers\":[").expect("a list");
-    let workers = workers.strip_suffix("\n]}\n").expect("its end");
-    (sums, workers.lines().skip(1).collect())
+/// A number of an object.
+fn number(of: &Value, name: &str) -> f64 {
+    let number = of[name].as_f64();
+    number.unwrap_or_else(|| panic!("no {name} in {of}"))
+}
+
+fn workers(page: &Value) -> &[Value] {
+    page["workers"].as_array().expect("a list")
+}
+
+fn sum(page: &Value, name: &str) -> f64 {
+    workers(page).iter().map(|one| number(one, name)).sum()
 }
 
 #[test]
 fn status_json_lists_counters_and_metrics_of_each_worker() {
-    for workers in ["--workers", "--threads"] {
-        let server = Server::start(&[workers, "2"]);
+    for option in ["--workers", "--threads"] {
+        let server = Server::start(&[option, "2"]);
         let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
         for client in &mut clients {
             assert_eq!(client.get("/sleep/1").status, 200);
         }
         let mut asker = server.connect();
-        let mut page = String::new();
+        let mut page = Value::Null;
         eventually("all is published", || {
-            let answer = asker.get("/status.json");
-            assert_eq!(answer.header("content-type"), Some("application/json"));
-            answer.text().clone_into(&mut page);
-            let (sums, each) = pieces(&page);
-            let fired: f64 = each.iter().map(|one| number(one, "timers_fired")).sum();
+            page = json(&mut asker);
             // Each connection has a timer; published metrics may be older than the counters.
-            let armed = |one: &&str| number(one, "timers_armed") == number(one, "active");
-            let is_settled = number(sums, "waiting") == 40.0 && fired == 40.0;
-            is_settled && each.len() == 2 && each.iter().all(armed)
+            let armed = |one: &Value| number(one, "timers_armed") == number(one, "active");
+            let is_settled = number(&page, "waiting") == 40.0 && sum(&page, "timers_fired") == 40.0;
+            is_settled && workers(&page).len() == 2 && workers(&page).iter().all(armed)
         });
-        let (sums, each) = pieces(&page);
         for name in [
             "active", "accepted", "handled", "requests", "reading", "writing", "waiting",
         ] {
-            let sum: f64 = each.iter().map(|one| number(one, name)).sum();
-            assert_eq!(number(sums, name), sum, "{name}: {page}");
+            assert_eq!(number(&page, name), sum(&page, name), "{name}: {page}");
         }
         assert_eq!(
-            (number(sums, "active"), number(sums, "writing")),
+            (number(&page, "active"), number(&page, "writing")),
             (41.0, 1.0)
         );
-        let active = |at: usize| number(each[at], "active");
-        let (sum, squares) = (active(0) + active(1), active(0).powi(2) + active(1).powi(2));
-        let jain = sum * sum / (2.0 * squares);
-        assert!((number(sums, "jain") - jain).abs() < 1e-4, "{page}");
+        let each = workers(&page);
+        let active = |at: usize| number(&each[at], "active");
+        let (both, squares) = (active(0) + active(1), active(0).powi(2) + active(1).powi(2));
+        let jain = both * both / (2.0 * squares);
+        assert!((number(&page, "jain") - jain).abs() < 1e-4, "{page}");
         // One worker may have had no event yet.
         for name in ["turns", "events"] {
-            let sum: f64 = each.iter().map(|one| number(one, name)).sum();
-            assert!(sum > 0.0, "{name}: {page}");
+            assert!(sum(&page, name) > 0.0, "{name}: {page}");
         }
-        for one in &each {
+        for one in each {
             assert!(number(one, "stale_events") >= 0.0);
-            assert!(one.contains("\"timer_lateness_us\":{\"mean\":"), "{one}");
+            assert!(number(one, "uptime_ms") <= number(&page, "uptime_ms"));
+            for time in ["timer_lateness_us", "turn_us"] {
+                let of = |name| number(&one[time], name);
+                assert!(of("p50") <= of("p99") && of("mean") >= 0.0, "{page}");
+            }
         }
-        let longest = each.iter().map(|one| {
-            let (_, turn) = one.split_once("\"turn_us\":").expect("its turns");
-            number(turn, "max")
-        });
+        let longest = each.iter().map(|one| number(&one["turn_us"], "max"));
         assert!(longest.fold(0.0, f64::max) > 0.0, "{page}");
         let indices: Vec<_> = each.iter().map(|one| number(one, "worker")).collect();
         assert!(indices == [0.0, 1.0] || indices == [1.0, 0.0], "{page}");
+    }
+}
+
+#[test]
+fn status_json_has_its_fields_in_a_stable_order() {
+    let server = Server::start(&["--workers", "0"]);
+    let answer = server.connect().get("/status.json");
+    let sums = [
+        "active", "accepted", "handled", "requests", "reading", "writing", "waiting",
+    ];
+    let times = ["mean", "p50", "p99", "max"];
+    let expected = [
+        &["time_ms", "uptime_ms", "reloads", "restarts"][..],
+        &sums,
+        &["jain", "workers", "worker", "pid", "uptime_ms"],
+        &sums,
+        &["turns", "events", "stale_events", "timers_armed"],
+        &["timers_fired", "timer_lateness_us"],
+        &times,
+        &["turn_us"],
+        &times,
+    ]
+    .concat();
+    let quoted: Vec<_> = answer.text().split('"').skip(1).step_by(2).collect();
+    assert_eq!(quoted, expected, "{}", answer.text());
+}
+
+#[test]
+fn status_json_has_the_time_and_the_uptime() {
+    let before = SystemTime::now();
+    for option in [["--workers", "0"], ["--workers", "1"], ["--threads", "1"]] {
+        let server = Server::start(&option);
+        let mut client = server.connect();
+        let page = json(&mut client);
+        let since_1970 = Duration::from_millis(page["time_ms"].as_u64().expect("a time"));
+        let time = UNIX_EPOCH + since_1970;
+        let second = Duration::from_secs(1);
+        assert!(time + second > before && time < SystemTime::now() + second);
+        let uptime = |page: &Value| number(page, "uptime_ms");
+        let since_start = before.elapsed().expect("no jump").as_millis();
+        assert!(uptime(&page) <= since_start as f64 + 1.0, "{page}");
+        eventually("both uptimes grow", || {
+            let later = json(&mut client);
+            uptime(&later) > uptime(&page)
+                && uptime(&workers(&later)[0]) > uptime(&workers(&page)[0])
+        });
     }
 }
 
@@ -135,18 +184,35 @@ fn workers_that_have_ended_count_only_in_the_sums() {
     assert_eq!(server.connect().get("/").status, 200);
     let old = server.worker_pids();
     server.signal(Signal::HUP);
-    let mut page = String::new();
+    let mut page = Value::Null;
     eventually("only new workers are listed", || {
-        server
-            .connect()
-            .get("/status.json")
-            .text()
-            .clone_into(&mut page);
-        let (_, each) = pieces(&page);
-        let is_old = |one: &&str| old.iter().any(|pid| number(one, "pid") == f64::from(*pid));
-        each.len() == 2 && !each.iter().any(is_old)
+        page = json(&mut server.connect());
+        let is_old = |one: &Value| old.iter().any(|pid| number(one, "pid") == f64::from(*pid));
+        workers(&page).len() == 2 && !workers(&page).iter().any(is_old)
     });
-    let (sums, each) = pieces(&page);
-    let here: f64 = each.iter().map(|one| number(one, "accepted")).sum();
-    assert!(number(sums, "accepted") > here, "{page}");
+    assert!(number(&page, "accepted") > sum(&page, "accepted"), "{page}");
+}
+
+#[test]
+fn status_json_counts_reloads_and_restarts() {
+    for option in ["--workers", "--threads"] {
+        let server = Server::start(&[option, "2"]);
+        // A worker that was killed may have accepted the connection.
+        let counts = || {
+            let answer = server.connect().try_get("/status.json").ok()?;
+            let page: Value = serde_json::from_str(answer.text()).expect("JSON");
+            Some((number(&page, "reloads"), number(&page, "restarts")))
+        };
+        assert_eq!(counts(), Some((0.0, 0.0)));
+        for reloads in 1..=2 {
+            server.signal(Signal::HUP);
+            eventually("the reload is counted", || {
+                counts() == Some((f64::from(reloads), 0.0))
+            });
+        }
+        if option == "--workers" {
+            signal_to(server.connect().worker(), Signal::KILL);
+            eventually("the restart is counted", || counts() == Some((2.0, 1.0)));
+        }
+    }
 }

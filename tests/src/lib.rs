@@ -8,6 +8,7 @@ mod injected_failures;
 #[cfg(target_os = "linux")]
 mod own_network;
 mod programs;
+mod programs_of_others;
 mod status;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod syscall_filter;
@@ -19,6 +20,7 @@ pub use injected_failures::Strace;
 #[cfg(target_os = "linux")]
 pub use own_network::in_own_network;
 pub use programs::{echo, example, httpd, prefork_echo};
+pub use programs_of_others::{Running, is_installed};
 pub use status::Status;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use syscall_filter::without;

@@ -18,7 +18,15 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn options(poller: &str, log: Option<OsString>) -> Options {
     let words = ["--workers", "0", "--poller", poller].map(OsString::from);
-    let log = log.map(|path| ["--access-log".into(), path]);
+    let format = std::env::var_os(LOG_FORMAT).unwrap_or("common".into());
+    let log = log.map(|path| {
+        [
+            "--access-log".into(),
+            path,
+            "--access-log-format".into(),
+            format,
+        ]
+    });
     match options::parse(words.into_iter().chain(log.into_iter().flatten())) {
         Ok(options::Command::Serve(options)) => *options,
         other => panic!("{other:?}"),
@@ -40,6 +48,9 @@ const POLLER: &str = "EVCORE_STEADY_POLLER";
 /// Passes the path of the access log, if there is one.
 const LOG: &str = "EVCORE_STEADY_LOG";
 
+/// Passes the format of the access log.
+const LOG_FORMAT: &str = "EVCORE_STEADY_LOG_FORMAT";
+
 #[test]
 fn keep_alive_requests_allocate_nothing() {
     for poller in ["epoll", "poll", "select"] {
@@ -49,19 +60,33 @@ fn keep_alive_requests_allocate_nothing() {
 
 #[test]
 fn logged_keep_alive_requests_allocate_nothing() {
-    let name = format!("evcore-steady-{}.log", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    serve_and_count_in_a_process(|command| command.env(POLLER, "epoll").env(LOG, &path));
-    let lines = fs::read_to_string(&path).expect("it was written");
-    fs::remove_file(&path).expect("it is there");
-    // Enough to fill the buffer several times while allocations are counted.
-    assert_eq!(lines.lines().count(), 50 * (20 + 200) * 3);
-    assert!(
-        lines
-            .lines()
-            .all(|line| line.ends_with(" 200 13") || line.ends_with(" 200 99")),
-        "{lines}"
-    );
+    for (format, ends) in [
+        ("common", [" 200 13", " 200 99"]),
+        (
+            "json",
+            [
+                "\"status\":200,\"body_bytes_sent\":13}",
+                "\"status\":200,\"body_bytes_sent\":99}",
+            ],
+        ),
+    ] {
+        let name = format!("evcore-steady-{}.{format}.log", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        serve_and_count_in_a_process(|command| {
+            let command = command.env(POLLER, "epoll").env(LOG, &path);
+            command.env(LOG_FORMAT, format)
+        });
+        let lines = fs::read_to_string(&path).expect("it was written");
+        fs::remove_file(&path).expect("it is there");
+        // Enough to fill the buffer several times while allocations are counted.
+        assert_eq!(lines.lines().count(), 50 * (20 + 200) * 3);
+        assert!(
+            lines
+                .lines()
+                .all(|line| ends.iter().any(|end| line.ends_with(end))),
+            "{lines}"
+        );
+    }
 }
 
 /// Runs the server in a process of its own, because a stop signal ends the whole process.

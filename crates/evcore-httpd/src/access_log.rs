@@ -1,4 +1,4 @@
-//! The access log: a line for each response, in the common log format.
+//! The access log: a line for each response.
 //!
 //! Each worker opens the file itself and appends whole lines. The lines of several workers do not
 //! mix, because a write to a file opened for appending is atomic, and so is a write of up to
@@ -13,7 +13,6 @@ use std::{
     fmt::Display,
     fs::{File, OpenOptions},
     io::{self, ErrorKind, Write},
-    net::IpAddr,
     os::fd::AsFd,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -24,13 +23,11 @@ use rustix::{
     io::ioctl_fionbio,
 };
 
-use crate::{log::log, pipe};
-
-/// The most bytes of a request line that are logged. Escaped, they still fit into a log line.
-pub const MAX_REQUEST_LINE: usize = 960;
-
-/// The longest log line, in bytes: one atomic write to a pipe.
-const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
+use crate::{
+    log::log,
+    log_entry::{Entry, LogFormat, MAX_LINE_BYTES, MAX_REQUEST_LINE},
+    pipe,
+};
 
 /// The size of the buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -45,6 +42,7 @@ pub struct AccessLog {
     /// `-`: standard output.
     path: PathBuf,
     out: Out,
+    format: LogFormat,
     /// Whole lines that are not written yet. Never grows.
     lines: Vec<u8>,
     /// Lines lost since the last successful write. The first loss was logged.
@@ -59,30 +57,22 @@ struct Out {
     max_write_bytes: usize,
 }
 
-/// The contents of a line.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// `None`: a client of a Unix socket.
-    pub peer: Option<IpAddr>,
-    /// `28/Sep/1970:12:00:00 +0600`
-    pub time: &'a [u8],
-    /// As received, up to [`MAX_REQUEST_LINE`] bytes; empty if there was none.
-    pub request_line: &'a [u8],
-    /// Three digits.
-    pub status: &'a str,
-    pub body_bytes: u64,
-}
-
 impl AccessLog {
     /// Opens the file at `path` for appending, and creates it if it does not exist; `-` is standard
     /// output. Blocks until a named pipe has a reader.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path, format: LogFormat) -> io::Result<Self> {
         Ok(Self {
+            format,
             path: path.to_owned(),
             out: Out::open(path).map_err(|error| cannot_open(path, &error))?,
             lines: Vec::with_capacity(BUFFER_BYTES),
             lost: 0,
         })
+    }
+
+    /// The format of the lines.
+    pub fn format(&self) -> LogFormat {
+        self.format
     }
 
     /// Opens the path again, for log rotation. Buffered lines go to the old file. If the new one cannot
@@ -104,7 +94,7 @@ impl AccessLog {
             self.write();
         }
         if self.has_room() {
-            entry.write(&mut self.lines);
+            entry.write(self.format, &mut self.lines);
         } else {
             self.lose(1, &"the reader of the pipe is too slow");
         }
@@ -255,25 +245,6 @@ fn cannot_open(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), message)
 }
 
-impl Entry<'_> {
-    fn write(&self, out: &mut Vec<u8>) {
-        // Writing to a vector cannot fail.
-        let _ = match self.peer {
-            Some(peer) => write!(out, "{peer}"),
-            // As in nginx.
-            None => write!(out, "unix:"),
-        };
-        out.extend_from_slice(b" - - [");
-        out.extend_from_slice(self.time);
-        out.extend_from_slice(b"] \"");
-        match self.request_line {
-            [] => out.push(b'-'),
-            line => escape(out, &line[..line.len().min(MAX_REQUEST_LINE)]),
-        }
-        let _ = writeln!(out, "\" {} {}", self.status, self.body_bytes);
-    }
-}
-
 /// Replaces the contents of `kept` with the request line of `head`.
 pub fn copy_request_line(kept: &mut Vec<u8>, head: &[u8]) {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -285,78 +256,9 @@ pub fn copy_request_line(kept: &mut Vec<u8>, head: &[u8]) {
     kept.extend_from_slice(&line[..length.min(MAX_REQUEST_LINE)]);
 }
 
-/// Escapes what could end the field or the line, or control a terminal, as nginx does: `\x22`.
-fn escape(out: &mut Vec<u8>, line: &[u8]) {
-    for &byte in line {
-        match byte {
-            b'"' | b'\\' | 0..=31 | 127..=255 => {
-                let _ = write!(out, "\\x{byte:02X}");
-            }
-            _ => out.push(byte),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn line(entry: Entry<'_>) -> String {
-        let mut out = Vec::new();
-        entry.write(&mut out);
-        String::from_utf8(out).expect("all other bytes are escaped")
-    }
-
-    const ENTRY: Entry<'_> = Entry {
-        peer: None,
-        time: b"28/Sep/1970:12:00:00 +0600",
-        request_line: b"GET / HTTP/1.1",
-        status: "200",
-        body_bytes: 13,
-    };
-
-    #[test]
-    fn a_line_is_in_the_common_log_format() {
-        let peer = Some("192.0.2.1".parse().expect("an address"));
-        assert_eq!(
-            line(Entry { peer, ..ENTRY }),
-            "192.0.2.1 - - [28/Sep/1970:12:00:00 +0600] \"GET / HTTP/1.1\" 200 13\n"
-        );
-        let nothing = Entry {
-            request_line: b"",
-            status: "408",
-            ..ENTRY
-        };
-        assert_eq!(
-            line(nothing),
-            "unix: - - [28/Sep/1970:12:00:00 +0600] \"-\" 408 13\n"
-        );
-    }
-
-    #[test]
-    fn quotes_and_control_bytes_are_escaped() {
-        let request_line = b"GET /\"\\\n\x7f\xff HTTP/1.1";
-        let written = line(Entry {
-            request_line,
-            ..ENTRY
-        });
-        assert!(
-            written.contains(r#""GET /\x22\x5C\x0A\x7F\xFF HTTP/1.1" 200"#),
-            "{written}"
-        );
-        assert_eq!(written.lines().count(), 1);
-    }
-
-    #[test]
-    fn the_longest_line_fits_into_one_pipe_write() {
-        let written = line(Entry {
-            peer: Some(std::net::Ipv6Addr::from([0xab; 16]).into()),
-            request_line: &[0xff; 2 * MAX_REQUEST_LINE],
-            body_bytes: u64::MAX,
-            ..ENTRY
-        });
-        assert!(written.len() <= MAX_LINE_BYTES, "{}", written.len());
-    }
 
     #[test]
     fn the_request_line_is_the_first_that_is_not_empty() {

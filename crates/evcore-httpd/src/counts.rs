@@ -1,9 +1,10 @@
 //! The connection counters of a worker, which `/status` sums over all workers.
 
-use evcore::balancer::WorkerId;
+use evcore::{balancer::WorkerId, clock::Clock};
 
 use crate::{
-    metrics::Metrics,
+    metrics::{Metrics, Totals},
+    prometheus,
     scoreboard::{Scoreboard, WorkerStats},
     status_json::StatusJson,
 };
@@ -32,7 +33,7 @@ pub struct Counts {
 impl Counts {
     /// Continues the counters of earlier workers in the same slot.
     pub fn new(scoreboard: Scoreboard, id: WorkerId) -> Self {
-        let own = WorkerStats::from_array(scoreboard.read(id));
+        let own = scoreboard.read(id);
         Self {
             scoreboard,
             id,
@@ -81,22 +82,34 @@ impl Counts {
         }
     }
 
-    /// The metrics of this worker's loop.
-    pub fn metrics(&mut self) -> &mut Metrics {
-        &mut self.own.metrics
+    /// Begins the metrics of this worker, which has this index. Returns what earlier workers of the
+    /// slot have counted.
+    pub fn begin(&mut self, index: usize, clock: &Clock) -> Totals {
+        self.own.metrics = Metrics::new(clock);
+        self.own.totals.index = index as u64;
+        self.publish();
+        self.own.totals
     }
 
-    /// Publishes all numbers, the metrics included. The counters are published whenever they change.
+    /// The metrics of this worker, and the totals of its slot.
+    pub fn metrics(&mut self) -> (&mut Metrics, &mut Totals) {
+        (&mut self.own.metrics, &mut self.own.totals)
+    }
+
+    /// Publishes all numbers. The counters of connections are published whenever they change.
     pub fn publish(&self) {
-        self.scoreboard.publish(self.id, &self.own.to_array());
+        self.scoreboard.publish(self.id, &self.own);
     }
 
     /// Publishes the metrics that change in most turns.
     #[inline]
     pub fn publish_turn(&self) {
-        let numbers = self.own.metrics.of_turn();
-        let numbers = numbers.map(|(at, number)| (WorkerStats::METRICS + at, number));
-        self.scoreboard.update(self.id, numbers);
+        let metrics = self.own.metrics.of_turn();
+        let metrics = metrics.map(|(at, number)| (WorkerStats::METRICS + at, number));
+        self.scoreboard.update(self.id, metrics);
+        let totals = self.own.totals.of_turn();
+        let totals = totals.map(|(at, number)| (WorkerStats::TOTALS + at, number));
+        self.scoreboard.update(self.id, totals);
     }
 
     /// Publishes the numbers of connections.
@@ -114,8 +127,13 @@ impl Counts {
     }
 
     /// The page `/status.json`.
-    pub fn status_json(&self) -> String {
-        StatusJson(&self.scoreboard).to_string()
+    pub fn status_json(&self, clock: &Clock) -> String {
+        StatusJson::new(&self.scoreboard, clock).to_text()
+    }
+
+    /// The page `/metrics`.
+    pub fn metrics_text(&self, clock: &Clock) -> String {
+        prometheus::page(&self.scoreboard, clock)
     }
 
     /// The page `/status`: nginx's `stub_status`, summed over all workers.

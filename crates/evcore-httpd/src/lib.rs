@@ -15,9 +15,10 @@
 //! - `request`, `host`, `body`, `route`, `response`: HTTP, without sockets;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
 //!   bodies;
-//! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop;
-//!   `scoreboard`: both in shared memory; `status_json`: the page that shows them;
-//! - `access_log`: a line for each response; `log`: standard error; `flight_log`: what the event loop
+//! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
+//!   `buckets`, its histograms; `server_stats`: what the master counts; `scoreboard`: all of it in
+//!   shared memory; `status_json` and `prometheus`: the pages that show it;
+//! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error; `flight_log`: what the event loop
 //!   did, after something went wrong; `trace_log`: what it does, by `--log-level`; `pipe`: writes to a pipe that do
 //!   not wait for its reader.
 
@@ -31,6 +32,7 @@
 mod access_log;
 mod body;
 mod body_memory;
+mod buckets;
 mod connection;
 #[cfg(test)]
 mod connection_tests;
@@ -41,12 +43,14 @@ mod flight_log;
 mod host;
 mod listeners;
 mod log;
+mod log_entry;
 mod master;
 mod metrics;
 pub mod options;
 mod pid_file;
 mod pipe;
 mod program;
+mod prometheus;
 mod receiving;
 mod request;
 mod response;
@@ -54,6 +58,7 @@ mod route;
 pub mod scoreboard;
 mod sending;
 pub mod server;
+mod server_stats;
 pub mod shared;
 mod socket_files;
 mod status_json;

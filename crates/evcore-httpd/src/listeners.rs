@@ -1,11 +1,60 @@
-//! Opens the listeners: inherited from an older binary, or bound to the addresses of the options.
+//! Opens the listeners: inherited from an older binary, opened by a service manager (socket
+//! activation), or bound to the addresses of the options.
 
-use std::error::Error;
+use std::{env, error::Error, net::SocketAddr};
 
 use evcore::{Listener, accept::Address};
-use evcore_prefork::inherited;
+use evcore_prefork::{LISTEN_FDS, activated, inherited};
 
-use crate::{log::log, options::Options, socket_files::SocketFiles};
+use crate::{
+    log::{log, notice},
+    options::Options,
+    socket_files::SocketFiles,
+};
+
+/// Listeners that another process has opened for this one.
+pub struct Passed {
+    listeners: Inherited,
+    /// Whether a service manager has opened them, for this binary or for an older one. It also
+    /// removes the files of Unix sockets.
+    by_manager: bool,
+}
+
+impl Passed {
+    /// Takes the listeners that this process was started with. Adds the addresses of those that a
+    /// service manager has opened to the options, or else the default address if there is none.
+    ///
+    /// Call it before other descriptors are opened.
+    pub fn take(options: &mut Options) -> Result<Self, Box<dyn Error>> {
+        let mut listeners = Vec::new();
+        for descriptor in activated()? {
+            let listener = Listener::from_fd(descriptor);
+            listeners.push(listener.map_err(|error| format!("{LISTEN_FDS}: {error}"))?);
+        }
+        for descriptor in inherited()? {
+            listeners.push(Listener::from_fd(descriptor)?);
+        }
+        // It stays set, so a newer binary finds it too.
+        let by_manager = env::var_os(LISTEN_FDS).is_some();
+        if by_manager {
+            for listener in &listeners {
+                let address = listener.local_addr();
+                if !options.listen.contains(address) {
+                    options.listen.push(address.clone());
+                }
+            }
+        }
+        if options.listen.is_empty() {
+            options
+                .listen
+                .push(SocketAddr::from(([127, 0, 0, 1], 8080)).into());
+        }
+        Ok(Self {
+            listeners: Inherited(listeners),
+            by_manager,
+        })
+    }
+}
 
 /// Opens all listeners: one set for all workers, or one set each with `reuseport`. Their socket files
 /// are added to `files`, even if a later listener cannot be opened.
@@ -14,19 +63,26 @@ use crate::{log::log, options::Options, socket_files::SocketFiles};
 /// listener would reset the connections in its backlog.
 pub fn open(
     options: &Options,
+    passed: Passed,
     files: &mut SocketFiles,
 ) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
     let spread_by_kernel = options.own_listeners;
     let sets = if spread_by_kernel { options.workers } else { 1 };
-    let mut old = Inherited(inherited_listeners()?);
+    let Passed {
+        listeners: mut old,
+        by_manager,
+    } = passed;
     let mut all = Vec::with_capacity(sets);
     let mut addresses = options.listen.clone();
     for _ in 0..sets {
         let claimed = old.claim(&addresses).into_iter();
         let set = claimed.zip(&addresses).map(|(claimed, address)| {
+            let is_managed = by_manager && claimed.is_some();
             let bind = || Listener::builder().reuse_port(spread_by_kernel);
             let listener = claimed.map_or_else(|| bind().bind(address), Ok)?;
-            files.add(&listener);
+            if !is_managed {
+                files.add(&listener);
+            }
             Ok(listener)
         });
         let set = set.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
@@ -74,7 +130,7 @@ impl Inherited {
     fn close(self, files: &mut SocketFiles) {
         for listener in &self.0 {
             let address = listener.local_addr();
-            log(format_args!("httpd: no longer listening on {address}"));
+            notice(format_args!("httpd: no longer listening on {address}"));
             files.add_left_over(listener);
         }
     }
@@ -93,13 +149,6 @@ fn serves_as(there: &Address, wanted: &Address) -> bool {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),
         _ => false,
     }
-}
-
-fn inherited_listeners() -> Result<Vec<Listener>, Box<dyn Error>> {
-    let descriptors = inherited()?.into_iter();
-    Ok(descriptors
-        .map(Listener::from_fd)
-        .collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     io::{self, ErrorKind, Write},
     sync::{
         OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -14,6 +14,21 @@ use crate::pipe;
 
 /// Lines lost since the last that was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Whether only errors are logged.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether [`notice`] logs nothing (`--quiet`).
+pub fn set_quiet(is_quiet: bool) {
+    QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+/// Logs what an operator may want to know and need not act on.
+pub fn notice(line: impl fmt::Display) {
+    if !QUIET.load(Ordering::Relaxed) {
+        log(line);
+    }
+}
 
 /// Writes one line to standard error.
 ///

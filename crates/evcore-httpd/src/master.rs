@@ -9,11 +9,13 @@ use std::{
 };
 
 use evcore::balancer::WorkerId;
-use evcore_prefork::{DO_NOT_RESTART, ExitCause, Outcome, Reload, Supervisor, Worker, WorkerInfo};
+use evcore_prefork::{
+    DO_NOT_RESTART, ExitCause, Outcome, Reload, Supervisor, Upgrade, Worker, WorkerExit, WorkerInfo,
+};
 
 use crate::{
     listeners,
-    log::log,
+    log::{log, notice},
     options::Options,
     pid_file::PidFile,
     socket_files::SocketFiles,
@@ -49,6 +51,7 @@ pub fn run(
     let pid_file = RefCell::new(pid_file);
     let started = Cell::new(0);
     let release_dead = release_dead(&setup);
+    let (on_exit_board, on_reload_board) = (setup.scoreboard.clone(), setup.scoreboard.clone());
     let mut announce = listeners::announcement(&setup.listeners[0]);
     let options = &setup.options;
     let mut supervisor = Supervisor::new(options.workers)
@@ -64,13 +67,21 @@ pub fn run(
         .on_stuck(log_stuck)
         .on_exit(move |exit| {
             release_dead(exit.worker.slot);
+            if is_replaced(exit) {
+                on_exit_board.count_restart();
+            }
             if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
                 log(format_args!("httpd: {exit}"));
             }
         })
-        .on_reload(log_reload)
+        .on_reload(move |reload| {
+            if reload == Reload::Done {
+                on_reload_board.count_reload();
+            }
+            log_reload(reload);
+        })
         .on_upgrade(|upgrade| {
-            log(format_args!("httpd: {upgrade}"));
+            log_upgrade(upgrade);
             let mut pid_file = pid_file.borrow_mut();
             pid_file
                 .iter_mut()
@@ -123,6 +134,11 @@ fn release_dead(setup: &Setup) -> impl Fn(usize) + use<> {
     }
 }
 
+/// Whether the supervisor replaces this worker: it ended unasked, and does not refuse to be replaced.
+fn is_replaced(exit: &WorkerExit) -> bool {
+    exit.stop.is_none() && exit.cause != ExitCause::Exited(DO_NOT_RESTART)
+}
+
 fn log_start_error(worker: &WorkerInfo, error: &io::Error) {
     let index = worker.index;
     log(format_args!(
@@ -139,7 +155,19 @@ fn log_stuck(worker: &WorkerInfo) {
 }
 
 fn log_reload(reload: Reload) {
-    log(format_args!("httpd: reload: {reload:?}: {reload}"));
+    let line = format_args!("httpd: reload: {reload:?}: {reload}");
+    match reload {
+        Reload::Started | Reload::Done => notice(line),
+        _ => log(line),
+    }
+}
+
+fn log_upgrade(upgrade: &Upgrade) {
+    let line = format_args!("httpd: {upgrade}");
+    match upgrade {
+        Upgrade::Starting | Upgrade::Started(_) => notice(line),
+        _ => log(line),
+    }
 }
 
 /// Runs a worker. Returns its exit code.

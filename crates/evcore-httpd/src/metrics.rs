@@ -1,165 +1,254 @@
 //! The metrics of a worker's event loop.
+//!
+//! Reading a histogram costs some 10,000 instructions, so it is done once a second at most, and never
+//! because a client asks for a page.
 
-use evcore::{Acceptor, EventLoop, Histogram};
+use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
+
+use crate::buckets::Buckets;
 
 /// The least time between two reads of the histograms, which are slow to read.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 
-/// One worker's metrics since it started.
+/// What is known of a running worker. A replacement begins anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The process id; 0 if the slot has no worker.
     pub pid: u64,
-    /// The worker's index.
-    pub index: u64,
-    pub turns: u64,
-    pub events: u64,
-    pub stale: u64,
+    /// When the worker started, in milliseconds of monotonic time.
+    pub started_ms: u64,
     /// The number of timers that are armed now.
     pub timers_armed: u64,
-    pub timers_fired: u64,
     pub lateness: Distribution,
     pub turn: Distribution,
 }
 
-/// The distribution of a time, in nanoseconds. Mean and p99 are updated once a second.
+/// What the event loops of a slot have counted, one after the other. A replacement continues it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The worker's index, which all workers of a slot have.
+    pub index: u64,
+    pub turns: u64,
+    pub events: u64,
+    pub stale: u64,
+    pub timers_fired: u64,
+    pub lateness: Buckets,
+    pub turn: Buckets,
+}
+
+/// The distribution of a time, in nanoseconds. All but the maximum are updated once a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     pub mean_ns: u64,
+    pub p50_ns: u64,
     pub p99_ns: u64,
     pub max_ns: u64,
 }
 
 /// Collects a worker's metrics from its event loop.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MetricsCollector {
-    /// When the histograms were read; `None` before the first time.
-    read_at_ms: Option<u64>,
+    /// What earlier workers of the slot have counted.
+    earlier: Totals,
+    /// When the histograms are read next, in milliseconds of monotonic time.
+    read_at_ms: u64,
 }
 
 impl Metrics {
     /// The number of values.
-    pub const LEN: usize = 13;
+    pub const LEN: usize = 11;
 
-    /// Creates the metrics of the worker with this index in this process.
-    pub fn new(index: usize) -> Self {
+    /// The metrics of a worker that starts now, in this process.
+    pub fn new(clock: &Clock) -> Self {
         Self {
             pid: u64::from(std::process::id()),
-            index: index as u64,
+            started_ms: clock.monotonic_ms(),
             ..Self::default()
         }
     }
 
     pub fn to_array(self) -> [u64; Self::LEN] {
         let (lateness, turn) = (self.lateness, self.turn);
-        let mut values = [
+        [
             self.pid,
-            self.index,
-            0,
-            0,
-            0,
-            0,
-            0,
+            self.started_ms,
+            self.timers_armed,
             lateness.mean_ns,
+            lateness.p50_ns,
             lateness.p99_ns,
-            0,
+            lateness.max_ns,
             turn.mean_ns,
+            turn.p50_ns,
             turn.p99_ns,
-            0,
-        ];
-        for (at, value) in self.of_turn() {
-            values[at] = value;
-        }
-        values
+            turn.max_ns,
+        ]
     }
 
     /// The values that a turn may change, with their places in the array. The others change once a
     /// second.
     #[inline]
-    pub fn of_turn(&self) -> [(usize, u64); 7] {
+    pub fn of_turn(&self) -> [(usize, u64); 3] {
         [
-            (2, self.turns),
-            (3, self.events),
-            (4, self.stale),
-            (5, self.timers_armed),
-            (6, self.timers_fired),
-            (9, self.lateness.max_ns),
-            (12, self.turn.max_ns),
+            (2, self.timers_armed),
+            (6, self.lateness.max_ns),
+            (10, self.turn.max_ns),
         ]
     }
 
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
         let distribution = |at: usize| Distribution {
             mean_ns: values[at],
-            p99_ns: values[at + 1],
-            max_ns: values[at + 2],
+            p50_ns: values[at + 1],
+            p99_ns: values[at + 2],
+            max_ns: values[at + 3],
         };
         Self {
             pid: values[0],
-            index: values[1],
-            turns: values[2],
-            events: values[3],
-            stale: values[4],
-            timers_armed: values[5],
-            timers_fired: values[6],
-            lateness: distribution(7),
-            turn: distribution(10),
+            started_ms: values[1],
+            timers_armed: values[2],
+            lateness: distribution(3),
+            turn: distribution(7),
+        }
+    }
+}
+
+impl Totals {
+    /// The number of values.
+    pub const LEN: usize = Self::BUCKETS + 2 * Buckets::LEN;
+    /// The place of the first bucket.
+    const BUCKETS: usize = 5;
+
+    /// Adds the counts of another slot.
+    pub fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.events += other.events;
+        self.stale += other.stale;
+        self.timers_fired += other.timers_fired;
+        self.lateness.add(&other.lateness);
+        self.turn.add(&other.turn);
+    }
+
+    pub fn to_array(self) -> [u64; Self::LEN] {
+        let mut values = [0; Self::LEN];
+        values[0] = self.index;
+        for (at, value) in self.of_turn() {
+            values[at] = value;
+        }
+        let (lateness, turn) = values[Self::BUCKETS..].split_at_mut(Buckets::LEN);
+        lateness.copy_from_slice(&self.lateness.to_array());
+        turn.copy_from_slice(&self.turn.to_array());
+        values
+    }
+
+    /// The values that a turn may change, with their places in the array.
+    #[inline]
+    pub fn of_turn(&self) -> [(usize, u64); 4] {
+        [
+            (1, self.turns),
+            (2, self.events),
+            (3, self.stale),
+            (4, self.timers_fired),
+        ]
+    }
+
+    pub fn from_array(values: [u64; Self::LEN]) -> Self {
+        let buckets = |from: usize| {
+            Buckets::from_array(std::array::from_fn(|at| values[Self::BUCKETS + from + at]))
+        };
+        Self {
+            index: values[0],
+            turns: values[1],
+            events: values[2],
+            stale: values[3],
+            timers_fired: values[4],
+            lateness: buckets(0),
+            turn: buckets(Buckets::LEN),
         }
     }
 }
 
 impl MetricsCollector {
-    /// Updates the metrics at the end of a turn. Means and quantiles may be a second old. Returns
-    /// whether it has updated them too.
-    pub fn collect<L: Acceptor>(&mut self, ev: &EventLoop<L>, metrics: &mut Metrics) -> bool {
-        let stats = ev.stats();
-        metrics.turns = stats.turns;
-        metrics.events = stats.events;
-        metrics.stale = stats.stale;
+    /// Continues what earlier workers of the slot have counted.
+    pub fn new(earlier: Totals) -> Self {
+        Self {
+            earlier,
+            read_at_ms: 0,
+        }
+    }
+
+    /// Updates metrics and totals at the end of a turn. What requires a read of the histograms may be a
+    /// second old. Returns whether it has updated that too.
+    pub fn collect<L: Acceptor>(
+        &mut self,
+        ev: &EventLoop<L>,
+        (metrics, totals): (&mut Metrics, &mut Totals),
+    ) -> bool {
+        let (stats, earlier) = (ev.stats(), &self.earlier);
+        totals.turns = earlier.turns + stats.turns;
+        totals.events = earlier.events + stats.events;
+        totals.stale = earlier.stale + stats.stale;
+        totals.timers_fired = earlier.timers_fired + stats.expired;
         metrics.timers_armed = ev.status().timers_armed as u64;
-        metrics.timers_fired = stats.expired;
         let Some(histograms) = ev.histograms() else {
             return false;
         };
         let is_time = self.is_time_to_read(ev.clock().monotonic_ms());
         let mut has_read = false;
-        for (distribution, histogram) in [
-            (&mut metrics.lateness, histograms.timer_lateness_ns()),
-            (&mut metrics.turn, histograms.turn_ns()),
+        for (distribution, buckets, earlier, histogram) in [
+            (
+                &mut metrics.lateness,
+                &mut totals.lateness,
+                &self.earlier.lateness,
+                histograms.timer_lateness_ns(),
+            ),
+            (
+                &mut metrics.turn,
+                &mut totals.turn,
+                &self.earlier.turn,
+                histograms.turn_ns(),
+            ),
         ] {
             distribution.max_ns = histogram.max();
             // The first values are shown at once.
             let has_first = distribution.mean_ns == 0 && distribution.max_ns > 0;
             if is_time || has_first {
-                distribution.read(histogram);
+                let mean = distribution.read(histogram);
+                buckets.read(histogram, mean, earlier);
                 has_read = true;
             }
         }
         has_read
     }
 
+    /// Reads the histograms at the next [`collect`](Self::collect) in any case.
+    pub fn read_next(&mut self) {
+        self.read_at_ms = 0;
+    }
+
     fn is_time_to_read(&mut self, now_ms: u64) -> bool {
-        let last = self.read_at_ms;
-        let is_time = last.is_none_or(|last| now_ms - last >= HISTOGRAM_INTERVAL_MS);
+        let is_time = now_ms >= self.read_at_ms;
         if is_time {
-            self.read_at_ms = Some(now_ms);
+            self.read_at_ms = now_ms + HISTOGRAM_INTERVAL_MS;
         }
         is_time
     }
 }
 
 impl Distribution {
-    /// Updates what requires reading every bucket of the histogram.
-    fn read(&mut self, histogram: &Histogram) {
+    /// Updates what requires reading every bucket of the histogram. Returns the mean.
+    fn read(&mut self, histogram: &Histogram) -> f64 {
+        let mean = histogram.mean();
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a mean of nanoseconds, none of them negative"
         )]
         // Rounded up, so that it is 0 only if all values are.
-        let mean_ns = histogram.mean().ceil() as u64;
+        let mean_ns = mean.ceil() as u64;
         self.mean_ns = mean_ns;
+        self.p50_ns = histogram.quantile(0.5);
         self.p99_ns = histogram.quantile(0.99);
+        mean
     }
 }
 
@@ -167,7 +256,7 @@ impl Distribution {
 mod tests {
     use std::time::Duration;
 
-    use evcore::clock::{Clock, ManualTimeSource};
+    use evcore::clock::ManualTimeSource;
 
     use super::*;
 
@@ -175,47 +264,84 @@ mod tests {
     fn metrics_survive_a_round_trip_through_an_array() {
         let values = std::array::from_fn(|at| at as u64 + 1);
         assert_eq!(Metrics::from_array(values).to_array(), values);
+        for (at, value) in Metrics::from_array(values).of_turn() {
+            assert_eq!(values[at], value);
+        }
+        let values = std::array::from_fn(|at| at as u64 + 1);
+        assert_eq!(Totals::from_array(values).to_array(), values);
     }
 
-    #[test]
-    fn the_first_value_updates_mean_and_p99_at_once() {
+    /// A loop on a clock that the test moves, and a turn of a given length.
+    fn timed_loop() -> (EventLoop, impl Fn(Duration, &mut EventLoop)) {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
-        let mut ev = EventLoop::builder()
-            .clock(clock)
-            .histograms(true)
-            .build()
-            .expect("a loop");
-        let mut collector = MetricsCollector::default();
-        let mut metrics = Metrics::new(0);
-        collector.collect(&ev, &mut metrics);
-        let none = (metrics.turn.mean_ns, metrics.turn.max_ns);
-        assert_eq!(none, (0, 0), "no turn yet");
-        let turn_of = |time_taken, ev: &mut EventLoop| {
+        let ev = EventLoop::builder().clock(clock).histograms(true).build();
+        let turn_of = move |time_taken, ev: &mut EventLoop| {
             // The second wait ends the first turn.
             ev.poll(Some(Duration::ZERO)).expect("it waits");
             time.advance(time_taken);
             ev.poll(Some(Duration::ZERO)).expect("it waits");
         };
+        (ev.expect("a loop"), turn_of)
+    }
+
+    #[test]
+    fn the_first_value_updates_mean_and_p99_at_once() {
+        let (mut ev, turn_of) = timed_loop();
+        let mut collector = MetricsCollector::new(Totals::default());
+        let mut metrics = Metrics::new(ev.clock());
+        let mut totals = Totals::default();
+        collector.collect(&ev, (&mut metrics, &mut totals));
+        let none = (metrics.turn.mean_ns, metrics.turn.max_ns);
+        assert_eq!(none, (0, 0), "no turn yet");
         turn_of(Duration::from_millis(5), &mut ev);
-        collector.collect(&ev, &mut metrics);
+        collector.collect(&ev, (&mut metrics, &mut totals));
         let first = metrics.turn;
         assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
         // The next read is a second later.
         turn_of(Duration::from_millis(50), &mut ev);
-        collector.collect(&ev, &mut metrics);
+        collector.collect(&ev, (&mut metrics, &mut totals));
         let second = metrics.turn;
         assert_eq!(
-            (second.mean_ns, second.p99_ns),
-            (first.mean_ns, first.p99_ns)
+            (second.mean_ns, second.p50_ns, second.p99_ns),
+            (first.mean_ns, first.p50_ns, first.p99_ns)
         );
         assert!(second.max_ns > first.max_ns);
     }
 
     #[test]
+    fn a_replacement_continues_the_totals_of_its_slot() {
+        let mut totals = Totals::default();
+        let mut seen = totals;
+        for _ in 0..3 {
+            let (mut ev, turn_of) = timed_loop();
+            let mut metrics = Metrics::new(ev.clock());
+            let mut collector = MetricsCollector::new(totals);
+            for ms in [0, 2, 7, 1100] {
+                turn_of(Duration::from_millis(ms), &mut ev);
+                collector.read_next();
+                collector.collect(&ev, (&mut metrics, &mut totals));
+                for (before, now) in seen.to_array().into_iter().zip(totals.to_array()) {
+                    assert!(before <= now, "{seen:?} {totals:?}");
+                }
+                assert!(seen.turns < totals.turns);
+                seen = totals;
+            }
+            assert_eq!(metrics.turn.max_ns / 100_000_000, 11, "the worker's own");
+        }
+        let long = totals.turn.to_array();
+        assert_eq!(
+            long[Buckets::LEN - 2],
+            3,
+            "one turn above a second each: {long:?}"
+        );
+        assert!(totals.turn.sum_ns >= 3 * 1_100_000_000);
+    }
+
+    #[test]
     fn histograms_are_read_at_once_and_then_once_a_second() {
-        let mut collector = MetricsCollector::default();
-        let reads = [0, 999, 1000, 1001, 5000, 5999, 6000];
+        let mut collector = MetricsCollector::new(Totals::default());
+        let reads = [7, 999, 1007, 1008, 5000, 5999, 6000];
         let reads = reads.map(|now_ms| collector.is_time_to_read(now_ms));
         assert_eq!(reads, [true, false, true, false, true, false, true]);
     }

@@ -1,12 +1,12 @@
 //! The command line.
 
-use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
 use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{cpu_masks, request::MAX_BODY_BYTES};
+use crate::{cpu_masks, log_entry::LogFormat, request::MAX_BODY_BYTES};
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -15,7 +15,9 @@ An HTTP server on every part of evcore.
 Usage: httpd [OPTIONS]
 
   --listen ADDR            ADDRESS:PORT, [IPV6]:PORT or unix:PATH; may be
-                           repeated                      [default: 127.0.0.1:8080]
+                           repeated; sockets that a service manager passes
+                           (LISTEN_FDS) are added
+                                         [default: 127.0.0.1:8080, if none is passed]
   --workers N|auto         number of worker processes; auto: one for each CPU;
                            0: serve in this process, without a master
                                                                    [default: auto]
@@ -48,14 +50,15 @@ Usage: httpd [OPTIONS]
                                                                   [default: 30000]
   --bodies BYTES           memory of one worker for all unfinished request
                            bodies; more bodies wait            [default: 67108864]
-  --access-log PATH        write a line for each response, in the common log
-                           format; -: to standard output; lines that a full
-                           pipe or disk refuses are lost and counted
-                                                                   [default: none]
+  --access-log PATH        write a line for each response; -: to standard output;
+                           lines that a full pipe or disk refuses are lost and
+                           counted                                 [default: none]
+  --access-log-format F    common (the common log format) or json [default: common]
   --log-level LEVEL        what to log to standard error: error; debug: also
                            connections and plans of the event loop; trace: also
                            its turns, steps and timers. debug and trace need a
                            build with `--features tracing`         [default: error]
+  --quiet                  log only errors, and the addresses that it listens on
   --watchdog MS            log a turn of the event loop that takes longer, in
                            milliseconds; at most one a second      [default: none]
   --flight-recorder N      keep the last N records of what the event loop does,
@@ -66,7 +69,7 @@ Usage: httpd [OPTIONS]
   --help                   print this text
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-/status.json
+/status.json  /metrics
 
 Signals, to the master:
   TERM, INT  stop now
@@ -106,7 +109,7 @@ pub enum Command {
 /// The options of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `--listen`.
+    /// `--listen`. Without any, the server adds the default address, unless it is passed sockets.
     pub listen: Vec<Address>,
     /// The number of workers; 0: serve in this process, without a master.
     pub workers: usize,
@@ -141,6 +144,10 @@ pub struct Options {
     pub bodies: usize,
     /// `-` is standard output; `None`: no access log.
     pub access_log: Option<PathBuf>,
+    /// The format of the access log.
+    pub access_log_format: LogFormat,
+    /// Whether only errors are logged to standard error, and the addresses.
+    pub quiet: bool,
     /// What is logged to standard error.
     pub log_level: LogLevel,
     /// A turn that takes longer is logged; `None`: no turn is.
@@ -194,6 +201,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             }
             "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
             "access-log" => options.access_log = Some(parser.value()?.into()),
+            "access-log-format" => {
+                options.access_log_format = value(&mut parser)?.parse().map_err(OptionError)?;
+            }
+            "quiet" => options.quiet = true,
             "log-level" => options.log_level = value(&mut parser)?.parse()?,
             "watchdog" => options.watchdog = Some(milliseconds(&name, &value(&mut parser)?)?),
             "flight-recorder" => {
@@ -233,11 +244,6 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             _ => return Err(Arg::Long(&name).unexpected().into()),
         }
     }
-    if options.listen.is_empty() {
-        options
-            .listen
-            .push(SocketAddr::from(([127, 0, 0, 1], 8080)).into());
-    }
     options.threads = threads.is_some();
     options.workers = match (processes, threads) {
         (Some(_), Some(_)) => {
@@ -246,6 +252,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
         }
         (one, other) => one.or(other).unwrap_or(options.workers),
     };
+    if options.quiet && options.log_level != LogLevel::Error {
+        let message = "--quiet and --log-level: only one of them is allowed".to_owned();
+        return Err(OptionError(message));
+    }
     if options.affinity.is_some() && options.workers == 0 {
         let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
         return Err(OptionError(message.to_owned()));
@@ -275,6 +285,8 @@ impl Default for Options {
             shutdown_timeout: Duration::from_secs(30),
             bodies: 64 * 1024 * 1024,
             access_log: None,
+            access_log_format: LogFormat::Common,
+            quiet: false,
             log_level: LogLevel::Error,
             watchdog: None,
             flight_recorder: 0,

@@ -2,14 +2,15 @@
 
 use std::{error::Error, io, process::ExitCode, sync::Arc};
 
-use evcore::balancer::WorkerGroup;
+use evcore::{balancer::WorkerGroup, clock::Clock};
 use evcore_prefork::Worker;
 use signal_hook::{consts::SIGXFSZ, flag};
 
 use crate::{
     access_log::AccessLog,
-    descriptors, listeners,
-    log::log,
+    descriptors,
+    listeners::{self, Passed},
+    log::{self, log},
     master,
     options::{self, Command, Options},
     pid_file::PidFile,
@@ -46,21 +47,24 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
+fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
+    log::set_quiet(options.quiet);
     #[cfg(feature = "tracing")]
     trace_log::install(options.log_level);
+    let passed = Passed::take(&mut options)?;
     descriptors::make_room(&options)?;
     if let Some(path) = &options.access_log {
         // Each worker opens the log itself. A bad path is an error now, and logged once.
-        AccessLog::open(path)?;
+        AccessLog::open(path, options.access_log_format)?;
     }
     // Before the listeners, so that their files are removed if something fails.
     let mut files = SocketFiles::default();
     let slots = master::slots(&options);
     let scoreboard = WorkerStats::scoreboard(slots)?;
+    scoreboard.record_start(&Clock::system());
     let setup = Setup {
-        listeners: listeners::open(&options, &mut files)?,
-        group: WorkerGroup::new(options.policy, slots)?.with_scoreboard(&scoreboard),
+        listeners: listeners::open(&options, passed, &mut files)?,
+        group: scoreboard.add_to(WorkerGroup::new(options.policy, slots)?),
         scoreboard,
         options,
     };

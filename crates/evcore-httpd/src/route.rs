@@ -13,6 +13,7 @@ pub enum Route {
     Worker,
     Status,
     StatusJson,
+    Metrics,
 }
 
 /// The longest time for `/sleep` and `/block`: an hour.
@@ -30,6 +31,7 @@ pub fn route(target: &str) -> Option<Route> {
         "/worker" => return Some(Route::Worker),
         "/status" => return Some(Route::Status),
         "/status.json" => return Some(Route::StatusJson),
+        "/metrics" => return Some(Route::Metrics),
         _ => {}
     }
     let (name, argument) = path.strip_prefix('/')?.split_once('/')?;

@@ -1,11 +1,91 @@
-//! The scoreboard: each worker's counters and metrics, in shared memory.
+//! The scoreboard: what the processes of the server publish about themselves, in shared memory.
 
 use std::io;
 
-use crate::metrics::Metrics;
+use evcore::{
+    balancer::{self, WorkerGroup, WorkerId},
+    clock::Clock,
+};
 
-/// A slot for each worker that can run at the same time.
-pub type Scoreboard = evcore::balancer::Scoreboard<{ WorkerStats::LEN }>;
+use crate::{
+    metrics::{Metrics, Totals},
+    server_stats::ServerStats,
+};
+
+/// A slot for each worker that can run at the same time, and one for the master.
+///
+/// Make it before the fork. A clone is another handle to the same memory.
+#[derive(Clone, Debug)]
+pub struct Scoreboard {
+    workers: balancer::Scoreboard<{ WorkerStats::LEN }>,
+    server: balancer::Scoreboard<{ ServerStats::LEN }>,
+}
+
+impl Scoreboard {
+    /// The values of each slot, including slots without a worker.
+    pub fn iter(&self) -> impl Iterator<Item = WorkerStats> {
+        let slots = self.workers.iter();
+        slots.map(|(_, numbers)| WorkerStats::from_array(numbers))
+    }
+
+    /// What a worker, or its predecessor in the same slot, has published.
+    pub fn read(&self, id: WorkerId) -> WorkerStats {
+        WorkerStats::from_array(self.workers.read(id))
+    }
+
+    /// Publishes all values of a worker. Only the worker itself may call this.
+    pub fn publish(&self, id: WorkerId, stats: &WorkerStats) {
+        self.workers.publish(id, &stats.to_array());
+    }
+
+    /// Publishes some values of a worker, each with its place in the slot.
+    #[inline]
+    pub fn update<const M: usize>(&self, id: WorkerId, numbers: [(usize, u64); M]) {
+        self.workers.update(id, numbers);
+    }
+
+    /// Sets the gauges of a dead worker to 0.
+    pub fn release_dead(&self, dead: WorkerId) {
+        self.workers.release_dead(dead);
+    }
+
+    /// Adds the scoreboard to a group, whose `release_dead` then sets the gauges of a dead worker to 0.
+    #[must_use]
+    pub fn add_to(&self, group: WorkerGroup) -> WorkerGroup {
+        group.with_scoreboard(&self.workers)
+    }
+
+    /// What the master has published.
+    pub fn server(&self) -> ServerStats {
+        ServerStats::from_array(self.server.read(master()))
+    }
+
+    /// Records that the server starts now. Before that, it started when the machine did.
+    pub fn record_start(&self, clock: &Clock) {
+        self.update_server(|server| server.set_start(clock));
+    }
+
+    /// Counts a reload. Only the master may call this.
+    pub fn count_reload(&self) {
+        self.update_server(|server| server.reloads += 1);
+    }
+
+    /// Counts a worker that ended unasked. Only the master may call this.
+    pub fn count_restart(&self) {
+        self.update_server(|server| server.restarts += 1);
+    }
+
+    fn update_server(&self, change: impl FnOnce(&mut ServerStats)) {
+        let mut server = self.server();
+        change(&mut server);
+        self.server.publish(master(), &server.to_array());
+    }
+}
+
+/// The only slot of the master's part.
+fn master() -> WorkerId {
+    WorkerId::from_slot(0)
+}
 
 /// What one worker publishes, or the sum over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +98,7 @@ pub struct WorkerStats {
     pub writing: u64,
     /// Idle connections.
     pub waiting: u64,
-    /// The metrics of the event loop.
+    /// What is known of the running worker.
     pub metrics: Metrics,
     /// Connections accepted so far.
     pub accepted: u64,
@@ -26,14 +106,16 @@ pub struct WorkerStats {
     pub handled: u64,
     /// Requests so far.
     pub requests: u64,
+    /// What the event loops of the slot have counted so far.
+    pub totals: Totals,
 }
 
 impl WorkerStats {
-    /// The first values are gauges, which go back to 0 when the worker dies. The last three are
-    /// counters, which stay.
+    /// The first values are gauges, which go back to 0 when the worker dies. The others are counters:
+    /// the next worker of the slot continues them.
     const GAUGES: usize = Self::METRICS + Metrics::LEN;
     /// The number of values in a slot.
-    pub const LEN: usize = Self::GAUGES + 3;
+    pub const LEN: usize = Self::TOTALS + Totals::LEN;
 
     // The places of single values in a slot.
     pub(crate) const ACTIVE: usize = 0;
@@ -44,35 +126,61 @@ impl WorkerStats {
     pub(crate) const ACCEPTED: usize = Self::GAUGES;
     pub(crate) const HANDLED: usize = Self::GAUGES + 1;
     pub(crate) const REQUESTS: usize = Self::GAUGES + 2;
+    pub(crate) const TOTALS: usize = Self::GAUGES + 3;
 
     /// Creates a scoreboard for this many workers.
     pub fn scoreboard(workers: usize) -> io::Result<Scoreboard> {
-        Scoreboard::new(workers, Self::GAUGES)
+        Ok(Scoreboard {
+            workers: balancer::Scoreboard::new(workers, Self::GAUGES)?,
+            server: balancer::Scoreboard::new(1, 0)?,
+        })
     }
 
-    /// The sums over all workers, including those that have ended. The metrics are not summed.
+    /// The sums over all workers, including those that have ended. Metrics and totals are not summed.
     pub fn sum_of(scoreboard: &Scoreboard) -> Self {
-        let slots = scoreboard
+        scoreboard
             .iter()
-            .map(|(_, numbers)| Self::from_array(numbers));
-        slots.fold(Self::default(), |sum, stats| Self {
-            active: sum.active + stats.active,
-            reading: sum.reading + stats.reading,
-            writing: sum.writing + stats.writing,
-            waiting: sum.waiting + stats.waiting,
-            accepted: sum.accepted + stats.accepted,
-            handled: sum.handled + stats.handled,
-            requests: sum.requests + stats.requests,
-            ..sum
-        })
+            .fold(Self::default(), |sum, stats| sum.plus(&stats))
     }
 
     /// The slots of running workers.
     pub fn running(scoreboard: &Scoreboard) -> impl Iterator<Item = Self> {
-        let slots = scoreboard
-            .iter()
-            .map(|(_, numbers)| Self::from_array(numbers));
+        let slots = scoreboard.iter();
         slots.filter(|stats| stats.metrics.pid != 0)
+    }
+
+    /// The sums over all workers of each index, including those that have ended. The index is the
+    /// place in the list.
+    ///
+    /// A slot is used by workers of one index only, and its counters stay, so no counter of the list
+    /// goes back.
+    pub fn by_index(scoreboard: &Scoreboard) -> Vec<Self> {
+        let mut sums: Vec<Self> = Vec::new();
+        for stats in scoreboard.iter() {
+            let index = usize::try_from(stats.totals.index).unwrap_or_default();
+            if sums.len() <= index {
+                sums.resize(index + 1, Self::default());
+            }
+            let sum = &mut sums[index];
+            *sum = sum.plus(&stats);
+            sum.metrics.timers_armed += stats.metrics.timers_armed;
+            sum.totals.add(&stats.totals);
+        }
+        sums
+    }
+
+    /// Adds the counts of connections and requests.
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            active: self.active + other.active,
+            reading: self.reading + other.reading,
+            writing: self.writing + other.writing,
+            waiting: self.waiting + other.waiting,
+            accepted: self.accepted + other.accepted,
+            handled: self.handled + other.handled,
+            requests: self.requests + other.requests,
+            ..self
+        }
     }
 
     /// Converts to the values of a slot: gauges, then counters.
@@ -86,21 +194,22 @@ impl WorkerStats {
         numbers[Self::ACCEPTED] = self.accepted;
         numbers[Self::HANDLED] = self.handled;
         numbers[Self::REQUESTS] = self.requests;
+        numbers[Self::TOTALS..].copy_from_slice(&self.totals.to_array());
         numbers
     }
 
     /// Converts from the values of a slot.
     pub fn from_array(numbers: [u64; Self::LEN]) -> Self {
-        let metrics = std::array::from_fn(|at| numbers[Self::METRICS + at]);
         Self {
             active: numbers[Self::ACTIVE],
             reading: numbers[Self::READING],
             writing: numbers[Self::WRITING],
             waiting: numbers[Self::WAITING],
-            metrics: Metrics::from_array(metrics),
+            metrics: Metrics::from_array(std::array::from_fn(|at| numbers[Self::METRICS + at])),
             accepted: numbers[Self::ACCEPTED],
             handled: numbers[Self::HANDLED],
             requests: numbers[Self::REQUESTS],
+            totals: Totals::from_array(std::array::from_fn(|at| numbers[Self::TOTALS + at])),
         }
     }
 }
@@ -126,7 +235,7 @@ pub fn jain(shares: impl Iterator<Item = u64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use evcore::balancer::{Policy, WorkerGroup, WorkerId};
+    use evcore::balancer::Policy;
     use proptest::prelude::*;
 
     use super::*;
@@ -141,21 +250,21 @@ mod tests {
     fn a_death_resets_the_gauges_and_keeps_the_counters() {
         let scoreboard = WorkerStats::scoreboard(2).expect("a page");
         let group = WorkerGroup::new(Policy::Off, 2).expect("a page");
-        let group = group.with_scoreboard(&scoreboard);
-        let numbers = std::array::from_fn(|at| at as u64 + 1);
+        let group = scoreboard.add_to(group);
+        let stats = WorkerStats::from_array(std::array::from_fn(|at| at as u64 + 1));
         let [one, two] = [0, 1].map(WorkerId::from_slot);
-        scoreboard.publish(one, &numbers);
-        scoreboard.publish(two, &numbers);
+        scoreboard.publish(one, &stats);
+        scoreboard.publish(two, &stats);
         group.release_dead(one);
-        let stats = WorkerStats::from_array(numbers);
         let left = WorkerStats {
             accepted: stats.accepted,
             handled: stats.handled,
             requests: stats.requests,
+            totals: stats.totals,
             ..WorkerStats::default()
         };
-        assert_eq!(WorkerStats::from_array(scoreboard.read(one)), left);
-        assert_eq!(scoreboard.read(two), numbers);
+        assert_eq!(scoreboard.read(one), left);
+        assert_eq!(scoreboard.read(two), stats);
         assert_eq!(
             WorkerStats::running(&scoreboard).collect::<Vec<_>>(),
             [stats]
@@ -165,6 +274,30 @@ mod tests {
             2 * stats.accepted
         );
         assert_eq!(WorkerStats::sum_of(&scoreboard).active, stats.active);
+    }
+
+    #[test]
+    fn counters_of_a_worker_index_are_summed_over_its_slots() {
+        let scoreboard = WorkerStats::scoreboard(4).expect("a page");
+        // Two workers, and after a reload two more. The last slot never had one.
+        for (slot, index) in [(0, 0), (1, 1), (2, 0)] {
+            let mut stats = WorkerStats::from_array(std::array::from_fn(|at| at as u64 + 1));
+            stats.totals.index = index;
+            scoreboard.publish(WorkerId::from_slot(slot), &stats);
+        }
+        let once = scoreboard.read(WorkerId::from_slot(1));
+        let before = WorkerStats::by_index(&scoreboard);
+        assert_eq!(before.len(), 2);
+        assert_eq!(before[1].totals.turns, once.totals.turns);
+        assert_eq!(before[0].totals.turns, 2 * once.totals.turns);
+        assert_eq!(before[0].totals.turn.sum_ns, 2 * once.totals.turn.sum_ns);
+        assert_eq!(before[0].requests, 2 * once.requests);
+        assert_eq!(before[0].active, 2 * once.active);
+        scoreboard.release_dead(WorkerId::from_slot(0));
+        let after = WorkerStats::by_index(&scoreboard);
+        assert_eq!(after[0].totals, before[0].totals);
+        assert_eq!(after[0].requests, before[0].requests);
+        assert_eq!(after[0].active, once.active);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     counts::Counts,
     flight_log::{SlowTurnLog, log_records},
     log::log,
-    metrics::{Metrics, MetricsCollector},
+    metrics::MetricsCollector,
     options::Options,
     shared::Shared,
 };
@@ -56,12 +56,11 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Creates the server of the worker with this index.
     pub fn new(ev: EventLoop<L>, index: usize, mut counts: Counts, options: Options) -> Self {
-        *counts.metrics() = Metrics::new(index);
-        counts.publish();
+        let earlier = counts.begin(index, ev.clock());
         Self {
             connections: Connections::new(),
             shared: Shared::new(&options, index, counts),
-            metrics: MetricsCollector::default(),
+            metrics: MetricsCollector::new(earlier),
             flush: None,
             exhausted: Overload::NONE,
             full: Overload::NONE,
@@ -100,6 +99,9 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     pub fn turn(&mut self, stop: Option<Duration>) -> io::Result<bool> {
         self.shared.stopping |= stop.is_some();
         if !self.next_turn(stop)? {
+            // What happened in the last second of the worker is counted too.
+            self.metrics.read_next();
+            self.publish();
             return Ok(false);
         }
         while let Some(step) = self.ev.next_step() {

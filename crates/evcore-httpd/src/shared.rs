@@ -5,10 +5,12 @@ use std::{net::IpAddr, time::Duration};
 use evcore::clock::Clock;
 
 use crate::{
-    access_log::{AccessLog, Entry},
+    access_log::AccessLog,
     body_memory::BodyMemory,
     counts::{Counts, Phase},
+    log_entry::{Entry, LogFormat},
     options::Options,
+    prometheus,
     receiving::MAX_OUTPUT_BYTES,
     request::{Action, MAX_BODY_BYTES, Request, Version},
     response::{Head, Status, TextHead, error_body},
@@ -111,9 +113,20 @@ impl Shared {
             return;
         };
         let (status, body_bytes) = self.last_response;
+        let (common, iso);
+        let time = match log.format() {
+            LogFormat::Common => {
+                common = clock.access_log_time();
+                common.as_str()
+            }
+            LogFormat::Json => {
+                iso = clock.iso8601();
+                iso.as_str()
+            }
+        };
         log.add(&Entry {
             peer,
-            time: clock.access_log_time().as_bytes(),
+            time,
             request_line,
             status: status.code(),
             body_bytes,
@@ -160,8 +173,13 @@ impl Shared {
             }
             Action::Route(Route::StatusJson) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.counts.status_json();
+                let body = self.counts.status_json(clock);
                 self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
+            Action::Route(Route::Metrics) => {
+                self.counts.change(phase, Phase::Writing);
+                let body = self.counts.metrics_text(clock);
+                self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
             }
             Action::NotFound => self.reply_error(request, clock, Status::NotFound, None),
             Action::NotAllowed(route) => {

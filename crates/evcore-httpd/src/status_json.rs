@@ -1,105 +1,193 @@
 //! `/status.json`: the counters and metrics of each worker, and their sums.
+//!
+//! `docs/httpd.md` describes the fields. Their order is that of the structures here.
 
-use std::fmt::{self, Display, Formatter};
+use evcore::clock::Clock;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::{
     metrics::{Distribution, Metrics},
     scoreboard::{Scoreboard, WorkerStats, jain},
 };
 
-/// Formats the page from the current contents of the scoreboard.
-///
-/// The sums include workers that have ended, as in `/status`. The list does not.
-#[derive(Debug)]
-pub struct StatusJson<'a>(pub &'a Scoreboard);
+/// The page. The sums include workers that have ended, as in `/status`. The list does not.
+#[derive(Debug, Serialize)]
+pub struct StatusJson {
+    time_ms: i64,
+    uptime_ms: u64,
+    reloads: u64,
+    restarts: u64,
+    #[serde(flatten)]
+    sums: Counts,
+    jain: Box<RawValue>,
+    workers: Vec<Worker>,
+}
 
-impl Display for StatusJson<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let workers: Vec<_> = WorkerStats::running(self.0).collect();
-        let jain = jain(workers.iter().map(|stats| stats.active));
-        f.write_str("{")?;
-        counts(f, &WorkerStats::sum_of(self.0))?;
-        write!(f, ",\"jain\":{jain:.4},\"workers\":[")?;
-        for (place, stats) in workers.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
-            let Metrics { index, pid, .. } = stats.metrics;
-            write!(f, "{comma}\n{{\"worker\":{index},\"pid\":{pid},")?;
-            counts(f, stats)?;
-            metrics(f, &stats.metrics)?;
+#[derive(Debug, Serialize)]
+struct Counts {
+    active: u64,
+    accepted: u64,
+    handled: u64,
+    requests: u64,
+    reading: u64,
+    writing: u64,
+    waiting: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Worker {
+    worker: u64,
+    pid: u64,
+    uptime_ms: u64,
+    #[serde(flatten)]
+    counts: Counts,
+    turns: u64,
+    events: u64,
+    stale_events: u64,
+    timers_armed: u64,
+    timers_fired: u64,
+    timer_lateness_us: Microseconds,
+    turn_us: Microseconds,
+}
+
+/// A distribution in microseconds, with three decimals.
+#[derive(Debug, Serialize)]
+struct Microseconds {
+    mean: Box<RawValue>,
+    p50: Box<RawValue>,
+    p99: Box<RawValue>,
+    max: Box<RawValue>,
+}
+
+impl StatusJson {
+    /// Reads the scoreboard.
+    pub fn new(scoreboard: &Scoreboard, clock: &Clock) -> Self {
+        let running: Vec<_> = WorkerStats::running(scoreboard).collect();
+        let server = scoreboard.server();
+        // A worker's cached time may be slightly behind that of another.
+        let since = |started_ms| clock.monotonic_ms().saturating_sub(started_ms);
+        let jain = jain(running.iter().map(|stats| stats.active));
+        let worker = |stats: &WorkerStats| Worker::new(stats, since(stats.metrics.started_ms));
+        Self {
+            time_ms: clock.unix_ms(),
+            uptime_ms: since(server.started_ms),
+            reloads: server.reloads,
+            restarts: server.restarts,
+            sums: Counts::new(&WorkerStats::sum_of(scoreboard)),
+            jain: number(format!("{jain:.4}")),
+            workers: running.iter().map(worker).collect(),
         }
-        f.write_str("\n]}\n")
+    }
+
+    /// The page as text, with the end of a line.
+    pub fn to_text(&self) -> String {
+        let mut text = serde_json::to_string(self).expect("only numbers, in a string with room");
+        text.push('\n');
+        text
     }
 }
 
-fn counts(f: &mut Formatter<'_>, counts: &WorkerStats) -> fmt::Result {
-    write!(
-        f,
-        "\"active\":{},\"accepted\":{},\"handled\":{},\"requests\":{},\
-         \"reading\":{},\"writing\":{},\"waiting\":{}",
-        counts.active,
-        counts.accepted,
-        counts.handled,
-        counts.requests,
-        counts.reading,
-        counts.writing,
-        counts.waiting
-    )
+impl Counts {
+    fn new(stats: &WorkerStats) -> Self {
+        Self {
+            active: stats.active,
+            accepted: stats.accepted,
+            handled: stats.handled,
+            requests: stats.requests,
+            reading: stats.reading,
+            writing: stats.writing,
+            waiting: stats.waiting,
+        }
+    }
 }
 
-fn metrics(f: &mut Formatter<'_>, metrics: &Metrics) -> fmt::Result {
-    write!(
-        f,
-        ",\"turns\":{},\"events\":{},\"stale_events\":{},\"timers_armed\":{},\"timers_fired\":{}",
-        metrics.turns, metrics.events, metrics.stale, metrics.timers_armed, metrics.timers_fired
-    )?;
-    distribution(f, "timer_lateness_us", metrics.lateness)?;
-    distribution(f, "turn_us", metrics.turn)?;
-    f.write_str("}")
+impl Worker {
+    fn new(stats: &WorkerStats, uptime_ms: u64) -> Self {
+        let WorkerStats {
+            metrics, totals, ..
+        } = stats;
+        let Metrics { pid, .. } = *metrics;
+        Self {
+            worker: totals.index,
+            pid,
+            uptime_ms,
+            counts: Counts::new(stats),
+            turns: totals.turns,
+            events: totals.events,
+            stale_events: totals.stale,
+            timers_armed: metrics.timers_armed,
+            timers_fired: totals.timers_fired,
+            timer_lateness_us: Microseconds::new(metrics.lateness),
+            turn_us: Microseconds::new(metrics.turn),
+        }
+    }
 }
 
-fn distribution(f: &mut Formatter<'_>, name: &str, distribution: Distribution) -> fmt::Result {
-    let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
-    write!(
-        f,
-        ",\"{name}\":{{\"mean\":{},\"p99\":{},\"max\":{}}}",
-        us(distribution.mean_ns),
-        us(distribution.p99_ns),
-        us(distribution.max_ns)
-    )
+impl Microseconds {
+    fn new(of: Distribution) -> Self {
+        let us = |ns: u64| number(format!("{}.{:03}", ns / 1000, ns % 1000));
+        Self {
+            mean: us(of.mean_ns),
+            p50: us(of.p50_ns),
+            p99: us(of.p99_ns),
+            max: us(of.max_ns),
+        }
+    }
+}
+
+/// A number with these digits. (As a float, it would lose zeros at its end.)
+fn number(digits: String) -> Box<RawValue> {
+    RawValue::from_string(digits).expect("digits and a point")
 }
 
 #[cfg(test)]
 mod tests {
-    use evcore::balancer::WorkerId;
+    use std::time::Duration;
+
+    use evcore::{balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
+    use crate::metrics::Totals;
 
     #[test]
     fn the_page_lists_living_workers_and_sums_over_all() {
+        let time = ManualTimeSource::at(1_764_000_000);
+        let mut clock = Clock::with_source(time.clone());
         let scoreboard = WorkerStats::scoreboard(4).expect("a page");
+        time.advance(Duration::from_millis(100));
+        clock.update();
+        scoreboard.record_start(&clock);
+        scoreboard.count_reload();
         // The worker of slot 1 has ended. Slot 3 never had one.
         for (slot, pid, index) in [(0, 101, 1), (1, 0, 0), (2, 100, 0)] {
             let lateness = Distribution {
                 mean_ns: 1_002,
+                p50_ns: 0,
                 p99_ns: 30_040,
                 max_ns: 999,
-            };
-            let metrics = Metrics {
-                pid,
-                index,
-                turns: 7,
-                lateness,
-                ..Metrics::default()
             };
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
                 accepted: 5,
-                metrics,
+                metrics: Metrics {
+                    pid,
+                    started_ms: 120,
+                    lateness,
+                    ..Metrics::default()
+                },
+                totals: Totals {
+                    index,
+                    turns: 7,
+                    ..Totals::default()
+                },
                 ..WorkerStats::default()
             };
-            scoreboard.publish(WorkerId::from_slot(slot), &stats.to_array());
+            scoreboard.publish(WorkerId::from_slot(slot), &stats);
         }
-        let page = StatusJson(&scoreboard).to_string();
+        time.advance(Duration::from_millis(50));
+        clock.update();
+        let page = StatusJson::new(&scoreboard, &clock).to_text();
         let counts = |active, accepted| {
             format!(
                 "\"active\":{active},\"accepted\":{accepted},\"handled\":0,\"requests\":0,\
@@ -108,16 +196,17 @@ mod tests {
         };
         let worker = |index: u64| {
             format!(
-                "{{\"worker\":{index},\"pid\":{},{},\"turns\":7,\"events\":0,\"stale_events\":0,\
-                 \"timers_armed\":0,\"timers_fired\":0,\
-                 \"timer_lateness_us\":{{\"mean\":1.002,\"p99\":30.040,\"max\":0.999}},\
-                 \"turn_us\":{{\"mean\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
+                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,{},\"turns\":7,\"events\":0,\
+                 \"stale_events\":0,\"timers_armed\":0,\"timers_fired\":0,\
+                 \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
+                 \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
                 counts(3, 5)
             )
         };
         let expected = format!(
-            "{{{},\"jain\":1.0000,\"workers\":[\n{},\n{}\n]}}\n",
+            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,{},\
+             \"jain\":1.0000,\"workers\":[{},{}]}}\n",
             counts(6, 15),
             worker(1),
             worker(0)

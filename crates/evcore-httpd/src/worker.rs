@@ -85,7 +85,8 @@ pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::erro
     let ev = builder.build()?;
     worker.wake_fd(ev.handle())?;
     let counts = Counts::new(scoreboard, id);
-    let log = options.access_log.as_deref().map(AccessLog::open);
+    let path = options.access_log.as_deref();
+    let log = path.map(|path| AccessLog::open(path, options.access_log_format));
     let server = Server::new(ev, worker.index().get(), counts, options);
     Ok(match log {
         Some(log) => server.with_access_log(log?)?,

@@ -109,6 +109,8 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore-httpd"), "httparse", "the parser of heads"),
     (Only("evcore-httpd"), "lexopt", "the command line, in the order in which it was typed"),
     (Only("evcore-httpd"), "rustix", "pipes without waiting, file sizes, limits of descriptors"),
+    (Only("evcore-httpd"), "serde", "the fields of the pages in JSON, in their order"),
+    (Only("evcore-httpd"), "serde_json", "the pages and log lines in JSON, escaped"),
     (Only("evcore-httpd"), "tracing", "the log of what the event loop does, behind a feature"),
     (Only("evcore-httpd"), "signal-hook", "a write beyond a file's limit fails instead of ending the process"),
     (Only("xtask"), "cargo_metadata", "what cargo knows of the workspace, typed"),

@@ -1,0 +1,100 @@
+//! A histogram as Prometheus has it: counts of fixed ranges, and the sum of all values.
+
+use evcore::Histogram;
+
+/// The upper bounds of the ranges but the last, in nanoseconds, and in seconds as Prometheus shows
+/// them.
+pub const BOUNDS: [(u64, &str); 13] = [
+    (1_000, "0.000001"),
+    (5_000, "0.000005"),
+    (10_000, "0.00001"),
+    (50_000, "0.00005"),
+    (100_000, "0.0001"),
+    (500_000, "0.0005"),
+    (1_000_000, "0.001"),
+    (5_000_000, "0.005"),
+    (10_000_000, "0.01"),
+    (50_000_000, "0.05"),
+    (100_000_000, "0.1"),
+    (500_000_000, "0.5"),
+    (1_000_000_000, "1"),
+];
+
+/// The number of ranges: the last has no upper bound.
+const RANGES: usize = BOUNDS.len() + 1;
+
+/// Counts of a time in each range.
+///
+/// The ranges do not contain each other, so that a reader who adds them up gets cumulative counts
+/// that never decrease from bound to bound, even while the writer is at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buckets {
+    pub counts: [u64; RANGES],
+    /// The sum of all values. Each counts as the middle of its bucket in the histogram, which is
+    /// narrower than 1 % of the value.
+    pub sum_ns: u64,
+}
+
+impl Buckets {
+    /// The number of values.
+    pub const LEN: usize = RANGES + 1;
+
+    /// Adds the counts of another.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// Counts what `earlier` has, and the histogram. Reads the buckets of the histogram up to a second,
+    /// once for each bound.
+    pub fn read(&mut self, histogram: &Histogram, mean: f64, earlier: &Self) {
+        let mut below = 0;
+        for (at, (bound_ns, _)) in BOUNDS.into_iter().enumerate() {
+            let up_to = histogram.count_at_most(bound_ns);
+            self.counts[at] = earlier.counts[at] + up_to - below;
+            below = up_to;
+        }
+        let count = histogram.count();
+        self.counts[RANGES - 1] = earlier.counts[RANGES - 1] + count - below;
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "the precision of a sum of nanoseconds suffices, and none is negative"
+        )]
+        let sum_ns = (mean * count as f64) as u64;
+        // Rounding may give slightly less than before.
+        self.sum_ns = self.sum_ns.max(earlier.sum_ns + sum_ns);
+    }
+
+    pub fn to_array(self) -> [u64; Self::LEN] {
+        let mut values = [self.sum_ns; Self::LEN];
+        values[..RANGES].copy_from_slice(&self.counts);
+        values
+    }
+
+    pub fn from_array(values: [u64; Self::LEN]) -> Self {
+        Self {
+            counts: std::array::from_fn(|at| values[at]),
+            sum_ns: values[RANGES],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_in_seconds_are_those_in_nanoseconds() {
+        let mut before = 0;
+        for (bound_ns, seconds) in BOUNDS {
+            let seconds: f64 = seconds.parse().expect("a number");
+            assert_eq!((seconds * 1e9).round(), bound_ns as f64);
+            assert!(before < bound_ns);
+            before = bound_ns;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `docs/httpd.md` has every option, page, field and metric, and no other.
+
+use std::{collections::BTreeSet, ffi::OsString};
+
+use evcore_httpd::options::{self, HELP};
+use evcore_tests::Server;
+
+const DOCUMENT: &str = include_str!("../../docs/httpd.md");
+
+/// The section under a heading, up to the next one.
+fn section(heading: &str) -> &'static str {
+    let heading = format!("\n## {heading}\n");
+    let (_, section) = DOCUMENT.split_once(&heading).expect("the section");
+    section.split("\n## ").next().expect("its text")
+}
+
+/// The first cell of each row of the tables of a section: what is in its backquotes.
+fn rows(heading: &str) -> Vec<&'static str> {
+    let rows = section(heading)
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"));
+    rows.map(|row| row.split('`').next().expect("a cell"))
+        .collect()
+}
+
+fn set<'a>(all: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    all.into_iter().collect()
+}
+
+#[test]
+fn each_option_of_the_help_has_a_row() {
+    let first_words = |it: &'static str| it.split(' ').next().expect("a word");
+    let documented = set(rows("Options").into_iter().map(first_words));
+    let lines = HELP.lines().filter(|line| line.starts_with("  --"));
+    let offered = set(lines.map(|line| first_words(line.trim())));
+    assert_eq!(documented, offered);
+    assert!(offered.len() > 20, "{offered:?}");
+}
+
+#[test]
+fn each_path_of_the_help_has_a_row() {
+    let (_, paths) = HELP.split_once("\nPaths: ").expect("the paths");
+    let (paths, _) = paths.split_once("\n\n").expect("their end");
+    let offered = paths
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'));
+    let documented = rows("Paths").into_iter();
+    let documented = documented.map(|row| row.split(' ').next_back().expect("a word"));
+    assert_eq!(set(documented), set(offered));
+}
+
+#[test]
+fn each_signal_of_the_help_has_a_row() {
+    let (_, signals) = HELP
+        .split_once("\nSignals, to the master:\n")
+        .expect("the signals");
+    let offered = signals.lines().filter_map(|line| {
+        let line = line.strip_prefix("  ")?;
+        let is_signal = line.starts_with(|it: char| it.is_ascii_uppercase());
+        is_signal.then(|| line.split("  ").next().expect("its name"))
+    });
+    assert_eq!(set(rows("Signals")), set(offered));
+}
+
+#[test]
+fn each_field_of_the_status_has_a_row() {
+    let server = Server::start(&["--workers", "1"]);
+    let answer = server.connect().get("/status.json");
+    let fields = answer.text().split('"').skip(1).step_by(2);
+    assert_eq!(set(rows("`/status.json`")), set(fields));
+}
+
+#[test]
+fn each_metric_has_a_row() {
+    let server = Server::start(&["--workers", "1"]);
+    let answer = server.connect().get("/metrics");
+    let types = answer.text().lines().filter_map(|line| {
+        let rest = line.strip_prefix("# TYPE ")?;
+        rest.split(' ').next()
+    });
+    assert_eq!(set(rows("`/metrics`")), set(types));
+}
+
+#[test]
+fn the_example_of_a_unit_uses_options_that_exist() {
+    let unit = include_str!("../../docs/httpd.service");
+    let start = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="))
+        .expect("a command");
+    let options: Vec<_> = start.split(' ').skip(1).map(OsString::from).collect();
+    assert!(options.len() > 1, "{start}");
+    options::parse(options.into_iter()).expect("a command line of httpd");
+}
