@@ -1,7 +1,7 @@
 //! The metrics of a worker's event loop.
 //!
-//! Reading a histogram costs some 10,000 instructions, so it is done once a second at most, and never
-//! because a client asks for a page.
+//! Reading the histograms takes some 100,000 instructions, so it is done once a second at most, and
+//! never because a client asks for a page.
 
 use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
 

@@ -20,6 +20,9 @@ use crate::{
 /// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// What the lines of one worker take, or those of the server with all headings.
+const PAGE_BYTES: usize = 4096;
+
 /// A metric with one value for each worker.
 struct PerWorker {
     name: &'static str,
@@ -82,7 +85,8 @@ const PER_WORKER: &[PerWorker] = &[
 /// The page.
 pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
     let workers = WorkerStats::by_index(scoreboard);
-    let mut page = Page(String::new());
+    // Enough for all, so that the page does not move while it grows.
+    let mut page = Page(String::with_capacity((1 + workers.len()) * PAGE_BYTES));
     page.server(scoreboard, clock);
     page.connections(&workers);
     for metric in PER_WORKER {

@@ -21,7 +21,7 @@ use crate::{
 const INPUT_BYTES: usize = 32 * 1024;
 
 /// The capacity of the output buffer: pipelined responses, the largest body and its head. No client
-/// makes it grow. The system provides the pages when they are first used.
+/// makes it grow, except by `/metrics` of a server with more than some 250 workers. The system provides the pages when they are first used.
 const OUTPUT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_BODY_BYTES + 4096;
 
 /// Up to this size, a body of `/bytes` goes into the output buffer with its head.
