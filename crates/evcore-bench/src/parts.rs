@@ -92,6 +92,13 @@ pub(crate) const PARTS: &[Part] = &[
         pictures: &[],
     },
     Part {
+        name: "datagrams",
+        title: "Datagrams",
+        measure: whole::measure_datagrams,
+        headline: datagrams,
+        pictures: &[],
+    },
+    Part {
         name: "accept",
         title: "Accepting",
         measure: accept::measure,
@@ -197,6 +204,14 @@ fn proxies(report: &Report) -> Option<String> {
         to(requests, "HAProxy, tcp", "closed, 64")?,
         to(requests, "HAProxy, http", "closed, 64")?,
         to(bodies, "HAProxy, splice", "1 MiB, 8")?
+    ))
+}
+
+fn datagrams(report: &Report) -> Option<String> {
+    let answers = report.find("answers")?.median("udp", "one core")?;
+    Some(format!(
+        "The example `udp` answers {} thousand questions of DNS a second, on one core.",
+        number(answers)
     ))
 }
 

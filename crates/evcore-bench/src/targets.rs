@@ -158,6 +158,7 @@ pub(crate) const TARGETS: &[Target] = &[
     target("proxies", "CPU a kept-alive request, `proxy` to HAProxy in HTTP mode", AtMost(0.7), "", ("proxy", &["proxy"], KEPT), To("HAProxy, http")),
     target("proxies", "the same, a connection for each request", AtMost(0.7), "", ("proxy", &["proxy"], CLOSED), To("HAProxy, http")).because("it keeps its connections to the upstream, and a proxy of bytes cannot"),
     target("proxies", "the same, a KiB of large bodies", AtMost(0.7), "", ("proxied body", &["proxy"], ALL), To("HAProxy, http")),
+    target("datagrams", "questions of DNS answered a second by the example `udp`, on one core", AtLeast(100.0), "thousand/s", ("answers", &["udp"], ALL), Median),
     target("accept", "Jain index, one at a time, `least-loaded`", AtLeast(0.99), "", ("jain single", LEAST_LOADED, &["2", "4", "8"]), Median),
     target("accept", "Jain index, bursts of 64, `least-loaded`", AtLeast(0.99), "", ("jain burst", LEAST_LOADED, &["2", "4", "8"]), Median),
     target("accept", "Jain index, halfway closed, 4 and 8 workers, `least-loaded`", AtLeast(0.99), "", ("jain halfway", LEAST_LOADED, &["4", "8"]), Median),

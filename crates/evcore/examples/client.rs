@@ -1,71 +1,41 @@
-//! Sends a message a few times, and prints how long each answer takes. With the example `echo` there:
+//! Sends requests of HTTP at fixed times, and prints how long the responses take:
 //!
-//!     cargo run --release --example client -- 127.0.0.1:7007 3 5
+//!     cargo run --release --example client -- --to 127.0.0.1:80 --connections 64 --rate 9000 --seconds 5
 //!
-//! sends three messages. Connecting takes at most five seconds, and so does each answer.
-use evcore::{EdgeStream, EventLoop, Step, Stream, Timer};
-use std::{env, error::Error, io, io::ErrorKind, time::Duration, time::Instant};
+//! Without `--rate` each connection sends its next request when it has a response. More options: `--path
+//! P`, `--close` (each connection has one request), `--timeout S` (for connecting and for a response; by
+//! default 5). What fails is an error, and the next request connects again.
+#[path = "client/load.rs"]
+mod load;
 
-const MESSAGE: &[u8] = b"ping\n";
-const TIMEOUT: Timer = Timer::new(0); // first for connecting, then for each answer
-
-/// How much of the message is sent, and how much of it has come back.
-#[derive(Default)]
-struct Exchange {
-    sent: usize,
-    received: usize,
-}
-
-/// Sends the message and receives it again. Fails with `WouldBlock` until all of it is back.
-fn talk(stream: &mut EdgeStream, now: &mut Exchange, ev: &mut EventLoop) -> io::Result<()> {
-    while now.sent < MESSAGE.len() {
-        now.sent += stream.send(ev, &MESSAGE[now.sent..])?;
-    }
-    while now.received < MESSAGE.len() {
-        let mut buffer = [0; MESSAGE.len()];
-        match stream.recv(ev, &mut buffer[now.received..])? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            n => now.received += n,
-        }
-    }
-    Ok(())
-}
+use load::Load;
+use std::{env, error::Error, time::Duration};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = env::args().skip(1);
-    let stream = Stream::connect(args.next().ok_or("connect where?")?.as_str())?;
-    let mut left: u32 = args.next().ok_or("how many messages?")?.parse()?;
-    let timeout = args.next().ok_or("how many seconds?")?;
-    let timeout = Duration::from_secs_f64(timeout.parse()?);
+    let args: Vec<String> = env::args().collect();
+    let value = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
+    let number = |name| value(name).map(|text| text.parse::<f64>()).transpose();
+    let to = value("--to").ok_or("--to ADDRESS")?.parse()?;
+    let path = value("--path").map_or("/", String::as_str);
+    let connections = value("--connections").ok_or("--connections NUMBER")?;
+    let rate = number("--rate")?.unwrap_or(f64::INFINITY);
+    let seconds = number("--seconds")?.ok_or("--seconds SECONDS")?;
+    let mut load = Load::new(to, path, connections.parse()?)?;
+    load.timeout = Duration::try_from_secs_f64(number("--timeout")?.unwrap_or(5.0))?;
+    load.closes = args.iter().any(|arg| arg == "--close");
+    load.connect()?;
+    let time = load.run(rate, Duration::try_from_secs_f64(seconds)?)?;
 
-    let mut ev = EventLoop::builder().build()?;
-    let mut stream = EdgeStream::add(&mut ev, stream)?; // ready when it is connected, or has failed
-    ev.arm(stream.token(), TIMEOUT, timeout);
-    let (mut is_connected, mut exchange, mut began) = (false, Exchange::default(), Instant::now());
-    while left > 0 {
-        ev.wait()?;
-        while let Some(step) = ev.next_step() {
-            match step {
-                Step::Ready(_, ready) => stream.on_ready(ready),
-                Step::Expired(..) => return Err(io::Error::from(ErrorKind::TimedOut).into()),
-                _ => continue, // no other step can come: nothing listens, wakes or is idle
-            }
-            if !is_connected {
-                stream.get_ref().take_error()?.map_or(Ok(()), Err)?;
-                println!("connected in {:?}", began.elapsed());
-                (is_connected, began) = (true, Instant::now());
-                ev.arm(stream.token(), TIMEOUT, timeout);
-            }
-            while left > 0 {
-                match talk(&mut stream, &mut exchange, &mut ev) {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    result => result?,
-                }
-                println!("answered in {:?}", began.elapsed());
-                (left, exchange, began) = (left - 1, Exchange::default(), Instant::now());
-                ev.arm(stream.token(), TIMEOUT, timeout);
-            }
-        }
+    let requests = load.latencies.len();
+    println!("requests {requests}");
+    println!("errors   {}", load.errors.values().sum::<usize>());
+    println!("rate     {:.1} /s", requests as f64 / time.as_secs_f64());
+    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
+        let ns = load.latencies.value_at_quantile(share);
+        println!("{name:8} {:.1} µs", ns as f64 / 1e3);
+    }
+    for (error, count) in &load.errors {
+        eprintln!("{count} x {error}");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //!     dig -p 5300 @127.0.0.1 example.org
 //!
 //! It keeps nothing for a client. What it cannot read gets FORMERR, and what is too short for that gets
-//! no answer. It ignores extensions (EDNS). `answers_a_second` in `tests/echo/udp.rs` measures it.
+//! no answer. It ignores extensions (EDNS). `cargo xtask bench datagrams` measures it.
 use evcore::{EventLoop, Interest, Mode, Step};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, error::Error, io, io::ErrorKind};

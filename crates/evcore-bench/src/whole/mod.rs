@@ -1,26 +1,32 @@
 //! The whole: `httpd` beside the least that a server can do, and beside the fastest ones.
 //!
-//! Each server has one worker on the first CPU. The client is this process, on the last CPU. Every
+//! Each server has one worker on the first CPU. The client is this process, on the last CPU: the load
+//! of the example `client`. Every
 //! server sends the same body in a head of nearly the same length.
 
-mod client;
+mod datagrams;
+/// The example `client`.
+#[path = "../../../evcore/examples/client/load.rs"]
+mod load;
 mod process;
 mod proxies;
 mod servers;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use self::client::Client;
+use self::load::Load;
 use self::process::Cpu;
 use self::servers::{HTTPD, NGINX, Server};
 use crate::accept::launch::Launch;
 use crate::report::Report;
 use crate::run::{Run, each};
 
+pub(crate) use self::datagrams::measure as measure_datagrams;
 pub(crate) use self::proxies::measure as measure_proxies;
 
 /// The numbers of connections.
-const CONNECTIONS: [usize; 3] = [1, 64, 1024];
+const CONNECTIONS: [u32; 3] = [1, 64, 1024];
 
 const CPU: &str = "cpu";
 const USER: &str = "user";
@@ -68,14 +74,14 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 }
 
 /// One round: all servers are saturated in turn, then all get the same rate.
-fn round(servers: &[Server], connections: usize, times: Times, report: &mut Report) {
+fn round(servers: &[Server], connections: u32, times: Times, report: &mut Report) {
     let column = connections.to_string();
     let mut rates = Vec::new();
     for server in servers {
-        let mut client = Client::connect(server.address, connections, "/");
-        client.saturate(times.warm_up, false);
+        let mut load = connect(server.address, connections, "/");
+        saturate(&mut load, times.warm_up);
         let before = Cpu::of(server.pid());
-        let (requests, took) = client.saturate(times.saturated, false);
+        let (requests, took) = saturate(&mut load, times.saturated);
         let cpu = Cpu::of(server.pid()) - before;
         let mut add = |table, value| report.add(table, server.name, &column, value);
         add(CPU, each(cpu.all_ns, requests) / 1e3);
@@ -90,15 +96,38 @@ fn round(servers: &[Server], connections: usize, times: Times, report: &mut Repo
         return;
     };
     for server in servers {
-        let mut client = Client::connect(server.address, connections, "/");
-        client.saturate(times.warm_up, false);
-        let latencies = client.at_rate(rate / 2.0, times.at_rate);
+        let mut load = connect(server.address, connections, "/");
+        saturate(&mut load, times.warm_up);
+        run_load(&mut load, rate / 2.0, times.at_rate);
         for (table, quantile) in LATENCIES {
             #[expect(clippy::cast_precision_loss, reason = "some seconds at most")]
-            let us = latencies.value_at_quantile(quantile) as f64 / 1e3;
+            let us = load.latencies.value_at_quantile(quantile) as f64 / 1e3;
             report.add(table, server.name, &column, us);
         }
     }
+}
+
+/// Connections to a server, for requests of this path.
+fn connect(server: SocketAddr, connections: u32, path: &str) -> Load {
+    let load = Load::new(server.into(), path, connections);
+    let mut load = load.expect("a descriptor is left");
+    load.connect().expect("its loop can go on");
+    assert!(load.errors.is_empty(), "{:?}", load.errors);
+    load
+}
+
+/// Runs a load without an error, and returns how long that took.
+fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
+    let took = load.run(rate, time).expect("its loop can go on");
+    assert!(load.errors.is_empty(), "{:?}", load.errors);
+    took
+}
+
+/// Sends as fast as responses arrive. Returns their number, and how long they took.
+fn saturate(load: &mut Load, time: Duration) -> (usize, Duration) {
+    let took = run_load(load, f64::INFINITY, time);
+    let requests = usize::try_from(load.latencies.len());
+    (requests.expect("fewer than 2^64"), took)
 }
 
 fn declare(report: &mut Report) {

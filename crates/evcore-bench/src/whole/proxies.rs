@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use super::client::Client;
 use super::process::Cpu;
 use super::servers::{self, Program};
+use super::{connect, saturate};
 use crate::accept::launch::Launch;
 use crate::report::Report;
-use crate::run::{self, Run, each};
+use crate::run::{Run, each};
 
 const PROXY: &str = "proxy";
 /// Those of `HAProxy`, with their configuration. In TCP mode it forwards bytes, as the example does.
@@ -26,7 +26,7 @@ const REQUESTS: &str = "proxy";
 const BODIES: &str = "proxied body";
 
 /// A column with the number of connections, whether each has one request, and the path.
-const LOADS: [(&str, &str, usize, bool, &str); 5] = [
+const LOADS: [(&str, &str, u32, bool, &str); 5] = [
     (REQUESTS, "kept alive, 1", 1, false, "/"),
     (REQUESTS, "kept alive, 64", 64, false, "/"),
     (REQUESTS, "closed, 1", 1, true, "/"),
@@ -55,10 +55,11 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
                 }
             };
             for (table, column, connections, closes, path) in LOADS {
-                let mut client = Client::connect(server.address, connections, path);
-                client.saturate(ms(250), closes);
+                let mut load = connect(server.address, connections, path);
+                load.closes = closes;
+                saturate(&mut load, ms(250));
                 let before = Cpu::of(server.pid());
-                let (requests, _) = client.saturate(ms(1200), closes);
+                let (requests, _) = saturate(&mut load, ms(1200));
                 let cpu = Cpu::of(server.pid()) - before;
                 let ns = each(cpu.all_ns, requests);
                 let value = if table == BODIES {
@@ -87,18 +88,8 @@ fn declare(report: &mut Report) {
 fn programs(run: &Run, upstream: SocketAddr, report: &mut Report) -> Vec<Program> {
     let folder = servers::folder(run);
     let mut programs = Vec::new();
-    let mut build = Command::new("cargo");
-    build.args([
-        "build",
-        "--release",
-        "-p",
-        "evcore-prefork",
-        "--example",
-        PROXY,
-    ]);
-    match servers::finish(build.current_dir(run::root())) {
-        Ok(()) => {
-            let path = run.httpd.with_file_name("examples").join(PROXY);
+    match servers::example(run, "evcore-prefork", PROXY) {
+        Ok(path) => {
             programs.push(Program::new(PROXY, path, move |address| {
                 let words = [
                     "--listen",

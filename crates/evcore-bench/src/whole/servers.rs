@@ -100,7 +100,15 @@ fn build_peers(target: &Path) -> Result<(), Box<dyn Error>> {
     finish(&mut command)
 }
 
-pub(super) fn finish(command: &mut Command) -> Result<(), Box<dyn Error>> {
+/// Builds an example of a crate, and returns its path.
+pub(super) fn example(run: &Run, package: &str, name: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--release", "-p", package, "--example", name]);
+    finish(command.current_dir(run::root()))?;
+    Ok(run.httpd.with_file_name("examples").join(name))
+}
+
+fn finish(command: &mut Command) -> Result<(), Box<dyn Error>> {
     let status = command.status()?;
     if status.success() {
         Ok(())

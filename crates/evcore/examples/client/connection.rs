@@ -1,0 +1,86 @@
+//! A connection to a server of HTTP, with one request at a time.
+use evcore::{EdgeStream, EventLoop};
+use std::{io, io::ErrorKind, time::Instant};
+
+pub(super) struct Connection {
+    pub(super) stream: EdgeStream,
+    /// When the request was due that has no response yet.
+    pub(super) due: Option<Instant>,
+    is_connected: bool,
+    exchange: Exchange,
+}
+
+/// How much of a request is sent, and of its response received.
+#[derive(Default)]
+struct Exchange {
+    sent: usize,
+    received: usize,
+    head: Vec<u8>,
+    length: Option<usize>, // of the response, when its head is complete
+}
+
+impl Connection {
+    /// A connection that is made when the stream is ready, or has failed then.
+    pub(super) fn new(stream: EdgeStream) -> Self {
+        Self {
+            stream,
+            due: None,
+            is_connected: false,
+            exchange: Exchange::default(),
+        }
+    }
+
+    /// Whether it waits for a request.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_connected && self.due.is_none()
+    }
+
+    /// Sends the request, and receives its response. Returns when it was due, and `None` if the
+    /// connection has been made without a request. Fails with `WouldBlock` until then.
+    pub(super) fn talk(
+        &mut self,
+        request: &[u8],
+        buffer: &mut [u8],
+        ev: &mut EventLoop,
+    ) -> io::Result<Option<Instant>> {
+        if !self.is_connected {
+            self.stream.get_ref().take_error()?.map_or(Ok(()), Err)?;
+            self.is_connected = true;
+            if self.due.is_none() {
+                return Ok(None);
+            }
+        }
+        let now = &mut self.exchange;
+        while self.due.is_some() && now.sent < request.len() {
+            now.sent += self.stream.send(ev, &request[now.sent..])?;
+        }
+        while now.length.is_none_or(|length| now.received < length) {
+            let count = self.stream.recv(ev, buffer)?;
+            if count == 0 || self.due.is_none() {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            now.received += count;
+            if now.length.is_none() {
+                now.head.extend_from_slice(&buffer[..count]);
+                now.length = length(&now.head)?;
+            }
+        }
+        self.exchange = Exchange::default();
+        Ok(self.due.take())
+    }
+}
+
+/// The length of a response with its head; `None` if that is incomplete.
+fn length(received: &[u8]) -> io::Result<Option<usize>> {
+    let Some(end) = received.windows(4).position(|it| it == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let head = String::from_utf8_lossy(&received[..end]);
+    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    match length.map(|(_, value)| value.trim().parse::<usize>()) {
+        Some(Ok(body)) if head.starts_with("HTTP/1.1 2") => Ok(Some(body.saturating_add(end + 4))),
+        // Another status, or an end that only closing the connection would show.
+        _ => Err(io::Error::other(head.lines().next().unwrap_or_default())),
+    }
+}
