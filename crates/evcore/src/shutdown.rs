@@ -85,7 +85,7 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(true)
     }
 
-    /// Starts a graceful shutdown bounded by `timeout`, which counts from this turn's time.
+    /// Starts a graceful shutdown bounded by `timeout`, which counts from this call.
     ///
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
     /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
@@ -96,7 +96,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
-    /// shutdown is complete at once.
+    /// shutdown is complete at once. Reads the clock's source.
     ///
     /// ```
     /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
@@ -120,18 +120,16 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown(&mut self, timeout: Duration) {
-        let now_ns = self.clock.monotonic_ns();
-        // As for timers: the clock may be behind, and no timeout may be shorter for that.
-        let lag_ns = if timeout.is_zero() {
-            0
-        } else {
-            self.updates.lag_ns()
+        let turn_ns = self.clock.monotonic_ns();
+        // A handler of this turn may have blocked. That shortens neither the timeout nor the grace.
+        let now_ns = match timeout {
+            Duration::ZERO => turn_ns,
+            _ => turn_ns.max(self.clock.monotonic_ns_now()),
         };
-        let over_ns = now_ns
-            .saturating_add(whole_ns(timeout))
-            .saturating_add(lag_ns);
+        let over_ns = now_ns.saturating_add(whole_ns(timeout));
         if !self.is_shutting_down() {
-            let grace_ns = self.evictions.begin_shutdown(now_ns);
+            // Connections became idle by the time of the turn.
+            let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
             // Only once, because it ends the plan. `next_turn` gets here in each turn of a stop. If

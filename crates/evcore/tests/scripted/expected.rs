@@ -145,7 +145,7 @@ impl Expected {
         None
     }
 
-    pub(crate) fn shut_down(&mut self, over_ns: u64, shown_ns: u64) {
+    pub(crate) fn shut_down(&mut self, over_ns: u64, now_ns: u64, shown_ns: u64) {
         self.knocked = false;
         if self.over_ns.is_none() && self.grace_ns > 0 {
             let kept_ns = self.grace_ns + self.grace_ns.div_ceil(8);
@@ -154,7 +154,7 @@ impl Expected {
             }
             // It has an end even if none of them stays idle so long.
             let any_waits = self.idle.iter().any(|idle| idle.waits);
-            self.grace_ends_ns = any_waits.then_some(shown_ns + self.grace_ns);
+            self.grace_ends_ns = any_waits.then_some(now_ns + self.grace_ns);
         }
         self.over_ns = Some(self.over_ns.map_or(over_ns, |sooner| sooner.min(over_ns)));
     }

@@ -45,6 +45,19 @@ fn a_shutdown_evicts_long_idle_connections_at_once_and_others_later() {
 }
 
 #[test]
+fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_the_grace() {
+    let mut fixture = with_grace();
+    let token = fixture.join_idle();
+    fixture.pass_ms(3000);
+    fixture.ev.shutdown(ms(30_000));
+    fixture.backend.record();
+    assert_eq!(fixture.turn(), []);
+    assert_eq!(fixture.backend.timeouts(), [Some(ms(1000))]);
+    fixture.pass_ms(1000);
+    assert_eq!(fixture.turn(), [Recorded::Evict(token)]);
+}
+
+#[test]
 fn a_connection_that_was_idle_for_the_grace_has_it_up_to_an_eighth_longer() {
     for (idle_ms, waits) in [(0, true), (1000, true), (1124, true), (1125, false)] {
         let mut fixture = with_grace();

@@ -260,8 +260,7 @@ impl Run {
             }
             Op::Shutdown(timeout) => {
                 self.fixture.ev.shutdown(timeout);
-                let over_ns = self.over_ns(timeout);
-                self.owed.shut_down(over_ns, self.shown_ns());
+                self.begins_shutdown(timeout);
             }
             Op::ShutdownFromOutside(timeout) => {
                 self.fixture.ev.handle().shutdown(timeout);
@@ -369,23 +368,23 @@ impl Run {
         events
     }
 
-    /// When a shutdown that begins now is over, by the clock that is shown: not before its timeout.
-    fn over_ns(&self, timeout: Duration) -> u64 {
-        let whole_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    /// A shutdown counts from now, whatever time the turn has. Without a timeout it is over at once.
+    fn begins_shutdown(&mut self, timeout: Duration) {
         let shown_ns = self.shown_ns();
-        let behind = self.resolution.filter(|_| !timeout.is_zero());
-        let behind_ns = whole_ns(behind.unwrap_or_default());
-        shown_ns
-            .saturating_add(whole_ns(timeout))
-            .saturating_add(behind_ns)
+        let now_ns = match timeout {
+            Duration::ZERO => shown_ns,
+            _ => shown_ns.max(self.now_ns()),
+        };
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let over_ns = now_ns.saturating_add(timeout_ns);
+        self.owed.shut_down(over_ns, now_ns, shown_ns);
     }
 
     /// A handle's shutdown begins in the turn that it causes.
     fn hears_of_shutdown(&mut self) {
         if let Some(requested) = self.owed.shutdown_from_outside.take() {
             let ms = u64::try_from(requested.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-            let over_ns = self.over_ns(Duration::from_millis(ms));
-            self.owed.shut_down(over_ns, self.shown_ns());
+            self.begins_shutdown(Duration::from_millis(ms));
         }
     }
 

@@ -39,6 +39,21 @@ fn a_loop_is_not_done_before_it_shuts_down() {
 }
 
 #[test]
+fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_its_timeout() {
+    let mut fixture = Fixture::new();
+    fixture.join();
+    fixture.pass_ms(3000);
+    fixture.ev.shutdown(ms(1000));
+    fixture.backend.record();
+    fixture.turn();
+    assert!(!fixture.ev.is_shut_down(), "the connection is busy");
+    assert_eq!(fixture.backend.timeouts(), [Some(ms(1000))]);
+    fixture.pass_ms(3000);
+    fixture.ev.shutdown(ms(0));
+    assert!(fixture.ev.is_shut_down(), "zero is at once");
+}
+
+#[test]
 fn in_every_phase_a_shutdown_closes_the_listeners() {
     for begin_after in 0..6 {
         for mut fixture in fixtures() {
