@@ -12,6 +12,16 @@ use evcore_tests::without;
 
 use crate::kernel::pair;
 
+/// A poller by epoll with a descriptor that is not readable yet, and the other end.
+fn watching() -> (UnixStream, UnixStream, Poller) {
+    let (near, far) = pair();
+    let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
+    poller
+        .add(&far, 1, Interest::READ, Mode::Level)
+        .expect("add");
+    (near, far, poller)
+}
+
 #[test]
 fn a_backend_that_the_kernel_refuses_is_skipped() {
     for errno in [libc::EPERM, libc::ENOSYS] {
@@ -32,12 +42,8 @@ fn a_backend_that_the_kernel_refuses_is_skipped() {
 fn a_sandbox_without_epoll_pwait2_falls_back() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         without(libc::SYS_epoll_pwait2, errno, || {
-            let (mut near, far) = pair();
-            let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
+            let (mut near, _far, mut poller) = watching();
             let mut events = Events::bounded(4);
-            poller
-                .add(&far, 1, Interest::READ, Mode::Level)
-                .expect("add");
             for nanoseconds in [0, 1, 999_999, 1_000_001] {
                 let timeout = Duration::from_nanos(nanoseconds);
                 let start = Instant::now();
@@ -55,12 +61,8 @@ fn a_sandbox_without_epoll_pwait2_falls_back() {
 #[test]
 fn a_wait_of_a_second_or_more_needs_no_epoll_pwait2() {
     without(libc::SYS_epoll_pwait2, libc::EINVAL, || {
-        let (mut near, far) = pair();
-        let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
+        let (mut near, _far, mut poller) = watching();
         let mut events = Events::bounded(4);
-        poller
-            .add(&far, 1, Interest::READ, Mode::Level)
-            .expect("add");
         near.write_all(b"a").expect("write");
         let ns = Duration::from_nanos;
         for timeout in [ns(1_000_000_001), ns(65_000_999_999)] {

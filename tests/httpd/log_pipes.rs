@@ -2,10 +2,15 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, ErrorKind, Read},
-    os::fd::AsFd,
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
+};
+#[cfg(target_os = "linux")]
+use std::{
+    io::{BufRead, BufReader},
+    os::fd::AsFd,
+    process::Child,
 };
 
 use evcore_tests::{Scratch, Server, eventually, httpd};
@@ -130,8 +135,10 @@ fn reopening_a_pipe_without_a_reader_does_not_block() {
 }
 
 /// Kills the server when dropped.
+#[cfg(target_os = "linux")]
 struct KilledOnDrop(Child);
 
+#[cfg(target_os = "linux")]
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();

@@ -1,8 +1,9 @@
 //! The limit on the memory of request bodies; every client gets a response.
 
+#[cfg(target_os = "linux")]
+use std::process::Command;
 use std::{
     fs,
-    process::Command,
     sync::{
         Barrier,
         atomic::{AtomicUsize, Ordering},
@@ -10,7 +11,9 @@ use std::{
     thread,
 };
 
-use evcore_tests::{Client, Server, eventually, httpd};
+use evcore_tests::Server;
+#[cfg(target_os = "linux")]
+use evcore_tests::{Client, eventually, httpd};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -1,7 +1,9 @@
 //! Connecting over real sockets: every way in which it begins, and every way in which it ends.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+#[cfg(target_os = "linux")]
+use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;

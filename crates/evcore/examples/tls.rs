@@ -5,7 +5,7 @@
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};
-use evcore::{Interest, Mode, Timer, Token};
+use evcore::{Interest, Mode, Ready, Timer, Token};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use rustls::{ServerConfig, ServerConnection};
 use signal_hook::{consts::SIGQUIT, low_level::pipe};
@@ -62,8 +62,7 @@ impl Client {
     /// Ends the session, as far as the socket has room for that.
     fn close(&mut self, ev: &mut EventLoop) -> io::Result<()> {
         self.tls.send_close_notify();
-        self.flush(ev)?;
-        Err(ErrorKind::UnexpectedEof.into())
+        self.flush(ev).and(Err(ErrorKind::UnexpectedEof.into()))
     }
 }
 
@@ -101,6 +100,8 @@ impl Server {
             }
             Step::Expired(token, _) | Step::Evict(token) => {
                 let client = self.clients.get_mut(token).expect("it is open");
+                client.stream.on_ready(Ready::READABLE); // something may have just arrived
+                let _ = client.echo(ev);
                 let _ = client.close(ev);
                 self.clients.close(ev, token);
             }
@@ -137,8 +138,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         clients: Connections::new(),
         quit: ev.add(&quit, Interest::READ, Mode::Level)?,
     };
-    while !ev.is_shut_down() {
-        ev.wait()?; // an error means that the loop cannot go on
+    while ev.next_turn(None)? {
         while let Some(step) = ev.next_step() {
             server.handle(step, &mut ev);
         }
