@@ -95,6 +95,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "datagrams",
         title: "Datagrams",
         measure: whole::measure_datagrams,
+        rounds: MANY_ROUNDS,
         headline: datagrams,
         pictures: &[],
     },

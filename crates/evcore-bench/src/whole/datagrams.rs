@@ -36,7 +36,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         Err(error) => return report.absent(UDP, &error.to_string()),
     };
     let launch = Launch::beside_this_thread();
-    let time = Duration::from_millis(if run.quick { 100 } else { 2000 });
+    let time = Duration::from_millis(if run.quick { 100 } else { 500 });
     run.rounds("datagrams", || match serve(launch, &program, time) {
         Ok(answers) => {
             let a_second = f64::from(answers) / time.as_secs_f64();

@@ -46,9 +46,9 @@ impl Times {
     fn of(run: &Run) -> Times {
         let ms = |ms| Duration::from_millis(if run.quick { ms / 5 } else { ms });
         Times {
-            warm_up: ms(250),
-            saturated: ms(1200),
-            at_rate: ms(1500),
+            warm_up: ms(100),
+            saturated: ms(400),
+            at_rate: ms(600),
         }
     }
 }

@@ -57,9 +57,9 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             for (table, column, connections, closes, path) in LOADS {
                 let mut load = connect(server.address, connections, path);
                 load.closes = closes;
-                saturate(&mut load, ms(250));
+                saturate(&mut load, ms(100));
                 let before = Cpu::of(server.pid());
-                let (requests, _) = saturate(&mut load, ms(1200));
+                let (requests, _) = saturate(&mut load, ms(400));
                 let cpu = Cpu::of(server.pid()) - before;
                 let ns = each(cpu.all_ns, requests);
                 let value = if table == BODIES {
