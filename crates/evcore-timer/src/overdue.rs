@@ -78,6 +78,12 @@ impl Overdue {
         self.heap(self.due).push(entry, places);
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        let [a, b, c] = &self.heaps;
+        a.is_empty() & b.is_empty() & c.is_empty()
+    }
+
     /// Lets the phase that begins now fire all timers that have been inserted.
     #[inline]
     pub(crate) fn begin_phase(&mut self) {

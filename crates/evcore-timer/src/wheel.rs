@@ -79,8 +79,8 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// 8 bytes for each id up to the highest that was armed, so ids must be dense. Some 6 for each armed
 /// timer, because up to 14 timers of one slot share 64 bytes; a timer that is alone in its slot takes
-/// all of them. 16 KiB beside that, and at most 64 KiB for slots that timers have left, of which each
-/// keeps 64 bytes until it is reached.
+/// all of them. 16 KiB beside that, and at most 128 KiB for slots that timers have left, of which each
+/// keeps 64 bytes, or 128, until it is reached.
 /// The tables grow by 4 KiB, copy nothing, and do not shrink.
 ///
 /// # Example
@@ -259,6 +259,7 @@ impl TimerWheel {
         }
     }
 
+    #[inline]
     fn begin_phase(&mut self, now: u64) {
         self.now = now;
         self.horizon = self.horizon.max(now);
@@ -266,6 +267,7 @@ impl TimerWheel {
         self.overdue.begin_phase();
     }
 
+    #[inline]
     fn end_phase(&mut self) {
         self.in_phase = false;
         // No slot that starts at or before `now` is occupied, so every timer stays in its slot.
@@ -293,6 +295,32 @@ impl TimerWheel {
         if !self.in_phase || now != self.now {
             self.begin_phase(now);
         }
+        // The usual case. It calls no function, so it saves no registers.
+        if self.has_plain_order() {
+            if let Some((slot, start)) = self.lowest_slot() {
+                if start <= now {
+                    if level_of(slot) == 0 {
+                        if let Some(id) = self.lists.at_front(slot) {
+                            self.lists.pop_front(slot);
+                            self.has_more = false;
+                            self.release(id);
+                            return Some((id, start));
+                        }
+                    }
+                    return self.pop_searched();
+                }
+            }
+            self.has_more = false;
+            self.end_phase();
+            return None;
+        }
+        self.pop_searched()
+    }
+
+    /// As [`pop_armed`](Self::pop_armed), if timers are on heaps, a slot is drained, or timers have
+    /// left the first slot.
+    #[inline(never)]
+    fn pop_searched(&mut self) -> Option<(u32, u64)> {
         self.has_more = self.overdue.is_admitting() && !self.admit();
         if self.has_more {
             return None;
@@ -301,7 +329,8 @@ impl TimerWheel {
         self.has_more = matches!(search, Search::Stopped);
         match search {
             Search::InSlot(slot, deadline) => {
-                let id = self.lists.pop_front(slot);
+                let id = self.lists.at_front(slot)?;
+                self.lists.pop_front(slot);
                 self.release(id);
                 Some((id, deadline))
             }
@@ -339,7 +368,7 @@ impl TimerWheel {
             if start > limit {
                 break;
             }
-            if self.lists.drop_if_empty(slot) {
+            if !self.lists.has_timer(slot) {
                 // It costs as much as a move. A drain without moves left stops the search.
                 if moves_left <= 1 {
                     return Search::Stopped;
@@ -358,8 +387,13 @@ impl TimerWheel {
         heap.map_or(Search::Over, |(heap, _)| Search::OnHeap(heap))
     }
 
-    /// The heap with the timer that is due first, and its deadline.
+    /// Whether the timers fire in the order of their slots: no heap has any, and no slot is drained.
     #[inline]
+    fn has_plain_order(&self) -> bool {
+        self.draining.is_none() && self.far.is_empty() && self.overdue.is_empty()
+    }
+
+    /// The heap with the timer that is due first, and its deadline.
     fn first_on_heaps(&self) -> Option<(OnHeap, u64)> {
         let far = self.far.first().map(|entry| entry.deadline);
         let overdue = self.overdue.first_due().map(|(_, deadline)| deadline);
@@ -385,10 +419,16 @@ impl TimerWheel {
     /// The first slot that may have timers, and the tick at which it starts.
     #[inline]
     fn first_slot(&self) -> Option<(u32, u64)> {
-        let slot = match self.draining {
-            Some(slot) if self.lists.has_chunk(slot) => slot,
-            _ => self.lists.lowest_occupied()?,
-        };
+        match self.draining {
+            Some(slot) if self.lists.has_chunk(slot) => Some((slot, self.position)),
+            _ => self.lowest_slot(),
+        }
+    }
+
+    /// The lowest slot that may have timers, and the tick at which it starts.
+    #[inline]
+    fn lowest_slot(&self) -> Option<(u32, u64)> {
+        let slot = self.lists.lowest_occupied()?;
         Some((slot, start_of(slot, self.position)))
     }
 
@@ -400,6 +440,28 @@ impl TimerWheel {
         deadlines.into_iter().flatten().min()
     }
 
+    /// As [`next_deadline`](TimerQueue::next_deadline), if timers are on heaps, a slot is drained, or
+    /// timers have left the first slot.
+    #[inline(never)]
+    fn next_searched(&mut self) -> Option<u64> {
+        // More slots that timers have left are not looked into in one call: the result may be early.
+        for _ in 0..self.moves_max {
+            let Some((slot, start)) = self.first_slot() else {
+                break;
+            };
+            if self.lists.has_timer(slot) {
+                return self.earliest(Some(start));
+            }
+        }
+        self.earliest_start()
+    }
+
+    /// The earliest of the heaps' deadlines and the start of the first slot, which timers may have
+    /// left.
+    fn earliest_start(&self) -> Option<u64> {
+        self.earliest(self.first_slot().map(|(_, start)| start))
+    }
+
     /// Moves the wheel to the start of a coarse slot, the first that is occupied, and moves at most
     /// `count` of its timers to finer levels. Returns how many it moved.
     #[inline(never)] // so that the code which takes a due timer stays short
@@ -407,7 +469,7 @@ impl TimerWheel {
         self.move_to(start);
         let list_of = |low| slot_of(with_low(start, low), start);
         let moved = self.lists.cascade(&mut self.nodes, slot, count, list_of);
-        self.draining = (!self.lists.is_empty(slot)).then_some(slot);
+        self.draining = self.lists.has_timer(slot).then_some(slot);
         moved
     }
 }
@@ -513,17 +575,15 @@ impl TimerQueue for TimerWheel {
         if self.armed == 0 {
             return None;
         }
-        // More slots that timers have left are not looked into in one call: the result may be early.
-        for _ in 0..self.moves_max {
-            let Some((slot, start)) = self.first_slot() else {
-                return self.earliest(None);
-            };
-            if !self.lists.drop_if_empty(slot) {
-                return self.earliest(Some(start));
+        if self.has_plain_order() {
+            // If no slot is occupied, `armed` is 0.
+            if let Some((slot, start)) = self.lowest_slot() {
+                if self.lists.at_front(slot).is_some() {
+                    return Some(start);
+                }
             }
         }
-        let first = self.first_slot();
-        self.earliest(first.map(|(_, start)| start))
+        self.next_searched()
     }
 
     #[inline]
@@ -546,7 +606,7 @@ impl fmt::Debug for TimerWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerWheel")
             .field("armed", &self.armed)
-            .field("next_deadline", &self.clone().next_deadline())
+            .field("next_deadline", &self.earliest_start())
             .field("position", &self.position)
             .finish_non_exhaustive()
     }

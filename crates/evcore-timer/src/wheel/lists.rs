@@ -7,8 +7,9 @@
 //!
 //! A chunk whose places are all vacant is returned at once, so holes take no more memory than the ids
 //! that remain: at worst a chunk for each id. The last chunk of a list stays, because the next timer
-//! goes there. So a list without timers may have a chunk. It counts as occupied until the wheel
-//! [drops it](Lists::drop_if_empty).
+//! goes there, and so does a first chunk that is in use only from some place on. So a list without
+//! timers may have chunks. It counts as occupied until the wheel [looks for its
+//! first timer](Lists::has_timer).
 //!
 //! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
 //! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
@@ -62,7 +63,8 @@ const BLOCK: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     /// The chunks, word by word, so that a spot is an index.
-    // Invariant: each chunk of a list has at least one id, except the last.
+    // Invariant: each chunk of a list has at least one id, except the last, and the first if words
+    // before the front are not in use.
     words: Blocks<u32, BLOCK>,
     /// Not boxed: a pointer to it would take a register that arming does not have.
     ends: [Ends; LISTS as usize],
@@ -78,7 +80,7 @@ pub(super) struct Lists {
 /// or by a hole.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
-    /// The first word in use; 0 if the list has no chunk.
+    /// The first word in use; 0 if the list has no chunk. If no word is in use, it is a hole.
     front: u32,
     /// One after the last word in use: if the last chunk is full, the first word of the chunk behind
     /// it in the table. 0 if the list has no chunk.
@@ -103,8 +105,8 @@ impl Ends {
 /// The next chunk, and in the five highest bits the number of vacant places. It is two too high, so
 /// that the highest bit is set when the last place of a chunk becomes vacant.
 ///
-/// Vacant are the places of removed ids, and those before the first id. The places behind the last
-/// id of the last chunk are not counted.
+/// Vacant are the places of removed ids. The places before the front of a list and behind its back are
+/// not counted.
 struct Head;
 
 impl Head {
@@ -121,7 +123,7 @@ impl Head {
         head % Self::VACANT
     }
 
-    #[inline]
+    #[cfg(test)]
     const fn vacant(head: u32) -> u32 {
         head / Self::VACANT - (CHUNK_WORDS - IDS)
     }
@@ -263,38 +265,33 @@ impl Lists {
     }
 
     /// Adds a timer at the front of a list.
+    #[inline]
     fn push_front(&mut self, list: u32, id: u32) -> Spot {
-        let front = &mut self.ends[list as usize].front;
+        let front = &mut self.ends[(list % LISTS) as usize].front;
         if *front % CHUNK_WORDS <= FIRST_ID {
-            self.ensure_free_chunk();
             return self.push_front_chunk(list, id);
         }
         *front -= 1;
-        let word = *front;
-        let block = self.words.block_mut(word);
-        block[word as usize % BLOCK] = id;
-        block[head_of(word) as usize % BLOCK] -= Head::VACANT;
-        Spot::at_word(word)
+        *self.words.at_mut(*front) = id;
+        Spot::at_word(*front)
     }
 
-    /// Adds a timer at the front of a list whose first chunk is full, in a free chunk, which must
-    /// exist.
+    /// Adds a timer at the front of a list that has no chunk or whose first chunk is full.
     fn push_front_chunk(&mut self, list: u32, id: u32) -> Spot {
+        self.ensure_free_chunk();
         let end = END + list;
-        self.drop_if_empty(list);
-        let ends = self.ends[list as usize];
-        let is_last = ends.front == NONE;
-        let next = if is_last { end } else { ends.first_chunk() };
-        let chunk = self.take_chunk(CHUNK_WORDS - 1, id, Head::of(next, IDS - 1), end);
-        let word = word_of(chunk, CHUNK_WORDS - 1);
-        let ends = &mut self.ends[list as usize];
+        let is_only = !self.has_chunk(list);
+        let ends = &mut self.ends[(list % LISTS) as usize];
+        let next = if is_only { end } else { ends.first_chunk() };
+        let word = word_of(self.free, CHUNK_WORDS - 1);
         ends.front = word;
-        if is_last {
+        if is_only {
             ends.back = word + 1;
             self.mark_occupied(list);
         } else {
-            *self.words.at_mut(word_of(next, PREV)) = chunk;
+            *self.words.at_mut(word_of(next, PREV)) = self.free;
         }
+        self.take_chunk(CHUNK_WORDS - 1, id, Head::of(next, 0), end);
         Spot::at_word(word)
     }
 
@@ -311,25 +308,51 @@ impl Lists {
         self.return_chunk(word);
     }
 
-    /// Removes the first timer of a list, which must have one, and returns its id.
+    /// Whether a list has a timer. If not, it has no chunk any more.
     #[inline]
-    pub(super) fn pop_front(&mut self, list: u32) -> u32 {
-        debug_assert!(!self.is_empty(list), "no timer in list {list}");
-        let ends = &mut self.ends[list as usize];
-        let block = self.words.block_mut(ends.front);
-        // Ends at the latest at the last id of the chunk.
-        while block[ends.front as usize % BLOCK] == HOLE {
-            ends.front += 1;
+    pub(super) fn has_timer(&mut self, list: u32) -> bool {
+        self.at_front(list).is_some() || self.skip_holes(list)
+    }
+
+    /// The first timer of a list; `None` also if holes are before it.
+    #[inline]
+    pub(super) fn at_front(&self, list: u32) -> Option<u32> {
+        // A list without a chunk begins in the chunk that is never used, which has holes.
+        let id = *self.words.at(self.ends[(list % LISTS) as usize].front);
+        (id != HOLE).then_some(id)
+    }
+
+    /// Removes the timer that is [at the front](Self::at_front) of a list.
+    #[inline]
+    pub(super) fn pop_front(&mut self, list: u32) {
+        let Ends { front, back } = &mut self.ends[(list % LISTS) as usize];
+        let next = *front + 1;
+        if next == *back {
+            self.return_only_chunk(list);
+        } else if next % CHUNK_WORDS == 0 {
+            self.return_first_chunk(list);
+        } else {
+            *front = next;
         }
-        let word = ends.front;
-        ends.front += 1;
-        let id = block[word as usize % BLOCK];
-        if ends.front == ends.back {
-            self.return_last_chunk(list);
-        } else if is_last_vacated(block, word) {
-            self.return_chunk(word);
+    }
+
+    /// Moves the front of a list with a chunk to its first timer. Returns whether it has one. If not,
+    /// it has no chunk any more.
+    #[inline(never)]
+    fn skip_holes(&mut self, list: u32) -> bool {
+        // Of the chunks behind the first each but the last has a timer, so the third is not read.
+        while self.has_chunk(list) {
+            let used = self.used_words(list, self.ends[list as usize].first_chunk());
+            let words = self.chunk(head_of(used.start));
+            let has_id = |word: &u32| words[(word % CHUNK_WORDS) as usize] != HOLE;
+            if let Some(word) = used.clone().find(has_id) {
+                *self.words.at_mut(head_of(word)) -= (word - used.start) * Head::VACANT;
+                self.ends[list as usize].front = word;
+                return true;
+            }
+            self.return_first_chunk(list);
         }
-        id
+        false
     }
 
     /// Moves at most `count` timers from the back of `list`, each to the front of the list that
@@ -344,13 +367,14 @@ impl Lists {
         list_of: impl Fn(u32) -> u32,
     ) -> usize {
         let mut moved = 0;
-        while moved < count && !self.is_empty(list) {
+        while moved < count && self.has_chunk(list) {
             moved += self.cascade_chunk(nodes, list, count - moved, &list_of);
         }
         moved
     }
 
     /// As [`cascade`](Self::cascade), from the last chunk.
+    #[inline]
     fn cascade_chunk(
         &mut self,
         nodes: &mut Nodes,
@@ -359,30 +383,32 @@ impl Lists {
         list_of: &impl Fn(u32) -> u32,
     ) -> usize {
         let used = self.used_words(list, self.ends[list as usize].last_chunk());
-        let head = head_of(used.start);
-        let words = self.chunk(head);
-        // All nodes are read before one is written, so that the cache misses overlap. Words that are
-        // not in use are ids of other timers, or none, and what is read for them is not used.
-        let lows = words.map(|id| nodes.get(id).map_or(0, |node| node.low));
-        let (mut word, mut moved, mut holes) = (used.end, 0, 0);
-        while word > used.start && moved < count {
-            word -= 1;
+        let words = self.chunk(head_of(used.start));
+        // All nodes are read before one is written, so that the cache misses overlap.
+        let mut lists = [0; CHUNK_WORDS as usize];
+        for word in used.clone() {
             let at = (word % CHUNK_WORDS) as usize;
+            lists[at] = nodes.get(words[at]).map_or(0, |node| list_of(node.low));
+        }
+        let (mut word, mut moved, mut holes) = (used.end, 0, 0);
+        while word > used.start {
+            let at = ((word - 1) % CHUNK_WORDS) as usize;
             if words[at] == HOLE {
                 holes += 1;
-                continue;
+            } else if moved < count {
+                let spot = self.push_front(lists[at], words[at]);
+                nodes.at_mut(words[at]).spot = spot;
+                moved += 1;
+            } else {
+                break;
             }
-            let spot = self.push_front(list_of(lows[at]), words[at]);
-            nodes.at_mut(words[at]).spot = spot;
-            moved += 1;
+            word -= 1;
         }
-        self.ends[list as usize].back = word;
-        let first = head + FIRST_ID;
-        let head = self.words.at_mut(head);
-        // The holes are behind the last word in use now.
-        *head -= holes * Head::VACANT;
-        if Head::vacant(*head) == word - first {
+        if word == used.start {
             self.return_last_chunk(list);
+        } else {
+            self.ends[list as usize].back = word;
+            *self.words.at_mut(head_of(word - 1)) -= holes * Head::VACANT;
         }
         moved
     }
@@ -396,7 +422,7 @@ impl Lists {
         self.occupied_words = 0;
     }
 
-    /// The lowest list that has a chunk. It may be [empty](Self::drop_if_empty).
+    /// The lowest list that has a chunk. It may have no [timer](Self::has_timer).
     #[inline]
     pub(super) fn lowest_occupied(&self) -> Option<u32> {
         if self.occupied_words == 0 {
@@ -405,30 +431,6 @@ impl Lists {
         let word = self.occupied_words.trailing_zeros();
         let bits = self.occupied[word as usize];
         Some(word * 64 + bits.trailing_zeros())
-    }
-
-    /// Returns whether a list has no timer. Then it has no chunk any more.
-    #[inline]
-    pub(super) fn drop_if_empty(&mut self, list: u32) -> bool {
-        let is_empty = self.is_empty(list);
-        if is_empty && self.has_chunk(list) {
-            self.return_last_chunk(list);
-        }
-        is_empty
-    }
-
-    /// Whether a list has no timer.
-    #[inline]
-    pub(super) fn is_empty(&self, list: u32) -> bool {
-        let ends = self.ends[list as usize];
-        if ends.front == NONE {
-            return true;
-        }
-        let chunk = ends.last_chunk();
-        let first = word_of(chunk, FIRST_ID);
-        // Of several chunks each but the last has a timer.
-        chunk == ends.first_chunk()
-            && Head::vacant(*self.words.at(head_of(first))) == ends.back - first
     }
 
     /// Whether a list has a chunk, and another one is free.
@@ -529,7 +531,7 @@ impl Lists {
     }
 
     /// Returns the last chunk of a list, which has no more ids.
-    #[inline(never)]
+    #[inline]
     fn return_last_chunk(&mut self, list: u32) {
         let chunk = self.ends[list as usize].last_chunk();
         let prev = *self.words.at(word_of(chunk, PREV));
@@ -542,6 +544,26 @@ impl Lists {
         }
     }
 
+    /// Returns the first chunk of a list, which has no more ids.
+    #[inline(never)]
+    fn return_first_chunk(&mut self, list: u32) {
+        let chunk = self.ends[list as usize].first_chunk();
+        let next = Head::next(*self.words.at(word_of(chunk, HEAD)));
+        if list_of_end(next).is_some() {
+            self.return_only_chunk(list);
+        } else {
+            self.return_chunk_before(chunk, END + list, next);
+        }
+    }
+
+    /// Returns the only chunk of a list, which has no more ids.
+    #[inline]
+    fn return_only_chunk(&mut self, list: u32) {
+        self.put_free(self.ends[(list % LISTS) as usize].first_chunk());
+        self.mark_empty(list);
+    }
+
+    #[inline]
     fn put_free(&mut self, chunk: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) = self.free;
         self.free = chunk;
@@ -564,8 +586,8 @@ impl Lists {
     /// Forgets the ends of a list that has no more chunks.
     #[inline]
     fn mark_empty(&mut self, list: u32) {
-        self.ends[list as usize] = Ends::NONE;
-        let word = list / 64;
+        self.ends[(list % LISTS) as usize] = Ends::NONE;
+        let word = list / 64 % WORDS;
         let bits = &mut self.occupied[word as usize];
         *bits &= !(1 << (list % 64));
         if *bits == 0 {

@@ -21,6 +21,19 @@ fn remove(lists: &mut Lists, nodes: &mut Nodes, id: u32) {
     node.spot = Spot::UNARMED;
 }
 
+/// Takes all timers of a list from its front.
+fn popped(lists: &mut Lists, nodes: &mut Nodes, list: u32) -> Vec<u32> {
+    let mut ids = Vec::new();
+    while lists.has_timer(list) {
+        let id = lists.at_front(list).unwrap();
+        lists.pop_front(list);
+        nodes.at_mut(id).spot = Spot::UNARMED;
+        lists.verify(nodes);
+        ids.push(id);
+    }
+    ids
+}
+
 #[test]
 fn a_chunk_fills_a_cache_line_and_the_ends_take_8_kib() {
     let mut lists = Lists::new();
@@ -70,9 +83,9 @@ fn removing_the_only_timer_empties_the_list() {
     let (mut lists, mut nodes) = lists_with(3, 0..1);
     assert_eq!(lists.lowest_occupied(), Some(3));
     remove(&mut lists, &mut nodes, 0);
-    assert!(lists.is_empty(3));
+    assert_eq!(lists.ids(3), []);
     assert_eq!(lists.lowest_occupied(), Some(3), "it has a chunk");
-    assert!(lists.drop_if_empty(3) && lists.drop_if_empty(3));
+    assert!(!lists.has_timer(3) && !lists.has_timer(3));
     assert_eq!(lists.lowest_occupied(), None);
     assert_eq!(lists.verify(&nodes), 0);
 }
@@ -120,7 +133,7 @@ fn an_empty_last_chunk_goes_with_the_last_timer() {
         remove(&mut lists, &mut nodes, id);
         assert_eq!(lists.verify(&nodes), IDS as usize - gone);
     }
-    assert!(lists.drop_if_empty(3));
+    assert!(!lists.has_timer(3));
     assert_eq!(lists.lowest_occupied(), None);
 }
 
@@ -139,7 +152,6 @@ fn a_timer_that_comes_and_goes_takes_one_chunk() {
     let free = lists.free;
     for _ in 0..3 * IDS {
         remove(&mut lists, &mut nodes, 0);
-        assert!(lists.is_empty(3));
         assert_eq!(lists.verify(&nodes), 0);
         push(&mut lists, &mut nodes, 3, 0);
         assert_eq!(lists.ids(3), [0]);
@@ -156,10 +168,7 @@ fn a_cascade_goes_to_lists_that_timers_have_left() {
         remove(&mut lists, &mut nodes, id);
     }
     (0..3).for_each(|id| push(&mut lists, &mut nodes, 9, id));
-    while !lists.is_empty(9) {
-        let id = lists.pop_front(9);
-        nodes.at_mut(id).spot = Spot::UNARMED;
-    }
+    assert_eq!(popped(&mut lists, &mut nodes, 9), [0, 1, 2]);
     (0..3).for_each(|id| push(&mut lists, &mut nodes, 600, id));
     assert_eq!(lists.cascade(&mut nodes, 600, 3, |_| 10), 3);
     (0..3).for_each(|id| remove(&mut lists, &mut nodes, id));
@@ -177,6 +186,39 @@ fn a_cascade_goes_to_lists_that_timers_have_left() {
 }
 
 #[test]
+fn a_first_chunk_of_holes_is_returned_when_the_front_is_reached() {
+    // The cascade takes the last place of a chunk, so 1 goes into the next.
+    let (mut lists, mut nodes) = lists_with(700, 0..1);
+    assert_eq!(lists.cascade(&mut nodes, 700, 1, |_| 8), 1);
+    let first = nodes.at_mut(0).spot.word() / CHUNK_WORDS;
+    push(&mut lists, &mut nodes, 8, 1);
+    remove(&mut lists, &mut nodes, 0);
+    assert_ne!(lists.free, first);
+    assert_eq!(lists.verify(&nodes), 1);
+    assert!(lists.has_timer(8));
+    assert_eq!(lists.free, first);
+    assert_eq!(lists.verify(&nodes), 1);
+    remove(&mut lists, &mut nodes, 1);
+    assert!(!lists.has_timer(8));
+    assert_eq!((lists.at_front(8), lists.lowest_occupied()), (None, None));
+    assert_eq!(lists.verify(&nodes), 0);
+}
+
+#[test]
+fn holes_before_the_front_are_used_again() {
+    let (mut lists, mut nodes) = lists_with(8, 0..3);
+    for id in [0, 1] {
+        remove(&mut lists, &mut nodes, id);
+    }
+    assert!(lists.has_timer(8));
+    lists.verify(&nodes);
+    (3..6).for_each(|id| push(&mut lists, &mut nodes, 700, id));
+    assert_eq!(lists.cascade(&mut nodes, 700, 3, |_| 8), 3);
+    assert_eq!(lists.verify(&nodes), 4);
+    assert_eq!(popped(&mut lists, &mut nodes, 8), [3, 4, 5, 2]);
+}
+
+#[test]
 fn returned_chunks_are_used_again() {
     let (mut lists, mut nodes) = lists_with(3, 0..40);
     let before = lists.capacity();
@@ -185,27 +227,20 @@ fn returned_chunks_are_used_again() {
             remove(&mut lists, &mut nodes, id);
             push(&mut lists, &mut nodes, round, id);
         }
-        (0..round).for_each(|list| assert!(lists.drop_if_empty(list)));
+        (0..round).for_each(|list| assert!(!lists.has_timer(list)));
     }
     assert_eq!(lists.verify(&nodes), 40);
     assert_eq!(lists.capacity(), before);
 }
 
 #[test]
-fn pop_front_takes_the_timers_in_order() {
+fn timers_are_taken_in_order_from_the_front() {
     let (mut lists, mut nodes) = lists_with(3, 0..30);
     for id in [0, 5, 12, 13, 29] {
         remove(&mut lists, &mut nodes, id);
     }
-    let mut popped = Vec::new();
-    while !lists.is_empty(3) {
-        let id = lists.pop_front(3);
-        nodes.at_mut(id).spot = Spot::UNARMED;
-        lists.verify(&nodes);
-        popped.push(id);
-    }
     let expected = (0..30).filter(|id| ![0, 5, 12, 13, 29].contains(id));
-    assert!(expected.eq(popped));
+    assert!(expected.eq(popped(&mut lists, &mut nodes, 3)));
 }
 
 #[test]

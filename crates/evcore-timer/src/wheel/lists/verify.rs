@@ -19,6 +19,9 @@ impl Lists {
                 assert_eq!(ends, Ends::NONE, "ends of list {list}");
                 continue;
             }
+            if ends.front == ends.back {
+                assert_eq!(*self.words.at(ends.front), HOLE, "front of list {list}");
+            }
             let (mut index, mut before) = (ends.first_chunk(), END + list);
             while list_of_end(index).is_none() {
                 chunks += 1;
@@ -31,16 +34,18 @@ impl Lists {
                     assert_eq!(spot, Some(Spot::at_word(word)), "spot of {id}");
                 }
                 let is_last = list_of_end(Head::next(head)).is_some();
-                assert!(is_last || !ids.is_empty(), "chunk {index} is empty");
-                let end = self.used_words(list, index).end;
-                let vacant = (end - word_of(index, FIRST_ID)) as usize - ids.len();
+                let used = self.used_words(list, index);
+                assert!(
+                    is_last || used.start > word_of(index, FIRST_ID) || !ids.is_empty(),
+                    "chunk {index} is empty"
+                );
+                let vacant = used.len() - ids.len();
                 assert_eq!(Head::vacant(head) as usize, vacant, "vacant in {index}");
                 timers += ids.len();
                 (before, index) = (index, Head::next(head));
             }
             assert_eq!(index, END + list, "end of list {list}");
             assert_eq!(ends.last_chunk(), before, "last of list {list}");
-            assert_eq!(self.is_empty(list), self.ids(list).is_empty());
         }
         let mut free = self.free;
         while free != NONE {
