@@ -295,45 +295,43 @@ impl TimerWheel {
         if !self.in_phase || now != self.now {
             self.begin_phase(now);
         }
-        // The usual case. It calls no function, so it saves no registers.
-        if self.has_plain_order() {
-            if let Some((slot, start)) = self.lowest_slot() {
-                if start <= now {
+        // Usually the timers fire in the order of their slots, and the first slot needs no work.
+        if self.is_in_order() {
+            match self.lowest_slot() {
+                Some((slot, start)) if start <= now => {
                     if level_of(slot) == 0 {
                         if let Some(id) = self.lists.at_front(slot) {
-                            self.lists.pop_front(slot);
                             self.has_more = false;
-                            self.release(id);
-                            return Some((id, start));
+                            return Some(self.fire(slot, id, start));
                         }
                     }
-                    return self.pop_searched();
+                }
+                _ => {
+                    self.has_more = false;
+                    self.end_phase();
+                    return None;
                 }
             }
-            self.has_more = false;
-            self.end_phase();
-            return None;
         }
         self.pop_searched()
     }
 
-    /// As [`pop_armed`](Self::pop_armed), if timers are on heaps, a slot is drained, or timers have
-    /// left the first slot.
+    /// Fires the timer at the front of a slot.
+    #[inline]
+    fn fire(&mut self, slot: u32, id: u32, deadline: u64) -> (u32, u64) {
+        self.release(id);
+        self.lists.pop_front(slot);
+        (id, deadline)
+    }
+
+    /// As [`pop_armed`](Self::pop_armed), if timers are on heaps, or the first slot has timers to move
+    /// or was left.
     #[inline(never)]
     fn pop_searched(&mut self) -> Option<(u32, u64)> {
-        self.has_more = self.overdue.is_admitting() && !self.admit();
-        if self.has_more {
-            return None;
-        }
         let search = self.first_due();
         self.has_more = matches!(search, Search::Stopped);
         match search {
-            Search::InSlot(slot, deadline) => {
-                let id = self.lists.at_front(slot)?;
-                self.lists.pop_front(slot);
-                self.release(id);
-                Some((id, deadline))
-            }
+            Search::InSlot(slot, id, deadline) => Some(self.fire(slot, id, deadline)),
             Search::OnHeap(heap) => {
                 let (id, deadline) = self.pop_from(heap)?;
                 self.release(id);
@@ -356,6 +354,9 @@ impl TimerWheel {
 
     /// Finds the timer that fires next in this phase.
     fn first_due(&mut self) -> Search {
+        if self.overdue.is_admitting() && !self.admit() {
+            return Search::Stopped;
+        }
         let heap = self.first_on_heaps();
         // Of equal deadlines, far timers fire before those in slots, and overdue ones after them.
         let limit = match heap {
@@ -368,16 +369,16 @@ impl TimerWheel {
             if start > limit {
                 break;
             }
-            if !self.lists.has_timer(slot) {
+            let Some(id) = self.lists.first(slot) else {
                 // It costs as much as a move. A drain without moves left stops the search.
                 if moves_left <= 1 {
                     return Search::Stopped;
                 }
                 moves_left -= 1;
                 continue;
-            }
+            };
             if level_of(slot) == 0 {
-                return Search::InSlot(slot, start);
+                return Search::InSlot(slot, id, start);
             }
             moves_left -= self.drain(slot, start, moves_left);
             if self.draining.is_some() {
@@ -389,7 +390,7 @@ impl TimerWheel {
 
     /// Whether the timers fire in the order of their slots: no heap has any, and no slot is drained.
     #[inline]
-    fn has_plain_order(&self) -> bool {
+    fn is_in_order(&self) -> bool {
         self.draining.is_none() && self.far.is_empty() && self.overdue.is_empty()
     }
 
@@ -449,7 +450,7 @@ impl TimerWheel {
             let Some((slot, start)) = self.first_slot() else {
                 break;
             };
-            if self.lists.has_timer(slot) {
+            if self.lists.first(slot).is_some() {
                 return self.earliest(Some(start));
             }
         }
@@ -469,15 +470,15 @@ impl TimerWheel {
         self.move_to(start);
         let list_of = |low| slot_of(with_low(start, low), start);
         let moved = self.lists.cascade(&mut self.nodes, slot, count, list_of);
-        self.draining = self.lists.has_timer(slot).then_some(slot);
+        self.draining = self.lists.first(slot).map(|_| slot);
         moved
     }
 }
 
 /// The result of a search for the timer that fires next.
 enum Search {
-    /// The slot on the finest level, and the deadline of all its timers.
-    InSlot(u32, u64),
+    /// The slot on the finest level, its first timer, and the deadline of all its timers.
+    InSlot(u32, u32, u64),
     OnHeap(OnHeap),
     /// No timer is left in this phase.
     Over,
@@ -575,7 +576,7 @@ impl TimerQueue for TimerWheel {
         if self.armed == 0 {
             return None;
         }
-        if self.has_plain_order() {
+        if self.is_in_order() {
             // If no slot is occupied, `armed` is 0.
             if let Some((slot, start)) = self.lowest_slot() {
                 if self.lists.at_front(slot).is_some() {

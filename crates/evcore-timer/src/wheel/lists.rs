@@ -9,7 +9,7 @@
 //! that remain: at worst a chunk for each id. The last chunk of a list stays, because the next timer
 //! goes there, and so does a first chunk that is in use only from some place on. So a list without
 //! timers may have chunks. It counts as occupied until the wheel [looks for its
-//! first timer](Lists::has_timer).
+//! first timer](Lists::first).
 //!
 //! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
 //! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
@@ -190,6 +190,7 @@ impl Lists {
     }
 
     /// Makes the table at least `chunks` long. The new chunks are free.
+    #[inline(never)]
     fn grow(&mut self, chunks: usize) {
         let start = self.words.len();
         self.words.cover(chunks * CHUNK_WORDS as usize, HOLE);
@@ -308,13 +309,14 @@ impl Lists {
         self.return_chunk(word);
     }
 
-    /// Whether a list has a timer. If not, it has no chunk any more.
+    /// The first timer of a list; `None` if it has none. Then it has no chunk any more.
     #[inline]
-    pub(super) fn has_timer(&mut self, list: u32) -> bool {
-        self.at_front(list).is_some() || self.skip_holes(list)
+    pub(super) fn first(&mut self, list: u32) -> Option<u32> {
+        self.at_front(list)
+            .or_else(|| self.first_behind_holes(list))
     }
 
-    /// The first timer of a list; `None` also if holes are before it.
+    /// As [`first`](Self::first), but `None` also if holes are before it.
     #[inline]
     pub(super) fn at_front(&self, list: u32) -> Option<u32> {
         // A list without a chunk begins in the chunk that is never used, which has holes.
@@ -323,7 +325,7 @@ impl Lists {
     }
 
     /// Removes the timer that is [at the front](Self::at_front) of a list.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop_front(&mut self, list: u32) {
         let Ends { front, back } = &mut self.ends[(list % LISTS) as usize];
         let next = *front + 1;
@@ -336,10 +338,9 @@ impl Lists {
         }
     }
 
-    /// Moves the front of a list with a chunk to its first timer. Returns whether it has one. If not,
-    /// it has no chunk any more.
+    /// As [`first`](Self::first). The timer is at the front then.
     #[inline(never)]
-    fn skip_holes(&mut self, list: u32) -> bool {
+    fn first_behind_holes(&mut self, list: u32) -> Option<u32> {
         // Of the chunks behind the first each but the last has a timer, so the third is not read.
         while self.has_chunk(list) {
             let used = self.used_words(list, self.ends[list as usize].first_chunk());
@@ -348,11 +349,11 @@ impl Lists {
             if let Some(word) = used.clone().find(has_id) {
                 *self.words.at_mut(head_of(word)) -= (word - used.start) * Head::VACANT;
                 self.ends[list as usize].front = word;
-                return true;
+                return Some(words[(word % CHUNK_WORDS) as usize]);
             }
             self.return_first_chunk(list);
         }
-        false
+        None
     }
 
     /// Moves at most `count` timers from the back of `list`, each to the front of the list that
@@ -422,7 +423,7 @@ impl Lists {
         self.occupied_words = 0;
     }
 
-    /// The lowest list that has a chunk. It may have no [timer](Self::has_timer).
+    /// The lowest list that has a chunk. It may have no [timer](Self::first).
     #[inline]
     pub(super) fn lowest_occupied(&self) -> Option<u32> {
         if self.occupied_words == 0 {
@@ -466,6 +467,7 @@ impl Lists {
         chunk
     }
 
+    #[inline]
     fn ensure_free_chunk(&mut self) {
         if !self.has_free_chunk() {
             self.grow(self.words.len() / CHUNK_WORDS as usize + 1);

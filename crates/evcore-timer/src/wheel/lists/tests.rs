@@ -24,8 +24,7 @@ fn remove(lists: &mut Lists, nodes: &mut Nodes, id: u32) {
 /// Takes all timers of a list from its front.
 fn popped(lists: &mut Lists, nodes: &mut Nodes, list: u32) -> Vec<u32> {
     let mut ids = Vec::new();
-    while lists.has_timer(list) {
-        let id = lists.at_front(list).unwrap();
+    while let Some(id) = lists.first(list) {
         lists.pop_front(list);
         nodes.at_mut(id).spot = Spot::UNARMED;
         lists.verify(nodes);
@@ -85,7 +84,7 @@ fn removing_the_only_timer_empties_the_list() {
     remove(&mut lists, &mut nodes, 0);
     assert_eq!(lists.ids(3), []);
     assert_eq!(lists.lowest_occupied(), Some(3), "it has a chunk");
-    assert!(!lists.has_timer(3) && !lists.has_timer(3));
+    assert_eq!((lists.first(3), lists.first(3)), (None, None));
     assert_eq!(lists.lowest_occupied(), None);
     assert_eq!(lists.verify(&nodes), 0);
 }
@@ -133,7 +132,7 @@ fn an_empty_last_chunk_goes_with_the_last_timer() {
         remove(&mut lists, &mut nodes, id);
         assert_eq!(lists.verify(&nodes), IDS as usize - gone);
     }
-    assert!(!lists.has_timer(3));
+    assert_eq!(lists.first(3), None);
     assert_eq!(lists.lowest_occupied(), None);
 }
 
@@ -195,11 +194,11 @@ fn a_first_chunk_of_holes_is_returned_when_the_front_is_reached() {
     remove(&mut lists, &mut nodes, 0);
     assert_ne!(lists.free, first);
     assert_eq!(lists.verify(&nodes), 1);
-    assert!(lists.has_timer(8));
+    assert_eq!(lists.first(8), Some(1));
     assert_eq!(lists.free, first);
     assert_eq!(lists.verify(&nodes), 1);
     remove(&mut lists, &mut nodes, 1);
-    assert!(!lists.has_timer(8));
+    assert_eq!(lists.first(8), None);
     assert_eq!((lists.at_front(8), lists.lowest_occupied()), (None, None));
     assert_eq!(lists.verify(&nodes), 0);
 }
@@ -210,7 +209,7 @@ fn holes_before_the_front_are_used_again() {
     for id in [0, 1] {
         remove(&mut lists, &mut nodes, id);
     }
-    assert!(lists.has_timer(8));
+    assert_eq!(lists.first(8), Some(2));
     lists.verify(&nodes);
     (3..6).for_each(|id| push(&mut lists, &mut nodes, 700, id));
     assert_eq!(lists.cascade(&mut nodes, 700, 3, |_| 8), 3);
@@ -227,7 +226,7 @@ fn returned_chunks_are_used_again() {
             remove(&mut lists, &mut nodes, id);
             push(&mut lists, &mut nodes, round, id);
         }
-        (0..round).for_each(|list| assert!(!lists.has_timer(list)));
+        (0..round).for_each(|list| assert_eq!(lists.first(list), None));
     }
     assert_eq!(lists.verify(&nodes), 40);
     assert_eq!(lists.capacity(), before);
