@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::oracle::{TestedQueue, assert_agrees, scripts};
+use crate::overdue::ADMIT_MAX;
 
 impl TestedQueue for TimerWheel {
     const EXACT_WAKE_UPS: bool = false;

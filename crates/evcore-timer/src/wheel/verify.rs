@@ -1,5 +1,6 @@
 //! The invariants of the wheel, which tests check after each change.
 
+use super::deadline_slot::{level_of, start_of};
 use super::*;
 
 impl TimerWheel {
