@@ -82,7 +82,7 @@ impl Load {
                 if is_paced && due.peek().is_some() {
                     self.errors.insert("not sent".to_owned(), due.count());
                 }
-                return Ok(now);
+                return Ok(now.max(time));
             }
         }
     }
