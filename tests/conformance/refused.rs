@@ -4,6 +4,7 @@
 
 use std::{
     io::Write,
+    os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
 
