@@ -130,6 +130,22 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         (&["--no-delay-endpoints=1"], &["--no-delay-endpoints"]),
         (&["--pid"], &["--pid"]),
         (&["--pid", ""], &["--pid", "path of a file"]),
+        (&["--root"], &["--root"]),
+        (&["--root", ""], &["--root", "path of a directory"]),
+        (&["--index", "a"], &["--index", "--root DIR"]),
+        (&["--open-files", "9"], &["--open-files", "--root DIR"]),
+        (
+            &["--root", "/", "--index", "a/b"],
+            &["--index", "a/b", "name of a file"],
+        ),
+        (
+            &["--root", "/", "--index", ".."],
+            &["--index", "..", "name of a file"],
+        ),
+        (
+            &["--root", "/", "--open-files", "-1"],
+            &["--open-files", "-1", "from 0 to"],
+        ),
     ];
     for (options, named) in cases {
         assert_refused(options, 2, named);
@@ -137,8 +153,21 @@ fn a_bad_option_is_named_with_the_allowed_values() {
 }
 
 #[test]
-fn an_option_that_is_not_implemented_is_refused_by_name() {
-    assert_refused(&["--root", "/"], 2, &["--root", "not implemented"]);
+fn a_bad_root_is_an_error_of_one_line() {
+    let scratch = Scratch::new("bad-root");
+    let file = scratch.file("file");
+    std::fs::write(&file, "no directory").expect("the directory is ours");
+    let file = file.to_str().expect("a text");
+    let listen = ["--listen", "127.0.0.1:0"];
+    for (root, named) in [
+        ("/nothing/there", "No such file"),
+        (file, "Not a directory"),
+    ] {
+        for workers in ["0", "2"] {
+            let options = [&listen[..], &["--workers", workers, "--root", root]].concat();
+            assert_refused(&options, 1, &["--root", root, named]);
+        }
+    }
 }
 
 #[test]
@@ -168,6 +197,9 @@ fn help_lists_every_option_and_succeeds() {
         "--threads",
         "--cpu-affinity",
         "--pid",
+        "--root",
+        "--index",
+        "--open-files",
     ] {
         assert!(help.contains(option), "{option}");
     }

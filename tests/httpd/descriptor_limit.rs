@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::command_line::assert_refusal;
 
 /// Setups that differ in the descriptors that they need.
-const SETUPS: [&[&str]; 8] = [
+const SETUPS: [&[&str]; 9] = [
     &["--workers", "0"],
     &[
         "--workers",
@@ -20,6 +20,7 @@ const SETUPS: [&[&str]; 8] = [
     ],
     &["--workers", "1"],
     &["--workers", "2"],
+    &["--workers", "2", "--root", "."],
     &["--workers", "10"],
     &["--workers", "3", "--accept", "reuseport"],
     &["--threads", "2", "--accept", "reuseport"],

@@ -214,11 +214,7 @@ impl Client {
     /// `UnexpectedEof`, `ConnectionReset`, or the error of a timeout.
     pub fn try_response(&mut self) -> io::Result<Response> {
         let (mut response, length) = self.head()?;
-        let length = length.unwrap_or(0);
-        while self.received.len() < length {
-            self.receive()?;
-        }
-        response.body = self.received.drain(..length).collect();
+        response.body = self.body(length.unwrap_or(0))?;
         Ok(response)
     }
 
@@ -229,6 +225,18 @@ impl Client {
     /// If there is no response.
     pub fn head_response(&mut self) -> (Response, Option<usize>) {
         self.head().expect("an response")
+    }
+
+    /// Reads the next bytes, such as a body after [`head_response`](Self::head_response).
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof`, `ConnectionReset`, or the error of a timeout.
+    pub fn body(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        while self.received.len() < length {
+            self.receive()?;
+        }
+        Ok(self.received.drain(..length).collect())
     }
 
     /// Whether the server closes the connection without a reset and without another byte.

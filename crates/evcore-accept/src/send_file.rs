@@ -1,7 +1,7 @@
 //! Sending from a file, without a copy through the process where the kernel can do that.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::{Errno, pread, retry_on_intr};
 
@@ -52,27 +52,43 @@ impl Stream {
     /// ```
     #[doc(alias = "sendfile")]
     pub fn send_file(&self, file: impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
-        if count == 0 {
-            return Ok(0);
-        }
-        match imp::send_file(self, &file, offset, count) {
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                send_copy(self, &file, offset, count)
-            }
-            result => Ok(result?),
-        }
+        send_file(self, file.as_fd(), offset, count)
     }
 }
 
-/// Reads and sends. What does not fit into the socket's buffer is read again by the next call.
-fn send_copy(stream: &Stream, file: impl AsFd, offset: u64, count: usize) -> io::Result<usize> {
+/// [`Stream::send_file`] of any stream socket.
+pub(crate) fn send_file(
+    stream: impl AsFd,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    count: usize,
+) -> io::Result<usize> {
+    if count == 0 {
+        return Ok(0);
+    }
+    let stream = stream.as_fd();
+    match imp::send_file(stream, file, offset, count) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            send_copy(|bytes| socket::send(stream, bytes), file, offset, count)
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Reads and sends. What `send` does not take is read again by the next call.
+pub(crate) fn send_copy(
+    send: impl FnOnce(&[u8]) -> io::Result<usize>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    count: usize,
+) -> io::Result<usize> {
     let mut buffer = [0; COPY_MAX];
     let piece = &mut buffer[..count.min(COPY_MAX)];
-    let read = retry_on_intr(|| pread(&file, &mut *piece, offset))?;
+    let read = retry_on_intr(|| pread(file, &mut *piece, offset))?;
     if read == 0 {
         return Ok(0);
     }
-    socket::send(stream, &piece[..read])
+    send(&piece[..read])
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -81,12 +97,12 @@ mod imp {
     use rustix::fs::sendfile;
 
     pub(super) fn send_file(
-        stream: &Stream,
-        file: impl AsFd,
+        stream: BorrowedFd<'_>,
+        file: BorrowedFd<'_>,
         mut offset: u64,
         count: usize,
     ) -> rustix::io::Result<usize> {
-        retry_on_intr(|| sendfile(stream, &file, Some(&mut offset), count))
+        retry_on_intr(|| sendfile(stream, file, Some(&mut offset), count))
     }
 }
 
@@ -96,8 +112,8 @@ mod imp {
     use super::*;
 
     pub(super) fn send_file(
-        _stream: &Stream,
-        _file: impl AsFd,
+        _stream: BorrowedFd<'_>,
+        _file: BorrowedFd<'_>,
         _offset: u64,
         _count: usize,
     ) -> rustix::io::Result<usize> {
@@ -128,7 +144,9 @@ mod tests {
     /// As the kernel sends it, and as it is sent where the kernel cannot.
     const WAYS: [SendFile; 2] = [
         |stream, file, offset, count| stream.send_file(file, offset, count),
-        |stream, file, offset, count| send_copy(stream, file, offset, count),
+        |stream, file, offset, count| {
+            send_copy(|bytes| stream.send(bytes), file.as_fd(), offset, count)
+        },
     ];
 
     #[test]

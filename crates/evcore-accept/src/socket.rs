@@ -29,6 +29,12 @@ pub(crate) fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| net::send(&fd, bytes, sys::SEND_FLAGS))?)
 }
 
+pub(crate) fn send_more(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(retry_on_intr(|| {
+        net::send(&fd, bytes, sys::SEND_MORE_FLAGS)
+    })?)
+}
+
 /// Not `writev`, which would raise SIGPIPE.
 pub(crate) fn send_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
     let used = &buffers[..buffers.len().min(BUFFERS_MAX)];

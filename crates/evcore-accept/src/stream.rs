@@ -119,6 +119,19 @@ impl Stream {
         socket::send(&self.fd, bytes)
     }
 
+    /// Sends like [`send`](Self::send), and announces that more follows at once.
+    ///
+    /// On Linux TCP keeps a packet that is not full until more is sent, for at most 0.2 seconds
+    /// (`MSG_MORE`). So a head and the file after it share their packets. On other systems, and on
+    /// Unix sockets, it is the same as `send`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
+        socket::send_more(&self.fd, bytes)
+    }
+
     /// Sends like [`send`](Self::send) from several buffers, one after another. At most 1,024 of them
     /// are used.
     ///

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, sock
 
 use crate::Address;
 
-pub(crate) use imp::{SEND_FLAGS, accept, is_listening};
+pub(crate) use imp::{SEND_FLAGS, SEND_MORE_FLAGS, accept, is_listening};
 
 /// The longest path of a Unix socket, in bytes. A zero byte follows it.
 pub(crate) const UNIX_PATH_MAX: usize =
@@ -133,6 +133,12 @@ mod imp {
 
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
+    /// Other systems have no such flag.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS.union(SendFlags::MORE);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS;
+
     pub(super) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
         socket_with(family, SocketType::STREAM, SOCKET_FLAGS, None)
     }
@@ -155,6 +161,9 @@ mod imp {
 
     /// The option `SO_NOSIGPIPE` replaces the flag.
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
+
+    /// These systems have no flag for it.
+    pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS;
 
     pub(super) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
         let fd = socket(family, SocketType::STREAM, None)?;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
 use rustix::net::Shutdown;
 
-use crate::{Address, Stream, socket};
+use crate::{Address, Stream, send_file, socket};
 
 /// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of a
 /// simulator.
@@ -66,6 +67,31 @@ pub trait Transport: fmt::Debug {
     fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let buffers = buffers.iter().filter(|buffer| !buffer.is_empty());
         one_by_one(buffers.map(|buffer| (buffer.len(), self.send(buffer))))
+    }
+
+    /// Sends, and announces that more follows at once.
+    ///
+    /// The default calls [`send`](Self::send).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)
+    }
+
+    /// Sends up to `count` bytes of a file, from `offset` on. 0 means that the file ends there.
+    ///
+    /// The default reads at most 16 KiB, and calls [`send`](Self::send) with them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send), and those of reading the file.
+    fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<usize> {
+        if count == 0 {
+            return Ok(0);
+        }
+        send_file::send_copy(|bytes| self.send(bytes), file, offset, count)
     }
 
     /// Ends the sending side, so the peer reads the end. Receiving still works.
@@ -127,6 +153,19 @@ macro_rules! impl_transport {
                 socket::send_vectored(self, buffers)
             }
 
+            fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
+                socket::send_more(self, bytes)
+            }
+
+            fn send_file(
+                &self,
+                file: BorrowedFd<'_>,
+                offset: u64,
+                count: usize,
+            ) -> io::Result<usize> {
+                send_file::send_file(self, file, offset, count)
+            }
+
             fn shutdown_write(&self) -> io::Result<()> {
                 socket::shutdown(self, Shutdown::Write)
             }
@@ -148,8 +187,12 @@ impl_transport!(Stream, TcpStream, UnixStream);
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::fs::{self, File};
     use std::io::{ErrorKind, Read, Write};
     use std::net::TcpListener;
+    use std::os::fd::AsFd;
+
+    use evcore_testing::Scratch;
 
     use crate::loopback::connected_pair;
 
@@ -171,10 +214,16 @@ mod tests {
         assert_eq!(transport.send(b"good").unwrap(), 4);
         let bye = [IoSlice::new(b"by"), IoSlice::new(b"e")];
         assert_eq!(transport.send_vectored(&bye).unwrap(), 3);
+        assert_eq!(transport.send_more(b", ").unwrap(), 2);
+        let scratch = Scratch::new("transport");
+        let path = scratch.file("data");
+        fs::write(&path, b"see you").unwrap();
+        let file = File::open(path).unwrap();
+        assert_eq!(transport.send_file(file.as_fd(), 4, 9).unwrap(), 3);
         transport.shutdown_write().unwrap();
         let mut received = Vec::new();
         client.read_to_end(&mut received).unwrap();
-        assert_eq!(received, b"goodbye");
+        assert_eq!(received, b"goodbye, you");
     }
 
     #[test]
@@ -231,6 +280,27 @@ mod tests {
         fn take_error(&self) -> io::Result<Option<io::Error>> {
             Ok(None)
         }
+    }
+
+    #[test]
+    fn a_plain_transport_copies_what_it_sends_of_a_file() {
+        let scratch = Scratch::new("plain");
+        let path = scratch.file("data");
+        fs::write(&path, [0; 20_000]).unwrap();
+        let file = File::open(path).unwrap();
+        let fake = Fake {
+            left: Cell::new(17_000),
+        };
+        let send = |offset, count| fake.send_file(file.as_fd(), offset, count);
+        assert_eq!(send(0, 0).unwrap(), 0);
+        assert_eq!(send(0, 20_000).unwrap(), 16_384);
+        assert_eq!(send(20_000, 1).unwrap(), 0);
+        assert_eq!(send(16_384, 3_616).unwrap(), 616);
+        assert_eq!(send(17_000, 1).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(
+            fake.send_more(b"x").unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
     }
 
     #[test]

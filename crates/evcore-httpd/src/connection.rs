@@ -4,13 +4,14 @@
 //! flag (`readable`) until a read finds the socket empty. It reads only what it can serve: while a
 //! response is being sent or delayed, further requests stay in the socket's receive buffer.
 
-use std::{io, mem, net::IpAddr, time::Duration};
+use std::{io, mem, net::IpAddr, sync::Arc, time::Duration};
 
 use evcore::{Acceptor, EventLoop, Listener, Ready, Timer, Token, Transport};
 
 use crate::{
     body::BodyReader,
     counts::Phase,
+    files::{DiskRead, OpenFile},
     request::Request,
     response::{CONTINUE, Status},
     shared::Shared,
@@ -41,8 +42,12 @@ pub struct Connection<S> {
     /// Response bytes; those from `sent` on are not written yet.
     pub(crate) output: Vec<u8>,
     pub(crate) sent: usize,
-    /// Payload bytes of `/bytes` to send after `output`.
+    /// Payload bytes of `/bytes` or of `file` to send after `output`.
     pub(crate) payload_left: u64,
+    /// The payload is that of this file up to `file_end`. `None` once it is sent.
+    pub(crate) file: Option<Arc<OpenFile>>,
+    pub(crate) file_end: u64,
+    pub(crate) disk_read: DiskRead,
     /// The socket may have data: no read has found it empty since the last event.
     pub(crate) readable: bool,
     /// The client has shut down its write side, so a short read does not mean an empty socket.
@@ -148,6 +153,9 @@ impl<S: Transport> Connection<S> {
             output: Vec::new(),
             sent: 0,
             payload_left: 0,
+            file: None,
+            file_end: 0,
+            disk_read: DiskRead::None,
             room: 0,
             readable: false,
             read_closed: false,

@@ -92,7 +92,12 @@ fn full_need(options: &Options) -> u64 {
     const OTHERS: u64 = 16;
     let here = if options.threads { options.workers } else { 1 };
     let clients = u64::from(options.connections) * here as u64;
-    open_at_once(options, master::slots(options), clients) + OTHERS
+    let cached = if options.root.is_some() {
+        u64::from(options.open_files) * here as u64
+    } else {
+        0
+    };
+    open_at_once(options, master::slots(options), clients) + cached + OTHERS
 }
 
 /// The descriptors of the process that has the most, with this many workers, and this many clients in
@@ -100,6 +105,8 @@ fn full_need(options: &Options) -> u64 {
 fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     let workers = workers as u64;
     let worker = worker(options);
+    // Each client may be sent a file of its own.
+    let clients = clients * if options.root.is_some() { 2 } else { 1 };
     let of_its_own = match options.workers {
         0 => worker + clients,
         // Each thread has its own copy of the listeners.
@@ -118,5 +125,6 @@ fn worker(options: &Options) -> u64 {
     const ALWAYS: u64 = 4;
     let log = u64::from(options.access_log.is_some());
     let ticker = u64::from(options.timer_resolution.is_some());
-    ALWAYS + log + ticker
+    let root = u64::from(options.root.is_some());
+    ALWAYS + log + ticker + root
 }

@@ -13,6 +13,7 @@
 //! - `connection`: one connection: when to read, write, wait and close; `receiving` and `sending` are
 //!   its two halves;
 //! - `request`, `host`, `body`, `route`, `response`: HTTP, without sockets;
+//! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
 //!   bodies;
 //! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
@@ -39,6 +40,7 @@ mod connection_tests;
 pub mod counts;
 mod cpu_masks;
 mod descriptors;
+mod files;
 mod flight_log;
 mod host;
 mod listeners;

@@ -1,6 +1,8 @@
 //! The command line.
 
-use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    ffi::OsString, fmt, os::unix::ffi::OsStrExt, path::PathBuf, str::FromStr, time::Duration,
+};
 
 use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
 use evcore_prefork::{Affinity, Cpus};
@@ -65,11 +67,18 @@ Usage: httpd [OPTIONS]
                            and log them after a panic of the worker, and with
                            each turn that --watchdog logs             [default: 0]
   --pid FILE               write the process id of the master      [default: none]
+  --root DIR               serve the files in DIR at /files/; symbolic links are
+                           followed within DIR                     [default: none]
+  --index FILE             the file in a directory that is served for the
+                           directory; needs --root                 [default: none]
+  --open-files N           the most files that one worker keeps open for later
+                           requests, for up to a second without a look at the
+                           directory; needs --root                 [default: 1000]
   --no-delay-endpoints     disable /sleep and /block
   --help                   print this text
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-/status.json  /metrics
+/status.json  /metrics  /files/NAME (with --root)
 
 Signals, to the master:
   TERM, INT  stop now
@@ -85,14 +94,14 @@ With --workers 0, only TERM, INT, QUIT and USR1 are handled.
 /// The maximum of `--flight-recorder`: 24 MiB.
 const MAX_RECORDS: usize = 1 << 20;
 
-/// Options that are planned and not implemented: refused by name, never ignored.
-const NOT_IMPLEMENTED: &[&str] = &["root"];
-
 /// The maximum of `--connections`.
 const MAX_CONNECTIONS: u32 = 1 << 20;
 
 /// The most workers that a supervisor accepts.
 const MAX_WORKERS: usize = 1024;
+
+/// The maximum of `--open-files`.
+const MAX_OPEN_FILES: u32 = 1 << 20;
 
 /// The maximum of `--bodies`.
 const MAX_BODIES: usize = usize::MAX;
@@ -154,6 +163,12 @@ pub struct Options {
     pub watchdog: Option<Duration>,
     /// The number of records that are kept for the log after something went wrong.
     pub flight_recorder: usize,
+    /// The directory of `/files/...`; `None`: there are no files.
+    pub root: Option<PathBuf>,
+    /// The name of the file that is served for a directory.
+    pub index: Option<OsString>,
+    /// The most files that a worker keeps open for later requests.
+    pub open_files: u32,
     /// Whether `/sleep` and `/block` are enabled.
     pub delay_endpoints: bool,
     /// The path of the pid file.
@@ -187,6 +202,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
     let mut accept = AcceptOption::LeastLoaded;
     let mut delay = Duration::from_millis(500);
     let (mut processes, mut threads) = (None, None);
+    let mut open_files = None;
     while let Some(argument) = parser.next()? {
         let Arg::Long(name) = argument else {
             return Err(argument.unexpected().into());
@@ -236,10 +252,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             "bodies" => {
                 options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
             }
-            other if NOT_IMPLEMENTED.contains(&other) => {
-                return Err(OptionError(format!(
-                    "--{other} is not implemented yet; leave it out"
-                )));
+            "root" => options.root = Some(directory(&name, parser.value()?)?),
+            "index" => options.index = Some(component(&name, parser.value()?)?),
+            "open-files" => {
+                open_files = Some(number(&name, &value(&mut parser)?, 0, MAX_OPEN_FILES)?);
             }
             _ => return Err(Arg::Long(&name).unexpected().into()),
         }
@@ -260,6 +276,17 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
         let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
         return Err(OptionError(message.to_owned()));
     }
+    for (name, is_there) in [
+        ("index", options.index.is_some()),
+        ("open-files", open_files.is_some()),
+    ] {
+        if is_there && options.root.is_none() {
+            return Err(OptionError(format!(
+                "--{name} is for files, and there are none without --root DIR"
+            )));
+        }
+    }
+    options.open_files = open_files.unwrap_or(options.open_files);
     options.policy = accept.policy(delay, options.workers);
     options.own_listeners = matches!(accept, AcceptOption::ReusePort) && options.workers > 1;
     Ok(Command::Serve(Box::new(options)))
@@ -290,6 +317,9 @@ impl Default for Options {
             log_level: LogLevel::Error,
             watchdog: None,
             flight_recorder: 0,
+            root: None,
+            index: None,
+            open_files: 1000,
             delay_endpoints: true,
             pid_file: None,
         }
@@ -411,6 +441,26 @@ fn file(name: &str, value: OsString) -> Result<PathBuf, OptionError> {
         )));
     }
     Ok(value.into())
+}
+
+fn directory(name: &str, value: OsString) -> Result<PathBuf, OptionError> {
+    if value.is_empty() {
+        return Err(OptionError(format!(
+            "--{name} \"\": expected the path of a directory"
+        )));
+    }
+    Ok(value.into())
+}
+
+/// The name of a file in a directory.
+fn component(name: &str, value: OsString) -> Result<OsString, OptionError> {
+    let bytes = value.as_bytes();
+    if matches!(bytes, b"" | b"." | b"..") || bytes.contains(&b'/') {
+        return Err(OptionError(format!(
+            "--{name} {value:?}: expected the name of a file, without a directory"
+        )));
+    }
+    Ok(value)
 }
 
 fn address(value: &str) -> Result<Address, OptionError> {

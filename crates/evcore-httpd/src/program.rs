@@ -9,6 +9,7 @@ use signal_hook::{consts::SIGXFSZ, flag};
 use crate::{
     access_log::AccessLog,
     descriptors,
+    files::Files,
     listeners::{self, Passed},
     log::{self, log},
     master,
@@ -57,6 +58,8 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
         // Each worker opens the log itself. A bad path is an error now, and logged once.
         AccessLog::open(path, options.access_log_format)?;
     }
+    // The same holds for the root.
+    Files::open(&options)?;
     // Before the listeners, so that their files are removed if something fails.
     let mut files = SocketFiles::default();
     let slots = master::slots(&options);

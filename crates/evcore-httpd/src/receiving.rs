@@ -149,7 +149,7 @@ impl<S: Transport> Connection<S> {
             Parsed::Complete(mut request, length) => {
                 self.record_request_line(bytes);
                 cx.shared.resolve(&mut request);
-                self.begin(&request, bytes.len() > length, cx);
+                self.begin(&request, bytes.split_at(length), cx);
                 length
             }
             Parsed::Refused(status) => {
@@ -167,17 +167,31 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    fn begin(&mut self, request: &Request, more_is_here: bool, cx: &mut Cx<'_, impl Acceptor>) {
+    fn begin(
+        &mut self,
+        request: &Request,
+        (head, rest): (&[u8], &[u8]),
+        cx: &mut Cx<'_, impl Acceptor>,
+    ) {
         if request.framing.is_empty() {
-            return self.respond(request, &[], cx);
+            return self.respond(request, head, &[], cx);
         }
-        self.begin_body(*request, more_is_here, cx);
+        self.begin_body(*request, (head, rest), cx);
     }
 
-    fn begin_body(&mut self, request: Request, more_is_here: bool, cx: &mut Cx<'_, impl Acceptor>) {
-        let waits_for_continue = request.expects_continue && !more_is_here;
-        if waits_for_continue && !matches!(request.action, Action::Route(_)) {
-            return self.refuse_body(request, cx);
+    fn begin_body(
+        &mut self,
+        request: Request,
+        (head, rest): (&[u8], &[u8]),
+        cx: &mut Cx<'_, impl Acceptor>,
+    ) {
+        let waits_for_continue = request.expects_continue && rest.is_empty();
+        match request.action {
+            // The response needs the head, which is not kept while a body is read.
+            Action::Route(Route::Files) => return self.refuse_body(request, head, cx),
+            Action::Route(_) => {}
+            _ if waits_for_continue => return self.refuse_body(request, head, cx),
+            _ => {}
         }
         // Only `/echo` uses its body; other bodies are read and discarded.
         let keeps = matches!(request.action, Action::Route(Route::Echo));
@@ -197,15 +211,15 @@ impl<S: Transport> Connection<S> {
         self.state = State::body(request, body);
     }
 
-    /// Responds to a request with `Expect: 100-continue` without reading its body. The client may send
-    /// the body nevertheless (RFC 9110, section 10.1.1), so what follows cannot be parsed.
-    fn refuse_body(&mut self, request: Request, cx: &mut Cx<'_, impl Acceptor>) {
+    /// Responds to a request without reading its body. The client may send the body nevertheless, even
+    /// with `Expect: 100-continue` (RFC 9110, section 10.1.1), so what follows cannot be parsed.
+    fn refuse_body(&mut self, request: Request, head: &[u8], cx: &mut Cx<'_, impl Acceptor>) {
         let last = Request {
             keep_alive: false,
             ..request
         };
         self.lingers = true;
-        self.respond(&last, &[], cx);
+        self.respond(&last, head, &[], cx);
     }
 
     /// Serves a piece of a body. Returns its length.
@@ -217,7 +231,7 @@ impl<S: Transport> Connection<S> {
             Ok(used) if body.1.is_done() => {
                 if let State::Body(done) = self.leave_body(cx.token, cx.shared) {
                     let (request, body) = *done;
-                    self.respond(&request, &body.into_kept(), cx);
+                    self.respond(&request, &[], &body.into_kept(), cx);
                 }
                 used
             }
@@ -230,7 +244,13 @@ impl<S: Transport> Connection<S> {
     }
 
     #[inline(always)]
-    fn respond(&mut self, request: &Request, body: &[u8], cx: &mut Cx<'_, impl Acceptor>) {
+    fn respond(
+        &mut self,
+        request: &Request,
+        head: &[u8],
+        body: &[u8],
+        cx: &mut Cx<'_, impl Acceptor>,
+    ) {
         let clock = cx.ev.clock();
         match cx.shared.respond(request, body, &mut self.phase, clock) {
             Rest::Sleep(time) => {
@@ -239,6 +259,7 @@ impl<S: Transport> Connection<S> {
                 return;
             }
             Rest::Payload(length) => self.payload_left = length,
+            Rest::File => self.respond_with_file(request, head, cx),
             Rest::Nothing => {}
         }
         self.on_response(request, cx);

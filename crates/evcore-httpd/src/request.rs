@@ -16,7 +16,7 @@ pub const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_TARGET_BYTES: usize = 8 * 1024;
 
 /// The most header lines.
-const MAX_HEADERS: usize = 100;
+pub const MAX_HEADERS: usize = 100;
 
 /// The most bytes of a body.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;

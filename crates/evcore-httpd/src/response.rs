@@ -8,13 +8,20 @@ use crate::request::Version;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
+    PartialContent,
+    MovedPermanently,
+    NotModified,
     BadRequest,
+    Forbidden,
     NotFound,
     MethodNotAllowed,
     RequestTimeout,
+    PreconditionFailed,
     BodyTooLarge,
     TargetTooLong,
+    RangeNotSatisfiable,
     HeadTooLarge,
+    InternalServerError,
     NotImplemented,
     ServiceUnavailable,
     VersionNotSupported,
@@ -29,13 +36,20 @@ impl Status {
     fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
+            Self::PartialContent => "206 Partial Content",
+            Self::MovedPermanently => "301 Moved Permanently",
+            Self::NotModified => "304 Not Modified",
             Self::BadRequest => "400 Bad Request",
+            Self::Forbidden => "403 Forbidden",
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
             Self::RequestTimeout => "408 Request Timeout",
+            Self::PreconditionFailed => "412 Precondition Failed",
             Self::BodyTooLarge => "413 Content Too Large",
             Self::TargetTooLong => "414 URI Too Long",
+            Self::RangeNotSatisfiable => "416 Range Not Satisfiable",
             Self::HeadTooLarge => "431 Request Header Fields Too Large",
+            Self::InternalServerError => "500 Internal Server Error",
             Self::NotImplemented => "501 Not Implemented",
             Self::ServiceUnavailable => "503 Service Unavailable",
             Self::VersionNotSupported => "505 HTTP Version Not Supported",
@@ -84,19 +98,24 @@ impl Head {
 
     /// Appends what comes before the length of the body.
     fn write_start(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"HTTP/1.1 ");
-        out.extend_from_slice(self.status.line().as_bytes());
-        out.extend_from_slice(b"\r\nServer: evcore\r\nDate: ");
-        out.extend_from_slice(self.date.as_bytes());
+        write_start(out, self.status, self.date);
         out.extend_from_slice(b"\r\nContent-Type: ");
         out.extend_from_slice(self.content_type.as_bytes());
         out.extend_from_slice(b"\r\nContent-Length: ");
     }
 }
 
+/// Appends the lines that every head begins with, without the end of the last.
+pub fn write_start(out: &mut Vec<u8>, status: Status, date: Stamp<29>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.line().as_bytes());
+    out.extend_from_slice(b"\r\nServer: evcore\r\nDate: ");
+    out.extend_from_slice(date.as_bytes());
+}
+
 /// Appends the end of a head: how the connection goes on, and the empty line.
 #[inline]
-fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
+pub fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
     match (keep_alive, version) {
         (false, _) => out.extend_from_slice(b"\r\nConnection: close\r\n\r\n"),
         (true, Version::Http10) => out.extend_from_slice(b"\r\nConnection: keep-alive\r\n\r\n"),
@@ -105,12 +124,10 @@ fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
     }
 }
 
-/// The head of a 200 with text. Its start is the same for a second, and made once.
+/// The head of a 200 with text.
 #[derive(Debug, Default)]
 pub struct TextHead {
-    start: Vec<u8>,
-    /// When the start may be out of date, in milliseconds of monotonic time.
-    until_ms: u64,
+    start: StartOfHead,
 }
 
 impl TextHead {
@@ -123,19 +140,39 @@ impl TextHead {
         (version, keep_alive): (Version, bool),
         content_length: u64,
     ) {
-        if clock.monotonic_ms() >= self.until_ms {
-            self.make_start(clock);
-        }
-        out.extend_from_slice(&self.start);
+        let start = self.start.get(clock, |start, _| {
+            Head::new(clock, Version::Http11, true).write_start(start);
+        });
+        out.extend_from_slice(start);
         write_decimal(out, content_length);
         write_end(out, version, keep_alive);
+    }
+}
+
+/// The start of a head. It has the date, and is made once a second.
+#[derive(Debug, Default)]
+pub struct StartOfHead {
+    bytes: Vec<u8>,
+    /// When it may be out of date, in milliseconds of monotonic time.
+    until_ms: u64,
+}
+
+impl StartOfHead {
+    /// Returns the start, which `make` appends to a buffer once a second.
+    #[inline]
+    pub fn get(&mut self, clock: &Clock, make: impl FnOnce(&mut Vec<u8>, Stamp<29>)) -> &[u8] {
+        if clock.monotonic_ms() >= self.until_ms {
+            self.renew(clock, make);
+        }
+        &self.bytes
     }
 
     /// Only this reads wall time, so most turns do not read it. If the machine's clock is set, the
     /// start is wrong for up to a second.
-    fn make_start(&mut self, clock: &Clock) {
-        self.start.clear();
-        Head::new(clock, Version::Http11, true).write_start(&mut self.start);
+    #[cold]
+    fn renew(&mut self, clock: &Clock, make: impl FnOnce(&mut Vec<u8>, Stamp<29>)) {
+        self.bytes.clear();
+        make(&mut self.bytes, clock.http_date());
         let left_ms = 1000 - clock.unix_ms().rem_euclid(1000).unsigned_abs();
         // Both clocks are rounded down, so the second may end a millisecond earlier.
         self.until_ms = clock.monotonic_ms() + left_ms - 1;
@@ -152,7 +189,7 @@ pub fn error_body(status: Status) -> String {
 
 /// Appends a number. Every response needs it, and `write!` is slower.
 #[inline]
-fn write_decimal(out: &mut Vec<u8>, number: u64) {
+pub fn write_decimal(out: &mut Vec<u8>, number: u64) {
     match number {
         0..=9 => out.push(digit(number)),
         10..=99 => out.extend_from_slice(&[digit(number / 10), digit(number)]),

@@ -11,6 +11,8 @@ pub enum Route {
     Sleep(Duration),
     Block(Duration),
     Worker,
+    /// With `--root`.
+    Files,
     Status,
     StatusJson,
     Metrics,
@@ -35,6 +37,9 @@ pub fn route(target: &str) -> Option<Route> {
         _ => {}
     }
     let (name, argument) = path.strip_prefix('/')?.split_once('/')?;
+    if name == "files" {
+        return Some(Route::Files);
+    }
     let number = whole_number(argument)?;
     match name {
         "bytes" => Some(Route::Bytes(number)),
@@ -67,7 +72,8 @@ impl Route {
     }
 }
 
-fn path_of(target: &str) -> &str {
+/// The path of a target, without its query.
+pub fn path_of(target: &str) -> &str {
     // By bytes, and without a search for "://" in most targets: this runs for every request.
     let query = target.bytes().position(|byte| byte == b'?');
     let before_query = &target[..query.unwrap_or(target.len())];
@@ -105,6 +111,8 @@ mod tests {
             ("http://host", Some(Route::Hello)),
             ("http://host?a=/echo", Some(Route::Hello)),
             ("/echo?a=http://host/", Some(Route::Echo)),
+            ("http://host/files/a", Some(Route::Files)),
+            ("/files", None),
             ("/http://host/echo", None),
             ("ftp://host/echo", None),
         ] {

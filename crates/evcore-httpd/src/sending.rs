@@ -26,11 +26,10 @@ impl<S: Transport> Connection<S> {
             self.stream.send(&self.output[self.sent..])
         } else if !cx.shared.output.is_empty() {
             self.stream.send(&cx.shared.output)
+        } else if self.waits_for_disk(cx) {
+            return Ok(Progress::Blocked);
         } else {
-            let piece = usize::try_from(self.payload_left)
-                .unwrap_or(usize::MAX)
-                .min(PAYLOAD.len());
-            self.stream.send(&PAYLOAD[..piece])
+            self.send_payload()
         };
         match sent {
             Ok(n) => {
@@ -45,6 +44,15 @@ impl<S: Transport> Connection<S> {
         }
     }
 
+    fn send_payload(&self) -> io::Result<usize> {
+        self.send_from_file().unwrap_or_else(|| {
+            let piece = usize::try_from(self.payload_left)
+                .unwrap_or(usize::MAX)
+                .min(PAYLOAD.len());
+            self.stream.send(&PAYLOAD[..piece])
+        })
+    }
+
     /// Accounts for `n` bytes that the socket accepted.
     fn advance(&mut self, n: usize, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<()> {
         if !self.output.is_empty() {
@@ -57,6 +65,9 @@ impl<S: Transport> Connection<S> {
             self.keep_output(n, cx.shared)?;
         } else {
             self.payload_left -= n as u64;
+            if self.payload_left == 0 {
+                self.file = None;
+            }
         }
         if self.output.is_empty() {
             cx.shared.bodies.release(mem::take(&mut self.room));
@@ -82,6 +93,10 @@ impl<S: Transport> Connection<S> {
     /// The socket buffer is full: arms the send timeout.
     fn on_write_blocked(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
         cx.ev.rearm(cx.token, Interest::WRITE);
+        self.arm_send_timer(cx);
+    }
+
+    pub fn arm_send_timer(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
         if !self.send_timer_armed {
             self.send_timer_armed = true;
             cx.ev.arm(cx.token, Timer::WRITE, cx.shared.limits.send);

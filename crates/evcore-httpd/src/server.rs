@@ -11,6 +11,7 @@ use crate::{
     access_log::AccessLog,
     connection::{Connection, Cx, Disposition},
     counts::Counts,
+    files::Files,
     flight_log::{SlowTurnLog, log_records},
     log::log,
     metrics::MetricsCollector,
@@ -28,7 +29,9 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     options: Options,
     metrics: MetricsCollector,
     /// `None` without an access log.
-    flush: Option<Flush>,
+    flush: Option<Background>,
+    /// `None` without files.
+    sweep: Option<Background>,
     exhausted: Overload,
     full: Overload,
     slow_turns: SlowTurnLog,
@@ -43,15 +46,19 @@ struct Overload {
     logged_at: i64,
 }
 
-/// The timer that flushes the access log when there are few lines.
+/// A timer of the server itself: it flushes the access log when there are few lines, or closes files
+/// that are no longer used.
 #[derive(Debug)]
-struct Flush {
+struct Background {
     token: Token,
     is_armed: bool,
 }
 
 /// The maximum delay of a line of the access log.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a file stays open that is not used, and the interval of looking for such files.
+const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Creates the server of the worker with this index.
@@ -62,6 +69,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             shared: Shared::new(&options, index, counts),
             metrics: MetricsCollector::new(earlier),
             flush: None,
+            sweep: None,
             exhausted: Overload::NONE,
             full: Overload::NONE,
             slow_turns: SlowTurnLog::default(),
@@ -72,14 +80,16 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
 
     /// Adds an access log.
     pub fn with_access_log(mut self, log: AccessLog) -> evcore::Result<Self> {
-        let token = self.ev.add_unwatched()?;
         // The end of the worker flushes the log in any case.
-        self.ev.set_background(token);
-        self.flush = Some(Flush {
-            token,
-            is_armed: false,
-        });
+        self.flush = Some(Background::new(&mut self.ev)?);
         self.shared.log = Some(log);
+        Ok(self)
+    }
+
+    /// Adds the files of `--root`.
+    pub fn with_files(mut self, files: Files) -> evcore::Result<Self> {
+        self.sweep = Some(Background::new(&mut self.ev)?);
+        self.shared.files = Some(Box::new(files));
         Ok(self)
     }
 
@@ -110,6 +120,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.log_overload();
         self.log_listener_errors();
         self.arm_flush();
+        self.arm_sweep();
         self.publish();
         Ok(true)
     }
@@ -144,12 +155,15 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.dispatch(token, |connection, cx| connection.on_ready(ready, cx));
             }
             Step::Accepted(new) => self.on_accepted(new),
-            Step::Expired(token, _) if self.is_flush(token) => self.flush_now(),
+            Step::Expired(token, _) if Background::is(&self.flush, token) => self.flush_now(),
+            Step::Expired(token, _) if Background::is(&self.sweep, token) => {
+                self.close_unused_files()
+            }
             Step::Expired(token, timer) => {
                 self.dispatch(token, |connection, cx| connection.on_timer(timer, cx));
             }
-            // A signal. The caller checks for signals before every turn.
-            Step::Woken => {}
+            // A signal, for which the caller looks before every turn, or a file.
+            Step::Woken => self.take_disk_reads(),
             Step::Evict(token) => self.dispatch(token, Connection::on_evict),
         }
     }
@@ -174,9 +188,21 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    fn is_flush(&self, token: Token) -> bool {
-        let flush = self.flush.as_ref();
-        flush.is_some_and(|flush| flush.token == token)
+    /// Arms the sweep timer if files are open that no connection may be sending.
+    fn arm_sweep(&mut self) {
+        let (Some(files), Some(sweep)) = (&self.shared.files, &mut self.sweep) else {
+            return;
+        };
+        if files.has_cached() && !sweep.is_armed {
+            sweep.is_armed = self.ev.arm(sweep.token, Timer::WRITE, SWEEP_AFTER);
+        }
+    }
+
+    fn close_unused_files(&mut self) {
+        if let (Some(files), Some(sweep)) = (&mut self.shared.files, &mut self.sweep) {
+            files.close_unused(self.ev.clock(), SWEEP_AFTER);
+            sweep.is_armed = false;
+        }
     }
 
     fn flush_now(&mut self) {
@@ -213,6 +239,19 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         while let Some(token) = self.shared.bodies.admit_next() {
             if let Some(connection) = self.connections.get_mut(token) {
                 connection.on_body_admitted();
+                self.ev.post(token, Ready::WRITABLE);
+            }
+        }
+    }
+
+    /// Continues the connections whose files were read from the disk.
+    fn take_disk_reads(&mut self) {
+        let Some(files) = &mut self.shared.files else {
+            return;
+        };
+        while let Some(token) = files.reads.next_done(&mut self.ev) {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.on_disk_read();
                 self.ev.post(token, Ready::WRITABLE);
             }
         }
@@ -272,6 +311,10 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     fn log_overload(&mut self) {
         let (clock, stats) = (self.ev.clock(), self.ev.stats());
         if self.exhausted.is_news(stats.accept_pauses, clock) {
+            // Clients are worth more than files that are kept for later.
+            if let Some(files) = &mut self.shared.files {
+                files.close_cached();
+            }
             log(format_args!(
                 "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
                 clock.error_log_time(),
@@ -287,6 +330,22 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.options.connections
             ));
         }
+    }
+}
+
+impl Background {
+    /// Creates a timer that does not keep a worker from stopping.
+    fn new<L: Acceptor>(ev: &mut EventLoop<L>) -> evcore::Result<Self> {
+        let token = ev.add_unwatched()?;
+        ev.set_background(token);
+        Ok(Self {
+            token,
+            is_armed: false,
+        })
+    }
+
+    fn is(timer: &Option<Self>, token: Token) -> bool {
+        timer.as_ref().is_some_and(|timer| timer.token == token)
     }
 }
 

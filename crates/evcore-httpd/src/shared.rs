@@ -8,6 +8,7 @@ use crate::{
     access_log::AccessLog,
     body_memory::BodyMemory,
     counts::{Counts, Phase},
+    files::{Files, Part},
     log_entry::{Entry, LogFormat},
     options::Options,
     prometheus,
@@ -47,6 +48,8 @@ pub struct Shared {
     pub stopping: bool,
     /// The access log, if there is one.
     pub log: Option<AccessLog>,
+    /// The files of `--root`, if there is one.
+    pub files: Option<Box<Files>>,
     /// Status and body length of the most recent response.
     last_response: (Status, u64),
     text_head: TextHead,
@@ -72,6 +75,8 @@ pub enum Rest {
     Nothing,
     /// Send this many payload bytes.
     Payload(u64),
+    /// Nothing is written yet: respond with a file.
+    File,
     /// Nothing is written yet: respond after this time.
     Sleep(Duration),
 }
@@ -91,6 +96,7 @@ impl Shared {
             output: Vec::with_capacity(OUTPUT_BYTES),
             stopping: false,
             log: None,
+            files: None,
             last_response: (Status::Ok, 0),
             text_head: TextHead::default(),
             delay_endpoints: options.delay_endpoints,
@@ -150,6 +156,7 @@ impl Shared {
         match request.action {
             Action::Route(Route::Hello) => self.reply(request, clock, b"Hello, World!"),
             Action::Route(Route::Bytes(length)) => return self.bytes(request, clock, length),
+            Action::Route(Route::Files) => return Rest::File,
             Action::Route(Route::Echo) => self.reply(request, clock, body),
             Action::Route(Route::Sleep(time)) => return Rest::Sleep(time),
             Action::Route(Route::Block(time)) => {
@@ -182,12 +189,41 @@ impl Shared {
                 self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
             }
             Action::NotFound => self.reply_error(request, clock, Status::NotFound, None),
+            Action::NotAllowed(Route::Files) if self.files.is_none() => {
+                self.reply_error(request, clock, Status::NotFound, None);
+            }
             Action::NotAllowed(route) => {
                 let allow = Some(route.allowed());
                 self.reply_error(request, clock, Status::MethodNotAllowed, allow);
             }
         }
         Rest::Nothing
+    }
+
+    /// Responds to a request for a file, whose head has these bytes. Returns what to send after the
+    /// output buffer.
+    pub fn respond_with_file(
+        &mut self,
+        request: &Request,
+        head: &[u8],
+        clock: &Clock,
+    ) -> Option<Part> {
+        let ends = (request.version, self.keeps(request));
+        let answer = match &mut self.files {
+            Some(files) => files.answer(request, head, ends, clock, &mut self.output),
+            None => Err(Status::NotFound),
+        };
+        match answer {
+            Ok(answer) => {
+                let length = answer.body.as_ref().map_or(0, |part| part.length);
+                self.last_response = (answer.status, length);
+                answer.body
+            }
+            Err(status) => {
+                self.reply_error(request, clock, status, None);
+                None
+            }
+        }
     }
 
     /// Responds to `/sleep` after its time.

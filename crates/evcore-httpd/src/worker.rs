@@ -12,6 +12,7 @@ use evcore_prefork::Worker;
 use crate::{
     access_log::AccessLog,
     counts::Counts,
+    files::Files,
     options::{Options, Timers},
     scoreboard::Scoreboard,
     server::Server,
@@ -68,7 +69,7 @@ fn set_of(worker: &Worker, options: &Options) -> usize {
 ///
 /// # Errors
 ///
-/// If the event loop cannot be built or the access log cannot be opened.
+/// If the event loop cannot be built, or the access log or the root cannot be opened.
 pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::error::Error>> {
     let Setup {
         mut listeners,
@@ -87,7 +88,12 @@ pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::erro
     let counts = Counts::new(scoreboard, id);
     let path = options.access_log.as_deref();
     let log = path.map(|path| AccessLog::open(path, options.access_log_format));
+    let files = Files::open(&options)?;
     let server = Server::new(ev, worker.index().get(), counts, options);
+    let server = match files {
+        Some(files) => server.with_files(files)?,
+        None => server,
+    };
     Ok(match log {
         Some(log) => server.with_access_log(log?)?,
         None => server,

@@ -107,6 +107,8 @@ const ALLOWED: &[(By, &str, &str)] = &[
     (Only("evcore"), "hdrhistogram", "histograms of a fixed size that a record takes little of"),
     (Only("evcore"), "tracing", "events for the subscriber of the application, behind a feature"),
     (Only("evcore-httpd"), "httparse", "the parser of heads"),
+    (Only("evcore-httpd"), "httpdate", "the three formats of a date in a header, behind one call"),
+    (Only("evcore-httpd"), "mime_guess", "the media types of the extensions of files"),
     (Only("evcore-httpd"), "lexopt", "the command line, in the order in which it was typed"),
     (Only("evcore-httpd"), "rustix", "pipes without waiting, file sizes, limits of descriptors"),
     (Only("evcore-httpd"), "serde", "the fields of the pages in JSON, in their order"),

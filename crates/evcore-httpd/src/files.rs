@@ -1,0 +1,278 @@
+//! `/files/...`: the files beneath `--root`, sent without a copy in user mode.
+//!
+//! What is answered:
+//!
+//! | the target names | answer |
+//! |---|---|
+//! | a regular file | `200`, or `206`, `304`, `412`, `416` as RFC 9110 has it |
+//! | a directory, with `/` at the end | the file `--index` in it; `404` without `--index` |
+//! | a directory, without `/` at the end | `301` to the name with `/`; `404` without `--index` |
+//! | nothing, a FIFO, a device, a socket | `404` |
+//! | something outside of the root, by `..` or by a symbolic link | `404` |
+//! | a file that may not be read | `403` |
+//! | a file, while descriptors or memory have run out | `503`, and the connection stays open |
+//! | a file that cannot be opened for another reason, such as a broken disk | `500` |
+//!
+//! `path` has the answers for names that are encoded in an odd way.
+//!
+//! A file that is open is sent on when it is removed or replaced. When it ends before its length, or
+//! cannot be read, the connection ends, because the length was announced.
+//!
+//! `root` opens files beneath the root; `cache` keeps some open. `open_file` is one of them, with what
+//! the response says of it; `content_type` is a part of that. `fields` reads the request, `condition`
+//! and `range` decide what is sent of the file, and `head` announces it. `sending` sends it, after `disk`
+//! has read what is not in memory.
+
+mod cache;
+mod condition;
+mod content_type;
+mod disk;
+mod fields;
+mod head;
+mod open_file;
+mod path;
+mod range;
+mod root;
+mod sending;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Duration};
+
+use evcore::clock::Clock;
+use rustix::io::Errno;
+
+use crate::{
+    options::Options,
+    request::{Request, Version},
+    response::{StartOfHead, Status},
+    route::path_of,
+};
+
+use cache::OpenFiles;
+use condition::{Verdict, evaluate, range_applies};
+use disk::DiskReads;
+use fields::Fields;
+pub use open_file::OpenFile;
+use range::Selection;
+use root::Root;
+pub use sending::DiskRead;
+
+/// The route's first component.
+const PREFIX: &str = "/files/";
+
+/// The files of one worker.
+#[derive(Debug)]
+pub struct Files {
+    root: Root,
+    /// The name of the index of a directory.
+    index: Option<Vec<u8>>,
+    open: OpenFiles,
+    pub(crate) reads: DiskReads,
+    /// The name of the current file, relative to the root.
+    name: Vec<u8>,
+    start: StartOfHead,
+}
+
+/// A response about a file. Its head is written.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: Status,
+    /// The part of a file to send; `None`: no body.
+    pub body: Option<Part>,
+}
+
+/// A part of a file, not empty.
+#[derive(Debug)]
+pub struct Part {
+    pub file: Arc<OpenFile>,
+    pub end: u64,
+    pub length: u64,
+}
+
+/// Why no file is sent.
+#[derive(Debug, PartialEq, Eq)]
+enum Miss {
+    Status(Status),
+    /// The name is that of a directory, and has no `/` at its end.
+    Directory,
+}
+
+/// How a response ends its head, and what becomes of the connection.
+pub type Ends = (Version, bool);
+
+impl Files {
+    /// Opens the root of the options; `None` if they have none.
+    ///
+    /// # Errors
+    ///
+    /// If the root cannot be opened, or is not a directory.
+    pub fn open(options: &Options) -> io::Result<Option<Self>> {
+        let Some(path) = &options.root else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            root: open_root(path)?,
+            index: options
+                .index
+                .as_deref()
+                .map(|name| OsStr::as_bytes(name).to_owned()),
+            open: OpenFiles::new(options.open_files),
+            reads: DiskReads::default(),
+            name: Vec::new(),
+            start: StartOfHead::default(),
+        }))
+    }
+
+    /// Answers a request: writes the head of the response to `out`.
+    ///
+    /// # Errors
+    ///
+    /// The status of an error; nothing is written.
+    pub fn answer(
+        &mut self,
+        request: &Request,
+        head: &[u8],
+        ends: Ends,
+        clock: &Clock,
+        out: &mut Vec<u8>,
+    ) -> Result<Answer, Status> {
+        let fields = Fields::parse(head).ok_or(Status::BadRequest)?;
+        let file = match self.find(fields.target, clock) {
+            Ok(file) => file,
+            Err(Miss::Directory) => {
+                head::write_redirect(out, fields.target, ends, clock);
+                return Ok(Answer {
+                    status: Status::MovedPermanently,
+                    body: None,
+                });
+            }
+            Err(Miss::Status(status)) => return Err(status),
+        };
+        let verdict = evaluate(&fields, &file.etag, file.modified);
+        if verdict == Verdict::Failed {
+            return Err(Status::PreconditionFailed);
+        }
+        let (status, selection) = match verdict {
+            Verdict::NotModified => (Status::NotModified, Selection::Whole),
+            _ => select(request, &fields, &file),
+        };
+        let length = self.write_head(out, status, &file, &selection, ends, clock);
+        let is_empty = request.head_only || length == 0;
+        let end = match &selection {
+            Selection::Part(part) => part.end,
+            _ => file.size,
+        };
+        let body = (!is_empty).then_some(Part { file, end, length });
+        Ok(Answer { status, body })
+    }
+
+    /// Closes the files that no connection sends.
+    pub fn close_cached(&mut self) {
+        self.open.clear();
+    }
+
+    /// Closes the files that no connection sends, and that were not used for this time.
+    pub fn close_unused(&mut self, clock: &Clock, time: Duration) {
+        let now_ms = clock.monotonic_ms();
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.open.close_unused(now_ms.saturating_sub(time_ms));
+    }
+
+    /// Whether files are open that no connection may be sending.
+    pub fn has_cached(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Finds the file that a target names, among the open ones or by opening it.
+    fn find(&mut self, target: &str, clock: &Clock) -> Result<Arc<OpenFile>, Miss> {
+        let encoded = path_of(target).strip_prefix(PREFIX);
+        let encoded = encoded.ok_or(Miss::Status(Status::NotFound))?;
+        if !path::decode(encoded.as_bytes(), &mut self.name) {
+            return Err(Miss::Status(Status::NotFound));
+        }
+        if self.name.is_empty() || self.name.ends_with(b"/") {
+            let index = self.index.as_ref();
+            self.name
+                .extend_from_slice(index.ok_or(Miss::Status(Status::NotFound))?);
+        }
+        let now_ms = clock.monotonic_ms();
+        if let Some(file) = self.open.get(&self.name, now_ms) {
+            return Ok(file);
+        }
+        let file = self.open_named(clock);
+        match &file {
+            Ok(file) => self.open.insert(&self.name, file, now_ms),
+            Err(_) => self.open.remove(&self.name),
+        }
+        file
+    }
+
+    fn open_named(&mut self, clock: &Clock) -> Result<Arc<OpenFile>, Miss> {
+        let opened = match self.root.open_file(&self.name) {
+            // Some of the descriptors are the cache's.
+            Err(Errno::MFILE | Errno::NFILE) if self.open.clear() => {
+                self.root.open_file(&self.name)
+            }
+            opened => opened,
+        };
+        let fd = opened.map_err(|error| Miss::Status(status_of(error)))?;
+        match OpenFile::new(fd, &self.name, clock.unix_seconds()) {
+            Ok(Some(file)) => Ok(Arc::new(file)),
+            Ok(None) if self.index.is_some() => Err(Miss::Directory),
+            Ok(None) => Err(Miss::Status(Status::NotFound)),
+            Err(error) => Err(Miss::Status(status_of(error))),
+        }
+    }
+}
+
+/// Opens the directory of `--root`.
+///
+/// # Errors
+///
+/// One line that names the option.
+fn open_root(path: &Path) -> io::Result<Root> {
+    Root::open(path).map_err(|error| {
+        let error = io::Error::from(error);
+        let message = format!("--root {}: {error}", path.display());
+        io::Error::new(error.kind(), message)
+    })
+}
+
+/// What to send of a file that is to be sent.
+fn select(request: &Request, fields: &Fields<'_>, file: &OpenFile) -> (Status, Selection) {
+    // Ranges are for GET alone (RFC 9110, section 14.2).
+    if request.head_only || !range_applies(fields, &file.etag, file.modified) {
+        return (Status::Ok, Selection::Whole);
+    }
+    let selection = range::select(fields.range(), file.size);
+    let status = match selection {
+        Selection::Whole => Status::Ok,
+        Selection::Part(_) => Status::PartialContent,
+        Selection::Unsatisfiable => Status::RangeNotSatisfiable,
+    };
+    (status, selection)
+}
+
+/// The answer for a file that cannot be opened.
+fn status_of(error: Errno) -> Status {
+    match error {
+        // Nothing has the name, or what has it is outside of the root, or not a regular file. A
+        // symbolic link is LOOP or MLINK if links are not followed.
+        Errno::NOENT
+        | Errno::NOTDIR
+        | Errno::XDEV
+        | Errno::LOOP
+        | Errno::MLINK
+        | Errno::NAMETOOLONG
+        | Errno::NXIO
+        | Errno::NODEV
+        | Errno::ILSEQ
+        | Errno::INVAL
+        | Errno::STALE => Status::NotFound,
+        Errno::ACCESS | Errno::PERM => Status::Forbidden,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::ServiceUnavailable,
+        _ => Status::InternalServerError,
+    }
+}

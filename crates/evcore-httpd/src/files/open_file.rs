@@ -1,0 +1,95 @@
+//! A file that is open, and what a response says of it.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+};
+
+use evcore::clock::stamp;
+use rustix::io::Errno;
+
+use super::{content_type::content_type, disk::ChunksInMemory};
+
+/// The last second that an HTTP date can name.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// An open regular file, as it was when it was opened.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub(super) file: File,
+    pub(super) in_memory: ChunksInMemory,
+    /// In bytes.
+    pub size: u64,
+    /// When it was modified, in Unix seconds; `None` if that is not in the past, as far as a date can
+    /// name it.
+    pub modified: Option<u64>,
+    /// The entity tag with its quotes.
+    pub etag: String,
+    pub content_type: &'static str,
+    /// The lines of a head that are the same in each response with this file. Each begins with the end
+    /// of the line before.
+    pub validators: String,
+}
+
+impl OpenFile {
+    /// Takes what was opened by this name, at a time in Unix seconds. `None` if it is a directory.
+    ///
+    /// # Errors
+    ///
+    /// `NXIO` if it is neither a directory nor a regular file; or the error of `fstat`.
+    pub fn new(fd: OwnedFd, name: &[u8], now: i64) -> rustix::io::Result<Option<Self>> {
+        let file = File::from(fd);
+        let metadata = file.metadata().map_err(errno)?;
+        if metadata.is_dir() {
+            return Ok(None);
+        }
+        if !metadata.is_file() {
+            return Err(Errno::NXIO);
+        }
+        let size = metadata.len();
+        let seconds = metadata.mtime();
+        let modified = (0..=now.min(LAST_SECOND)).contains(&seconds);
+        let modified = modified.then(|| seconds.unsigned_abs());
+        let etag = etag(seconds, metadata.mtime_nsec(), size);
+        Ok(Some(Self {
+            file,
+            in_memory: ChunksInMemory::default(),
+            size,
+            modified,
+            content_type: content_type(name),
+            validators: validators(&etag, modified.map(|_| seconds)),
+            etag,
+        }))
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Of the time of the last modification and the size, as in nginx; but of the time with its
+/// nanoseconds, so that it also changes if a file of the same size is written again within a second.
+fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
+    format!("\"{seconds:x}.{nanoseconds:x}-{size:x}\"")
+}
+
+/// A date later than that of the response would be against RFC 9110, section 8.8.2.1.
+fn validators(etag: &str, modified: Option<i64>) -> String {
+    let mut lines = format!("\r\nAccept-Ranges: bytes\r\nETag: {etag}");
+    if let Some(seconds) = modified {
+        lines += "\r\nLast-Modified: ";
+        lines += stamp::http_date(seconds).as_str();
+    }
+    lines
+}
+
+/// The error of a call of the standard library that makes one system call.
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,130 @@
+//! The directory beneath which files are opened.
+//!
+//! On Linux, since 5.6, the kernel resolves a name beneath the directory as one step (`openat2` with
+//! `RESOLVE_BENEATH`): symbolic links are followed as long as they are relative and do not leave the
+//! directory, and no rename in the middle of it leads outside. On other systems, and where the kernel
+//! or a sandbox refuses `openat2`, `walk` opens one component after another. It follows no symbolic
+//! link at all.
+//!
+//! A FIFO or a device is opened for a moment, without waiting for it, since only what is open can be
+//! looked at without a race.
+
+use std::{os::fd::OwnedFd, path::Path};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    io,
+};
+
+use super::walk;
+
+/// How a file is opened. A FIFO does not wait for a writer, and a terminal does not become that of the
+/// server.
+pub const FILE_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
+
+/// How a directory is opened to open others in it. It needs no permission to list it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// A directory.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+    /// Whether the kernel resolves names beneath the directory.
+    is_resolved_by_kernel: bool,
+}
+
+impl Root {
+    /// Opens a directory, whose path may have symbolic links.
+    ///
+    /// # Errors
+    ///
+    /// Those of `openat`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let dir = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty())?;
+        Ok(Self {
+            is_resolved_by_kernel: kernel::is_available(&dir),
+            dir,
+        })
+    }
+
+    /// The same directory without the kernel's help.
+    #[cfg(test)]
+    pub fn walked(mut self) -> Self {
+        self.is_resolved_by_kernel = false;
+        self
+    }
+
+    /// Opens what has this name, to read it. It may be anything that can be opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of `openat2`.
+    pub fn open_file(&self, name: &[u8]) -> io::Result<OwnedFd> {
+        if self.is_resolved_by_kernel {
+            kernel::open_beneath(&self.dir, name)
+        } else {
+            walk::open_beneath(&self.dir, name)
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod kernel {
+    use std::os::fd::OwnedFd;
+
+    use rustix::{
+        fs::{Mode, OFlags, ResolveFlags, openat2},
+        io::{self, Errno},
+    };
+
+    use super::{DIRECTORY_FLAGS, FILE_FLAGS};
+
+    /// How often a name is resolved again because something was renamed meanwhile.
+    const ATTEMPTS: u32 = 8;
+
+    /// A link of `/proc`, beneath the root by a mount, names anything.
+    const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+    /// Sandboxes refuse a system call that they do not know by EPERM or by ENOSYS.
+    pub fn is_available(dir: &OwnedFd) -> bool {
+        open(dir, b".", DIRECTORY_FLAGS).is_ok()
+    }
+
+    pub fn open_beneath(dir: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+        for _ in 1..ATTEMPTS {
+            match open(dir, name, FILE_FLAGS) {
+                // The kernel cannot exclude that a rename led outside.
+                Err(Errno::AGAIN) => {}
+                opened => return opened,
+            }
+        }
+        open(dir, name, FILE_FLAGS)
+    }
+
+    fn open(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+        rustix::io::retry_on_intr(|| openat2(dir, name, flags, Mode::empty(), RESOLVE))
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod kernel {
+    use std::os::fd::OwnedFd;
+
+    use rustix::io::{self, Errno};
+
+    pub fn is_available(_dir: &OwnedFd) -> bool {
+        false
+    }
+
+    pub fn open_beneath(_dir: &OwnedFd, _name: &[u8]) -> io::Result<OwnedFd> {
+        Err(Errno::NOSYS)
+    }
+}

@@ -1,0 +1,106 @@
+//! Sending a file on a connection.
+
+use std::{
+    io::{self, ErrorKind},
+    os::fd::AsFd,
+};
+
+use evcore::{Acceptor, Transport};
+
+use crate::{
+    connection::{Connection, Cx},
+    request::Request,
+    shared::Shared,
+};
+
+use super::disk::left_in_chunk;
+
+/// A read of the next piece of a file from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskRead {
+    None,
+    Running,
+    Done,
+}
+
+impl<S: Transport> Connection<S> {
+    /// Responds to a request for a file, whose head has these bytes.
+    pub fn respond_with_file(
+        &mut self,
+        request: &Request,
+        head: &[u8],
+        cx: &mut Cx<'_, impl Acceptor>,
+    ) {
+        let part = cx.shared.respond_with_file(request, head, cx.ev.clock());
+        if let Some(part) = part {
+            self.payload_left = part.length;
+            self.file_end = part.end;
+            self.file = Some(part.file);
+            self.send_head(cx.shared);
+        }
+    }
+
+    /// Sends the head of the response, and what is before it, in such a way that the file follows in the
+    /// same packet.
+    fn send_head(&self, shared: &mut Shared) {
+        // What is in it is sent before a request is read.
+        debug_assert!(self.output.is_empty());
+        // After an error, the next step sends again and meets the error.
+        if let Ok(sent) = self.stream.send_more(&shared.output) {
+            shared.output.drain(..sent);
+        }
+    }
+
+    /// Sends from the file once; `None` if the payload is not that of a file.
+    pub fn send_from_file(&self) -> Option<io::Result<usize>> {
+        let file = self.file.as_ref()?;
+        let (offset, count) = self.piece();
+        Some(
+            match self.stream.send_file(file.as_fd(), offset, count as usize) {
+                // It has shrunk. Only the end of the connection can tell the client.
+                Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+                sent => sent,
+            },
+        )
+    }
+
+    /// Whether the file has to be read from the disk first. Then a thread reads it, and the server
+    /// calls [`on_disk_read`](Self::on_disk_read).
+    pub fn waits_for_disk(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        match self.disk_read {
+            DiskRead::Running => return true,
+            // It was just read. A second look could repeat that for ever if memory is short.
+            DiskRead::Done => {
+                self.disk_read = DiskRead::None;
+                return false;
+            }
+            DiskRead::None => {}
+        }
+        let (offset, count) = self.piece();
+        if file.is_in_memory(offset, count) {
+            return false;
+        }
+        let files = cx.shared.files.as_mut();
+        let is_read =
+            files.is_some_and(|files| files.reads.submit(cx.ev, cx.token, file, (offset, count)));
+        if is_read {
+            self.disk_read = DiskRead::Running;
+            self.arm_send_timer(cx);
+        }
+        is_read
+    }
+
+    /// A thread has read what is sent next. The caller posts the connection.
+    pub fn on_disk_read(&mut self) {
+        self.disk_read = DiskRead::Done;
+    }
+
+    /// The offset and the length of what is sent next, in one chunk.
+    fn piece(&self) -> (u64, u64) {
+        let offset = self.file_end - self.payload_left;
+        (offset, self.payload_left.min(left_in_chunk(offset)))
+    }
+}

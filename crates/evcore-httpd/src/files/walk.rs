@@ -1,0 +1,36 @@
+//! Opening a name beneath a directory, one component after another.
+//!
+//! Each component is opened in the directory before it, and a symbolic link is refused. A name without
+//! `..` cannot leave the directory then, whatever is renamed meanwhile.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::{
+    fs::{Mode, OFlags, openat},
+    io::{self, Errno, retry_on_intr},
+};
+
+use super::root::{DIRECTORY_FLAGS, FILE_FLAGS};
+
+/// Opens what has this name. It holds one descriptor more while it walks.
+pub fn open_beneath(dir: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+    let mut components = name.split(|byte| *byte == b'/').peekable();
+    let mut at: Option<OwnedFd> = None;
+    while let Some(component) = components.next() {
+        // The callers' names have none of these; on its own, this function relies on no caller.
+        if matches!(component, b"" | b"." | b"..") {
+            return Err(Errno::NOENT);
+        }
+        let flags = if components.peek().is_some() {
+            DIRECTORY_FLAGS
+        } else {
+            FILE_FLAGS
+        };
+        let dir = at.as_ref().unwrap_or(dir).as_fd();
+        let flags = flags.union(OFlags::NOFOLLOW);
+        at = Some(retry_on_intr(|| {
+            openat(dir, component, flags, Mode::empty())
+        })?);
+    }
+    at.ok_or(Errno::NOENT)
+}
