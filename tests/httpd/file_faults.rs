@@ -112,31 +112,37 @@ fn a_file_that_cannot_be_opened_has_a_status() {
 
 #[test]
 fn without_descriptors_a_request_for_a_file_gets_503() {
-    // 3 standard ones; 16 suffice to start, and not for all of these clients and files.
+    // Of these, the server itself needs some 12, and each client one.
     let site =
         Site::with_command(|root| Server::start_limited(40, &["--workers", "0", "--root", root]));
-    site.write("a", "hello");
-    site.write("large", content(LARGE));
-    let mut clients: Vec<_> = (0..30).map(|_| site.server.connect()).collect();
-    let mut refused = 0;
-    // Files that are kept open make room for others first.
-    for number in 0..30 {
-        let name = format!("{number}");
-        site.write(&name, "hello");
+    let mut clients: Vec<_> = (0..20).map(|_| site.server.connect()).collect();
+    for number in 0..40 {
+        let name = format!("small{number}");
+        site.write(&name, &name);
+        // A file that is kept for later makes room for this one.
         let response = clients[0].get(&format!("/files/{name}"));
-        refused += usize::from(response.status == 503);
-        assert!(matches!(response.status, 200 | 503));
+        assert_eq!((response.status, response.text()), (200, name.as_str()));
     }
-    assert_eq!(refused, 0, "no client holds a file");
-    // Each of these holds one.
-    let begin = |client: &mut Client| {
-        client.send("GET /files/large HTTP/1.1\r\nHost: test\r\n\r\n");
-        client.head_response().0.status
-    };
-    let statuses: Vec<_> = clients.iter_mut().map(begin).collect();
-    assert!(statuses.iter().all(|status| matches!(status, 200 | 503)));
+    site.write("large", content(LARGE));
+    let mut statuses = Vec::new();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let name = format!("large{number}");
+        fs::hard_link(site.path("large"), site.path(&name)).expect("the directory is ours");
+        client.send(format!("GET /files/{name} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        let (response, length) = client.head_response();
+        if response.status == 503 {
+            client.body(length.unwrap_or(0)).expect("a text");
+            assert_eq!(client.get("/").text(), "Hello, World!");
+        }
+        statuses.push(response.status);
+    }
+    // Each client that is sent a file holds a descriptor more.
+    assert!(
+        statuses.starts_with(&[200]) && statuses.ends_with(&[503]),
+        "{statuses:?}"
+    );
     drop(clients);
-    assert_eq!(site.server.connect().get("/files/a").text(), "hello");
+    assert_eq!(site.server.connect().get("/files/small0").text(), "small0");
 }
 
 #[test]
@@ -156,14 +162,23 @@ fn a_disk_that_fails_ends_the_connection_alone() {
     assert_eq!(site.server.connect().get("/files/a").text(), "hello");
 }
 
-/// Runs `claim` under strace. Returns the calls of the server meanwhile, a line each.
-fn calls(site: &Site, trace: &str, claim: impl FnOnce()) -> String {
+/// Fetches a file under strace. Returns the calls of the server meanwhile, a line each.
+fn calls_for(site: &Site, name: &str, trace: &str) -> String {
     let output = site.scratch.file("strace");
     let output = output.to_str().expect("a text");
     let strace = Strace::attach(site.server.pid(), &["-o", output, "-e", trace]);
-    claim();
-    drop(strace);
-    fs::read_to_string(output).expect("strace has written it")
+    let length = fs::metadata(site.path(name)).expect("it is there").len();
+    let mut client = site.server.connect();
+    let body = client.get(&format!("/files/{name}")).body;
+    assert!(body == content(body.len()) && body.len() as u64 == length);
+    // The server gets here when strace has seen the calls before.
+    assert_eq!(client.get("/").status, 200);
+    strace.finish();
+    let calls = fs::read_to_string(output).expect("strace has written it");
+    let sent = calls.lines().filter(|line| line.contains("sendfile"));
+    let sent = sent.filter_map(|line| line.rsplit("= ").next()?.parse::<u64>().ok());
+    assert_eq!(sent.sum::<u64>(), length, "{calls}");
+    calls
 }
 
 #[test]
@@ -172,26 +187,20 @@ fn a_file_is_not_copied_through_the_process() {
         return;
     }
     let site = Site::start(&[]);
-    site.write("a", content(1024 * 1024));
-    let mut client = site.server.connect();
-    let calls = calls(
-        &site,
-        "trace=sendfile,read,pread64,readv,preadv,mmap,splice,sendto",
-        || {
-            assert!(client.get("/files/a").body == content(1024 * 1024));
-        },
-    );
-    let sent = calls.lines().filter(|line| line.contains("sendfile("));
-    let sent = sent.filter_map(|line| line.rsplit("= ").next()?.parse::<usize>().ok());
-    assert_eq!(sent.sum::<usize>(), 1024 * 1024, "{calls}");
-    let others = calls.lines().filter(|line| !line.contains("sendfile("));
-    let others: Vec<_> = others.collect();
-    // The head.
-    assert_eq!(others.len(), 1, "{calls}");
-    assert!(
-        others[0].contains("sendto(") && others[0].contains("MSG_MORE"),
-        "{calls}"
-    );
+    site.write("small", content(4096));
+    site.write("large", content(1024 * 1024));
+    for (name, shares_packet) in [("small", true), ("large", false)] {
+        let copies = "trace=sendfile,read,pread64,readv,preadv,mmap,splice,sendto,sendmsg";
+        let calls = calls_for(&site, name, copies);
+        let others: Vec<_> = calls
+            .lines()
+            .filter(|line| !line.contains("sendfile("))
+            .collect();
+        // The head, and the response after it.
+        let are_sends = others.iter().all(|line| line.contains("sendto("));
+        assert!(others.len() == 2 && are_sends, "{calls}");
+        assert_eq!(others[0].contains("MSG_MORE"), shares_packet, "{calls}");
+    }
 }
 
 #[test]
@@ -210,11 +219,7 @@ fn what_is_not_in_memory_is_read_by_another_thread() {
         eprintln!("not tested: this file system keeps the file in memory");
         return;
     }
-    let mut client = site.server.connect();
-    let calls = calls(&site, "trace=sendfile,pread64", || {
-        assert!(client.get("/files/a").body == content(3_000_000));
-        assert_eq!(client.get("/").status, 200);
-    });
+    let calls = calls_for(&site, "a", "trace=sendfile,pread64");
     let thread_of = |call| {
         let line = calls.lines().find(|line| line.contains(call));
         line.and_then(|line| line.split_whitespace().next())

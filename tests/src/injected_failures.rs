@@ -2,12 +2,20 @@
 
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
 };
+
+use rustix::process::Signal;
+
+use crate::signal_to;
 
 /// A strace that is attached to a process. Dropping it detaches; the process continues.
 #[derive(Debug)]
-pub struct Strace(Child);
+pub struct Strace {
+    child: Child,
+    /// Its messages. It ends if it cannot write them, and it has one for each new thread.
+    messages: BufReader<ChildStderr>,
+}
 
 impl Strace {
     /// Attaches to a process and its threads, and returns when it has.
@@ -17,28 +25,41 @@ impl Strace {
     /// If it cannot attach.
     #[must_use]
     pub fn attach(pid: u32, options: &[&str]) -> Self {
-        let mut strace = Command::new("strace")
+        let mut child = Command::new("strace")
             .args(["-f", "-o", "/dev/null", "-p", &pid.to_string()])
             .args(options)
             .stderr(Stdio::piped())
             .spawn()
             .expect("strace runs");
-        let stderr = strace.stderr.take().expect("it is piped");
-        let strace = Self(strace);
+        let stderr = child.stderr.take().expect("it is piped");
+        let mut strace = Self {
+            child,
+            messages: BufReader::new(stderr),
+        };
         let mut message = String::new();
-        // Nothing else follows while the process runs.
-        BufReader::new(stderr)
-            .read_line(&mut message)
-            .expect("its messages can be read");
+        let read = strace.messages.read_line(&mut message);
+        read.expect("its messages can be read");
         assert!(message.contains("attached"), "strace: {message}");
         strace
+    }
+}
+
+impl Strace {
+    /// Detaches, and waits until strace has written what it has seen.
+    ///
+    /// # Panics
+    ///
+    /// If strace has ended before.
+    pub fn finish(mut self) {
+        signal_to(self.child.id(), Signal::TERM);
+        self.child.wait().expect("it is our child");
     }
 }
 
 impl Drop for Strace {
     fn drop(&mut self) {
         // The kernel detaches a tracer's processes when it ends.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

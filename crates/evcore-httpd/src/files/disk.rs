@@ -24,7 +24,7 @@ use evcore::{Acceptor, EventLoop, ThreadPool, Token};
 use super::OpenFile;
 
 /// The unit of looking, reading and sending.
-pub const CHUNK_BYTES: u64 = 512 * 1024;
+pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
 /// A disk serves a few reads at a time better than one.
 const THREADS: usize = 4;
