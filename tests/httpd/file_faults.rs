@@ -11,7 +11,9 @@ const LARGE: usize = 40_000_000;
 
 /// Starts the response with the file `large`, of which a part stays unsent.
 fn begin(site: &Site) -> Client {
-    site.write("large", content(LARGE));
+    if !site.path("large").exists() {
+        site.write("large", content(LARGE));
+    }
     let mut client = site.server.connect();
     let (response, length) = {
         client.send("GET /files/large HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -241,7 +243,7 @@ fn is_in_memory(file: &fs::File) -> bool {
 #[test]
 fn many_clients_are_sent_a_file_at_a_time() {
     let site = Site::start(&[]);
-    let clients: Vec<_> = (0..20).map(|_| begin(&site)).collect();
+    let clients: Vec<_> = (0..5).map(|_| begin(&site)).collect();
     assert_eq!(ask(&mut site.server.connect(), "GET", "/", "").status, 200);
     std::thread::scope(|threads| {
         for mut client in clients {
