@@ -157,7 +157,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             Step::Accepted(new) => self.on_accepted(new),
             Step::Expired(token, _) if Background::is(&self.flush, token) => self.flush_now(),
             Step::Expired(token, _) if Background::is(&self.sweep, token) => {
-                self.close_unused_files()
+                self.close_unused_files();
             }
             Step::Expired(token, timer) => {
                 self.dispatch(token, |connection, cx| connection.on_timer(timer, cx));

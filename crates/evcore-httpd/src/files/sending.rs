@@ -63,13 +63,12 @@ impl<S: Transport> Connection<S> {
     pub fn send_from_file(&self) -> Option<io::Result<usize>> {
         let file = self.file.as_ref()?;
         let (offset, count) = self.piece();
-        Some(
-            match self.stream.send_file(file.as_fd(), offset, count as usize) {
-                // It has shrunk. Only the end of the connection can tell the client.
-                Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-                sent => sent,
-            },
-        )
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        Some(match self.stream.send_file(file.as_fd(), offset, count) {
+            // It has shrunk. Only the end of the connection can tell the client.
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            sent => sent,
+        })
     }
 
     /// Whether the file has to be read from the disk first. Then a thread reads it, and the server
