@@ -53,13 +53,13 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     #[cfg(feature = "tracing")]
     trace_log::install(options.log_level);
     let passed = Passed::take(&mut options)?;
+    // Each worker opens the root itself. A bad one is an error now, and logged once.
+    Files::open(&options)?;
     descriptors::make_room(&options)?;
     if let Some(path) = &options.access_log {
-        // Each worker opens the log itself. A bad path is an error now, and logged once.
+        // As the root.
         AccessLog::open(path, options.access_log_format)?;
     }
-    // The same holds for the root.
-    Files::open(&options)?;
     // Before the listeners, so that their files are removed if something fails.
     let mut files = SocketFiles::default();
     let slots = master::slots(&options);
