@@ -378,3 +378,57 @@ impl Overload {
         is_news
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use evcore::{balancer::WorkerId, clock::ManualTimeSource};
+
+    use super::*;
+    use crate::{
+        request::{Parsed, Version, parse},
+        scoreboard::WorkerStats,
+    };
+
+    #[test]
+    fn a_file_is_closed_10_to_20_seconds_after_its_last_use() {
+        const HEAD: &[u8] = b"GET /files/Cargo.toml HTTP/1.1\r\nHost: t\r\n\r\n";
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let ev = EventLoop::builder().clock(clock).build();
+        let options = Options {
+            root: Some(".".into()),
+            ..Options::default()
+        };
+        let files = Files::open(&options).expect("a directory").expect("a root");
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
+        let server = Server::new(ev.expect("a poller"), 0, counts, options);
+        let mut server = server.with_files(files).expect("a token");
+        let Parsed::Complete(request, _) = parse(HEAD) else {
+            panic!("it is a request");
+        };
+        let files = |server: &mut Server| server.shared.files.take().expect("a root");
+        let turn = |server: &mut Server, ms, serves| {
+            time.advance(Duration::from_millis(ms));
+            server.ev.handle().wake();
+            server.turn(None).expect("a turn");
+            let mut files = files(server);
+            if serves {
+                let (ends, clock) = ((Version::Http11, true), server.ev.clock());
+                let answer = files.answer(&request, HEAD, ends, clock, &mut Vec::new());
+                assert!(answer.is_ok());
+            }
+            let has_cached = files.has_cached();
+            server.shared.files = Some(files);
+            has_cached
+        };
+        assert!(!turn(&mut server, 0, false));
+        assert!(turn(&mut server, 0, true));
+        assert!(turn(&mut server, 5_000, true));
+        assert!(turn(&mut server, 9_999, false));
+        assert!(!turn(&mut server, 10_001, false));
+        assert!(turn(&mut server, 0, true));
+        assert!(turn(&mut server, 9_000, false));
+        assert!(!turn(&mut server, 11_002, false));
+    }
+}

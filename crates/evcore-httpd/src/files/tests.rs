@@ -23,7 +23,7 @@ enum Node {
     Link(String),
 }
 
-/// A real tree, and what it has by absolute path. The root is its directory `root`.
+/// A real tree, and what it has by absolute path. The root is its directory `top`.
 struct Tree {
     scratch: Scratch,
     nodes: BTreeMap<Vec<String>, Node>,
@@ -33,26 +33,26 @@ struct Tree {
 const TREE: [&str; 22] = [
     "outside/",
     "outside/secret",
-    "root/",
-    "root/a",
-    "root/%2e%2e",
-    "root/back\\slash",
-    "root/...",
-    "root/a.",
-    "root/d/",
-    "root/d/b",
-    "root/d/e/",
-    "root/d/e/c",
-    "root/d/up -> ../a",
-    "root/d/here -> .",
-    "root/d/parent -> ..",
-    "root/link -> d/e",
-    "root/out -> ../outside",
-    "root/secret -> ../outside/secret",
-    "root/d/far -> ../../outside/secret",
-    "root/again -> ../root/a",
-    "root/absolute -> @/root/a",
-    "root/loop -> loop",
+    "top/",
+    "top/a",
+    "top/%2e%2e",
+    "top/back\\slash",
+    "top/...",
+    "top/a.",
+    "top/d/",
+    "top/d/b",
+    "top/d/e/",
+    "top/d/e/c",
+    "top/d/up -> ../a",
+    "top/d/here -> .",
+    "top/d/parent -> ..",
+    "top/link -> d/e",
+    "top/out -> ../outside",
+    "top/secret -> ../outside/secret",
+    "top/d/far -> ../../outside/secret",
+    "top/again -> ../top/a",
+    "top/absolute -> @/top/a",
+    "top/loop -> loop",
 ];
 
 impl Tree {
@@ -81,7 +81,7 @@ impl Tree {
     }
 
     fn files(&self, resolves_links: bool) -> Files {
-        let mut files = files(&self.scratch.file("root"));
+        let mut files = files(&self.scratch.file("top"));
         if !resolves_links {
             files.root = files.root.walked();
         }
@@ -99,7 +99,7 @@ impl Tree {
             return None;
         }
         let mut left = left;
-        let at = self.walk(split("root"), names, &mut left)?;
+        let at = self.walk(split("top"), names, &mut left)?;
         match self.nodes.get(&at)? {
             Node::File(content) => Some(content),
             _ => None,
@@ -245,10 +245,10 @@ proptest! {
 fn links_within_the_root_are_followed_by_the_kernel_alone() {
     let tree = Tree::new();
     for (path, entry) in [
-        ("d/up", "root/a"),
-        ("link/c", "root/d/e/c"),
-        ("d/here/b", "root/d/b"),
-        ("d/parent/d/parent/a", "root/a"),
+        ("d/up", "top/a"),
+        ("link/c", "top/d/e/c"),
+        ("d/here/b", "top/d/b"),
+        ("d/parent/d/parent/a", "top/a"),
     ] {
         let target = format!("/files/{path}");
         let expected = format!("the content of {entry}");
@@ -265,24 +265,24 @@ fn no_race_of_renames_leads_outside() {
     let at = |name| scratch.file(name);
     for (dir, content) in [
         ("outside", "secret"),
-        ("root", "of the root"),
-        ("root/d", "public"),
+        ("top", "of the root"),
+        ("top/d", "public"),
     ] {
         fs::create_dir(at(dir)).expect("the directory is ours");
         fs::write(at(dir).join("a"), content).expect("the directory is ours");
     }
-    symlink("../outside", at("root/link")).expect("the directory is ours");
+    symlink("../outside", at("top/link")).expect("the directory is ours");
     let is_done = AtomicBool::new(false);
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !is_done.load(Relaxed) {
-                let (one, other) = (at("root/d"), at("root/link"));
+                let (one, other) = (at("top/d"), at("top/link"));
                 renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).expect("both are there");
             }
         });
         let mut served = 0;
         for resolves_links in [true, false] {
-            let mut files = files(&at("root"));
+            let mut files = files(&at("top"));
             if !resolves_links {
                 files.root = files.root.walked();
             }
@@ -313,10 +313,10 @@ fn a_file_is_opened_once_a_second() {
     assert!(Arc::ptr_eq(&find(999).expect("a file"), &first));
     let second = find(1).expect("a file");
     assert!(!Arc::ptr_eq(&second, &first));
-    fs::remove_file(tree.scratch.file("root/a")).expect("it is ours");
+    fs::remove_file(tree.scratch.file("top/a")).expect("it is ours");
     assert!(Arc::ptr_eq(&find(500).expect("a file"), &second));
     assert_eq!(find(500).unwrap_err(), Miss::Status(Status::NotFound));
-    fs::write(tree.scratch.file("root/a"), "again").expect("the directory is ours");
+    fs::write(tree.scratch.file("top/a"), "again").expect("the directory is ours");
     assert_eq!(find(0).expect("errors are not kept").size, 5);
 }
 
@@ -325,12 +325,12 @@ fn the_entity_tag_changes_with_the_content() {
     let tree = Tree::new();
     let mut tags = Vec::new();
     for content in ["one", "two", "three"] {
-        fs::write(tree.scratch.file("root/a"), content).expect("the directory is ours");
+        fs::write(tree.scratch.file("top/a"), content).expect("the directory is ours");
         let seconds = tags.len() as u64;
         let modified = std::time::UNIX_EPOCH + Duration::new(7, 0) + Duration::from_nanos(seconds);
         let file = fs::File::options()
             .write(true)
-            .open(tree.scratch.file("root/a"));
+            .open(tree.scratch.file("top/a"));
         file.and_then(|file| file.set_modified(modified))
             .expect("it is ours");
         let file = tree.files(true).find("/files/a", &Clock::system());
@@ -352,7 +352,7 @@ fn a_file_of_the_future_has_no_date() {
     let modified = std::time::SystemTime::now() + Duration::from_secs(86_400);
     let file = fs::File::options()
         .write(true)
-        .open(tree.scratch.file("root/a"));
+        .open(tree.scratch.file("top/a"));
     file.and_then(|file| file.set_modified(modified))
         .expect("it is ours");
     let file = tree.files(true).find("/files/a", &Clock::system());
