@@ -5,6 +5,7 @@ mod access_log;
 mod client_timeouts;
 mod command_line;
 mod connection_limit;
+mod dashboard_files;
 mod descriptor_limit;
 mod documented;
 mod error_responses;

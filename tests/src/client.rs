@@ -273,11 +273,11 @@ impl Client {
         let status = lines
             .next()
             .and_then(|line| line.split(' ').nth(1)?.parse().ok());
-        let headers = lines.filter_map(|line| line.split_once(": "));
+        let headers = lines.filter_map(|line| line.split_once(':'));
         let response = Response {
             status: status.ok_or_else(|| io::Error::other("no status line"))?,
             headers: headers
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
                 .collect(),
             body: Vec::new(),
         };

@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`].
 
+mod browser;
 mod client;
 mod httpd_process;
 mod injected_failures;
@@ -13,6 +14,7 @@ mod status;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod syscall_filter;
 
+pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually, strace_works};
 pub use httpd_process::{Server, httpd_limited, limited, signal_to};

@@ -18,7 +18,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[String]) -> Result {
 }
 
 /// The release build of a program.
-fn build(workspace: &Workspace, package: &str, program: &str) -> Result<PathBuf> {
+pub(crate) fn build(workspace: &Workspace, package: &str, program: &str) -> Result<PathBuf> {
     let mut command = Command::new("cargo");
     command.args(["build", "--release", "-p", package, "--bin", program]);
     match command.current_dir(&workspace.root).status()?.success() {

@@ -51,6 +51,15 @@ xflags::xflags! {
             /// Where the page goes; docs by default.
             optional --docs docs: String
         }
+
+        /// Serves the dashboard, under a load, while workers are killed.
+        cmd demo {
+            /// How long it lasts; 120 by default.
+            optional --seconds seconds: u64
+        }
+
+        /// Takes the pictures in docs/dashboard. Needs chromium and chromedriver.
+        cmd screenshots {}
     }
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn report_missing() {
     }
 }
 
-fn is_installed(tool: &str) -> bool {
+/// Whether a program can be started.
+pub(crate) fn is_installed(tool: &str) -> bool {
     let mut version = Command::new(tool);
     version
         .arg("--version")

@@ -18,6 +18,7 @@ mod bench;
 mod ci;
 mod compat;
 mod counts;
+mod demo;
 mod layers;
 mod loom;
 mod mutants;
@@ -61,5 +62,7 @@ fn run(task: &XtaskCmd) -> Result {
         XtaskCmd::Packages(_) => packages::run(&workspace),
         XtaskCmd::Targets(_) => targets::run(&workspace),
         XtaskCmd::Bench(bench) => bench::run(&workspace, &bench.words()),
+        XtaskCmd::Demo(demo) => demo::run(&workspace, demo.seconds.unwrap_or(120)),
+        XtaskCmd::Screenshots(_) => demo::take_screenshots(&workspace),
     }
 }

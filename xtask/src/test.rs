@@ -16,7 +16,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result {
     steps.extend(counts::steps());
     step::run_all(workspace, &steps)?;
     counts::report_missing();
+    report_missing_browser();
     Ok(())
+}
+
+/// Prints that the dashboard is not tested if its tests have no browser.
+fn report_missing_browser() {
+    for program in ["chromium", "chromedriver"] {
+        if !counts::is_installed(program) {
+            println!("not tested here: the dashboard in a browser; {program} is not installed");
+        }
+    }
 }
 
 fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {

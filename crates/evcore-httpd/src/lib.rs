@@ -18,7 +18,8 @@
 //!   bodies;
 //! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
 //!   `buckets`, its histograms; `server_stats`: what the master counts; `scoreboard`: all of it in
-//!   shared memory; `status_json` and `prometheus`: the pages that show it;
+//!   shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
+//!   draws it;
 //! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error; `flight_log`: what the event loop
 //!   did, after something went wrong; `trace_log`: what it does, by `--log-level`; `pipe`: writes to a pipe that do
 //!   not wait for its reader.
@@ -39,6 +40,7 @@ mod connection;
 mod connection_tests;
 pub mod counts;
 mod cpu_masks;
+mod dashboard;
 mod descriptors;
 mod files;
 mod flight_log;

@@ -69,6 +69,8 @@ pub struct Head {
     pub content_length: u64,
     /// The value of `Allow`, with a 405.
     pub allow: Option<&'static str>,
+    /// Further header lines, each after the end of a line.
+    pub further: &'static str,
 }
 
 impl Head {
@@ -82,6 +84,7 @@ impl Head {
             content_type: "text/plain",
             content_length: 0,
             allow: None,
+            further: "",
         }
     }
 
@@ -93,6 +96,7 @@ impl Head {
             out.extend_from_slice(b"\r\nAllow: ");
             out.extend_from_slice(allow.as_bytes());
         }
+        out.extend_from_slice(self.further.as_bytes());
         write_end(out, self.version, self.keep_alive);
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::dashboard::Asset;
+
 /// An endpoint and its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -16,6 +18,7 @@ pub enum Route {
     Status,
     StatusJson,
     Metrics,
+    Dashboard(Asset),
 }
 
 /// The longest time for `/sleep` and `/block`: an hour.
@@ -34,6 +37,9 @@ pub fn route(target: &str) -> Option<Route> {
         "/status" => return Some(Route::Status),
         "/status.json" => return Some(Route::StatusJson),
         "/metrics" => return Some(Route::Metrics),
+        "/dashboard" => return Some(Route::Dashboard(Asset::Page)),
+        "/dashboard.js" => return Some(Route::Dashboard(Asset::Script)),
+        "/dashboard.css" => return Some(Route::Dashboard(Asset::Style)),
         _ => {}
     }
     let (name, argument) = path.strip_prefix('/')?.split_once('/')?;

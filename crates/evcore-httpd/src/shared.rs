@@ -8,6 +8,7 @@ use crate::{
     access_log::AccessLog,
     body_memory::BodyMemory,
     counts::{Counts, Phase},
+    dashboard::{self, Asset},
     files::{Files, Part},
     log_entry::{Entry, LogFormat},
     options::Options,
@@ -188,6 +189,7 @@ impl Shared {
                 let body = self.counts.metrics_text(clock);
                 self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
             }
+            Action::Route(Route::Dashboard(asset)) => self.dashboard(request, clock, asset),
             Action::NotFound => self.reply_error(request, clock, Status::NotFound, None),
             Action::NotAllowed(Route::Files) if self.files.is_none() => {
                 self.reply_error(request, clock, Status::NotFound, None);
@@ -275,6 +277,15 @@ impl Shared {
             ..self.head(request, clock)
         };
         self.write(head, request.head_only, body);
+    }
+
+    fn dashboard(&mut self, request: &Request, clock: &Clock, asset: Asset) {
+        let head = Head {
+            content_type: asset.content_type(),
+            further: dashboard::HEADERS,
+            ..self.head(request, clock)
+        };
+        self.write(head, request.head_only, asset.content().as_bytes());
     }
 
     /// Responds with `length` bytes: in the output buffer if they are few, otherwise in pieces.

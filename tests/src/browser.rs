@@ -1,0 +1,297 @@
+//! Headless Chromium, driven through ChromeDriver by the WebDriver protocol of the W3C.
+//!
+//! The client is written by hand. It needs a dozen commands, each of which is a request with a JSON
+//! body; the crates for it bring an async runtime, an HTTP client and TLS.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::{Ipv4Addr, SocketAddr},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::{Client, PATIENCE, Scratch};
+
+/// Without these, Chromium looks for its maker's hosts, and a container may not give it a sandbox.
+const OPTIONS: [&str; 10] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+];
+
+/// A browser with one page. Dropping it ends the browser.
+#[derive(Debug)]
+pub struct Browser {
+    driver: Child,
+    connection: Client,
+    /// The path of the session's commands.
+    session: String,
+    _profile: Scratch,
+}
+
+/// The size of the page's window, in CSS pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Its width.
+    pub width: u32,
+    /// Its height.
+    pub height: u32,
+    /// Pixels of the picture for each CSS pixel.
+    pub scale: u32,
+}
+
+/// The colour scheme that the user prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Dark text on a light page.
+    Light,
+    /// Light text on a dark page.
+    Dark,
+}
+
+impl Browser {
+    /// Starts the browser. Prints the reason and returns `None` if it is not installed.
+    ///
+    /// # Panics
+    ///
+    /// If it is installed and does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        for program in ["chromium", "chromedriver"] {
+            let mut version = Command::new(program);
+            version.arg("--version").stdin(Stdio::null());
+            version.stdout(Stdio::null()).stderr(Stdio::null());
+            if version.status().is_err() {
+                println!("skipped: {program} is not installed");
+                return None;
+            }
+        }
+        let (driver, address) = start_driver();
+        let profile = Scratch::new("chromium");
+        let mut options: Vec<_> = OPTIONS.map(str::to_owned).into();
+        options.push(format!("--user-data-dir={}", profile.path().display()));
+        let mut browser = Self {
+            driver,
+            connection: Client::connect(address),
+            session: "/session".to_owned(),
+            _profile: profile,
+        };
+        let created = browser.post(
+            "",
+            &json!({"capabilities": {"alwaysMatch": {
+                "browserName": "chrome",
+                "goog:chromeOptions": {"args": options},
+                "goog:loggingPrefs": {"browser": "ALL"},
+                "timeouts": {"script": PATIENCE.as_millis() / 2},
+            }}}),
+        );
+        let id = created["sessionId"].as_str().expect("a session");
+        browser.session = format!("/session/{id}");
+        Some(browser)
+    }
+
+    /// Opens a page, and waits until it is loaded.
+    ///
+    /// # Panics
+    ///
+    /// If the browser cannot open it.
+    pub fn open(&mut self, url: &str) {
+        self.post("/url", &json!({"url": url}));
+    }
+
+    /// Runs a function body of JavaScript in the page. Returns its value.
+    ///
+    /// # Panics
+    ///
+    /// If it throws.
+    pub fn run(&mut self, script: &str) -> Value {
+        self.post("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Waits until an expression of JavaScript is true in the page. `what` describes it in the panic
+    /// message.
+    ///
+    /// # Panics
+    ///
+    /// If it does not become true within half of [`PATIENCE`].
+    pub fn wait_for(&mut self, what: &str, condition: &str) {
+        // The page looks at it, so that no request is needed for each look.
+        let deadline = PATIENCE.as_millis() / 3;
+        let script = format!(
+            "const done = arguments[arguments.length - 1];
+            const deadline = performance.now() + {deadline};
+            (function look() {{
+                if ({condition}) done(true);
+                else if (performance.now() > deadline) done(false);
+                else setTimeout(look, 20);
+            }})();"
+        );
+        let result = self.post("/execute/async", &json!({"script": script, "args": []}));
+        if result != json!(true) {
+            let page = self.run("return document.body.innerText");
+            let page = page.as_str().unwrap_or_default();
+            panic!("gave up waiting: {what}; the page:\n{page}");
+        }
+    }
+
+    /// Presses and releases a key. `\u{E004}` is the tabulator (the table is in the standard).
+    ///
+    /// # Panics
+    ///
+    /// If there is no page.
+    pub fn press(&mut self, key: char) {
+        let actions = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
+        self.post("/actions", &json!({"actions": [keyboard]}));
+    }
+
+    /// Takes the errors that the console has shown since the last call.
+    ///
+    /// # Panics
+    ///
+    /// If the browser does not return its log.
+    pub fn take_console_errors(&mut self) -> Vec<String> {
+        let log = self.post("/se/log", &json!({"type": "browser"}));
+        let entries = log.as_array().expect("a list").iter();
+        let errors = entries.filter(|entry| entry["level"] == "SEVERE");
+        errors.map(|entry| entry["message"].to_string()).collect()
+    }
+
+    /// Sets the size of the window and the preferred colours.
+    ///
+    /// # Panics
+    ///
+    /// If the browser refuses.
+    pub fn show_on(&mut self, screen: Screen, scheme: Scheme) {
+        let Screen {
+            width,
+            height,
+            scale,
+        } = screen;
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            &json!({"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}),
+        );
+        let scheme = match scheme {
+            Scheme::Light => "light",
+            Scheme::Dark => "dark",
+        };
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.devtools("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// Takes a picture of the window, as PNG.
+    ///
+    /// # Panics
+    ///
+    /// If there is no page.
+    pub fn screenshot(&mut self) -> Vec<u8> {
+        let picture = self.request("GET", "/screenshot", "");
+        from_base64(picture.as_str().expect("a picture"))
+    }
+
+    fn devtools(&mut self, command: &str, parameters: &Value) {
+        self.post(
+            "/goog/cdp/execute",
+            &json!({"cmd": command, "params": parameters}),
+        );
+    }
+
+    fn post(&mut self, command: &str, body: &Value) -> Value {
+        self.request("POST", command, &body.to_string())
+    }
+
+    /// Sends a command. Returns the value of its response.
+    fn request(&mut self, method: &str, command: &str, body: &str) -> Value {
+        let (path, length) = (&self.session, body.len());
+        self.connection.send(format!(
+            "{method} {path}{command} HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let response = self.connection.response();
+        let mut answer: Value = serde_json::from_slice(&response.body).expect("JSON");
+        assert_eq!(response.status, 200, "{command} {body}: {answer}");
+        answer["value"].take()
+    }
+}
+
+/// Starts ChromeDriver on a free port.
+fn start_driver() -> (Child, SocketAddr) {
+    let mut command = Command::new("chromedriver");
+    command.arg("--port=0").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut driver = command.spawn().expect("it starts");
+    let log = BufReader::new(driver.stdout.take().expect("it is piped"));
+    let mut lines = log.lines().map_while(Result::ok);
+    let port = lines.find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        port.trim_end_matches('.').parse().ok()
+    });
+    // It may write more until it ends.
+    thread::spawn(move || lines.for_each(drop));
+    let port: u16 = port.expect("chromedriver listens");
+    (driver, (Ipv4Addr::LOCALHOST, port).into())
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // This ends the browser, which outlives its driver otherwise.
+        let end = format!(
+            "DELETE {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+            self.session
+        );
+        self.connection.send_lossy(end);
+        let _ = self.connection.try_response();
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// Decodes base64 with the standard alphabet.
+fn from_base64(text: &str) -> Vec<u8> {
+    let digits = text.bytes().filter_map(|byte| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    });
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in digits {
+        bits = bits << 6 | u32::from(digit);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count & 0xff) as u8);
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::from_base64;
+
+    #[test]
+    fn base64_is_decoded_with_and_without_padding() {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9vYmE=", "fooba"),
+            ("Pz8/", "???"),
+        ] {
+            assert_eq!(from_base64(text), bytes.as_bytes());
+        }
+    }
+}
