@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{Client, PATIENCE, Scratch};
 
 /// Without these, Chromium looks for its maker's hosts, and a container may not give it a sandbox.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -26,6 +26,8 @@ const OPTIONS: [&str; 10] = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
+    // Grey edges of letters, so that pictures are small.
+    "--disable-lcd-text",
 ];
 
 /// A browser with one page. Dropping it ends the browser.

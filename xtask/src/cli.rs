@@ -58,7 +58,7 @@ xflags::xflags! {
             optional --seconds seconds: u64
         }
 
-        /// Takes the pictures in docs/dashboard. Needs chromium and chromedriver.
+        /// Takes the pictures in docs/dashboard. Needs chromium, chromium-driver and pngquant.
         cmd screenshots {}
     }
 }

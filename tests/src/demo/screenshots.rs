@@ -4,6 +4,7 @@ use std::{
     error::Error,
     fs,
     path::Path,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -40,9 +41,8 @@ const ONE_BAR_GROWS: &str = "(() => {
 
 /// Takes the pictures while the load runs.
 pub(crate) fn take(server: &Server, load: &mut Load<'_>, to: &Path) -> Result<(), Box<dyn Error>> {
-    let Some(mut browser) = Browser::start() else {
-        return Err("install chromium and chromedriver".into());
-    };
+    let browser = Browser::start();
+    let mut browser = browser.ok_or("install chromium and chromium-driver")?;
     fs::create_dir_all(to)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
@@ -65,8 +65,23 @@ fn pictures(server: &Server, browser: &mut Browser, to: &Path) -> Result<(), Box
             browser.wait_for("a bar that grows", ONE_BAR_GROWS);
             let path = to.join(format!("{device}-{colours}.png"));
             fs::write(&path, browser.screenshot())?;
+            shrink(&path)?;
             println!("{}", path.display());
         }
     }
     Ok(())
+}
+
+/// Reduces the colours: what matters of them are the edges of letters.
+fn shrink(picture: &Path) -> Result<(), Box<dyn Error>> {
+    let mut shrink = Command::new("pngquant");
+    shrink.args(["--force", "--ext", ".png", "96"]).arg(picture);
+    let shrunk = shrink.status();
+    match shrunk
+        .map_err(|error| format!("install pngquant: {error}"))?
+        .success()
+    {
+        true => Ok(()),
+        false => Err(format!("pngquant refused {}", picture.display()).into()),
+    }
 }

@@ -36,7 +36,7 @@ const edge = () => state.pausedAt ?? performance.now();
 
 // ---- Text ----
 
-const whole = new Intl.NumberFormat("en");
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const oneDigit = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const text = (value, format = (it) => whole.format(it)) =>
   value === null || value === undefined || Number.isNaN(value) ? "–" : format(value);
@@ -401,7 +401,7 @@ function slotOf(index) {
   while (list.children.length <= index) {
     const at = list.children.length;
     const name = html("span", { class: "name" }, html("span", { class: "word" }, "worker "), `${at}`);
-    name.append(html("span", { class: "process" }));
+    name.append(html("span", { class: "process" }, "–"));
     list.append(html("li", { "data-worker": at, class: `w${at % 8}` }, html("span", { class: "count" }), name));
   }
   return list.children[index];
@@ -424,7 +424,7 @@ function drawBars(sample) {
     slot.classList.toggle("draining", slot.querySelector(".bar.old:not(.leaving)") !== null);
     write(slot.querySelector(".count"), text(worker?.active));
     slot.querySelector(".count").style.bottom = percent(worker?.active ?? 0);
-    write(slot.querySelector(".process"), worker ? ` · ${worker.pid}` : " · none");
+    write(slot.querySelector(".process"), worker ? String(worker.pid) : "no process");
   }
   const count = sample.byIndex.size;
   list.classList.toggle("dense", list.children.length > 6);
@@ -460,7 +460,7 @@ function drawFigures(sample) {
   const { status } = sample;
   write($("active"), text(status.active));
   const phases = ["reading", "writing", "waiting"].map((name) => `${text(status[name])} ${name}`);
-  write($("phases"), `open: ${phases.join(", ")}`);
+  write($("phases"), phases.join(", "));
   for (const name of ["restarts", "reloads"]) write($(name), text(status[name]));
   const count = sample.byIndex.size;
   const workers = `${count} ${count === 1 ? "worker" : "workers"}`;
