@@ -105,10 +105,11 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
     let Some(mut page) = Page::open(&server) else {
         return;
     };
-    // It keeps its worker until the response is complete.
+    // It keeps its worker until the request is complete.
     let mut busy = server.connect();
     let old = busy.worker();
-    busy.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
+    busy.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\n");
+    server.wait_for_status("the request has begun", |status| status.reading == 1);
     server.signal(Signal::HUP);
     page.wait_for(
         "a mark, and the old worker's bar beside that of the new one",
@@ -118,7 +119,8 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
              && $('tr.old [data-field=pid]').innerText === '{old}, draining'"
         ),
     );
-    drop(busy);
+    busy.send("x");
+    assert!(busy.response().closes());
     page.wait_for(
         "the old worker's bar leaves",
         "$$('.bar').length === 2 && !$('.draining')",

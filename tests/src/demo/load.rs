@@ -15,7 +15,7 @@ const CLIENTS: usize = 240;
 const TICK: Duration = Duration::from_millis(20);
 
 /// The time between two incidents.
-const INTERVAL: Duration = Duration::from_secs(6);
+const INTERVAL: Duration = Duration::from_secs(8);
 
 /// What makes the load uneven. They take turns.
 const INCIDENTS: [Incident; 7] = [
@@ -59,7 +59,7 @@ impl<'a> Load<'a> {
             random: 1,
             ticks: 0,
             incidents: 0,
-            next_incident: Instant::now() + 2 * INTERVAL,
+            next_incident: Instant::now() + INTERVAL,
         }
     }
 

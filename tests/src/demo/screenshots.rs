@@ -16,7 +16,7 @@ use crate::load::Load;
 
 const DESKTOP: Screen = Screen {
     width: 1120,
-    height: 800,
+    height: 728,
     scale: 1,
 };
 const PHONE: Screen = Screen {
