@@ -1,4 +1,4 @@
-//! Headless Chromium, driven through ChromeDriver by the WebDriver protocol of the W3C.
+//! Headless Chromium, driven through `chromedriver` by the W3C's protocol for it (`WebDriver`).
 //!
 //! The client is written by hand. It needs a dozen commands, each of which is a request with a JSON
 //! body; the crates for it bring an async runtime, an HTTP client and TLS.
@@ -93,7 +93,7 @@ impl Browser {
                 "browserName": "chrome",
                 "goog:chromeOptions": {"args": options},
                 "goog:loggingPrefs": {"browser": "ALL"},
-                "timeouts": {"script": PATIENCE.as_millis() / 2},
+                "timeouts": {"script": PATIENCE.as_millis()},
             }}}),
         );
         let id = created["sessionId"].as_str().expect("a session");
@@ -127,7 +127,7 @@ impl Browser {
     /// If it does not become true within half of [`PATIENCE`].
     pub fn wait_for(&mut self, what: &str, condition: &str) {
         // The page looks at it, so that no request is needed for each look.
-        let deadline = PATIENCE.as_millis() / 3;
+        let deadline = PATIENCE.as_millis() / 2;
         let script = format!(
             "const done = arguments[arguments.length - 1];
             const deadline = performance.now() + {deadline};
@@ -226,7 +226,7 @@ impl Browser {
     }
 }
 
-/// Starts ChromeDriver on a free port.
+/// Starts `chromedriver` on a free port.
 fn start_driver() -> (Child, SocketAddr) {
     let mut command = Command::new("chromedriver");
     command.arg("--port=0").stdin(Stdio::null());

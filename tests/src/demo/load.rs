@@ -84,8 +84,8 @@ impl<'a> Load<'a> {
             self.connect();
         }
         // Some 50 to 450 requests a second.
-        let wave = (self.ticks as f64 / 300.0).sin() * 4.0;
-        for _ in 0..(5.0 + wave).round() as u32 {
+        let phase = self.ticks / 80 % 16;
+        for _ in 0..=phase.min(16 - phase) {
             self.request("/");
         }
         if self.ticks % 4 == 0 {
