@@ -22,6 +22,8 @@ const state = {
   /** When the page was paused; `null` if it is not. */
   pausedAt: null,
   failures: 0,
+  /** When the first of them began. */
+  failedAt: 0,
   isAsking: false,
   askedAt: -Infinity,
   /** The timer of the next request. */
@@ -608,9 +610,12 @@ function onAnswer(status) {
 /** One failure may be that of a worker that has just died: its replacement answers a second later. */
 function onFailure(error) {
   state.failures += 1;
+  if (state.failures === 1) state.failedAt = state.askedAt;
   const isLate = error.name === "TimeoutError";
   const isGone = isLate || state.failures > 1 || !state.samples.length;
-  if (isGone && !absence()) note("gone", null, isLate ? "the server does not answer" : "the server is gone");
+  if (!isGone || absence()) return;
+  note("gone", null, isLate ? "the server does not answer" : "the server is gone");
+  state.events.at(-1).at = state.failedAt;
 }
 
 /** At most one request a second; none while the page is paused or hidden. */
