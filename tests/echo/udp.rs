@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use evcore_tests::{PATIENCE, Server, Strace, example, strace_works};
+use evcore_tests::{PATIENCE, Server, Strace, example, not_run, strace_works};
 
 /// The header of a question: id 0x1234, recursion desired, one question.
 const HEADER: [u8; 12] = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -199,7 +199,7 @@ fn a_client_that_has_closed_its_socket_hinders_no_other() {
 #[test]
 fn a_client_of_ipv6_is_answered() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        eprintln!("not tested: this machine has no IPv6");
+        not_run("this machine has no IPv6");
         return;
     }
     let server = start("[::1]:0");
@@ -210,7 +210,7 @@ fn a_client_of_ipv6_is_answered() {
 #[test]
 fn an_answer_without_room_is_sent_later() {
     if !strace_works() {
-        eprintln!("not tested: strace is not installed, or may not trace");
+        not_run("strace is not installed, or may not trace");
         return;
     }
     let server = start("127.0.0.1:0");

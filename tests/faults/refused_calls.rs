@@ -3,7 +3,7 @@
 
 use std::{fs, net::SocketAddr};
 
-use evcore_tests::{Client, Server, Strace, eventually, strace_works};
+use evcore_tests::{Client, Server, Strace, eventually, not_run, strace_works};
 
 /// The policies under which workers register their listeners repeatedly.
 const POLICIES: [&str; 3] = ["least-loaded", "mutex", "exclusive"];
@@ -16,7 +16,7 @@ const CLIENTS: usize = 60;
 #[test]
 fn a_refused_listener_ends_no_worker_and_no_connection() {
     if !strace_works() {
-        eprintln!("not tested: strace is not installed, or may not trace");
+        not_run("strace is not installed, or may not trace");
         return;
     }
     for policy in POLICIES {
@@ -51,7 +51,7 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
 #[test]
 fn a_forbidden_client_does_not_suspend_the_listener() {
     if !strace_works() {
-        eprintln!("not tested: strace is not installed, or may not trace");
+        not_run("strace is not installed, or may not trace");
         return;
     }
     for policy in POLICIES {

@@ -9,6 +9,8 @@ use std::{
     thread,
 };
 
+use evcore_tests::not_run;
+
 #[derive(Debug)]
 pub(super) struct HttpReport {
     pub(super) requests: u64,
@@ -146,7 +148,7 @@ fn installed(program: &str) -> Option<Command> {
     version.arg("-V").stdin(Stdio::null());
     version.stdout(Stdio::null()).stderr(Stdio::null());
     if version.status().is_err() {
-        println!("skipped: {program} is not installed");
+        not_run(&format!("{program} is not installed"));
         return None;
     }
     Some(Command::new(program))

@@ -16,7 +16,7 @@ mod syscall_filter;
 
 pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
-pub use evcore_testing::{PATIENCE, Scratch, eventually, strace_works};
+pub use evcore_testing::{PATIENCE, Scratch, eventually, not_run, strace_works};
 pub use httpd_process::{Server, httpd_limited, limited, signal_to};
 pub use injected_failures::Strace;
 #[cfg(target_os = "linux")]

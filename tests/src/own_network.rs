@@ -2,6 +2,8 @@
 
 use std::{env, process::Command};
 
+use evcore_testing::not_run;
+
 /// It is set in the process that has a network of its own.
 const INSIDE: &str = "EVCORE_TESTS_OWN_NETWORK";
 
@@ -21,7 +23,7 @@ pub fn in_own_network(test: &str, setup: &str, claim: impl FnOnce()) {
         return;
     }
     if !unshare("true").status().is_ok_and(|it| it.success()) {
-        eprintln!("not tested: this user may have no network of its own");
+        not_run("this user may have no network of its own");
         return;
     }
     let this = env::current_exe().expect("this program has a path");

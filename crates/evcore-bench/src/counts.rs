@@ -101,7 +101,7 @@ impl<'a> Limit<'a> {
         };
         if !tool.is_installed() {
             println!(
-                "{:<60} not run: {} is not installed",
+                "not run: {}: {} is not installed",
                 self.what,
                 tool.program()
             );

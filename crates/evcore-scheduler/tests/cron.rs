@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use evcore_testing::{Scratch, strace_works};
+use evcore_testing::{Scratch, not_run, strace_works};
 
 /// A zone with daylight saving as a POSIX rule, for systems without a time zone database.
 const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
@@ -153,7 +153,7 @@ fn a_long_command_delays_no_other_line() {
 fn cron_sleeps_once_between_two_runs() {
     const RUNS: usize = 3;
     if !strace_works() {
-        eprintln!("not run: strace is not installed, or may not trace here");
+        not_run("strace is not installed, or may not trace");
         return;
     }
     let crontab = Crontab::new("* * * * * * true\n");

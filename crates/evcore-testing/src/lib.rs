@@ -2,6 +2,7 @@
 
 mod counting;
 mod eventually;
+mod not_run;
 mod scratch;
 mod strace_available;
 
@@ -9,5 +10,6 @@ pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
 };
 pub use eventually::{PATIENCE, eventually};
+pub use not_run::not_run;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;

@@ -39,6 +39,7 @@ fn run_tests(word: &str) -> ExitCode {
             }
         }
     }
-    println!("{passed} passed, {failed} failed");
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed");
     ExitCode::from(u8::from(failed > 0 || passed == 0))
 }
