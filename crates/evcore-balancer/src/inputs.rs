@@ -164,7 +164,7 @@ pub struct Peer {
     pub active: u32,
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use proptest::prelude::*;
 

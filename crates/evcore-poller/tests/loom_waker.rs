@@ -154,7 +154,9 @@ where
     W: AtomicFlag + From<AtomicBool> + Send + Sync + 'static,
 {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = preemptions;
+    // loom takes a bound from LOOM_MAX_PREEMPTIONS, which CI sets.
+    let bounds = [model.preemption_bound, preemptions];
+    model.preemption_bound = bounds.into_iter().flatten().min();
     let Poller {
         watch,
         woken,
