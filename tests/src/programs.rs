@@ -63,15 +63,22 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .args(["build", "--quiet", "--package", package])
-        .args([kind, name, "--target-dir"])
+        // With the features of the whole workspace, for which the tests of CI have built it already.
+        .args([
+            "build",
+            "--quiet",
+            "--workspace",
+            kind,
+            name,
+            "--target-dir",
+        ])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if profile.ends_with("release") {
         build.arg("--release");
     }
     let built = build.status().expect("cargo runs");
-    assert!(built.success(), "{name} does not build");
+    assert!(built.success(), "{name} of {package} does not build");
     match kind {
         "--example" => profile.join("examples").join(name),
         _ => profile.join(name),
