@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use evcore::{balancer::Policy, poller::BackendKind};
 
-use crate::kinds::{self, Needs};
+use crate::{
+    failpoint::INSIDE,
+    kinds::{self, Needs},
+};
 
 /// The delay of the policies. It is short, so that runs are short.
 pub(crate) const DELAY: Duration = Duration::from_millis(50);
@@ -121,7 +124,7 @@ impl Config {
         let kinds = kinds::of(phase).into_iter();
         let kinds = kinds.filter(|(kind, needs)| {
             let is_inside = kind.contains(" in ");
-            self.has(*needs) && (cfg!(evcore_failpoints) || !is_inside)
+            self.has(*needs) && (INSIDE || !is_inside)
         });
         kinds.map(|(kind, _)| kind).collect()
     }

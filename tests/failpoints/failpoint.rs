@@ -1,9 +1,8 @@
 //! The failpoints of a worker: the points at which it can die.
 //!
-//! A failpoint is before and after each call by which a worker affects the others. A build with
-//! `--cfg evcore_failpoints` also has failpoints inside these calls, before each operation on a
-//! shared word and each call of a notifier. That build needs a hook in the balancer, which
-//! `tests/mutants/fail_points.mutant` adds to a copy of the tree.
+//! A failpoint is before and after each call by which a worker affects the others. Failpoints inside
+//! these calls, before each operation on a shared word and each call of a notifier, need a hook in
+//! the balancer. `tests/mutants/fail_points.mutant` adds it to a copy of the tree.
 
 use std::{
     mem,
@@ -39,6 +38,9 @@ impl<'a> Fatal<'a> {
     }
 }
 
+/// Whether there are failpoints inside calls.
+pub(crate) const INSIDE: bool = false;
+
 /// The failpoints of one worker. A clone shares the count of hits.
 #[derive(Clone, Debug)]
 pub(crate) struct Failpoints(Arc<State>);
@@ -65,8 +67,6 @@ impl Failpoints {
             call: Mutex::new(None),
             death,
         });
-        #[cfg(evcore_failpoints)]
-        inside::install(&state);
         Self(state)
     }
 
@@ -136,33 +136,5 @@ impl State {
     /// Sets the present call, and returns the one before.
     fn set_call(&self, call: Option<&'static str>) -> Option<&'static str> {
         mem::replace(&mut self.call.lock().expect("no call panics"), call)
-    }
-}
-
-#[cfg(evcore_failpoints)]
-mod inside {
-    use std::{cell::RefCell, sync::Arc};
-
-    use super::State;
-
-    thread_local! {
-        static STATE: RefCell<Option<Arc<State>>> = const { RefCell::new(None) };
-    }
-
-    /// Makes the failpoints inside calls use this state.
-    pub(super) fn install(state: &Arc<State>) {
-        STATE.set(Some(Arc::clone(state)));
-        evcore::balancer::set_failpoint_hook(hit);
-    }
-
-    /// Hits a failpoint inside the present call. Outside of calls it has no effect.
-    fn hit(operation: &str) {
-        let Some(state) = STATE.with_borrow(Clone::clone) else {
-            return;
-        };
-        let call = *state.call.lock().expect("no call panics");
-        if let Some(call) = call {
-            state.hit(&format!("before {operation} in {call}"));
-        }
     }
 }
