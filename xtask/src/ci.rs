@@ -1,15 +1,18 @@
-//! What CI runs: `test`, then what needs the network or more than the Rust toolchain.
+//! What CI runs: `test`, and what needs the network or more than the Rust toolchain.
 
+use crate::schedule::Plan;
+use crate::source_tree::Tree;
 use crate::workspace::Workspace;
-use crate::{Result, packages, targets, test};
+use crate::{Result, deny, packages, targets, test};
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    test::run(workspace)?;
-    packages::run(workspace)?;
-    targets::run(workspace)
-}
-
-/// Whether this runs in CI, where a check that cannot be made is a failure.
-pub(crate) fn is_ci() -> bool {
-    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+    let tree = Tree::read(&workspace.root)?;
+    let others = targets::OTHERS.join(" ");
+    let nightly = format!("targets {others}: left to `cargo xtask nightly`");
+    test::plan(workspace, &tree)
+        .and(deny::plan())
+        .and(packages::plan(workspace))
+        .and(targets::plan(workspace, targets::SOME))
+        .and(Plan::left_out(nightly))
+        .run(workspace)
 }

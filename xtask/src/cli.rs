@@ -9,10 +9,16 @@ xflags::xflags! {
     /// Everything CI runs, as one program.
     cmd xtask {
         /// Everything that a change must pass, with only the Rust toolchain.
-        cmd test {}
+        cmd test {
+            /// Three minutes: what finds most faults.
+            optional --quick
+        }
 
-        /// `test`, `packages` and `targets`.
+        /// `test`, and what needs the network or Debian's compiler.
         cmd ci {}
+
+        /// What takes long and seldom finds anything.
+        cmd nightly {}
 
         /// Checks the dependencies between crates and the contents of manifests.
         cmd layers {}
@@ -20,7 +26,7 @@ xflags::xflags! {
         /// Checks rules that no compiler knows: sizes, names, places, documents.
         cmd tidy {}
 
-        /// Runs the loom models.
+        /// Runs the loom models, in all interleavings that their files ask for.
         cmd loom {}
 
         /// Plants bugs into a copy of the tree, each of which a test must find.
@@ -31,6 +37,9 @@ xflags::xflags! {
 
         /// Counts instructions, allocations and system calls, and compares them with their limits.
         cmd counts {}
+
+        /// Checks licences, sources and versions of dependencies. Needs cargo-deny.
+        cmd deny {}
 
         /// Packages the published crates, and builds each package. Needs the network.
         cmd packages {}

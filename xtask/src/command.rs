@@ -18,6 +18,9 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
+    /// The directory of builds that name no other.
+    pub(crate) const COMMON_BUILD_DIR: &'static str = "debug";
+
     /// A command whose words are separated by spaces: no word holds one.
     pub(crate) fn new(line: &str) -> CommandLine {
         let mut words = line.split_whitespace().map(str::to_owned);
@@ -37,6 +40,25 @@ impl CommandLine {
     pub(crate) fn env_remove(mut self, name: &'static str) -> CommandLine {
         self.env_removed.push(name);
         self
+    }
+
+    /// Whether it runs tests, of which there must be one then.
+    pub(crate) fn is_test(&self) -> bool {
+        self.args.first().is_some_and(|word| word == "test")
+    }
+
+    /// The directory that cargo locks while it builds.
+    pub(crate) fn build_dir(&self) -> &str {
+        let own = self
+            .env
+            .iter()
+            .find(|(name, _)| *name == "CARGO_TARGET_DIR");
+        match own {
+            Some((_, dir)) => dir,
+            // Also of what such a build has left.
+            None if self.to_string().contains("release") => "release",
+            None => CommandLine::COMMON_BUILD_DIR,
+        }
     }
 
     /// Runs the command in `dir`, with no input, all its output into `log`.

@@ -4,30 +4,33 @@
 //! those of the committed lock file.
 
 use crate::command::CommandLine;
+use crate::schedule::Plan;
 use crate::step::Step;
 use crate::workspace::Workspace;
 
 const MANIFEST: &str = "tests/compat/Cargo.toml";
+const ALL: &str = "--manifest-path tests/compat/Cargo.toml --workspace --locked";
 
-/// Formatted, without warnings, and green.
-pub(crate) fn steps(workspace: &Workspace) -> Vec<Step> {
-    let target_dir = workspace.own_target_dir("compat");
-    let step = |what: &str, line: &str| {
-        let command = CommandLine::new(&format!("cargo {line}"));
-        let command = command.env("CARGO_TARGET_DIR", &target_dir);
-        Step::command(format!("compat: {what}"), command)
-    };
-    let all = format!("--manifest-path {MANIFEST} --workspace --locked");
+/// Formatted and green.
+pub(crate) fn test(workspace: &Workspace) -> Plan {
     // Not `fmt --all`: that goes into the crates of the root, too.
     let fmt = format!("fmt --manifest-path {MANIFEST} -p evcore-compat -p polling -- --check");
-    vec![
-        step("fmt", &fmt),
-        step(
-            "clippy",
-            &format!("clippy {all} --all-targets -- -D warnings"),
-        ),
-        step("test", &format!("test {all}")),
-    ]
+    let test = format!("test {ALL}");
+    Plan::of(
+        [("fmt", fmt), ("test", test)]
+            .map(|(what, line)| step(workspace, &format!("compat: {what}"), &line)),
+    )
+}
+
+pub(crate) fn clippy(workspace: &Workspace) -> Step {
+    let line = format!("clippy {ALL} --all-targets -- -D warnings");
+    step(workspace, "compat clippy", &line)
+}
+
+fn step(workspace: &Workspace, name: &str, line: &str) -> Step {
+    let command = CommandLine::new(&format!("cargo {line}"));
+    let command = command.env("CARGO_TARGET_DIR", workspace.own_target_dir("compat"));
+    Step::command(name, command)
 }
 
 #[cfg(test)]
@@ -36,9 +39,9 @@ mod tests {
 
     #[test]
     fn compat_runs_locked_in_its_own_target_directory() {
-        let steps = steps(&Workspace::fake(Vec::new()));
+        let plan = test(&Workspace::fake(Vec::new()));
         assert_eq!(
-            steps[2].alone(),
+            plan.steps[1].alone(),
             "CARGO_TARGET_DIR=target/compat cargo test --manifest-path tests/compat/Cargo.toml \
              --workspace --locked"
         );

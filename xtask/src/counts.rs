@@ -2,40 +2,30 @@
 
 use std::process::{Command, Stdio};
 
-use crate::Result;
 use crate::command::CommandLine;
-use crate::step::{self, Step};
+use crate::schedule::Plan;
+use crate::step::Step;
 use crate::workspace::Workspace;
 
-/// The tools, and what they count.
-const TOOLS: [(&str, &str); 2] = [
-    ("valgrind", "instructions and allocations"),
-    ("strace", "system calls"),
-];
-
-pub(crate) fn run(workspace: &Workspace) -> Result {
-    step::run_all(workspace, &steps())?;
-    report_missing();
-    Ok(())
-}
+/// They count instructions and allocations, and system calls. A count without its tool is listed.
+const TOOLS: [&str; 2] = ["valgrind", "strace"];
 
 /// Builds and counts; nothing if no tool is installed, or the system is not Linux.
-pub(crate) fn steps() -> Vec<Step> {
-    if !cfg!(target_os = "linux") || TOOLS.iter().all(|(tool, _)| !is_installed(tool)) {
-        return Vec::new();
+pub(crate) fn plan(workspace: &Workspace) -> Plan {
+    if !cfg!(target_os = "linux") || TOOLS.iter().all(|tool| !is_installed(tool)) {
+        let tools = TOOLS.join(" and ");
+        return Plan::left_out(format!(
+            "counts: {tools} are not installed, or not for this system"
+        ));
     }
     let build = "cargo build --release -p evcore-bench -p evcore-httpd";
-    let count = "cargo run --release -p evcore-bench -- counts";
-    let steps = [("counts: build", build), ("counts", count)];
-    let steps = steps.map(|(name, line)| Step::command(name, CommandLine::new(line)));
-    steps.into()
-}
-
-/// Prints what is not counted for want of a tool.
-pub(crate) fn report_missing() {
-    for (tool, what) in TOOLS.iter().filter(|(tool, _)| !is_installed(tool)) {
-        println!("not counted here: {what}; {tool} is not installed");
-    }
+    // Not `cargo run`: alone, the package has fewer features, and would be built again.
+    let count = format!(
+        "{}/evcore-bench counts",
+        workspace.own_target_dir("release")
+    );
+    let steps = [("counts: build", build), ("counts", &count)];
+    Plan::of(steps.map(|(name, line)| Step::command(name, CommandLine::new(line))))
 }
 
 /// Whether a program can be started.

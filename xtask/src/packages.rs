@@ -11,14 +11,11 @@ use std::process::Command;
 
 use crate::Result;
 use crate::command::CommandLine;
-use crate::step::{self, Step};
+use crate::schedule::Plan;
+use crate::step::Step;
 use crate::workspace::{Package, Workspace};
 
-pub(crate) fn run(workspace: &Workspace) -> Result {
-    step::run_all(workspace, &steps(workspace))
-}
-
-fn steps(workspace: &Workspace) -> Vec<Step> {
+pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let unpublished = workspace.packages.iter().filter(|p| !p.published);
     let exclude: String = unpublished
         .map(|p| format!(" --exclude {}", p.name))
@@ -26,19 +23,17 @@ fn steps(workspace: &Workspace) -> Vec<Step> {
     let archive = format!("cargo package --workspace --no-verify --allow-dirty{exclude}");
     let target_dir = workspace.own_target_dir("packages");
     let in_target_dir = |line: &str| CommandLine::new(line).env("CARGO_TARGET_DIR", &target_dir);
-    let mut steps = vec![
+    let manifest = format!("{target_dir}/unpacked/Cargo.toml");
+    // In one build: `check alone` finds a crate that depends on the features of another.
+    let check = format!("cargo check --workspace --manifest-path {manifest}");
+    Plan::of([
         Step::command("packages: archive", in_target_dir(&archive)),
         Step::check("packages: unpack", "packages", |workspace| {
             unpack(workspace).map(|()| Vec::new())
-        }),
-    ];
-    // Each alone, so that no feature that another one needs is there.
-    steps.extend(workspace.published().map(|Package { name, .. }| {
-        let line =
-            format!("cargo check -p {name} --manifest-path {target_dir}/unpacked/Cargo.toml");
-        Step::command(format!("packages: check {name}"), in_target_dir(&line))
-    }));
-    steps
+        })
+        .in_dir(&target_dir),
+        Step::command("packages: check", in_target_dir(&check)),
+    ])
 }
 
 /// Unpacks the archives into a new directory, as the members of a workspace.

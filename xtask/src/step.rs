@@ -1,22 +1,22 @@
-//! The steps of a task, run in order until one fails.
+//! The steps of a task, each a command or a check.
 //!
-//! A step prints one line with its seconds. Its output goes to a log, which is printed only if the
-//! step fails, so that the first failure is the last thing on the screen.
+//! The output of a command goes to a log, which is printed only if the step fails.
 
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
 
 use crate::Result;
 use crate::command::CommandLine;
 use crate::diagnostic::Diagnostic;
+use crate::test_report::TestReport;
 use crate::workspace::Workspace;
 
 /// A named step of a task, with the command that runs it alone.
 pub(crate) struct Step {
     pub(crate) name: String,
     work: Work,
+    /// Whether each test program must have a test, and not only one of them.
+    all_have_tests: bool,
 }
 
 enum Work {
@@ -26,33 +26,65 @@ enum Work {
 
 /// A check made by this program.
 struct Check {
+    /// The directory in which it builds.
+    dir: String,
     /// What follows `cargo xtask` to run it alone.
     task: String,
     run: Box<FindDiagnostics>,
 }
 
 /// Returns the diagnostics of the workspace.
-type FindDiagnostics = dyn Fn(&Workspace) -> Result<Vec<Diagnostic>>;
+type FindDiagnostics = dyn Fn(&Workspace) -> Result<Vec<Diagnostic>> + Send + Sync;
+
+/// What a step has found.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) tests: TestReport,
+    /// What is wrong; `None` if the step succeeded.
+    pub(crate) failure: Option<String>,
+}
 
 impl Step {
     pub(crate) fn command(name: impl Into<String>, command: CommandLine) -> Step {
         Step {
             name: name.into(),
             work: Work::Command(command),
+            all_have_tests: false,
         }
+    }
+
+    /// A cargo command in the common target directory.
+    pub(crate) fn cargo(name: &str, args: &str) -> Step {
+        Step::command(name, CommandLine::new(&format!("cargo {args}")))
     }
 
     /// A check made by this program, which `cargo xtask TASK` runs alone.
     pub(crate) fn check(
         name: &str,
         task: impl Into<String>,
-        run: impl Fn(&Workspace) -> Result<Vec<Diagnostic>> + 'static,
+        run: impl Fn(&Workspace) -> Result<Vec<Diagnostic>> + Send + Sync + 'static,
     ) -> Step {
         let (task, run) = (task.into(), Box::new(run));
+        let dir = CommandLine::COMMON_BUILD_DIR.to_owned();
         Step {
             name: name.to_owned(),
-            work: Work::Check(Check { task, run }),
+            work: Work::Check(Check { dir, task, run }),
+            all_have_tests: false,
         }
+    }
+
+    /// A check that works in a directory of its task's own.
+    pub(crate) fn in_dir(mut self, dir: &str) -> Step {
+        if let Work::Check(check) = &mut self.work {
+            check.dir = dir.to_owned();
+        }
+        self
+    }
+
+    /// A test program without a test fails this step. Otherwise only a step without a test fails.
+    pub(crate) fn all_have_tests(mut self) -> Step {
+        self.all_have_tests = true;
+        self
     }
 
     /// The command that runs this step alone.
@@ -63,19 +95,48 @@ impl Step {
         }
     }
 
-    /// Runs the step. Returns its output if it failed.
-    fn failure_output(&self, workspace: &Workspace) -> Result<Option<String>> {
+    /// The directory that a build of this step locks. Steps with the same directory run in order.
+    pub(crate) fn build_dir(&self) -> &str {
         match &self.work {
-            Work::Command(command) => {
-                let log = self.log(workspace)?;
-                let succeeded = command.run(&workspace.root, &log)?;
-                Ok((!succeeded).then(|| text_of(&log)))
-            }
-            Work::Check(check) => {
-                let diagnostics = (check.run)(workspace)?;
-                Ok((!diagnostics.is_empty()).then(|| lines(&diagnostics)))
-            }
+            Work::Command(command) => command.build_dir(),
+            Work::Check(check) => &check.dir,
         }
+    }
+
+    pub(crate) fn run(&self, workspace: &Workspace) -> Outcome {
+        let outcome = match &self.work {
+            Work::Command(command) => self.run_command(command, workspace),
+            Work::Check(check) => (check.run)(workspace).map(|diagnostics| Outcome {
+                failure: (!diagnostics.is_empty()).then(|| lines(&diagnostics)),
+                ..Outcome::default()
+            }),
+        };
+        outcome.unwrap_or_else(|error| Outcome {
+            failure: Some(error.to_string()),
+            ..Outcome::default()
+        })
+    }
+
+    fn run_command(&self, command: &CommandLine, workspace: &Workspace) -> Result<Outcome> {
+        let log = self.log(workspace)?;
+        let succeeded = command.run(&workspace.root, &log)?;
+        let output = text_of(&log);
+        let tests = TestReport::parse(&output);
+        let failure = match succeeded {
+            true if command.is_test() => self.missing_tests(&tests),
+            true => None,
+            false => Some(output),
+        };
+        Ok(Outcome { tests, failure })
+    }
+
+    /// A filter or a `cfg` that matches no test is a failure.
+    fn missing_tests(&self, tests: &TestReport) -> Option<String> {
+        if tests.passed == 0 {
+            return Some("no test ran".to_owned());
+        }
+        let is_failure = self.all_have_tests && !tests.empty.is_empty();
+        is_failure.then(|| format!("without a test: {}", tests.empty.join(", ")))
     }
 
     fn log(&self, workspace: &Workspace) -> Result<PathBuf> {
@@ -86,44 +147,6 @@ impl Step {
     }
 }
 
-/// Runs the steps in order.
-///
-/// # Errors
-///
-/// The first step that fails, with the command that runs it alone.
-pub(crate) fn run_all(workspace: &Workspace, steps: &[Step]) -> Result {
-    steps.iter().try_for_each(|step| run(workspace, step))
-}
-
-fn run(workspace: &Workspace, step: &Step) -> Result {
-    let start = Instant::now();
-    // The name first, to show what is running.
-    print!("{:<48}", step.name);
-    std::io::stdout().flush()?;
-    let failure_output = step.failure_output(workspace);
-    let seconds = start.elapsed().as_secs_f64();
-    match failure_output {
-        Ok(None) => {
-            println!("{seconds:8.1} s");
-            Ok(())
-        }
-        Ok(Some(failure_output)) => {
-            println!("{seconds:8.1} s  FAILED");
-            eprintln!("{}", failure_output.trim_end());
-            Err(failed(step))
-        }
-        Err(error) => {
-            println!("{seconds:8.1} s  FAILED");
-            eprintln!("{error}");
-            Err(failed(step))
-        }
-    }
-}
-
-fn failed(step: &Step) -> Box<dyn std::error::Error> {
-    format!("`{}` failed; to run it alone: {}", step.name, step.alone()).into()
-}
-
 fn lines(diagnostics: &[Diagnostic]) -> String {
     diagnostics
         .iter()
@@ -131,7 +154,7 @@ fn lines(diagnostics: &[Diagnostic]) -> String {
         .collect()
 }
 
-fn text_of(log: &std::path::Path) -> String {
+fn text_of(log: &Path) -> String {
     match fs::read(log) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => format!("its log {} cannot be read: {error}", log.display()),
@@ -141,37 +164,26 @@ fn text_of(log: &std::path::Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
-
-    thread_local! { static RUNS: Cell<u32> = const { Cell::new(0) }; }
-
-    fn sound(_: &Workspace) -> Result<Vec<Diagnostic>> {
-        RUNS.set(RUNS.get() + 1);
-        Ok(Vec::new())
-    }
-
-    fn faulty(_: &Workspace) -> Result<Vec<Diagnostic>> {
-        Ok(vec![Diagnostic::of("file", "mend it")])
-    }
-
-    #[test]
-    fn the_first_failure_is_the_last_step_and_names_its_command() {
-        let steps = [
-            Step::check("tidy", "tidy", sound),
-            Step::check("layers", "layers", faulty),
-            Step::check("tidy", "tidy", sound),
-        ];
-        let error = run_all(&Workspace::fake(Vec::new()), &steps).unwrap_err();
-        assert_eq!(RUNS.get(), 1);
-        assert_eq!(
-            error.to_string(),
-            "`layers` failed; to run it alone: cargo xtask layers"
-        );
-    }
 
     #[test]
     fn a_check_with_an_error_is_a_failure() {
         let step = Step::check("tidy", "tidy", |_| Err("no such directory".into()));
-        assert!(run(&Workspace::fake(Vec::new()), &step).is_err());
+        let outcome = step.run(&Workspace::fake(Vec::new()));
+        assert_eq!(outcome.failure.as_deref(), Some("no such directory"));
+    }
+
+    #[test]
+    fn a_step_without_a_test_fails() {
+        let step = Step::cargo("test", "test");
+        let report = |passed: usize, empty: &[&str]| TestReport {
+            passed,
+            empty: empty.iter().copied().map(str::to_owned).collect(),
+            ..TestReport::default()
+        };
+        assert!(step.missing_tests(&report(0, &[])).is_some());
+        assert_eq!(step.missing_tests(&report(1, &["a"])), None);
+        let step = step.all_have_tests();
+        assert!(step.missing_tests(&report(1, &["a"])).is_some());
+        assert_eq!(step.missing_tests(&report(1, &[])), None);
     }
 }

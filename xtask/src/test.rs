@@ -1,60 +1,80 @@
 //! Everything that a change must pass, with only the Rust toolchain.
 //!
-//! Cheap steps come first, so that most failures show in seconds. Each published crate is tested
-//! alone: a build of the whole workspace unifies features, and hides that a crate depends on those of
-//! another. Clippy and the tests of the unpublished crates build the workspace as a whole.
+//! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the whole
+//! workspace. Such a build unifies features, and hides that a crate depends on those of another, so
+//! each published crate is also checked alone. `nightly.rs` has what takes long.
 
-use crate::command::CommandLine;
+use crate::schedule::Plan;
 use crate::source_tree::Tree;
-use crate::step::{self, Step};
-use crate::workspace::{Package, Workspace};
-use crate::{Result, compat, counts, layers, loom, mutants, tidy};
+use crate::step::Step;
+use crate::workspace::Workspace;
+use crate::{Result, command::CommandLine, compat, counts, layers, loom, mutants, nightly, tidy};
 
-pub(crate) fn run(workspace: &Workspace) -> Result {
+pub(crate) fn run(workspace: &Workspace, is_quick: bool) -> Result {
     let tree = Tree::read(&workspace.root)?;
-    let mut steps = steps(workspace, &tree);
-    steps.extend(counts::steps());
-    step::run_all(workspace, &steps)?;
-    counts::report_missing();
-    report_missing_browser();
-    Ok(())
-}
-
-/// Prints that the dashboard is not tested if its tests have no browser.
-fn report_missing_browser() {
-    for program in ["chromium", "chromedriver"] {
-        if !counts::is_installed(program) {
-            println!("not tested here: the dashboard in a browser; {program} is not installed");
-        }
+    let all = plan(workspace, &tree);
+    if is_quick {
+        return quick(&all).run(workspace);
     }
+    all.run(workspace)
 }
 
-fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {
-    let mut steps = vec![tidy::step(), layers::step(), fmt()];
-    steps.extend(clippy(workspace));
+/// The steps that use the common target directory run in this order; the others beside them.
+pub(crate) fn plan(workspace: &Workspace, tree: &Tree) -> Plan {
+    let mut steps = vec![tidy::step(), layers::step(), fmt(), clippy()];
+    steps.extend(clippy_without_features(workspace));
     steps.push(docs());
-    steps.extend(example_server(workspace));
-    steps.push(unpublished(workspace));
-    steps.extend(workspace.published().flat_map(alone));
+    steps.push(Step::cargo("test", "test --workspace"));
+    steps.extend(check_alone(workspace));
     steps.extend(all_features(workspace));
-    steps.extend(compat::steps(workspace));
-    steps.extend(loom::steps(workspace, tree));
     steps.extend(mutants::steps(tree));
-    steps
+    let beside = [
+        counts::plan(workspace),
+        loom::plan(workspace, tree, loom::SOME),
+    ];
+    let beside = beside.into_iter().fold(Plan::default(), Plan::and);
+    let mut plan = Plan::of(steps).and(beside).and(compat::test(workspace));
+    let nightly = Plan::of(nightly::steps(workspace, tree));
+    let nightly = nightly.kinds().into_iter();
+    let nightly = nightly.map(|kind| format!("{kind}: left to `cargo xtask nightly`"));
+    plan.left_out.extend(nightly);
+    plan
+}
+
+/// What finds most faults in three minutes. It names the kinds of steps that it leaves out.
+fn quick(all: &Plan) -> Plan {
+    let in_crates = "cargo test --workspace --exclude evcore-tests --lib --bins --tests";
+    let in_whole = "cargo test --workspace --test conformance --test simulation";
+    let tests = [("test: crates", in_crates), ("test: whole", in_whole)];
+    let tests = tests.map(|(name, line)| {
+        let command = CommandLine::new(line).env("EVCORE_SIM_SEEDS", "50");
+        Step::command(name, command.env("PROPTEST_CASES", "16"))
+    });
+    let steps = [tidy::step(), layers::step(), fmt(), clippy()];
+    let mut plan = Plan::of(steps.into_iter().chain(tests));
+    let (kinds, quick) = (all.kinds(), plan.kinds());
+    let left_out = kinds.difference(&quick).copied();
+    let left_out = left_out.chain(["evcore-tests, but conformance and simulation"]);
+    let left_out = left_out.map(|it| format!("{it}: left out by `--quick`"));
+    plan.left_out = left_out.collect();
+    plan
 }
 
 fn fmt() -> Step {
-    cargo("fmt", "fmt --all -- --check")
+    Step::cargo("fmt", "fmt --all -- --check")
 }
 
-fn clippy(workspace: &Workspace) -> impl Iterator<Item = Step> {
-    let all = cargo("clippy", "clippy --workspace --all-targets -- -D warnings");
-    let bare = workspace.packages.iter().filter(|p| p.default_features);
-    let bare = bare.map(|Package { name, .. }| {
-        let line = format!("clippy -p {name} --no-default-features --all-targets -- -D warnings");
-        cargo(&format!("clippy without features: {name}"), &line)
-    });
-    std::iter::once(all).chain(bare)
+/// With all features; those without come next.
+fn clippy() -> Step {
+    let line = "clippy --workspace --all-features --all-targets -- -D warnings";
+    Step::cargo("clippy", line)
+}
+
+fn clippy_without_features(workspace: &Workspace) -> Option<Step> {
+    let packages = workspace.packages.iter().filter(|p| p.default_features);
+    let packages: String = packages.map(|p| format!(" -p {}", p.name)).collect();
+    let line = format!("clippy{packages} --no-default-features --all-targets -- -D warnings");
+    (!packages.is_empty()).then(|| Step::cargo("clippy without features", &line))
 }
 
 fn docs() -> Step {
@@ -62,114 +82,86 @@ fn docs() -> Step {
     Step::command("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Builds `httpd`, which the tests of the whole start. Cargo builds programs only for the tests of
-/// their own package.
-fn example_server(workspace: &Workspace) -> Option<Step> {
-    let package = workspace.package("evcore-httpd")?;
-    let has_it = package.bins.iter().any(|bin| bin == "httpd");
-    has_it.then(|| cargo("httpd", "build -p evcore-httpd --bin httpd"))
+/// Checks each published crate alone, also without its default features, if it has any.
+fn check_alone(workspace: &Workspace) -> Vec<Step> {
+    let steps = workspace.published().flat_map(|package| {
+        let name = &package.name;
+        let alone = Step::cargo(&format!("check alone: {name}"), &format!("check -p {name}"));
+        let bare = package.default_features.then(|| {
+            let line = format!("check -p {name} --no-default-features");
+            Step::cargo(&format!("check without features: {name}"), &line)
+        });
+        [Some(alone), bare].into_iter().flatten()
+    });
+    steps.collect()
 }
 
-/// Tests the crates that are not published, in one build. They depend on all others.
-fn unpublished(workspace: &Workspace) -> Step {
-    let names = workspace.packages.iter().filter(|p| !p.published);
-    let args: String = names.map(|p| format!(" -p {}", p.name)).collect();
-    cargo("test", &format!("test{args}"))
-}
-
-/// Checks and tests a crate alone, also without its default features, if it has any.
-///
-/// The tests do not imply the check: dev-dependencies unify their features with those of the crate.
-fn alone(package: &Package) -> Vec<Step> {
-    let name = &package.name;
-    let step = |what: &str, line: &str| cargo(&format!("{what}: {name}"), line);
-    let mut steps = vec![
-        step("check alone", &format!("check -p {name}")),
-        step("test alone", &format!("test -p {name}")),
-    ];
-    if package.default_features {
-        let bare = format!("-p {name} --no-default-features");
-        steps.push(step("check without features", &format!("check {bare}")));
-        steps.push(step("test without features", &format!("test {bare}")));
-    }
-    steps
-}
-
-/// Lints and tests the crates that have features which are off by default, with all features.
-fn all_features(workspace: &Workspace) -> impl Iterator<Item = Step> {
-    let packages = workspace.packages.iter().filter(|p| p.optional_features);
-    packages.flat_map(|Package { name, .. }| {
-        let all = format!("-p {name} --all-features");
-        let clippy = format!("clippy {all} --all-targets -- -D warnings");
-        [
-            cargo(&format!("clippy with all features: {name}"), &clippy),
-            cargo(
-                &format!("test with all features: {name}"),
-                &format!("test {all} --tests"),
-            ),
-        ]
-    })
-}
-
-fn cargo(name: &str, args: &str) -> Step {
-    Step::command(name, CommandLine::new(&format!("cargo {args}")))
+/// The tests of what is behind a feature that is off by default.
+fn all_features(workspace: &Workspace) -> Option<Step> {
+    workspace.package("evcore-httpd")?;
+    let line = "test --workspace --all-features --test scripted --test log_level";
+    Some(Step::cargo("test with all features", line))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::Package;
 
-    fn names() -> Vec<String> {
+    fn all() -> Plan {
         let evcore = Package {
             default_features: true,
-            optional_features: true,
             ..Package::fake("evcore")
         };
         let httpd = Package {
             published: false,
-            bins: vec!["httpd".to_owned()],
             ..Package::fake("evcore-httpd")
         };
-        let tests = Package {
-            published: false,
-            ..Package::fake("evcore-tests")
-        };
-        let workspace = Workspace::fake(vec![evcore, Package::fake("evcore-token"), httpd, tests]);
+        let workspace = Workspace::fake(vec![evcore, Package::fake("evcore-token"), httpd]);
         let tree = Tree::fake(&[
             ("crates/evcore-token/tests/loom_table.rs", ""),
             ("tests/mutants/early_timers.mutant", ""),
         ]);
-        let steps = steps(&workspace, &tree);
-        steps.iter().map(|step| step.name.clone()).collect()
+        plan(&workspace, &tree)
     }
 
     #[test]
     fn the_parts_come_in_order_of_cost() {
+        let all = all();
+        let steps = all.steps.iter().filter(|it| !it.name.starts_with("count"));
+        let names: Vec<_> = steps.map(|step| step.name.as_str()).collect();
         assert_eq!(
-            names(),
+            names,
             [
                 "tidy",
                 "layers",
                 "fmt",
                 "clippy",
-                "clippy without features: evcore",
+                "clippy without features",
                 "docs",
-                "httpd",
                 "test",
                 "check alone: evcore",
-                "test alone: evcore",
                 "check without features: evcore",
-                "test without features: evcore",
                 "check alone: evcore-token",
-                "test alone: evcore-token",
-                "clippy with all features: evcore",
-                "test with all features: evcore",
-                "compat: fmt",
-                "compat: clippy",
-                "compat: test",
-                "loom: evcore-token",
+                "test with all features",
                 "mutant: early_timers",
+                "loom",
+                "compat: fmt",
+                "compat: test",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_left_out_is_named() {
+        let all = all();
+        let is_left_out = |plan: &Plan, what: &str| {
+            let mut lines = plan.left_out.iter();
+            lines.any(|line| line.starts_with(&format!("{what}: ")))
+        };
+        assert!(is_left_out(&all, "alone"));
+        let quick = quick(&all);
+        assert!(is_left_out(&quick, "mutant") && is_left_out(&quick, "docs"));
+        assert!(!is_left_out(&quick, "test") && !is_left_out(&quick, "clippy"));
     }
 }

@@ -33,8 +33,6 @@ pub(crate) struct Package {
     pub(crate) documentation: Option<String>,
     /// Whether it has features that are on unless refused.
     pub(crate) default_features: bool,
-    /// Whether it has features that are off unless asked for.
-    pub(crate) optional_features: bool,
     pub(crate) examples: Vec<String>,
     pub(crate) bins: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -121,19 +119,11 @@ fn reduced(package: &cargo_metadata::Package, root: &Path) -> Result<Package> {
         readme: package.readme.as_ref().map(ToString::to_string),
         documentation: package.documentation.clone(),
         default_features: package.features.contains_key("default"),
-        optional_features: has_optional_features(package),
         examples: names(package, Target::is_example),
         bins: names(package, Target::is_bin),
         dependencies: package.dependencies.iter().map(dependency).collect(),
         manifest: fs::read_to_string(manifest)?,
     })
-}
-
-fn has_optional_features(package: &cargo_metadata::Package) -> bool {
-    let by_default = package.features.get("default").into_iter().flatten();
-    let by_default: Vec<_> = by_default.map(String::as_str).chain(["default"]).collect();
-    let mut names = package.features.keys().map(String::as_str);
-    names.any(|name| !by_default.contains(&name))
 }
 
 fn rust_version(package: &cargo_metadata::Package) -> String {
@@ -227,9 +217,9 @@ mod tests {
             (evcore.dir.as_str(), evcore.published),
             ("crates/evcore", true)
         );
-        assert!(evcore.default_features && evcore.optional_features);
+        assert!(evcore.default_features);
         let clock = workspace.package("evcore-clock").unwrap();
-        assert!(clock.default_features && !clock.optional_features);
+        assert!(clock.default_features);
     }
 
     #[test]

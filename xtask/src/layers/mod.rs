@@ -9,7 +9,8 @@ mod manifest;
 
 use crate::Result;
 use crate::diagnostic::Diagnostic;
-use crate::step::{self, Step};
+use crate::schedule::Plan;
+use crate::step::Step;
 use crate::workspace::{Package, Workspace};
 
 /// The rules about manifests.
@@ -20,7 +21,7 @@ const RULES: &[fn(&Package) -> Vec<Diagnostic>] = &[
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    step::run_all(workspace, &[step()])
+    Plan::of([step()]).run(workspace)
 }
 
 pub(crate) fn step() -> Step {

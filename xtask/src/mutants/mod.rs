@@ -14,8 +14,10 @@ use std::path::Path;
 use crate::Result;
 use crate::command::CommandLine;
 use crate::diagnostic::Diagnostic;
+use crate::schedule::Plan;
 use crate::source_tree::Tree;
-use crate::step::{self, Step};
+use crate::step::Step;
+use crate::test_report::TestReport;
 use crate::workspace::Workspace;
 
 use mutant::Mutant;
@@ -31,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, name: &str) -> Result {
     if steps.is_empty() {
         return Err(format!("no mutant in {DIR} has {name:?} in its name").into());
     }
-    step::run_all(workspace, &steps)
+    Plan::of(steps).run(workspace)
 }
 
 /// A step for each mutant.
@@ -62,40 +64,30 @@ fn try_mutant(workspace: &Workspace, path: &str) -> Result<Vec<Diagnostic>> {
     };
     let dir = workspace.target_dir.join("mutants");
     copy::sync(&mutated, &dir.join("tree"))?;
-    let what = run_test(&mutant, &dir)?;
+    let what = run_test(&mutant, &dir, &workspace.target_dir)?;
     Ok(what
         .map(|what| Diagnostic::of(path, what))
         .into_iter()
         .collect())
 }
 
-/// The mutant of a file, with the edits of the file that it names.
+/// The mutant of a file.
 fn read(tree: &Tree, path: &str) -> std::result::Result<Mutant, String> {
-    let file = tree
-        .file(path)
-        .ok_or_else(|| format!("{path} does not exist"))?;
-    let mut mutant = Mutant::parse(&file.text)?;
-    if let Some(with) = &mutant.with {
-        mutant.begin_with(read(tree, &format!("{DIR}{with}"))?);
-    }
-    Ok(mutant)
+    let file = tree.file(path);
+    let file = file.ok_or_else(|| format!("{path} does not exist"))?;
+    Mutant::parse(&file.text)
 }
 
 /// Runs the test of a mutant in the copy. Returns `None` if the test fails as expected, or passes if
 /// the edit is no bug.
-fn run_test(mutant: &Mutant, dir: &Path) -> Result<Option<String>> {
+fn run_test(mutant: &Mutant, dir: &Path, target_dir: &Path) -> Result<Option<String>> {
     let (tree, log) = (dir.join("tree"), dir.join("log"));
-    // Another flag is another build of all dependencies.
-    let target = mutant.cfg.as_deref().unwrap_or("target");
     let command = |options: &str| {
         let line = format!("cargo test --locked {options} {}", mutant.test);
-        let command = CommandLine::new(&line)
-            .env("CARGO_TARGET_DIR", dir.join(target).display().to_string())
-            .env("EVCORE_SIM_SEEDS", mutant.seeds.to_string());
-        match &mutant.cfg {
-            Some(cfg) => command.env("RUSTFLAGS", format!("--cfg {cfg}")),
-            None => command,
-        }
+        // In the common directory, which has the dependencies already.
+        CommandLine::new(&line)
+            .env("CARGO_TARGET_DIR", target_dir.display().to_string())
+            .env("EVCORE_SIM_SEEDS", mutant.seeds.to_string())
     };
     if !command("--no-run").run(&tree, &log)? {
         let output = fs::read_to_string(&log)?;
@@ -103,6 +95,9 @@ fn run_test(mutant: &Mutant, dir: &Path) -> Result<Option<String>> {
     }
     let passed = command("").run(&tree, &log)?;
     let output = fs::read_to_string(&log)?;
+    if TestReport::parse(&output).passed == 0 && passed {
+        return Ok(Some(format!("`{}` matches no test", mutant.test)));
+    }
     let is_found = mutant.found_by.iter().any(|words| output.contains(words));
     Ok(match (passed, mutant.found_by.is_empty()) {
         (true, true) => None,

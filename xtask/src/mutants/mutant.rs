@@ -6,8 +6,6 @@
 //! test = the arguments of `cargo test` that select the test which must fail
 //! seeds = how many seeds a simulation may take to find it
 //! found by = words of the failure (may stand several times: any of them will do)
-//! cfg = a name that is set by `--cfg` (optional)
-//! with = a file beside this one whose edits are made first (optional)
 //!
 //! == crates/evcore/src/turn.rs
 //! -- before
@@ -25,8 +23,6 @@ pub(crate) struct Mutant {
     pub(crate) seeds: u32,
     /// Empty: the edit is no bug, and the test must pass.
     pub(crate) found_by: Vec<String>,
-    pub(crate) cfg: Option<String>,
-    pub(crate) with: Option<String>,
     edits: Vec<Edit>,
 }
 
@@ -105,16 +101,12 @@ impl Mutant {
         match key.trim() {
             "test" => self.test = value.to_owned(),
             "found by" => self.found_by.push(value.to_owned()),
-            "cfg" => self.cfg = Some(value.to_owned()),
-            "with" => self.with = Some(value.to_owned()),
             "seeds" => {
                 let number = value.parse().map_err(|_| format!("{value:?} is no number"));
                 self.seeds = number?;
             }
             other => {
-                return Err(format!(
-                    "unknown key {other:?}: test, seeds, found by, cfg or with"
-                ));
+                return Err(format!("unknown key {other:?}: test, seeds or found by"));
             }
         }
         Ok(())
@@ -128,11 +120,6 @@ impl Mutant {
             return Err("a mutant needs an edit: `== path`, `-- before`, `-- after`".to_owned());
         }
         Ok(self)
-    }
-
-    /// Takes over the edits of another file, which are made first.
-    pub(crate) fn begin_with(&mut self, first: Self) {
-        self.edits.splice(0..0, first.edits);
     }
 
     /// The tree with the edits made.
@@ -193,21 +180,6 @@ mod tests {
                 .contains("0 times")
         );
         assert!(mutant.apply(&Tree::fake(&[])).is_err());
-    }
-
-    #[test]
-    fn the_edits_of_another_file_come_first() {
-        let text = "test = a\n\n== src/a.rs\n-- before\none\n-- after\nfirst\n";
-        let mut second = Mutant::parse(
-            "test = a\nwith = other\ncfg = c\n\n== src/a.rs\n-- before\nfirst\n-- after\nsecond\n",
-        )
-        .unwrap();
-        assert_eq!(
-            (second.with.as_deref(), second.cfg.as_deref()),
-            (Some("other"), Some("c"))
-        );
-        second.begin_with(Mutant::parse(text).unwrap());
-        assert_eq!(second.apply(&tree("one\n")).unwrap()[0].text, "second\n");
     }
 
     #[test]

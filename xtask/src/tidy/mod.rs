@@ -9,8 +9,9 @@ mod lines;
 
 use crate::Result;
 use crate::diagnostic::Diagnostic;
+use crate::schedule::Plan;
 use crate::source_tree::Tree;
-use crate::step::{self, Step};
+use crate::step::Step;
 use crate::workspace::Workspace;
 
 const RULES: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[
@@ -30,7 +31,7 @@ const RULES: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result {
-    step::run_all(workspace, &[step()])
+    Plan::of([step()]).run(workspace)
 }
 
 pub(crate) fn step() -> Step {

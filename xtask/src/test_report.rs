@@ -1,0 +1,80 @@
+//! What test programs print: how many tests passed, and which did not run.
+
+/// The tests of a step, read from its output.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TestReport {
+    pub(crate) passed: usize,
+    /// A line for each test that was ignored or could not run, with its reason.
+    pub(crate) not_run: Vec<String>,
+    /// The test programs in which no test passed.
+    pub(crate) empty: Vec<String>,
+}
+
+impl TestReport {
+    /// Reads the lines of cargo, of the usual harness, and of [`not_run`].
+    ///
+    /// [`not_run`]: ../../crates/evcore-testing/src/not_run.rs
+    pub(crate) fn parse(output: &str) -> TestReport {
+        let (mut report, mut program) = (TestReport::default(), "");
+        for line in output.lines() {
+            if let Some(started) = line.trim_start().strip_prefix("Running ") {
+                program = started.split(" (").next().unwrap_or_default();
+            } else if let Some(result) = line.strip_prefix("test result: ") {
+                let passed = passed(result);
+                report.passed += passed;
+                if passed == 0 {
+                    report.empty.push(program.to_owned());
+                }
+            } else if let Some(line) = ignored(line) {
+                report.not_run.push(line);
+            } else if let Some(at) = line.find(NOT_RUN) {
+                report.not_run.push(line[at + NOT_RUN.len()..].to_owned());
+            }
+        }
+        report
+    }
+}
+
+/// What precedes a test that could not run, and its reason.
+const NOT_RUN: &str = "not run: ";
+
+/// The 7 of `ok. 7 passed; 0 failed; ...`.
+fn passed(result: &str) -> usize {
+    let number = result.split(" passed").next().unwrap_or_default();
+    let number = number.rsplit(' ').next().unwrap_or_default();
+    number.parse().unwrap_or(0)
+}
+
+/// `NAME: ignored, REASON`, if this is the line of an ignored test.
+fn ignored(line: &str) -> Option<String> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    result
+        .starts_with("ignored")
+        .then(|| format!("{name}: {result}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_results_of_all_programs_count() {
+        let report = TestReport::parse(
+            "   Compiling a v0.1.0\n     Running unittests src/lib.rs (target/debug/deps/a-1)\n\n\
+             running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured\n\n\
+             \x20    Running tests/b.rs (target/debug/deps/b-1)\n\nrunning 3 tests\n\
+             test one ... ok\ntest two ... ignored, it is long\n\
+             test three ... not run: three: strace is not installed\nok\n\n\
+             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n",
+        );
+        let not_run = ["two: ignored, it is long", "three: strace is not installed"];
+        assert_eq!(
+            report,
+            TestReport {
+                passed: 2,
+                not_run: not_run.map(str::to_owned).into(),
+                empty: vec!["unittests src/lib.rs".to_owned()],
+            }
+        );
+    }
+}
