@@ -74,6 +74,10 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
         ])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if kind == "--bin" {
+        // With an example cargo takes the features of dev-dependencies too, as it does for tests.
+        build.args(["--example", "echo"]);
+    }
     if profile.ends_with("release") {
         build.arg("--release");
     }
