@@ -5,9 +5,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::eventually;
+use crate::{eventually, not_run};
 
-/// Whether a program is installed. If it is not, this prints what is not tested.
+/// Whether a program is installed. If it is not, the calling test is reported as not run.
 #[must_use]
 pub fn is_installed(program: &str) -> bool {
     let mut version = Command::new(program);
@@ -15,7 +15,7 @@ pub fn is_installed(program: &str) -> bool {
     version.stdout(Stdio::null()).stderr(Stdio::null());
     let is_installed = version.status().is_ok();
     if !is_installed {
-        eprintln!("not tested: {program} is not installed");
+        not_run(&format!("{program} is not installed"));
     }
     is_installed
 }
