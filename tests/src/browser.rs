@@ -6,6 +6,7 @@
 use std::{
     io::{BufRead, BufReader},
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
 };
@@ -77,8 +78,8 @@ impl Browser {
                 return None;
             }
         }
-        let (driver, address) = start_driver();
         let profile = Scratch::new("chromium");
+        let (driver, address) = start_driver(profile.path());
         let mut options: Vec<_> = OPTIONS.map(str::to_owned).into();
         options.push(format!("--user-data-dir={}", profile.path().display()));
         let mut browser = Self {
@@ -226,11 +227,12 @@ impl Browser {
     }
 }
 
-/// Starts `chromedriver` on a free port.
-fn start_driver() -> (Child, SocketAddr) {
+/// Starts `chromedriver` on a free port. It and the browser leave files in `directory`.
+fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     let mut command = Command::new("chromedriver");
     command.arg("--port=0").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command.env("TMPDIR", directory);
     let mut driver = command.spawn().expect("it starts");
     let log = BufReader::new(driver.stdout.take().expect("it is piped"));
     let mut lines = log.lines().map_while(Result::ok);
