@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Client, PATIENCE, Scratch};
+use crate::{Client, PATIENCE, Scratch, is_installed};
 
 /// Without these, Chromium looks for its maker's hosts, and a container may not give it a sandbox.
 const OPTIONS: [&str; 11] = [
@@ -62,21 +62,16 @@ pub enum Scheme {
 }
 
 impl Browser {
-    /// Starts the browser. Prints the reason and returns `None` if it is not installed.
+    /// Starts the browser. If it is not installed, it reports the calling test as not run.
     ///
     /// # Panics
     ///
     /// If it is installed and does not start.
     #[must_use]
     pub fn start() -> Option<Self> {
-        for program in ["chromium", "chromedriver"] {
-            let mut version = Command::new(program);
-            version.arg("--version").stdin(Stdio::null());
-            version.stdout(Stdio::null()).stderr(Stdio::null());
-            if version.status().is_err() {
-                println!("skipped: {program} is not installed");
-                return None;
-            }
+        let programs = ["chromium", "chromedriver"];
+        if !programs.into_iter().all(is_installed) {
+            return None;
         }
         let profile = Scratch::new("chromium");
         let (driver, address) = start_driver(profile.path());
