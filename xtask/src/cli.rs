@@ -10,7 +10,7 @@ xflags::xflags! {
     cmd xtask {
         /// Everything that a change must pass, with only the Rust toolchain.
         cmd test {
-            /// Three minutes: what finds most faults.
+            /// What finds most faults, in a few minutes.
             optional --quick
         }
 

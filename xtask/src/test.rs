@@ -41,7 +41,7 @@ pub(crate) fn plan(workspace: &Workspace, tree: &Tree) -> Plan {
     plan
 }
 
-/// What finds most faults in three minutes. It names the kinds of steps that it leaves out.
+/// What finds most faults. It names the kinds of steps that it leaves out.
 fn quick(all: &Plan) -> Plan {
     let in_crates = "cargo test --workspace --exclude evcore-tests --lib --bins --tests";
     let in_whole = "cargo test --workspace --test conformance --test simulation";
