@@ -11,9 +11,7 @@ pub(crate) struct TestReport {
 }
 
 impl TestReport {
-    /// Reads the lines of cargo, of the usual harness, and of [`not_run`].
-    ///
-    /// [`not_run`]: ../../crates/evcore-testing/src/not_run.rs
+    /// Reads the lines of cargo, of the usual harness, and of `evcore_testing::not_run`.
     pub(crate) fn parse(output: &str) -> TestReport {
         let (mut report, mut program) = (TestReport::default(), "");
         for line in output.lines() {
