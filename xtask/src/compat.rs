@@ -14,7 +14,9 @@ const ALL: &str = "--manifest-path tests/compat/Cargo.toml --workspace --locked"
 /// Formatted and green.
 pub(crate) fn test(workspace: &Workspace) -> Plan {
     // Not `fmt --all`: that goes into the crates of the root, too.
-    let fmt = format!("fmt --manifest-path {MANIFEST} -p evcore-compat -p polling -- --check");
+    let fmt = format!(
+        "fmt --manifest-path {MANIFEST} -p evcore-compat -p evcore-nginx -p polling -- --check"
+    );
     let test = format!("test {ALL}");
     Plan::of(
         [("fmt", fmt), ("test", test)]

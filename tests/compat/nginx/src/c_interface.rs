@@ -1,0 +1,233 @@
+//! The functions that `ngx_evcore_module.c` declares.
+//!
+//! Those that can fail return a negative `errno`. They are called from nginx's one thread, except
+//! for `evcore_wake`.
+
+#![allow(
+    unsafe_code,
+    reason = "C calls these functions by name, and passes descriptors as numbers"
+)]
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
+
+use evcore_poller::{BackendKind, Error, Events, Interest, Mode, Poller, Result, Waker};
+
+/// The values of `mode` in [`evcore_add`].
+const EDGE: c_int = 1;
+const EXCLUSIVE: c_int = 2;
+
+/// A poller, and what its last wait has reported.
+#[derive(Debug)]
+pub struct Handle {
+    poller: Poller,
+    events: Events,
+    // Invariant: longer than the capacity of `events` by one, for a wake.
+    reports: Box<[Report]>,
+}
+
+/// What a wait reports of one descriptor: `evcore_report_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Report {
+    /// The key of its registration.
+    pub key: u64,
+    /// The bits of [`Ready`](evcore_poller::Ready).
+    pub ready: u32,
+}
+
+impl Report {
+    /// The report of a wake. No registration has its key.
+    const WAKE: Self = Self {
+        key: u64::MAX,
+        ready: 0,
+    };
+}
+
+/// Opens a poller over epoll, for waits of at most `capacity` events. `NULL` if the kernel refuses.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_open(capacity: usize) -> Option<Box<Handle>> {
+    let mut poller = Poller::with(BackendKind::Epoll).ok()?;
+    // nginx handles signals between two waits.
+    poller.return_on_signal(true);
+    Some(Box::new(Handle {
+        poller,
+        events: Events::bounded(capacity),
+        reports: vec![Report::WAKE; capacity + 1].into(),
+    }))
+}
+
+/// Closes a poller.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_close(handle: Box<Handle>) {
+    drop(handle);
+}
+
+/// Registers `fd` under `key`. `mode` is 0 for level-triggered, [`EDGE`], or [`EXCLUSIVE`].
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_add(
+    handle: &mut Handle,
+    fd: RawFd,
+    key: u64,
+    interest: u8,
+    mode: c_int,
+) -> c_int {
+    if fd < 0 {
+        return -libc::EBADF;
+    }
+    // SAFETY: it is not -1, and nginx removes a descriptor before it closes it.
+    let source = unsafe { BorrowedFd::borrow_raw(fd) };
+    let interest = Interest::from_bits_truncate(interest);
+    let poller = &mut handle.poller;
+    code(match mode {
+        EDGE => poller.add(&source, key, interest, Mode::Edge),
+        EXCLUSIVE => poller.add_exclusive(&source, key, interest, Mode::Level),
+        _ => poller.add(&source, key, interest, Mode::Level),
+    })
+}
+
+/// Changes the interest of a registration.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_modify(handle: &mut Handle, key: u64, interest: u8) -> c_int {
+    let interest = Interest::from_bits_truncate(interest);
+    code(handle.poller.modify(key, interest))
+}
+
+/// Removes a registration whose descriptor stays open.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_remove(handle: &mut Handle, key: u64) -> c_int {
+    code(handle.poller.remove(key))
+}
+
+/// Removes a registration whose descriptor is about to be closed.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_remove_before_close(handle: &mut Handle, key: u64) -> c_int {
+    code(handle.poller.remove_before_close(key))
+}
+
+/// Waits for at most `timeout_ms`, if that is not negative. Returns the number of reports, and lets
+/// `reports` point to them until the next call.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_wait(
+    handle: &mut Handle,
+    timeout_ms: i64,
+    reports: &mut *const Report,
+) -> c_int {
+    let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+    let events = &mut handle.events;
+    if let Err(error) = handle.poller.wait(events, timeout) {
+        return refusal(error);
+    }
+    let mut count = 0;
+    for (report, event) in handle.reports.iter_mut().zip(&*events) {
+        *report = Report {
+            key: event.key,
+            ready: event.ready.bits().into(),
+        };
+        count += 1;
+    }
+    if events.was_woken() {
+        handle.reports[count] = Report::WAKE;
+        count += 1;
+    }
+    *reports = handle.reports.as_ptr();
+    c_int::try_from(count).unwrap_or(c_int::MAX)
+}
+
+/// Makes a handle that ends a wait from another thread. It is never freed, because such a thread may
+/// outlive the poller.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_waker(handle: &Handle) -> Box<Waker> {
+    Box::new(handle.poller.waker())
+}
+
+/// Ends the present wait, or the next one, with a report whose key is `UINT64_MAX`.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_wake(waker: &Waker) {
+    waker.wake();
+}
+
+fn code(result: Result<()>) -> c_int {
+    result.map_or_else(refusal, |()| 0)
+}
+
+#[cold]
+#[inline(never)]
+fn refusal(error: Error) -> c_int {
+    -match error {
+        Error::Interrupted => libc::EINTR,
+        Error::AlreadyRegistered { .. } | Error::AlreadyWatched { .. } => libc::EEXIST,
+        Error::NotRegistered { .. } => libc::ENOENT,
+        Error::NotOpen { .. } => libc::EBADF,
+        other => io::Error::from(other)
+            .raw_os_error()
+            .unwrap_or(libc::EINVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const KEY: u64 = (9 << 32) | 7;
+
+    /// The reports of a wait that does not block.
+    fn reports(handle: &mut Handle) -> Vec<Report> {
+        let mut first = std::ptr::null();
+        let count = evcore_wait(handle, 0, &mut first);
+        let count = usize::try_from(count).expect("no error");
+        handle.reports[..count].to_vec()
+    }
+
+    #[test]
+    fn a_registration_lives_from_add_to_remove() {
+        let mut handle = evcore_open(4).expect("epoll");
+        let (mut near, far) = UnixStream::pair().expect("a pair");
+        let fd = far.as_raw_fd();
+        assert_eq!(evcore_add(&mut handle, fd, KEY, 0b001, EDGE), 0);
+        assert_eq!(reports(&mut handle), []);
+
+        near.write_all(b"x").expect("room");
+        let readable = Report { key: KEY, ready: 1 };
+        assert_eq!(reports(&mut handle), [readable]);
+        assert_eq!(reports(&mut handle), [], "an edge is reported once");
+
+        assert_eq!(evcore_modify(&mut handle, KEY, 0b101), 0);
+        let both = Report { key: KEY, ready: 5 };
+        assert_eq!(reports(&mut handle), [both]);
+
+        assert_eq!(evcore_remove(&mut handle, KEY), 0);
+        assert_eq!(evcore_add(&mut handle, fd, KEY, 0b001, 0), 0);
+        assert_eq!(reports(&mut handle), [readable]);
+        assert_eq!(evcore_remove_before_close(&mut handle, KEY), 0);
+        evcore_close(handle);
+    }
+
+    #[test]
+    fn a_wake_is_reported_behind_the_events() {
+        let mut handle = evcore_open(1).expect("epoll");
+        let (near, _far) = UnixStream::pair().expect("a pair");
+        let fd = near.as_raw_fd();
+        assert_eq!(evcore_add(&mut handle, fd, KEY, 0b100, 0), 0);
+        evcore_wake(&evcore_waker(&handle));
+        let writable = Report { key: KEY, ready: 4 };
+        assert_eq!(reports(&mut handle), [writable, Report::WAKE]);
+    }
+
+    #[test]
+    fn a_refusal_is_a_negative_errno() {
+        let mut handle = evcore_open(1).expect("epoll");
+        let (near, _far) = UnixStream::pair().expect("a pair");
+        let mut add = |fd, key| evcore_add(&mut handle, fd, key, 0b001, EXCLUSIVE);
+        assert_eq!(add(near.as_raw_fd(), KEY), 0);
+        assert_eq!(add(near.as_raw_fd(), KEY + 1), -libc::EEXIST);
+        assert_eq!(add(-1, KEY + 1), -libc::EBADF);
+        assert_eq!(evcore_remove(&mut handle, KEY + 1), -libc::ENOENT);
+    }
+}
