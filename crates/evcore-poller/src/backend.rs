@@ -65,12 +65,6 @@ impl Registration {
     pub const fn id(&self) -> usize {
         (self.key & 0xffff_ffff) as usize
     }
-
-    /// Whether there is nothing to report.
-    #[inline]
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.interest.is_empty() && self.ends.is_empty()
-    }
 }
 
 /// What the kernel behind a backend does by itself. The poller emulates the rest.

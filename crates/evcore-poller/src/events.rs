@@ -98,7 +98,7 @@ impl Events {
 
     /// The keys of all events.
     #[inline]
-    pub(crate) fn keys(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = u64> {
         self.entries.iter().map(|entry| entry.key())
     }
 

@@ -22,15 +22,25 @@ pub(crate) struct FdSet {
 }
 
 impl FdSet {
-    /// Adds a descriptor. Returns whether it is new.
+    /// Whether the table has a bit for this descriptor. Never for one of the others.
+    #[inline]
+    pub(crate) fn has_room(&self, fd: RawFd) -> bool {
+        place(fd).is_some_and(|(word, _)| word < self.dense.len())
+    }
+
+    /// Makes the table long enough for this descriptor, unless it is one of the others.
+    pub(crate) fn make_room(&mut self, fd: RawFd) {
+        if let Some((word, _)) = place(fd) {
+            growth::lengthen(&mut self.dense, word + 1, 0);
+        }
+    }
+
+    /// Adds a descriptor, after [`make_room`](Self::make_room). Returns whether it is new.
     #[inline]
     pub(crate) fn insert(&mut self, fd: RawFd) -> bool {
         let Some((word, bit)) = place(fd) else {
             return self.insert_other(fd);
         };
-        if self.dense.len() <= word {
-            self.grow(word);
-        }
         let bits = &mut self.dense[word];
         let is_new = *bits & bit == 0;
         *bits |= bit;
@@ -41,14 +51,8 @@ impl FdSet {
     pub(crate) fn remove(&mut self, fd: RawFd) {
         match place(fd) {
             Some((word, bit)) => self.dense[word] &= !bit,
-            None => self.others.retain(|other| *other != fd),
+            None => self.remove_other(fd),
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, word: usize) {
-        growth::lengthen(&mut self.dense, word + 1, 0);
     }
 
     #[cold]
@@ -59,6 +63,12 @@ impl FdSet {
             self.others.push(fd);
         }
         is_new
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_other(&mut self, fd: RawFd) {
+        self.others.retain(|other| *other != fd);
     }
 
     #[cfg(test)]
@@ -101,6 +111,7 @@ mod tests {
             for (fd, insert) in steps {
                 prop_assert_eq!(set.contains(fd), oracle.contains(&fd));
                 if insert {
+                    set.make_room(fd);
                     prop_assert_eq!(set.insert(fd), oracle.insert(fd));
                 } else if !insert && oracle.remove(&fd) {
                     set.remove(fd);

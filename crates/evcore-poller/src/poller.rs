@@ -16,8 +16,8 @@ use std::{
 use crate::{
     Backend, BackendKind, Error, Events, Interest, Mode, Registration, Result, Source, Target,
     Waker,
-    registry::{Change, Registry},
-    sys::{self, ForkGuard},
+    registry::{Change, Registry, Row},
+    sys::{self, AnyBackend, ForkGuard},
     watch_set::WatchSet,
 };
 
@@ -55,7 +55,7 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 /// ```
 #[derive(Debug)]
 pub struct Poller {
-    backend: Box<dyn Backend>,
+    backend: AnyBackend,
     /// The backend's own.
     waker: Waker,
     registry: Registry,
@@ -97,7 +97,7 @@ impl Poller {
     /// watch its own waker, and [`Error::Os`] if the kernel refuses: most likely, too few
     /// descriptors are left.
     pub fn with(kind: BackendKind) -> Result<Self> {
-        Ok(sys::open(kind)?.into())
+        Ok(Self::over(sys::open(kind)?))
     }
 
     /// Registers `source` under `key`, and begins to watch it for `interest`.
@@ -115,6 +115,9 @@ impl Poller {
     /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
     /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]. Nothing
     /// is registered then.
+    //
+    // Inlined, so that the registration is made where it is used.
+    #[inline]
     pub fn add(
         &mut self,
         source: &(impl Source + ?Sized),
@@ -122,8 +125,15 @@ impl Poller {
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
-        let new = self.registration(source.target(), key, interest, mode)?;
-        self.register(&new)
+        let fd = self.watchable(source.target())?;
+        self.register(Registration {
+            fd,
+            key,
+            interest,
+            ends: WatchSet::of(interest).ends(),
+            mode,
+            exclusive: false,
+        })
     }
 
     /// Registers a source that other pollers also watch exclusively, in other threads or processes:
@@ -159,10 +169,14 @@ impl Poller {
         if mode == Mode::Oneshot || interest.contains(Interest::PRIORITY) {
             return Err(Error::NotExclusive { interest, mode });
         }
-        let new = self.registration(source.target(), key, interest, mode)?;
-        self.register(&Registration {
+        let fd = self.watchable(source.target())?;
+        self.register(Registration {
+            fd,
+            key,
+            interest,
+            ends: WatchSet::of(interest).ends(),
+            mode,
             exclusive: true,
-            ..new
         })
     }
 
@@ -249,11 +263,11 @@ impl Poller {
     /// descriptor was already closed. Even then it is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         self.fork_guard.check()?;
-        let known = self.take(key)?;
-        if known.is_empty() {
+        let row = self.take(key)?;
+        if !row.is_in_backend() {
             return Ok(());
         }
-        let removed = self.backend.remove(&known);
+        let removed = self.backend.remove(&row.known(key));
         if removed.is_err() {
             self.registry.expect_stale();
         }
@@ -272,9 +286,9 @@ impl Poller {
     ///
     /// [`Error::NotRegistered`].
     pub fn remove_before_close(&mut self, key: u64) -> Result<()> {
-        let known = self.take(key)?;
-        if !known.is_empty() {
-            self.backend.remove_before_close(&known);
+        let row = self.take(key)?;
+        if row.is_in_backend() {
+            self.backend.remove_before_close(|| row.known(key));
             self.registry.expect_stale();
         }
         Ok(())
@@ -381,51 +395,72 @@ impl Poller {
         &*self.backend
     }
 
-    /// Makes a registration of `target`, if the backend watches targets of its kind.
-    fn registration(
-        &self,
-        target: Target<'_>,
-        key: u64,
-        interest: Interest,
-        mode: Mode,
-    ) -> Result<Registration> {
-        let backend = || self.backend.name();
-        let is_simulated = self.registry.capabilities().simulated;
-        let fd = match target {
-            Target::Descriptor(fd) if !is_simulated => fd.as_raw_fd(),
-            Target::Descriptor(fd) => {
-                return Err(Error::RealTarget {
-                    fd: fd.as_raw_fd(),
-                    backend: backend(),
-                });
-            }
-            Target::Simulated(number) => RawFd::try_from(number)
-                .ok()
-                .filter(|_| is_simulated)
-                .ok_or_else(|| Error::SimulatedTarget {
-                    number,
-                    backend: backend(),
-                })?,
-        };
-        Ok(Registration {
-            fd,
-            key,
-            interest,
-            ends: WatchSet::of(interest).ends(),
-            mode,
-            exclusive: false,
-        })
+    fn over(backend: AnyBackend) -> Self {
+        Self {
+            waker: backend.waker(),
+            registry: Registry::new(backend.capabilities()),
+            backend,
+            refused: Vec::new(),
+            ready_first: false,
+            returns_on_signal: false,
+            fork_guard: ForkGuard::new(),
+        }
     }
 
-    fn register(&mut self, new: &Registration) -> Result<()> {
-        self.fork_guard.check()?;
-        self.registry.insert(new)?;
-        if !new.interest.is_empty() {
-            if let Err(error) = self.backend.add(new) {
-                return Err(self.take_back(new, error));
+    /// The number of `target`, if the backend watches targets of its kind.
+    #[inline]
+    fn watchable(&self, target: Target<'_>) -> Result<RawFd> {
+        let is_simulated = self.registry.capabilities().simulated;
+        match target {
+            Target::Descriptor(fd) if !is_simulated => Ok(fd.as_raw_fd()),
+            Target::Simulated(number) if is_simulated => {
+                RawFd::try_from(number).map_err(|_| self.wrong_kind(target))
             }
+            _ => Err(self.wrong_kind(target)),
         }
-        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wrong_kind(&self, target: Target<'_>) -> Error {
+        let backend = self.backend.name();
+        match target {
+            Target::Descriptor(fd) => Error::RealTarget {
+                fd: fd.as_raw_fd(),
+                backend,
+            },
+            Target::Simulated(number) => Error::SimulatedTarget { number, backend },
+        }
+    }
+
+    #[inline(always)] // so that the registration is not copied
+    fn register(&mut self, new: Registration) -> Result<()> {
+        self.fork_guard.check()?;
+        if self.registry.has_room(&new) {
+            self.register_in_room(&new)
+        } else {
+            self.make_room_and_register(new)
+        }
+    }
+
+    // Apart from the usual way, so that nothing is kept across the call that makes room.
+    #[cold]
+    #[inline(never)]
+    fn make_room_and_register(&mut self, new: Registration) -> Result<()> {
+        self.registry.make_room(&new)?;
+        self.register_in_room(&new)
+    }
+
+    #[inline(always)] // so that the registration is not copied
+    fn register_in_room(&mut self, new: &Registration) -> Result<()> {
+        self.registry.insert(new)?;
+        if new.interest.is_empty() {
+            return Ok(());
+        }
+        match self.backend.add(new) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.take_back(new, error)),
+        }
     }
 
     /// Ends a registration that the backend has refused.
@@ -476,14 +511,14 @@ impl Poller {
         self.refused.push(key);
     }
 
-    /// Ends a registration. Returns what the backend still watches of it, perhaps nothing.
-    #[inline(always)] // so that the registration is not copied
-    fn take(&mut self, key: u64) -> Result<Registration> {
-        let known = self.registry.take(key);
+    /// Ends a registration, and returns its row.
+    #[inline(always)] // so that the row is not copied
+    fn take(&mut self, key: u64) -> Result<Row> {
+        // First, so that nothing is kept across this call.
         if !self.refused.is_empty() {
             self.drop_refusal(key);
         }
-        known.ok_or(Error::NotRegistered { key })
+        self.registry.take(key).ok_or(Error::NotRegistered { key })
     }
 
     /// Drops a refusal that was not reported yet and is out of date.
@@ -504,15 +539,7 @@ impl<B: Backend + 'static> From<B> for Poller {
 /// A poller over a backend of your own.
 impl From<Box<dyn Backend>> for Poller {
     fn from(backend: Box<dyn Backend>) -> Self {
-        Self {
-            waker: backend.waker(),
-            registry: Registry::new(backend.capabilities()),
-            backend,
-            refused: Vec::new(),
-            ready_first: false,
-            returns_on_signal: false,
-            fork_guard: ForkGuard::new(),
-        }
+        Self::over(AnyBackend::Boxed(backend))
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Registry {
 
 /// One row of the table.
 #[derive(Clone, Debug)]
-struct Row {
+pub(crate) struct Row {
     /// [`VACANT`]: there is no registration.
     fd: RawFd,
     /// The high half of the key.
@@ -137,13 +137,10 @@ impl Registry {
         if self.needs_scan || events.has_exceptional() {
             return true;
         }
+        // If the first is not stale, there is something to report. Most batches have no second.
         let mut keys = events.keys();
-        if self.filters_stale {
-            keys.any(|key| !self.is_watched(key))
-        } else {
-            // If the first is not stale, there is something else to report.
-            keys.next().is_some_and(|key| !self.is_watched(key))
-        }
+        keys.next().is_some_and(|key| !self.is_watched(key))
+            || (keys.len() > 0 && self.filters_stale && keys.any(|key| !self.is_watched(key)))
     }
 
     /// Whether every stale event must be dropped, or only those that come alone.
@@ -180,14 +177,29 @@ impl Registry {
         self.needs_attention = false;
     }
 
-    /// Enters a registration, unless its id or its descriptor is registered.
+    /// Whether the tables are long enough for a registration.
+    #[inline]
+    pub(crate) fn has_room(&self, new: &Registration) -> bool {
+        new.id() < self.rows.len() && self.descriptors.has_room(new.fd)
+    }
+
+    /// Makes the tables long enough for a registration.
+    pub(crate) fn make_room(&mut self, new: &Registration) -> Result<()> {
+        let (id, _) = split(new.key);
+        if id > MAX_ID {
+            return Err(Error::IdTooLarge { key: new.key });
+        }
+        growth::lengthen(&mut self.rows, id as usize + 1, Row::VACANT);
+        self.descriptors.make_room(new.fd);
+        Ok(())
+    }
+
+    /// Enters a registration for which there is [room](Self::has_room), unless its id or its
+    /// descriptor is registered.
+    #[inline(always)] // so that the registration is not copied
     pub(crate) fn insert(&mut self, new: &Registration) -> Result<()> {
         let (id, tag) = split(new.key);
-        let index = id as usize;
-        if index >= self.rows.len() {
-            self.grow(new.key)?;
-        }
-        let row = &mut self.rows[index];
+        let row = &mut self.rows[id as usize];
         if row.is_live() {
             return Err(Error::AlreadyRegistered { key: new.key });
         }
@@ -213,28 +225,20 @@ impl Registry {
         Ok(())
     }
 
-    /// Makes the table long enough for this key's id.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, key: u64) -> Result<()> {
-        let (id, _) = split(key);
-        if id > MAX_ID {
-            return Err(Error::IdTooLarge { key });
+    /// Ends a registration, and returns its row. `None` if there is no registration of this key.
+    #[inline(always)] // so that the row is not copied
+    pub(crate) fn take(&mut self, key: u64) -> Option<Row> {
+        let (id, tag) = split(key);
+        let row = self.rows.get_mut(id as usize)?;
+        if !row.has_tag(tag) {
+            return None;
         }
-        growth::lengthen(&mut self.rows, id as usize + 1, Row::VACANT);
-        Ok(())
-    }
-
-    /// Ends a registration. Returns what the backend still watches of it, perhaps
-    /// [nothing](Registration::is_empty). `None` if there is no registration of this key.
-    #[inline(always)] // so that the registration is not copied
-    pub(crate) fn take(&mut self, key: u64) -> Option<Registration> {
-        let row = self.row_mut(key)?;
-        let watched = mem::take(&mut row.in_backend);
-        let registration = row.registration(key, watched);
+        // First, so that nothing of the row is kept across a call.
+        self.descriptors.remove(row.fd);
+        let ended = row.clone();
+        row.in_backend = WatchSet::EMPTY;
         row.fd = VACANT;
-        self.descriptors.remove(registration.fd);
-        Some(registration)
+        Some(ended)
     }
 
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) -> Result<()> {
@@ -264,7 +268,7 @@ impl Registry {
     pub(crate) fn interest(&self, key: u64) -> Option<Interest> {
         let (id, tag) = split(key);
         let row = self.rows.get(id as usize)?;
-        (row.is_live() && row.tag == tag).then_some(row.wanted)
+        row.has_tag(tag).then_some(row.wanted)
     }
 
     #[inline]
@@ -324,7 +328,7 @@ impl Registry {
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {
                 row.in_backend = row.in_backend - row.masked;
-                (!row.in_backend.is_empty()).then(|| row.registration(row.key(id), row.in_backend))
+                row.is_in_backend().then(|| row.known(row.key(id)))
             })
             .collect()
     }
@@ -334,7 +338,7 @@ impl Registry {
     fn is_watched(&self, key: u64) -> bool {
         let (id, tag) = split(key);
         let row = self.rows.get(id as usize);
-        row.is_some_and(|row| row.tag == tag && !row.in_backend.is_empty())
+        row.is_some_and(|row| row.tag == tag && row.is_in_backend())
     }
 
     /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up concerns,
@@ -347,7 +351,7 @@ impl Registry {
         let Ok(row) = self.row(event.key) else {
             return false;
         };
-        if row.in_backend.is_empty() {
+        if !row.is_in_backend() {
             return false;
         }
         if event.ready.is_exceptional() {
@@ -384,7 +388,7 @@ impl Registry {
     fn row_mut(&mut self, key: u64) -> Option<&mut Row> {
         let (id, tag) = split(key);
         let row = self.rows.get_mut(id as usize)?;
-        (row.is_live() && row.tag == tag).then_some(row)
+        row.has_tag(tag).then_some(row)
     }
 
     #[inline]
@@ -443,6 +447,12 @@ impl Row {
         self.fd != VACANT
     }
 
+    /// Whether it is the registration of a key with this tag.
+    #[inline]
+    fn has_tag(&self, tag: u32) -> bool {
+        self.is_live() && self.tag == tag
+    }
+
     /// Records that the backend may not watch it any more.
     fn disarm(&mut self) {
         if self.renewal == Renewal::Unneeded {
@@ -485,10 +495,23 @@ impl Row {
         }
     }
 
+    /// Whether the backend watches any of it.
+    #[inline]
+    pub(crate) fn is_in_backend(&self) -> bool {
+        !self.in_backend.is_empty()
+    }
+
+    /// What the backend has of it.
+    #[inline]
+    pub(crate) fn known(&self, key: u64) -> Registration {
+        self.registration(key, self.in_backend)
+    }
+
     fn key(&self, id: u32) -> u64 {
         (u64::from(self.tag) << 32) | u64::from(id)
     }
 
+    #[inline]
     fn registration(&self, key: u64, watched: WatchSet) -> Registration {
         Registration {
             fd: self.fd,

@@ -166,7 +166,7 @@ impl Poller {
         interest: Interest,
         mode: Mode,
     ) -> Result<()> {
-        self.register(&Registration {
+        self.register(Registration {
             fd,
             key,
             interest,

@@ -39,7 +39,7 @@ impl Poller {
         let before = events.len();
         if events.remaining() > 0 {
             // An error here would lose the refusals. If it lasts, the next wait returns it.
-            let _ = self.backend.wait(events.into(), Some(Duration::ZERO));
+            let _ = (*self.backend).wait(events.into(), Some(Duration::ZERO));
         }
         self.check_wake(events);
         self.complete(events, before);
@@ -75,7 +75,7 @@ impl Poller {
             Some(timeout) if !self.returns_on_signal => deadline_in(timeout),
             _ => None,
         };
-        let waited = self.backend.wait(events.into(), timeout);
+        let waited = (*self.backend).wait(events.into(), timeout);
         self.finish(waited, events, timeout, deadline)
     }
 
@@ -102,7 +102,7 @@ impl Poller {
             let left = deadline.map_or(timeout, |deadline| {
                 Some(deadline.saturating_duration_since(Instant::now()))
             });
-            waited = self.backend.wait(events.into(), left);
+            waited = (*self.backend).wait(events.into(), left);
         }
     }
 

@@ -27,8 +27,8 @@ use rustix::{
 
 use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
 use crate::{
-    Backend, BackendKind, Capabilities, Error, EventSink, Events, Interest, MAX_ID, Mode,
-    Registration, Result, WakeChannel, Waker,
+    Backend, BackendKind, Capabilities, Error, EventSink, Events, MAX_ID, Mode, Registration,
+    Result, WakeChannel, Waker,
 };
 
 /// The key of the waker's events. Its low half is above `MAX_ID`, so it is not an id.
@@ -40,7 +40,7 @@ const ID_BITS: u64 = u32::MAX as u64;
 // The union of some ids is never above `MAX_ID`.
 const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 
-pub(super) struct Epoll {
+pub(crate) struct Epoll {
     fd: OwnedFd,
     wake: WakeChannel,
     /// [`BackendKind::EpollMasked`]: the kernel's `Edge` is not used.
@@ -133,6 +133,7 @@ impl Epoll {
         }
     }
 
+    #[inline]
     fn flags(&self, registration: &Registration) -> EventFlags {
         let mut flags = match registration.mode {
             Mode::Edge if !self.masks_edge => EventFlags::ET,
@@ -145,17 +146,8 @@ impl Epoll {
         } else if registration.ends.is_read_closed() {
             flags |= EventFlags::RDHUP;
         }
-        let interest = registration.interest;
-        if interest.contains(Interest::READ) {
-            flags |= EventFlags::IN;
-        }
-        if interest.contains(Interest::WRITE) {
-            flags |= EventFlags::OUT;
-        }
-        if interest.contains(Interest::PRIORITY) {
-            flags |= EventFlags::PRI;
-        }
-        flags
+        // Interest has the bits of IN, PRI and OUT.
+        flags | EventFlags::from_bits_retain(registration.interest.bits().into())
     }
 
     /// Waits in nanoseconds; or in milliseconds, if the kernel has no `epoll_pwait2`.
@@ -199,7 +191,7 @@ impl Epoll {
 
     /// Makes one system call, and returns the number of events. `timeout` is a whole number of
     /// milliseconds, at most [`LONGEST_IN_MS`]; otherwise it is rounded up.
-    #[inline]
+    #[inline(always)] // into the wait
     fn wait_in_ms(&self, events: &mut Events, timeout: Option<Duration>) -> Result<usize, Errno> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -244,6 +236,7 @@ impl Backend for Epoll {
         }
     }
 
+    #[inline]
     fn add(&mut self, registration: &Registration) -> Result<()> {
         match self.insert(registration) {
             Ok(()) => Ok(()),
@@ -272,15 +265,16 @@ impl Backend for Epoll {
     }
 
     /// Nothing to do: the kernel drops a file when its last descriptor is closed.
+    #[inline]
     fn remove_before_close(&mut self, _: &Registration) {}
 
+    #[inline(always)] // into the poller's, of which it is the greater part
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
         // A wake takes the place of an event, which the next wait then reports.
         let waited = match timeout {
-            None => self.wait_in_ms(events, None),
-            Some(timeout) if self.is_in_ms(timeout) => self.wait_in_ms(events, Some(timeout)),
-            Some(timeout) => self.wait_in_ns(events, timeout),
+            Some(timeout) if !self.is_in_ms(timeout) => self.wait_in_ns(events, timeout),
+            _ => self.wait_in_ms(events, timeout),
         };
         if let Err(errno) = waited {
             return failed(errno);

@@ -2,6 +2,7 @@
 
 use crate::{Backend, BackendKind, Error, Result};
 
+mod any_backend;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
 mod fork_guard;
@@ -27,6 +28,7 @@ mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
 
+pub(crate) use any_backend::AnyBackend;
 pub(crate) use fork_guard::ForkGuard;
 
 /// Makes [`AVAILABLE`] and [`open`] from one list, so that each condition is written once.
@@ -35,11 +37,11 @@ macro_rules! backends {
         /// The backends of this system, best first.
         pub(crate) const AVAILABLE: &[BackendKind] = &[$($(#[$here])? BackendKind::$kind,)+];
 
-        pub(crate) fn open(kind: BackendKind) -> Result<Box<dyn Backend>> {
+        pub(crate) fn open(kind: BackendKind) -> Result<AnyBackend> {
             $(
                 $(#[$here])?
                 if kind == BackendKind::$kind {
-                    return Ok(Box::new($open()?));
+                    return $open;
                 }
             )+
             Err(Error::Absent { kind })
@@ -49,19 +51,23 @@ macro_rules! backends {
 
 backends! {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Epoll => epoll::Epoll::new,
+    Epoll => epoll::Epoll::new().map(AnyBackend::Epoll),
     #[cfg(any(
         target_vendor = "apple",
         target_os = "freebsd",
         target_os = "netbsd",
         target_os = "openbsd",
     ))]
-    Kqueue => kqueue::Kqueue::<_>::new,
+    Kqueue => boxed(kqueue::Kqueue::<_>::new()),
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-    EventPorts => port::EventPorts::<_>::new,
-    Poll => poll::Poll::new,
+    EventPorts => boxed(port::EventPorts::<_>::new()),
+    Poll => boxed(poll::Poll::new()),
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
-    Select => select::Select::new,
+    Select => boxed(select::Select::new()),
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    EpollMasked => epoll::Epoll::masked,
+    EpollMasked => epoll::Epoll::masked().map(AnyBackend::Epoll),
+}
+
+fn boxed<B: Backend + 'static>(opened: Result<B>) -> Result<AnyBackend> {
+    opened.map(|backend| AnyBackend::Boxed(Box::new(backend)))
 }

@@ -91,9 +91,9 @@ fn a_descriptor_is_registered_once() {
         mode: Mode::Level,
         exclusive: false,
     };
-    let refused = fixture.poller.register(&twice);
+    let refused = fixture.poller.register(twice);
     assert!(matches!(refused, Err(Error::AlreadyWatched { fd: 3 })));
     assert_eq!(fixture.calls(), [], "no call is made");
     fixture.poller.remove_before_close(3).expect("registered");
-    fixture.poller.register(&twice).expect("it is free");
+    fixture.poller.register(twice).expect("it is free");
 }

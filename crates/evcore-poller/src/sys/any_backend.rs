@@ -1,0 +1,70 @@
+//! A backend of any kind. epoll, the usual one, is called directly; every other through `dyn Backend`.
+//!
+//! The three calls in a connection's life are methods of [`AnyBackend`], so that the compiler puts
+//! epoll's into the poller's. It derefs to `dyn Backend` for all else.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::epoll::Epoll;
+use crate::{Backend, EventSink, Registration, Result};
+
+#[derive(Debug)]
+pub(crate) enum AnyBackend {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Epoll(Epoll),
+    Boxed(Box<dyn Backend>),
+}
+
+impl AnyBackend {
+    #[inline(always)]
+    pub(crate) fn add(&mut self, new: &Registration) -> Result<()> {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => epoll.add(new),
+            Self::Boxed(backend) => backend.add(new),
+        }
+    }
+
+    /// `old` makes the registration, which epoll does not need.
+    #[inline(always)]
+    pub(crate) fn remove_before_close(&mut self, old: impl FnOnce() -> Registration) {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(_) => {}
+            Self::Boxed(backend) => backend.remove_before_close(&old()),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => epoll.wait(events, timeout),
+            Self::Boxed(backend) => backend.wait(events, timeout),
+        }
+    }
+}
+
+impl Deref for AnyBackend {
+    type Target = dyn Backend;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => epoll,
+            Self::Boxed(backend) => &**backend,
+        }
+    }
+}
+
+impl DerefMut for AnyBackend {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => epoll,
+            Self::Boxed(backend) => &mut **backend,
+        }
+    }
+}
