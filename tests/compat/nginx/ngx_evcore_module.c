@@ -11,7 +11,6 @@
 #include <ngx_event.h>
 
 /* src/c_interface.rs */
-
 typedef struct evcore_handle evcore_handle_t;
 typedef struct evcore_waker evcore_waker_t;
 typedef struct { uint64_t key; uint32_t ready; /* epoll's bits */ } evcore_report_t;
@@ -22,7 +21,8 @@ int evcore_add(evcore_handle_t *, int fd, uint64_t key, uint8_t interest, int mo
 int evcore_modify(evcore_handle_t *, uint64_t key, uint8_t interest);
 int evcore_remove(evcore_handle_t *, uint64_t key);
 int evcore_remove_before_close(evcore_handle_t *, uint64_t key);
-int evcore_wait(evcore_handle_t *, int64_t timeout_ms, const evcore_report_t **reports);
+int evcore_wait(evcore_handle_t *, int64_t timeout_ms);
+evcore_report_t evcore_report(const evcore_handle_t *, size_t position);
 evcore_waker_t *evcore_waker(const evcore_handle_t *);
 void evcore_wake(const evcore_waker_t *);
 
@@ -30,13 +30,9 @@ enum { LEVEL, EDGE, EXCLUSIVE };
 enum { READ = EPOLLIN, WRITE = EPOLLOUT };
 #define WAKE_KEY UINT64_MAX
 
-/* As many as the epoll module takes. */
-#define EVENTS_MAX 512
+#define EVENTS_MAX 256 /* evcore's Budgets::batch */
 
-typedef struct {
-    ngx_connection_t *connection; /* NULL: not registered */
-    uint32_t generation;
-} slot_t;
+typedef struct { ngx_connection_t *connection /* NULL: none */; uint32_t generation; } slot_t;
 
 static evcore_handle_t *handle;
 static evcore_waker_t *waker;
@@ -46,12 +42,15 @@ static ngx_event_t notify_event;
 static ngx_event_handler_pt notify_handler;
 static ngx_event_module_t ngx_evcore_module_ctx;
 
-static ngx_int_t check(ngx_connection_t *c, int rc, const char *call) {
-    if (rc == 0) {
-        return NGX_OK;
-    }
+#define COLD __attribute__((cold, noinline))
+
+COLD static ngx_int_t failed(ngx_connection_t *c, int rc, const char *call) {
     ngx_log_error(NGX_LOG_ALERT, c->log, -rc, "evcore: %s of %d failed", call, c->fd);
     return NGX_ERROR;
+}
+
+static ngx_int_t check(ngx_connection_t *c, int rc, const char *call) {
+    return rc == 0 ? NGX_OK : failed(c, rc, call);
 }
 
 static uint64_t key_of(ngx_connection_t *c) {
@@ -64,25 +63,30 @@ static ngx_connection_t *find(uint64_t key) {
     return slot->generation == key >> 32 ? slot->connection : NULL;
 }
 
-static ngx_int_t grow(ngx_connection_t *c) {
+static ngx_int_t add(ngx_connection_t *c, uint8_t interest, int mode);
+
+COLD static ngx_int_t grow_and_add(ngx_connection_t *c, uint8_t interest, int mode) {
     ngx_uint_t count = ngx_max(2 * slot_count, (ngx_uint_t) c->fd + 64);
     slot_t *grown = realloc(slots, count * sizeof(slot_t));
     if (grown == NULL) {
-        return check(c, -NGX_ENOMEM, "growing for the add");
+        return failed(c, -NGX_ENOMEM, "add");
     }
     ngx_memzero(grown + slot_count, (count - slot_count) * sizeof(slot_t));
     slots = grown;
     slot_count = count;
-    return NGX_OK;
+    return add(c, interest, mode);
 }
 
 static ngx_int_t add(ngx_connection_t *c, uint8_t interest, int mode) {
-    if ((ngx_uint_t) c->fd >= slot_count && grow(c) != NGX_OK) {
-        return NGX_ERROR;
+    if ((ngx_uint_t) c->fd >= slot_count) {
+        return grow_and_add(c, interest, mode);
     }
     slots[c->fd].generation++;
+    slots[c->fd].connection = c;
     int rc = evcore_add(handle, c->fd, key_of(c), interest, mode);
-    slots[c->fd].connection = rc == 0 ? c : NULL;
+    if (rc != 0) {
+        slots[c->fd].connection = NULL;
+    }
     return check(c, rc, "add");
 }
 
@@ -96,10 +100,8 @@ static ngx_int_t delete(ngx_connection_t *c, ngx_uint_t flags) {
         return NGX_OK;
     }
     slots[c->fd].connection = NULL;
-    if (flags & NGX_CLOSE_EVENT) {
-        return check(c, evcore_remove_before_close(handle, key_of(c)), "remove");
-    }
-    return check(c, evcore_remove(handle, key_of(c)), "remove");
+    int closes = flags & NGX_CLOSE_EVENT;
+    return check(c, (closes ? evcore_remove_before_close : evcore_remove)(handle, key_of(c)), "remove");
 }
 
 static ngx_event_t *other_side(ngx_event_t *ev) {
@@ -158,18 +160,18 @@ static void handle_or_post(ngx_event_t *ev, ngx_uint_t flags) {
     }
 }
 
-static void deliver(const evcore_report_t *report, ngx_uint_t flags) {
-    if (report->key == WAKE_KEY) {
+static void deliver(evcore_report_t report, ngx_uint_t flags) {
+    if (report.key == WAKE_KEY) {
         notify_handler(&notify_event);
         return;
     }
-    ngx_connection_t *c = find(report->key);
+    ngx_connection_t *c = find(report.key);
     if (c == NULL) {
         return;
     }
     ngx_event_t *ev = c->read;
-    if (report->ready & EPOLLIN && ev->active) {
-        if (report->ready & EPOLLRDHUP) {
+    if (report.ready & EPOLLIN && ev->active) {
+        if (report.ready & EPOLLRDHUP) {
             ev->pending_eof = 1;
         }
         ev->available = -1; /* not known */
@@ -177,7 +179,7 @@ static void deliver(const evcore_report_t *report, ngx_uint_t flags) {
     }
     ev = c->write;
     /* The handler may have closed the connection. */
-    if (report->ready & EPOLLOUT && ev->active && find(report->key) == c) {
+    if (report.ready & EPOLLOUT && ev->active && find(report.key) == c) {
 #if (NGX_THREADS)
         ev->complete = 1;
 #endif
@@ -186,22 +188,21 @@ static void deliver(const evcore_report_t *report, ngx_uint_t flags) {
 }
 
 static ngx_int_t process_events(ngx_cycle_t *cycle, ngx_msec_t timer, ngx_uint_t flags) {
-    const evcore_report_t *reports;
-    int count = evcore_wait(handle, (int64_t) timer /* NGX_TIMER_INFINITE is -1 */, &reports);
+    int count = evcore_wait(handle, (int64_t) timer /* NGX_TIMER_INFINITE is -1 */);
     if (flags & NGX_UPDATE_TIME || ngx_event_timer_alarm) {
         ngx_time_update();
     }
-    if (count == -NGX_EINTR && ngx_event_timer_alarm) {
-        ngx_event_timer_alarm = 0;
-        return NGX_OK;
-    }
     if (count < 0) {
+        if (count == -NGX_EINTR && ngx_event_timer_alarm) {
+            ngx_event_timer_alarm = 0;
+            return NGX_OK;
+        }
         ngx_uint_t level = count == -NGX_EINTR ? NGX_LOG_INFO : NGX_LOG_ALERT;
         ngx_log_error(level, cycle->log, -count, "evcore: the wait failed");
         return NGX_ERROR;
     }
     for (int i = 0; i < count; i++) {
-        deliver(&reports[i], flags);
+        deliver(evcore_report(handle, i), flags);
     }
     return NGX_OK;
 }

@@ -24,8 +24,6 @@ const EXCLUSIVE: c_int = 2;
 pub struct Handle {
     poller: Poller,
     events: Events,
-    // Invariant: longer than the capacity of `events` by one, for a wake.
-    reports: Box<[Report]>,
 }
 
 /// What a wait reports of one descriptor: `evcore_report_t`.
@@ -55,7 +53,6 @@ pub extern "C" fn evcore_open(capacity: usize) -> Option<Box<Handle>> {
     Some(Box::new(Handle {
         poller,
         events: Events::bounded(capacity),
-        reports: vec![Report::WAKE; capacity + 1].into(),
     }))
 }
 
@@ -81,11 +78,15 @@ pub extern "C" fn evcore_add(
     let source = unsafe { BorrowedFd::borrow_raw(fd) };
     let interest = Interest::from_bits_truncate(interest);
     let poller = &mut handle.poller;
-    code(match mode {
-        EDGE => poller.add(&source, key, interest, Mode::Edge),
-        EXCLUSIVE => poller.add_exclusive(&source, key, interest, Mode::Level),
-        _ => poller.add(&source, key, interest, Mode::Level),
-    })
+    if mode == EXCLUSIVE {
+        return code(poller.add_exclusive(&source, key, interest, Mode::Level));
+    }
+    let mode = if mode == EDGE {
+        Mode::Edge
+    } else {
+        Mode::Level
+    };
+    code(poller.add(&source, key, interest, mode))
 }
 
 /// Changes the interest of a registration.
@@ -107,33 +108,29 @@ pub extern "C" fn evcore_remove_before_close(handle: &mut Handle, key: u64) -> c
     code(handle.poller.remove_before_close(key))
 }
 
-/// Waits for at most `timeout_ms`, if that is not negative. Returns the number of reports, and lets
-/// `reports` point to them until the next call.
+/// Waits for at most `timeout_ms`, if that is not negative. Returns the number of reports.
 #[unsafe(no_mangle)]
-pub extern "C" fn evcore_wait(
-    handle: &mut Handle,
-    timeout_ms: i64,
-    reports: &mut *const Report,
-) -> c_int {
+pub extern "C" fn evcore_wait(handle: &mut Handle, timeout_ms: i64) -> c_int {
     let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
-    let events = &mut handle.events;
-    if let Err(error) = handle.poller.wait(events, timeout) {
-        return refusal(error);
+    match handle.poller.wait(&mut handle.events, timeout) {
+        Ok(count) => {
+            let count = count + usize::from(handle.events.was_woken());
+            c_int::try_from(count).unwrap_or(c_int::MAX)
+        }
+        Err(error) => refusal(error),
     }
-    let mut count = 0;
-    for (report, event) in handle.reports.iter_mut().zip(&*events) {
-        *report = Report {
+}
+
+/// Returns a report of the last wait. Behind those of descriptors comes that of a wake.
+#[unsafe(no_mangle)]
+pub extern "C" fn evcore_report(handle: &Handle, position: usize) -> Report {
+    match handle.events.get(position) {
+        Some(event) => Report {
             key: event.key,
             ready: event.ready.bits().into(),
-        };
-        count += 1;
+        },
+        None => Report::WAKE,
     }
-    if events.was_woken() {
-        handle.reports[count] = Report::WAKE;
-        count += 1;
-    }
-    *reports = handle.reports.as_ptr();
-    c_int::try_from(count).unwrap_or(c_int::MAX)
 }
 
 /// Makes a handle that ends a wait from another thread. It is never freed, because such a thread may
@@ -179,10 +176,9 @@ mod tests {
 
     /// The reports of a wait that does not block.
     fn reports(handle: &mut Handle) -> Vec<Report> {
-        let mut first = std::ptr::null();
-        let count = evcore_wait(handle, 0, &mut first);
-        let count = usize::try_from(count).expect("no error");
-        handle.reports[..count].to_vec()
+        let count = usize::try_from(evcore_wait(handle, 0)).expect("no error");
+        let reports = (0..count).map(|position| evcore_report(handle, position));
+        reports.collect()
     }
 
     #[test]
