@@ -88,6 +88,8 @@ fn run_test(mutant: &Mutant, dir: &Path, target_dir: &Path) -> Result<Option<Str
         CommandLine::new(&line)
             .env("CARGO_TARGET_DIR", target_dir.display().to_string())
             .env("EVCORE_SIM_SEEDS", mutant.seeds.to_string())
+            // One edit after another: here it pays, also where CI leaves it out.
+            .env("CARGO_INCREMENTAL", "1")
     };
     if !command("--no-run").run(&tree, &log)? {
         let output = fs::read_to_string(&log)?;
