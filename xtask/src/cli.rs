@@ -12,10 +12,9 @@ xflags::xflags! {
         cmd test {
             /// What finds most faults, in a few minutes.
             optional --quick
+            /// Also what needs the network or Debian's compiler.
+            optional --ci
         }
-
-        /// `test`, and what needs the network or Debian's compiler.
-        cmd ci {}
 
         /// What takes long and seldom finds anything.
         cmd nightly {}

@@ -54,8 +54,8 @@ fn main() -> ExitCode {
 fn run(task: &XtaskCmd) -> Result {
     let workspace = Workspace::load()?;
     match task {
+        XtaskCmd::Test(test) if test.ci => ci::run(&workspace),
         XtaskCmd::Test(test) => test::run(&workspace, test.quick),
-        XtaskCmd::Ci(_) => ci::run(&workspace),
         XtaskCmd::Nightly(_) => nightly::run(&workspace),
         XtaskCmd::Layers(_) => layers::run(&workspace),
         XtaskCmd::Tidy(_) => tidy::run(&workspace),

@@ -1,4 +1,4 @@
-//! What takes long and seldom finds anything: `cargo xtask ci` leaves it out.
+//! What takes long and seldom finds anything: `cargo xtask test --ci` leaves it out.
 
 use crate::command::CommandLine;
 use crate::schedule::Plan;

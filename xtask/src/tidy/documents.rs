@@ -9,6 +9,7 @@ use crate::workspace::Workspace;
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
+const CI: &str = ".ci/run";
 const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 const README_LINES_MAX: usize = 60;
 /// Makes the README's example a test, and the README the crate's page.
@@ -126,13 +127,18 @@ pub(super) fn the_map_is_what_the_manifests_say(
         .collect()
 }
 
-/// The README has the commands that run the tests and the server, and the programs that it names
-/// exist.
+/// The README has the commands that run the tests and the server, CI runs the same tests, and the
+/// programs that the README names exist.
 pub(super) fn the_readme_has_the_commands_and_programs(
     tree: &Tree,
     workspace: &Workspace,
 ) -> Vec<Diagnostic> {
     let (readme, mut what) = (text(tree, README), Vec::new());
+    if !has_line(text(tree, CI), "cargo xtask test --ci") {
+        what.push(format!(
+            "{CI} must run the README's tests: `cargo xtask test --ci`"
+        ));
+    }
     for command in ["cargo xtask test", "cargo run --release --bin httpd"] {
         if !has_line(readme, command) {
             what.push(format!("put the command `{command}` in a line of its own"));
@@ -338,8 +344,10 @@ mod tests {
         assert_eq!(reported(map, &[(README, "| [`x`](crates/x) | y |")]), 2);
         let commands: Rule = the_readme_has_the_commands_and_programs;
         let readme = "cargo xtask test\ncargo run --release --bin httpd\n";
-        assert_eq!(reported(commands, &[(README, readme)]), 0);
-        assert_eq!(reported(commands, &[(README, "run --example chat")]), 3);
+        let ci = (CI, "set -e\ncargo xtask test --ci\n");
+        assert_eq!(reported(commands, &[(README, readme), ci]), 0);
+        assert_eq!(reported(commands, &[(README, readme)]), 1);
+        assert_eq!(reported(commands, &[(README, "run --example chat"), ci]), 3);
         let program: Rule = the_program_is_the_example;
         let shown = (README, "```rust,no_run\nfn main() {}\n```\n");
         assert_eq!(reported(program, &[shown, (PROGRAM, "fn main() {}\n")]), 0);
