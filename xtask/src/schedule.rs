@@ -172,7 +172,9 @@ impl<'a> State<'a> {
         self.not_run.iter().for_each(|it| println!("not run: {it}"));
         let skipped = self.not_run.len();
         if self.passed > 0 {
-            println!("{} passed, 0 failed, {skipped} skipped", self.passed);
+            // In cargo's form, for tools that read it.
+            let passed = self.passed;
+            println!("test result: ok. {passed} passed; 0 failed; {skipped} ignored");
         }
     }
 }

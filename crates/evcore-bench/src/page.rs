@@ -170,7 +170,7 @@ mod tests {
         report.add("t", "counted", "1000", 3.0);
         let expected = "## Title\n\nText.\n\n| ns | 100 | 1000 |\n|---|---|---|\n\
             | `base` | **1** · 12 (10 to 14) | – |\n\
-            | `peer` | **0.50** · 7 (5 to 9) | – |\n\
+            | `peer` | **0.500** · 7 (5 to 9) | – |\n\
             | `counted` | – | 3 |\n\n";
         assert_eq!(table(report.find("t").unwrap()), expected);
     }
