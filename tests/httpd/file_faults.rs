@@ -206,6 +206,7 @@ fn a_file_is_not_copied_through_the_process() {
 }
 
 #[test]
+#[cfg(target_os = "linux")] // elsewhere the loop reads
 fn what_is_not_in_memory_is_read_by_another_thread() {
     use rustix::fs::{Advice, fadvise};
 
@@ -231,6 +232,7 @@ fn what_is_not_in_memory_is_read_by_another_thread() {
     assert_ne!(reads, sends, "{calls}");
 }
 
+#[cfg(target_os = "linux")]
 fn is_in_memory(file: &fs::File) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
 

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
 fn run(task: &XtaskCmd) -> Result {
     let workspace = Workspace::load()?;
     match task {
+        XtaskCmd::Test(test) if test.ci && test.quick => Err("--ci or --quick, not both".into()),
         XtaskCmd::Test(test) if test.ci => ci::run(&workspace),
         XtaskCmd::Test(test) => test::run(&workspace, test.quick),
         XtaskCmd::Nightly(_) => nightly::run(&workspace),

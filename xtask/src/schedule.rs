@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -78,10 +79,7 @@ fn run_all(workspace: &Workspace, steps: &[Step], left_out: Vec<String>) -> Resu
     });
     let state = schedule.state.into_inner();
     let mut state = state.unwrap_or_else(PoisonError::into_inner);
-    for (_, output) in &state.failures {
-        eprintln!("{}", output.trim_end());
-    }
-    if let Some((step, _)) = state.failures.first() {
+    if let Some(step) = state.failures.first() {
         let alone = step.alone();
         return Err(format!("`{}` failed; to run it alone: {alone}", step.name).into());
     }
@@ -99,8 +97,7 @@ struct Schedule<'a> {
 struct State<'a> {
     waiting: Vec<&'a Step>,
     busy_dirs: Vec<&'a str>,
-    /// The steps that failed, with their output.
-    failures: Vec<(&'a Step, String)>,
+    failures: Vec<&'a Step>,
     passed: usize,
     not_run: Vec<String>,
 }
@@ -109,7 +106,9 @@ impl<'a> Schedule<'a> {
     fn work(&self, workspace: &Workspace) {
         while let Some(step) = self.next_step() {
             let start = Instant::now();
-            let outcome = step.run(workspace);
+            // A panic must not leave the directory busy: the other steps would wait for ever.
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| step.run(workspace)));
+            let outcome = outcome.unwrap_or_else(|_| Outcome::failed("it panicked".to_owned()));
             let seconds = start.elapsed().as_secs_f64();
             self.lock().end(step, outcome, seconds);
             self.changed.notify_all();
@@ -157,11 +156,17 @@ impl<'a> State<'a> {
         } else {
             ""
         };
-        println!("{:<44}{tests:>12}{seconds:8.1} s{failed}", step.name);
-        let _ = io::stdout().flush();
+        // Nobody may be left to read it.
+        let mut out = io::stdout();
+        let _ = writeln!(out, "{:<44}{tests:>12}{seconds:8.1} s{failed}", step.name);
+        let _ = out.flush();
         self.passed += outcome.tests.passed;
         self.not_run.extend(outcome.tests.not_run);
-        self.failures.extend(outcome.failure.map(|it| (step, it)));
+        if let Some(output) = outcome.failure {
+            // At once: the other step may take long, or hang.
+            let _ = writeln!(io::stderr(), "{}", output.trim_end());
+            self.failures.push(step);
+        }
     }
 
     fn print_summary(&mut self, start: Instant) {

@@ -44,6 +44,15 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<String>,
 }
 
+impl Outcome {
+    pub(crate) fn failed(what: String) -> Outcome {
+        Outcome {
+            failure: Some(what),
+            ..Outcome::default()
+        }
+    }
+}
+
 impl Step {
     pub(crate) fn command(name: impl Into<String>, command: CommandLine) -> Step {
         Step {
@@ -111,10 +120,7 @@ impl Step {
                 ..Outcome::default()
             }),
         };
-        outcome.unwrap_or_else(|error| Outcome {
-            failure: Some(error.to_string()),
-            ..Outcome::default()
-        })
+        outcome.unwrap_or_else(|error| Outcome::failed(error.to_string()))
     }
 
     fn run_command(&self, command: &CommandLine, workspace: &Workspace) -> Result<Outcome> {

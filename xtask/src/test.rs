@@ -27,10 +27,10 @@ pub(crate) fn plan(workspace: &Workspace, tree: &Tree) -> Plan {
     steps.push(Step::cargo("test", "test --workspace"));
     steps.extend(check_alone(workspace));
     steps.extend(all_features(workspace));
-    steps.extend(mutants::steps(tree));
     let beside = [
         counts::plan(workspace),
         loom::plan(workspace, tree, loom::SOME),
+        Plan::of(mutants::steps(tree)),
     ];
     let beside = beside.into_iter().fold(Plan::default(), Plan::and);
     let mut plan = Plan::of(steps).and(beside).and(compat::test(workspace));
@@ -54,7 +54,7 @@ fn quick(all: &Plan) -> Plan {
     let mut plan = Plan::of(steps.into_iter().chain(tests));
     let (kinds, quick) = (all.kinds(), plan.kinds());
     let left_out = kinds.difference(&quick).copied();
-    let left_out = left_out.chain(["evcore-tests, but conformance and simulation"]);
+    let left_out = left_out.chain(["doctests", "evcore-tests, but conformance and simulation"]);
     let left_out = left_out.map(|it| format!("{it}: left out by `--quick`"));
     plan.left_out = left_out.collect();
     plan
@@ -100,7 +100,7 @@ fn check_alone(workspace: &Workspace) -> Vec<Step> {
 fn all_features(workspace: &Workspace) -> Option<Step> {
     workspace.package("evcore-httpd")?;
     let line = "test --workspace --all-features --test scripted --test log_level";
-    Some(Step::cargo("test with all features", line))
+    Some(Step::cargo("test with all features", line).all_have_tests())
 }
 
 #[cfg(test)]
@@ -144,8 +144,8 @@ mod tests {
                 "check without features: evcore",
                 "check alone: evcore-token",
                 "test with all features",
-                "mutant: early_timers",
                 "loom",
+                "mutant: early_timers",
                 "compat: fmt",
                 "compat: test",
             ]

@@ -46,6 +46,7 @@ pub(crate) fn steps(tree: &Tree) -> Vec<Step> {
         Step::check(&format!("mutant: {name}"), task, move |workspace| {
             try_mutant(workspace, &path)
         })
+        .in_dir("mutants")
     });
     steps.collect()
 }
@@ -64,7 +65,7 @@ fn try_mutant(workspace: &Workspace, path: &str) -> Result<Vec<Diagnostic>> {
     };
     let dir = workspace.target_dir.join("mutants");
     copy::sync(&mutated, &dir.join("tree"))?;
-    let what = run_test(&mutant, &dir, &workspace.target_dir)?;
+    let what = run_test(&mutant, &dir)?;
     Ok(what
         .map(|what| Diagnostic::of(path, what))
         .into_iter()
@@ -80,13 +81,14 @@ fn read(tree: &Tree, path: &str) -> std::result::Result<Mutant, String> {
 
 /// Runs the test of a mutant in the copy. Returns `None` if the test fails as expected, or passes if
 /// the edit is no bug.
-fn run_test(mutant: &Mutant, dir: &Path, target_dir: &Path) -> Result<Option<String>> {
+fn run_test(mutant: &Mutant, dir: &Path) -> Result<Option<String>> {
     let (tree, log) = (dir.join("tree"), dir.join("log"));
     let command = |options: &str| {
         let line = format!("cargo test --locked {options} {}", mutant.test);
-        // In the common directory, which has the dependencies already.
+        // In a directory of its own: cargo takes a crate of the copy for the root's, so what is built
+        // here would be linked there.
         CommandLine::new(&line)
-            .env("CARGO_TARGET_DIR", target_dir.display().to_string())
+            .env("CARGO_TARGET_DIR", dir.join("target").display().to_string())
             .env("EVCORE_SIM_SEEDS", mutant.seeds.to_string())
             // One edit after another: here it pays, also where CI leaves it out.
             .env("CARGO_INCREMENTAL", "1")

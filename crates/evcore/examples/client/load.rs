@@ -44,7 +44,9 @@ impl Load {
     /// Opens all connections, and waits until each is connected or has failed.
     pub(crate) fn connect(&mut self) -> evcore::Result<()> {
         let all = self.idle.len();
-        (0..all).for_each(|_| self.use_idle(None));
+        for _ in 0..all {
+            self.use_idle(None);
+        }
         while self.idle.len() < all {
             match self.ev.next_step() {
                 Some(step) => self.handle(step),
@@ -58,6 +60,7 @@ impl Load {
     /// rate is infinite, a connection sends its next request when it has a response.
     pub(crate) fn run(&mut self, rate: f64, time: Duration) -> evcore::Result<Duration> {
         let (began, all, is_paced) = (Instant::now(), self.idle.len(), rate.is_finite());
+        let mut failed = false; // to open a connection: the others have their turn first
         let due = |n| Duration::try_from_secs_f64(f64::from(n) / rate).ok();
         let due = |n| due(n).filter(|due| *due < time);
         let mut due = (0_u32..).map_while(due).peekable();
@@ -68,9 +71,9 @@ impl Load {
             let now = began.elapsed();
             let next = due.peek().filter(|_| now < until);
             let rest = next.map(|next| next.saturating_sub(now));
-            if rest == Some(Duration::ZERO) && !self.idle.is_empty() {
+            if rest == Some(Duration::ZERO) && !self.idle.is_empty() && !failed {
                 let next = due.next().expect("it was just seen");
-                self.use_idle(Some(began + if is_paced { next } else { now }));
+                failed = !self.use_idle(Some(began + if is_paced { next } else { now }));
             } else if let Some(step) = self.ev.next_step() {
                 self.handle(step);
             } else if rest.is_some() || self.idle.len() < all {
@@ -78,6 +81,7 @@ impl Load {
                 let rest = rest.map(|rest| rest.saturating_sub(AWAKE));
                 let timeout = [self.ev.prepare()?, rest].into_iter().flatten().min();
                 self.ev.poll(timeout)?;
+                failed = false;
             } else {
                 if is_paced && due.peek().is_some() {
                     self.errors.insert("not sent".to_owned(), due.count());
@@ -87,19 +91,24 @@ impl Load {
         }
     }
 
-    /// Gives a request, if any, to the longest idle connection, which is opened if it is closed.
-    fn use_idle(&mut self, due: Option<Instant>) {
+    /// Gives a request, if any, to the longest idle connection, which is opened if it is closed. Returns
+    /// whether that succeeded.
+    fn use_idle(&mut self, due: Option<Instant>) -> bool {
         let idle = self.idle.pop_front().flatten();
         let idle = idle.filter(|token| self.connections.get(*token).is_some());
         let token = match idle.map_or_else(|| self.open(), Ok) {
             Ok(token) => token,
-            Err(error) => return self.fail(None, &error),
+            Err(error) => {
+                self.fail(None, &error);
+                return false;
+            }
         };
         self.connections.get_mut(token).expect("it is open").due = due;
         self.ev.arm(token, TIMEOUT, self.timeout);
         if idle.is_some() {
             self.serve(token, Ready::NONE);
         }
+        true
     }
 
     fn open(&mut self) -> io::Result<Token> {
