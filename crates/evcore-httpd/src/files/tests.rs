@@ -242,6 +242,7 @@ proptest! {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn links_within_the_root_are_followed_by_the_kernel_alone() {
     let tree = Tree::new();
     for (path, entry) in [
@@ -258,6 +259,7 @@ fn links_within_the_root_are_followed_by_the_kernel_alone() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn no_race_of_renames_leads_outside() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
