@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use evcore_tests::{Server, eventually, httpd_limited, signal_to};
+use evcore_tests::{Client, Server, eventually, httpd_limited, signal_to};
 use rustix::process::Signal;
 
 use crate::command_line::assert_refusal;
@@ -74,23 +74,43 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
     };
     let mut kept_busy = Vec::new();
     for reloads in 1..=2 {
-        let mut client = server.connect();
-        let old = client.worker();
+        let (mut client, old) = connect_to_new_worker(&server, &kept_busy);
         client.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
+        // A worker that stops closes idle connections. The request for the status is written too.
+        server.wait_for_status("the request has begun", |status| {
+            status.writing == reloads as u64 + 1
+        });
         server.signal(Signal::HUP);
         says("reload: Done", reloads);
         kept_busy.push((client, old));
     }
+    let (mut client, _) = connect_to_new_worker(&server, &kept_busy);
     // There are descriptors for two workers that finish and one that serves.
     server.signal(Signal::HUP);
     eventually("it is logged", || {
         server.log().contains("cannot start worker 0")
     });
-    assert_eq!(server.connect().get("/").status, 200);
+    assert_eq!(client.get("/").status, 200);
     for (_, old) in kept_busy {
         signal_to(old, Signal::KILL);
     }
     says("reload: Done", 3);
+}
+
+/// Connects to a worker other than these, and returns its process id. (The last worker that was
+/// replaced may accept a few connections more after the reload is logged.)
+fn connect_to_new_worker(server: &Server, replaced: &[(Client, u32)]) -> (Client, u32) {
+    let mut connected = None;
+    eventually("a new worker accepts", || {
+        let mut client = server.connect();
+        let Ok(pid) = client.try_worker() else {
+            return false;
+        };
+        let is_new = replaced.iter().all(|(_, old)| *old != pid);
+        connected = is_new.then_some((client, pid));
+        is_new
+    });
+    connected.expect("just waited for")
 }
 
 fn limited(descriptors: u32, options: &[&str]) -> Output {

@@ -8,15 +8,15 @@ fn a_quiet_server_logs_addresses_and_errors() {
     for option in [["--workers", "1"], ["--threads", "1"]] {
         let mut server = Server::start(&[&option[..], &["--quiet"]].concat());
         let announced = format!("listening on {}\n", server.address());
-        let reloads = |server: &Server| {
-            let page = server.connect().get("/status.json");
-            page.text().contains("\"reloads\":1,")
-        };
+        let old = server.wait_for_workers(1, &[]);
         server.signal(Signal::HUP);
-        eventually("it is reloaded", || reloads(&server));
+        eventually("it is reloaded", || {
+            let page = server.try_status_json();
+            page.is_some_and(|page| page["reloads"] == 1)
+        });
         assert_eq!(server.log(), announced);
         if option[0] == "--workers" {
-            let worker = server.connect().worker();
+            let worker = server.wait_for_workers(1, &old)[0];
             signal_to(worker, Signal::KILL);
             eventually("the death is logged", || {
                 let log = server.log();

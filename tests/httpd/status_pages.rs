@@ -182,14 +182,12 @@ fn status_json_has_the_time_and_the_uptime() {
 fn workers_that_have_ended_count_only_in_the_sums() {
     let server = Server::start(&["--workers", "2"]);
     assert_eq!(server.connect().get("/").status, 200);
-    let old = server.worker_pids();
+    let old = server.wait_for_workers(2, &[]);
     server.signal(Signal::HUP);
-    let mut page = Value::Null;
-    eventually("only new workers are listed", || {
-        page = json(&mut server.connect());
-        let is_old = |one: &Value| old.iter().any(|pid| number(one, "pid") == f64::from(*pid));
-        workers(&page).len() == 2 && !workers(&page).iter().any(is_old)
-    });
+    let new = server.wait_for_workers(2, &old);
+    let page = json(&mut server.connect());
+    let is_new = |one: &Value| new.iter().any(|pid| number(one, "pid") == f64::from(*pid));
+    assert!(workers(&page).iter().all(is_new), "{page}");
     assert!(number(&page, "accepted") > sum(&page, "accepted"), "{page}");
 }
 
@@ -199,19 +197,22 @@ fn status_json_counts_reloads_and_restarts() {
         let server = Server::start(&[option, "2"]);
         // A worker that was killed may have accepted the connection.
         let counts = || {
-            let answer = server.connect().try_get("/status.json").ok()?;
-            let page: Value = serde_json::from_str(answer.text()).expect("JSON");
+            let page = server.try_status_json()?;
             Some((number(&page, "reloads"), number(&page, "restarts")))
         };
         assert_eq!(counts(), Some((0.0, 0.0)));
+        let mut workers = server.wait_for_workers(2, &[]);
         for reloads in 1..=2 {
             server.signal(Signal::HUP);
             eventually("the reload is counted", || {
                 counts() == Some((f64::from(reloads), 0.0))
             });
+            if option == "--workers" {
+                workers = server.wait_for_workers(2, &workers);
+            }
         }
         if option == "--workers" {
-            signal_to(server.connect().worker(), Signal::KILL);
+            signal_to(workers[0], Signal::KILL);
             eventually("the restart is counted", || counts() == Some((2.0, 1.0)));
         }
     }

@@ -9,7 +9,11 @@ use std::{
     thread,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    io,
+    process::{Pid, Signal, kill_process},
+};
+use serde_json::Value;
 
 use crate::{Client, Status, eventually, httpd};
 
@@ -134,6 +138,39 @@ impl Server {
         });
     }
 
+    /// Fetches `/status.json` over a new connection. `None` if the worker that accepts it ends first.
+    ///
+    /// # Panics
+    ///
+    /// If the connection is refused, or the page is not JSON.
+    #[must_use]
+    pub fn try_status_json(&self) -> Option<Value> {
+        let answer = self.connect().try_get("/status.json").ok()?;
+        Some(serde_json::from_slice(&answer.body).expect("JSON"))
+    }
+
+    /// Waits until `/status.json` lists this many worker processes, none of which is in `ended`.
+    /// Returns their process ids.
+    ///
+    /// After a reload, it waits for the end of the old workers: these accept connections for a moment
+    /// after the reload is counted and logged.
+    ///
+    /// # Panics
+    ///
+    /// After [`PATIENCE`](crate::PATIENCE).
+    #[must_use]
+    pub fn wait_for_workers(&self, count: usize, ended: &[u32]) -> Vec<u32> {
+        let mut pids = Vec::new();
+        eventually("only workers that stay are listed", || {
+            let Some(page) = self.try_status_json() else {
+                return false;
+            };
+            pids = listed_pids(&page);
+            pids.len() == count && !pids.iter().any(|pid| ended.contains(pid))
+        });
+        pids
+    }
+
     /// Takes the standard output, if the command [has a pipe](Command::stdout) for it.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
@@ -195,6 +232,14 @@ impl Server {
     }
 }
 
+/// The process ids of the workers that `/status.json` lists.
+fn listed_pids(page: &Value) -> Vec<u32> {
+    let workers = page["workers"].as_array().expect("a list");
+    let pid = |worker: &Value| worker["pid"].as_u64()?.try_into().ok();
+    let pids = workers.iter().map(|it| pid(it).expect("a process id"));
+    pids.collect()
+}
+
 /// The command of the server with a limit on its descriptors.
 #[must_use]
 pub fn httpd_limited(descriptors: u32) -> Command {
@@ -227,11 +272,24 @@ pub fn limited(descriptors: u32, program: &Path) -> Command {
 ///
 /// If the process has ended.
 pub fn signal_to(pid: u32, signal: Signal) {
+    try_signal_to(pid, signal).expect("it lives");
+}
+
+/// Like [`signal_to`], with an error instead of a panic if the process has ended.
+///
+/// # Errors
+///
+/// The error of the system call.
+///
+/// # Panics
+///
+/// If the number cannot be a process id.
+pub fn try_signal_to(pid: u32, signal: Signal) -> io::Result<()> {
     let pid = i32::try_from(pid)
         .ok()
         .and_then(Pid::from_raw)
         .expect("a process id");
-    kill_process(pid, signal).expect("it lives");
+    kill_process(pid, signal)
 }
 
 impl Drop for Server {

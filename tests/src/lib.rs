@@ -17,7 +17,7 @@ mod syscall_filter;
 pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
 pub use evcore_testing::{PATIENCE, Scratch, eventually, not_run, strace_works};
-pub use httpd_process::{Server, httpd_limited, limited, signal_to};
+pub use httpd_process::{Server, httpd_limited, limited, signal_to, try_signal_to};
 pub use injected_failures::Strace;
 #[cfg(target_os = "linux")]
 pub use own_network::in_own_network;
