@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use evcore_tests::{Client, Server, Strace, strace_works};
+use evcore_tests::{Client, Server, Strace, not_run, strace_works};
 
 use crate::files::{Site, ask, content};
 
@@ -67,11 +67,11 @@ fn a_client_that_does_not_read_a_file_is_closed() {
     }
 }
 
-/// Whether strace can be used; otherwise the test is not run, and says so.
+/// Whether strace can be used. If it cannot, the calling test is reported as not run.
 fn has_strace() -> bool {
     let works = strace_works();
     if !works {
-        eprintln!("not tested: strace is not installed, or may not trace");
+        not_run("strace is not installed, or may not trace");
     }
     works
 }
@@ -219,7 +219,7 @@ fn what_is_not_in_memory_is_read_by_another_thread() {
     file.sync_all().expect("a disk");
     fadvise(&file, 0, None, Advice::DontNeed).expect("a file");
     if is_in_memory(&file) {
-        eprintln!("not tested: this file system keeps the file in memory");
+        not_run("this file system keeps the file in memory");
         return;
     }
     let calls = calls_for(&site, "a", "trace=sendfile,pread64");
