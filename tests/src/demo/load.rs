@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Server, signal_to};
+use evcore_tests::{Client, Server, try_signal_to};
 use rustix::process::Signal;
 
 /// So many clients are connected at most.
@@ -125,6 +125,9 @@ impl<'a> Load<'a> {
         let incident = INCIDENTS[self.incidents % INCIDENTS.len()];
         self.incidents += 1;
         let workers = self.server.worker_pids();
+        if workers.is_empty() {
+            return;
+        }
         let worker = workers[self.below(workers.len())];
         match incident {
             Incident::Leave => {
@@ -136,7 +139,8 @@ impl<'a> Load<'a> {
                 });
             }
             Incident::Kill => {
-                signal_to(worker, Signal::KILL);
+                // It may have ended since it was listed.
+                let _ = try_signal_to(worker, Signal::KILL);
                 self.clients.retain(|(_, pid)| *pid != worker);
             }
             Incident::Reload => self.server.signal(Signal::HUP),
