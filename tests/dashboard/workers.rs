@@ -131,3 +131,34 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
     assert_eq!(page.text("#restarts"), "0");
     page.assert_no_error();
 }
+
+#[test]
+fn a_thread_that_drains_has_a_bar_beside_its_successor_s() {
+    let server = Server::start(&["--threads", "2"]);
+    let Some(mut page) = Page::open(&server) else {
+        return;
+    };
+    page.wait_for("a bar for each thread", "$$('.bar').length === 2");
+    let mut busy = server.connect();
+    busy.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\n");
+    server.wait_for_status("the request has begun", |status| status.reading == 1);
+    let pid = server.pid();
+    server.signal(Signal::HUP);
+    // All threads have the process id of the server.
+    page.wait_for(
+        "three bars, one of them of a thread that drains",
+        &format!(
+            "$('#reloads').innerText === '1' && $$('.bar').length === 3 \
+             && $$('.draining .bar.old[data-pid=\"{pid}\"]').length === 1 \
+             && $('tr.old [data-field=pid]').innerText === '{pid}, draining'"
+        ),
+    );
+    busy.send("x");
+    assert_eq!(busy.response().status, 200);
+    page.wait_for(
+        "the old thread's bar leaves",
+        "$$('.bar').length === 2 && !$('.draining') && !$('.bar.old')",
+    );
+    assert_eq!(page.text("#restarts"), "0");
+    page.assert_no_error();
+}

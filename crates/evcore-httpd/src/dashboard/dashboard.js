@@ -93,7 +93,13 @@ function fill(element, attributes, children) {
 
 // ---- From the server's answer to a sample ----
 
-/** The process that serves in each worker's place: after a reload, the youngest. */
+/**
+ * Tells workers of one index apart: with `--threads`, all have one process id. Both uptimes are of the
+ * same clock and moment, so the difference stays.
+ */
+const keyOf = (worker, status) => [worker.worker, worker.pid, status.uptime_ms - worker.uptime_ms].join("-");
+
+/** The worker that serves at each index: after a reload, the youngest. */
 function newest(workers) {
   const byIndex = new Map();
   for (const worker of workers) {
@@ -116,6 +122,10 @@ function perSecond(status, last, name) {
 }
 
 function toSample(status, last) {
+  // A worker that has just started may be ahead of the clock of the one that answers, which then cuts
+  // its uptime to 0. It is shown a second later.
+  status.workers = status.workers.filter((worker) => worker.uptime_ms > 0);
+  for (const worker of status.workers) worker.key = keyOf(worker, status);
   const byIndex = newest(status.workers);
   return {
     at: performance.now(),
@@ -156,10 +166,13 @@ function noteChanges(before, sample) {
 }
 
 function whichRestarted(before, sample, restarts) {
-  const pids = new Set(sample.status.workers.map((worker) => worker.pid));
-  const dead = [...before.byIndex.values()].filter((worker) => !pids.has(worker.pid));
+  const keys = new Set(sample.status.workers.map((worker) => worker.key));
+  const dead = [...before.byIndex.values()].filter((worker) => !keys.has(worker.key));
   if (dead.length !== restarts) return restarts === 1 ? "a worker restarted" : `${restarts} workers restarted`;
-  const one = ({ worker, pid }) => `worker ${worker} restarted: ${pid} → ${sample.byIndex.get(worker)?.pid ?? "…"}`;
+  const one = ({ worker, pid }) => {
+    const next = sample.byIndex.get(worker)?.pid ?? "…";
+    return next === pid ? `worker ${worker} restarted` : `worker ${worker} restarted: ${pid} → ${next}`;
+  };
   return dead.map(one).join(", ");
 }
 
@@ -397,7 +410,7 @@ const charts = [
 
 // ---- Bars ----
 
-/** The place of a worker: its bars, one for each of its processes. */
+/** The place of an index: its bars, one for each of its workers. */
 function slotOf(index) {
   const list = $("bars");
   while (list.children.length <= index) {
@@ -414,9 +427,9 @@ function drawBars(sample) {
   if (!place) return;
   const percent = (value) => `${(100 * place(value)).toFixed(2)}%`;
   const list = $("bars");
-  const here = new Set(sample.status.workers.map((worker) => String(worker.pid)));
+  const here = new Set(sample.status.workers.map((worker) => worker.key));
   for (const bar of list.querySelectorAll(".bar")) {
-    if (!here.has(bar.dataset.pid)) dismiss(bar);
+    if (!here.has(bar.dataset.key)) dismiss(bar);
   }
   for (const worker of sample.status.workers) {
     barOf(worker, sample.byIndex.get(worker.worker) === worker).style.height = percent(worker.active);
@@ -436,9 +449,9 @@ function drawBars(sample) {
 
 function barOf(worker, isNewest) {
   const slot = slotOf(worker.worker);
-  let bar = slot.querySelector(`.bar[data-pid="${worker.pid}"]`);
+  let bar = slot.querySelector(`.bar[data-key="${worker.key}"]`);
   if (!bar) {
-    bar = html("i", { class: "bar", "data-pid": worker.pid });
+    bar = html("i", { class: "bar", "data-key": worker.key, "data-pid": worker.pid });
     bar.style.height = "0%";
     slot.prepend(bar);
     bar.getBoundingClientRect(); // so that its growth from 0 is a transition
@@ -448,7 +461,7 @@ function barOf(worker, isNewest) {
   return bar;
 }
 
-/** The process has ended: its bar shrinks away. */
+/** The worker has ended: its bar shrinks away. */
 function dismiss(bar) {
   if (bar.classList.contains("leaving")) return;
   bar.classList.add("leaving");
