@@ -4,7 +4,8 @@
 //! (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread of a pool
 //! reads the chunk, so that the kernel keeps it in memory, and the chunk is sent after that. Which
 //! chunks were found in memory is remembered while the file is open, at most a second for a file that
-//! is kept for later requests; so the look costs little.
+//! is kept for later requests; so the look costs little. A look at a part of a chunk, as a range needs
+//! it, is not remembered, because it shows nothing of the rest.
 //!
 //! It remains possible that the loop waits for the disk: if memory is so short that the kernel drops a
 //! chunk between the look and the sending, or the middle of a chunk alone; for the directories of a
@@ -42,6 +43,12 @@ pub fn left_in_chunk(offset: u64) -> u64 {
     CHUNK_BYTES - offset % CHUNK_BYTES
 }
 
+/// Whether these bytes of a file are a whole chunk, or the whole of what the file has of its last one.
+fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
+    let end = offset + count;
+    offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)
+}
+
 /// The chunks of a file that were found in memory, of the first 64.
 #[derive(Debug, Default)]
 pub struct ChunksInMemory(AtomicU64);
@@ -55,7 +62,7 @@ impl OpenFile {
             return true;
         }
         let is_in_memory = can_read_now(self, offset) && can_read_now(self, offset + count - 1);
-        if is_in_memory {
+        if is_in_memory && covers_chunk(offset, count, self.size) {
             known.fetch_or(bit, Relaxed);
         }
         is_in_memory
@@ -126,6 +133,8 @@ impl DiskReads {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]
@@ -136,6 +145,42 @@ mod tests {
         assert_eq!(bit_of(63 * CHUNK_BYTES), Some(1 << 63));
         assert_eq!(bit_of(64 * CHUNK_BYTES), None);
         assert_eq!(bit_of(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_part_of_a_chunk_shows_nothing_of_the_rest() {
+        const SIZE: u64 = 2 * CHUNK_BYTES + 10;
+        for (offset, count, expected) in [
+            (0, CHUNK_BYTES, true),
+            (CHUNK_BYTES, CHUNK_BYTES, true),
+            (2 * CHUNK_BYTES, 10, true),
+            (0, 2, false),
+            (0, CHUNK_BYTES - 1, false),
+            (1, CHUNK_BYTES - 1, false),
+            (CHUNK_BYTES + 1, CHUNK_BYTES - 1, false),
+            (2 * CHUNK_BYTES, 9, false),
+            (2 * CHUNK_BYTES + 1, 9, false),
+        ] {
+            assert_eq!(
+                covers_chunk(offset, count, SIZE),
+                expected,
+                "{offset}, {count}"
+            );
+        }
+        assert!(covers_chunk(0, 5, 5));
+    }
+
+    #[test]
+    fn a_look_at_a_part_of_a_chunk_is_not_remembered() {
+        let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
+        let file = OpenFile::new(file.into(), b"a", i64::MAX).expect("it can be looked at");
+        let file = file.expect("it is not a directory");
+        // The page is in memory from here on.
+        file.read(0, file.size);
+        assert!(file.is_in_memory(0, 2));
+        assert_eq!(file.in_memory.0.load(Relaxed), 0);
+        assert!(file.is_in_memory(0, file.size));
+        assert_eq!(file.in_memory.0.load(Relaxed), 1);
     }
 
     #[test]
