@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Client, PATIENCE, Scratch, is_installed};
+use crate::{Client, PATIENCE, Scratch, eventually, is_installed};
 
 /// Without these, Chromium looks for its maker's hosts, and a container may not give it a sandbox.
 const OPTIONS: [&str; 11] = [
@@ -223,7 +223,20 @@ impl Browser {
 }
 
 /// Starts `chromedriver` on a free port. It and the browser leave files in `directory`.
+///
+/// It needs the same port for IPv4 and IPv6. If another program has one of them, it ends, and is
+/// started again.
 fn start_driver(directory: &Path) -> (Child, SocketAddr) {
+    let mut started = None;
+    eventually("chromedriver listens", || {
+        started = try_start_driver(directory);
+        started.is_some()
+    });
+    started.expect("just waited for")
+}
+
+/// `None` if it ends before it listens.
+fn try_start_driver(directory: &Path) -> Option<(Child, SocketAddr)> {
     let mut command = Command::new("chromedriver");
     command.arg("--port=0").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -231,14 +244,17 @@ fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     let mut driver = command.spawn().expect("it starts");
     let log = BufReader::new(driver.stdout.take().expect("it is piped"));
     let mut lines = log.lines().map_while(Result::ok);
-    let port = lines.find_map(|line| {
+    let port: Option<u16> = lines.find_map(|line| {
         let (_, port) = line.split_once("started successfully on port ")?;
         port.trim_end_matches('.').parse().ok()
     });
+    let Some(port) = port else {
+        let _ = driver.wait();
+        return None;
+    };
     // It may write more until it ends.
     thread::spawn(move || lines.for_each(drop));
-    let port: u16 = port.expect("chromedriver listens");
-    (driver, (Ipv4Addr::LOCALHOST, port).into())
+    Some((driver, (Ipv4Addr::LOCALHOST, port).into()))
 }
 
 impl Drop for Browser {
