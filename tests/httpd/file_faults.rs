@@ -144,6 +144,9 @@ fn without_descriptors_a_request_for_a_file_gets_503() {
         "{statuses:?}"
     );
     drop(clients);
+    // Until the server has closed them, it has no descriptor for another client.
+    site.server
+        .wait_for_status("the clients are closed", |status| status.active == 1);
     assert_eq!(site.server.connect().get("/files/small0").text(), "small0");
 }
 
