@@ -236,9 +236,12 @@ impl<S: Transport> Connection<S> {
         left
     }
 
-    /// Gives back what the connection holds in the counters and of the body memory.
+    /// Gives back what the connection holds in the counters, of the body memory and of the disk reads.
     pub fn release(&mut self, token: Token, shared: &mut Shared) {
         self.leave_body(token, shared);
+        if self.disk_read != DiskRead::None {
+            shared.cancel_disk_read(token);
+        }
         shared.bodies.release(self.room);
         shared.counts.connection_closed(self.phase);
     }

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{log::log, master, options::Options};
+use crate::{files::DISK_THREADS, log::log, master, options::Options};
 
 /// The master's own: a self-pipe, and for a moment a third descriptor for one of its ends.
 const MASTER: u64 = 3;
@@ -92,12 +92,13 @@ fn full_need(options: &Options) -> u64 {
     const OTHERS: u64 = 16;
     let here = if options.threads { options.workers } else { 1 };
     let clients = u64::from(options.connections) * here as u64;
-    let cached = if options.root.is_some() {
-        u64::from(options.open_files) * here as u64
+    let files = if options.root.is_some() {
+        // A thread finishes its read after the connection is closed.
+        (u64::from(options.open_files) + DISK_THREADS as u64) * here as u64
     } else {
         0
     };
-    open_at_once(options, master::slots(options), clients) + cached + OTHERS
+    open_at_once(options, master::slots(options), clients) + files + OTHERS
 }
 
 /// The descriptors of the process that has the most, with this many workers, and this many clients in

@@ -53,6 +53,7 @@ use crate::{
 use cache::OpenFiles;
 use condition::{Verdict, evaluate, range_applies};
 use disk::DiskReads;
+pub use disk::THREADS as DISK_THREADS;
 use fields::Fields;
 pub use open_file::OpenFile;
 use range::Selection;

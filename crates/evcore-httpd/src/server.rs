@@ -244,7 +244,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Continues the connections whose files were read from the disk.
+    /// Continues the connections whose files were read from the disk, and those that waited for room
+    /// to be read.
     fn take_disk_reads(&mut self) {
         let Some(files) = &mut self.shared.files else {
             return;
@@ -255,6 +256,13 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.ev.post(token, Ready::WRITABLE);
             }
         }
+        while let Some(token) = self.next_waiting_for_disk() {
+            self.dispatch(token, Connection::retry_disk_read);
+        }
+    }
+
+    fn next_waiting_for_disk(&mut self) -> Option<Token> {
+        self.shared.files.as_mut()?.reads.next_waiting()
     }
 
     fn close(&mut self, token: Token) {

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use evcore::clock::Clock;
+use evcore::{Token, clock::Clock};
 
 use crate::{
     access_log::AccessLog,
@@ -225,6 +225,13 @@ impl Shared {
                 self.reply_error(request, clock, status, None);
                 None
             }
+        }
+    }
+
+    /// Removes the disk read of a connection that is closed.
+    pub fn cancel_disk_read(&mut self, token: Token) {
+        if let Some(files) = &mut self.files {
+            files.reads.cancel(token);
         }
     }
 

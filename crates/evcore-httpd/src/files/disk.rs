@@ -7,12 +7,16 @@
 //! is kept for later requests; so the look costs little. A look at a part of a chunk, as a range needs
 //! it, is not remembered, because it shows nothing of the rest.
 //!
+//! If as many chunks as the queue holds wait for a thread, further connections wait for a place in it. A
+//! chunk whose connection is gone is not read.
+//!
 //! It remains possible that the loop waits for the disk: if memory is so short that the kernel drops a
 //! chunk between the look and the sending, or the middle of a chunk alone; for the directories of a
 //! name that is opened, which are small and stay in memory; on file systems that cannot read without
 //! waiting, and on systems other than Linux.
 
 use std::{
+    collections::VecDeque,
     os::unix::fs::FileExt,
     sync::{
         Arc,
@@ -22,16 +26,17 @@ use std::{
 
 use evcore::{Acceptor, EventLoop, ThreadPool, Token};
 
-use super::OpenFile;
+use super::{DiskRead, OpenFile};
 
 /// The unit of looking, reading and sending.
 pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
 /// A disk serves a few reads at a time better than one.
-const THREADS: usize = 4;
+pub const THREADS: usize = 4;
 
-/// The most chunks that are read, or wait for a thread. More are sent without a look.
-const MAX_READS: usize = 1024;
+/// The most chunks that are read, or wait for a thread. It keeps the threads busy until the loop takes
+/// their results. Further connections wait.
+const MAX_READS: usize = 64;
 
 /// A chunk's bit; `None` beyond those that are remembered.
 fn bit_of(offset: u64) -> Option<u64> {
@@ -67,13 +72,23 @@ impl OpenFile {
         }
         is_in_memory
     }
+}
 
-    /// Reads these bytes, and waits for the disk. Errors are left to the call that sends them.
-    fn read(&self, mut offset: u64, count: u64) {
-        let end = offset + count;
+/// The bytes that a connection waits for.
+#[derive(Debug)]
+struct Piece {
+    file: Arc<OpenFile>,
+    offset: u64,
+    count: u64,
+}
+
+impl Piece {
+    /// Reads the bytes, and waits for the disk. Errors are left to the call that sends them.
+    fn read(&self) {
+        let (mut offset, end) = (self.offset, self.offset + self.count);
         let mut buffer = vec![0; 64 * 1024];
         while offset < end {
-            match self.file.read_at(&mut buffer, offset) {
+            match self.file.file.read_at(&mut buffer, offset) {
                 Ok(n) if n > 0 => offset += n as u64,
                 _ => return,
             }
@@ -103,39 +118,163 @@ fn can_read_now(_file: &OpenFile, _offset: u64) -> bool {
 #[derive(Debug, Default)]
 pub struct DiskReads {
     pool: Option<ThreadPool<()>>,
+    /// The connections whose piece is in the pool. A job does not own its piece: if the piece is no
+    /// longer here, the job does nothing, and no file stays open for it.
+    submitted: Vec<(Token, Arc<Piece>)>,
+    /// The connections for which the pool had no room, in order of arrival.
+    // Invariant: if there are some, the pool is full, and its next result makes room.
+    waiting: VecDeque<Token>,
 }
 
 impl DiskReads {
-    /// Lets a thread read a chunk for a connection. Returns false if none can.
+    /// Lets a thread read a piece for a connection, or adds the connection to those that wait. Returns
+    /// [`DiskRead::None`] if there are no threads.
     pub fn submit<L: Acceptor>(
         &mut self,
         ev: &EventLoop<L>,
         token: Token,
         file: &Arc<OpenFile>,
         (offset, count): (u64, u64),
-    ) -> bool {
+    ) -> DiskRead {
         if self.pool.is_none() {
-            // Without threads, the loop reads by sending.
             self.pool = ThreadPool::new(ev.handle(), THREADS, MAX_READS).ok();
         }
-        let file = Arc::clone(file);
-        self.pool
-            .as_mut()
-            .is_some_and(|pool| pool.submit(token, move || file.read(offset, count)).is_ok())
+        let Some(pool) = &mut self.pool else {
+            // The loop reads by sending.
+            return DiskRead::None;
+        };
+        let piece = Arc::new(Piece {
+            file: Arc::clone(file),
+            offset,
+            count,
+        });
+        let submitted = Arc::downgrade(&piece);
+        let job = move || {
+            if let Some(piece) = submitted.upgrade() {
+                piece.read();
+            }
+        };
+        if pool.submit(token, job).is_err() {
+            self.waiting.push_back(token);
+            return DiskRead::Waiting;
+        }
+        self.submitted.push((token, piece));
+        DiskRead::Running
     }
 
-    /// Returns a connection whose chunk was read. Call it until it returns `None`.
+    /// Returns a connection whose piece was read. Call it until it returns `None`, and then
+    /// [`next_waiting`](Self::next_waiting).
     pub fn next_done<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) -> Option<Token> {
         let (token, _) = self.pool.as_mut()?.next_result(ev)?;
+        self.submitted.retain(|(submitted, _)| *submitted != token);
         Some(token)
+    }
+
+    /// Returns a connection that waits, if the pool has room, and removes it. Call it until it returns
+    /// `None`.
+    pub fn next_waiting(&mut self) -> Option<Token> {
+        let has_room = self.pool.as_ref()?.len() < MAX_READS;
+        has_room.then(|| self.waiting.pop_front())?
+    }
+
+    /// Removes a connection that is closed. O(n) in the number of waiting connections.
+    pub fn cancel(&mut self, token: Token) {
+        self.submitted.retain(|(submitted, _)| *submitted != token);
+        self.waiting.retain(|waiting| *waiting != token);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::{
+        fs::File,
+        sync::{Mutex, PoisonError},
+    };
 
     use super::*;
+
+    fn open_file() -> Arc<OpenFile> {
+        let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
+        let file = OpenFile::new(file.into(), b"a", i64::MAX).expect("it can be looked at");
+        Arc::new(file.expect("it is not a directory"))
+    }
+
+    type Jobs = Arc<Mutex<VecDeque<Box<dyn FnOnce() + Send>>>>;
+
+    /// A pool without threads, and its queue.
+    fn reads(ev: &EventLoop) -> (DiskReads, Jobs) {
+        let jobs = Jobs::default();
+        let queue = Arc::clone(&jobs);
+        let pool = ThreadPool::simulated(ev.handle(), MAX_READS, move |job| {
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.push_back(Box::new(|| job(None)));
+        });
+        let reads = DiskReads {
+            pool: Some(pool),
+            ..DiskReads::default()
+        };
+        (reads, jobs)
+    }
+
+    /// Runs the oldest job of the queue.
+    fn run_next(jobs: &Jobs) {
+        let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.pop_front().expect("a job")();
+    }
+
+    #[test]
+    fn a_connection_waits_while_the_queue_is_full() {
+        let mut ev = EventLoop::builder().build().expect("a poller");
+        let (mut reads, jobs) = reads(&ev);
+        let file = open_file();
+        let mut token = || ev.add_unwatched().expect("a token");
+        let first = token();
+        let others: Vec<_> = (1..MAX_READS).map(|_| token()).collect();
+        let late = [token(), token(), token()];
+        for token in [&[first], &others[..]].concat() {
+            assert_eq!(reads.submit(&ev, token, &file, (0, 1)), DiskRead::Running);
+        }
+        for token in late {
+            assert_eq!(reads.submit(&ev, token, &file, (0, 1)), DiskRead::Waiting);
+        }
+        assert_eq!(reads.next_waiting(), None);
+        reads.cancel(late[0]);
+        run_next(&jobs);
+        assert_eq!(reads.next_waiting(), None, "the result is not taken");
+        assert_eq!(reads.next_done(&mut ev), Some(first));
+        assert_eq!(reads.next_done(&mut ev), None);
+        // The chunk of the one is in memory by now, so the other gets the place.
+        assert_eq!(reads.next_waiting(), Some(late[1]));
+        assert_eq!(reads.next_waiting(), Some(late[2]));
+        assert_eq!(reads.submit(&ev, late[2], &file, (0, 1)), DiskRead::Running);
+        assert_eq!(reads.submit(&ev, late[1], &file, (0, 1)), DiskRead::Waiting);
+        assert_eq!(reads.next_waiting(), None);
+    }
+
+    #[test]
+    fn a_read_for_a_closed_connection_is_left_out() {
+        let mut ev = EventLoop::builder().build().expect("a poller");
+        let (mut reads, jobs) = reads(&ev);
+        let file = open_file();
+        let tokens = [(); 2].map(|()| ev.add_unwatched().expect("a token"));
+        for token in tokens {
+            assert_eq!(reads.submit(&ev, token, &file, (0, 1)), DiskRead::Running);
+        }
+        assert_eq!(Arc::strong_count(&file), 3);
+        reads.cancel(tokens[0]);
+        assert!(ev.close(tokens[0]));
+        assert_eq!(
+            Arc::strong_count(&file),
+            2,
+            "a queued job keeps no file open"
+        );
+        run_next(&jobs);
+        run_next(&jobs);
+        assert_eq!(reads.next_done(&mut ev), Some(tokens[1]));
+        assert_eq!(reads.next_done(&mut ev), None);
+        assert_eq!(Arc::strong_count(&file), 1);
+        assert!(reads.submitted.is_empty() && reads.waiting.is_empty());
+    }
 
     #[test]
     fn the_first_64_chunks_have_a_bit_each() {
@@ -172,11 +311,15 @@ mod tests {
 
     #[test]
     fn a_look_at_a_part_of_a_chunk_is_not_remembered() {
-        let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
-        let file = OpenFile::new(file.into(), b"a", i64::MAX).expect("it can be looked at");
-        let file = file.expect("it is not a directory");
+        let file = open_file();
+        let (offset, count) = (0, file.size);
+        let piece = Piece {
+            file: Arc::clone(&file),
+            offset,
+            count,
+        };
         // The page is in memory from here on.
-        file.read(0, file.size);
+        piece.read();
         assert!(file.is_in_memory(0, 2));
         assert_eq!(file.in_memory.0.load(Relaxed), 0);
         assert!(file.is_in_memory(0, file.size));

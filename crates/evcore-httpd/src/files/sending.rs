@@ -5,10 +5,10 @@ use std::{
     os::fd::AsFd,
 };
 
-use evcore::{Acceptor, Transport};
+use evcore::{Acceptor, Ready, Transport};
 
 use crate::{
-    connection::{Connection, Cx},
+    connection::{Connection, Cx, Disposition},
     request::Request,
     shared::Shared,
 };
@@ -25,6 +25,8 @@ const MAX_JOINED_BYTES: u64 = 32 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskRead {
     None,
+    /// The queue of reads is full. The server retries it when there is room.
+    Waiting,
     Running,
     Done,
 }
@@ -72,13 +74,14 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Whether the file has to be read from the disk first. Then a thread reads it, and the server
-    /// calls [`on_disk_read`](Self::on_disk_read).
+    /// calls [`on_disk_read`](Self::on_disk_read); if no thread can yet,
+    /// [`retry_disk_read`](Self::retry_disk_read) when one can.
     pub fn waits_for_disk(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> bool {
         let Some(file) = &self.file else {
             return false;
         };
         match self.disk_read {
-            DiskRead::Running => return true,
+            DiskRead::Waiting | DiskRead::Running => return true,
             // It was just read. A second look could repeat that for ever if memory is short.
             DiskRead::Done => {
                 self.disk_read = DiskRead::None;
@@ -90,14 +93,20 @@ impl<S: Transport> Connection<S> {
         if file.is_in_memory(offset, count) {
             return false;
         }
-        let files = cx.shared.files.as_mut();
-        let is_read =
-            files.is_some_and(|files| files.reads.submit(cx.ev, cx.token, file, (offset, count)));
-        if is_read {
-            self.disk_read = DiskRead::Running;
+        if let Some(files) = &mut cx.shared.files {
+            self.disk_read = files.reads.submit(cx.ev, cx.token, file, (offset, count));
+        }
+        let waits = self.disk_read != DiskRead::None;
+        if waits {
             self.arm_send_timer(cx);
         }
-        is_read
+        waits
+    }
+
+    /// There is room for a read again.
+    pub fn retry_disk_read(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
+        self.disk_read = DiskRead::None;
+        self.on_ready(Ready::WRITABLE, cx)
     }
 
     /// A thread has read what is sent next. The caller posts the connection.
