@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, ffi::OsString};
 use evcore_httpd::options::{self, HELP};
 use evcore_tests::Server;
 
+use crate::files::{Site, ask};
+
 const DOCUMENT: &str = include_str!("../../docs/httpd.md");
 
 /// The section under a heading, up to the next one.
@@ -47,6 +49,21 @@ fn each_path_of_the_help_has_a_row() {
     let documented = rows("Paths").into_iter();
     let documented = documented.map(|row| row.split(' ').next_back().expect("a word"));
     assert_eq!(set(documented), set(offered));
+}
+
+#[test]
+fn each_documented_path_is_answered() {
+    let site = Site::start(&[]);
+    site.write("NAME", "hello");
+    let mut client = site.server.connect();
+    for row in rows("Paths") {
+        let (method, path) = row.split_once(' ').expect("two words");
+        let target = match path.rsplit_once('/') {
+            Some((name, "N" | "MS")) => format!("{name}/1"),
+            _ => path.to_owned(),
+        };
+        assert_eq!(ask(&mut client, method, &target, "").status, 200, "{row}");
+    }
 }
 
 #[test]

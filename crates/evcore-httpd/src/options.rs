@@ -78,7 +78,8 @@ Usage: httpd [OPTIONS]
   --help                   print this text
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-/status.json  /metrics  /files/NAME (with --root)
+/status.json  /metrics  /dashboard  /dashboard.js  /dashboard.css
+/files/NAME (with --root)
 
 Signals, to the master:
   TERM, INT  stop now

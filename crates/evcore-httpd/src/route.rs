@@ -24,23 +24,42 @@ pub enum Route {
 /// The longest time for `/sleep` and `/block`: an hour.
 const LONGEST_MS: u64 = 3_600_000;
 
+/// Makes the routes whose path is fixed, and a list of their paths. So the list has each of them.
+macro_rules! fixed_paths {
+    ($($path:literal => $route:expr,)*) => {
+        /// The paths without an argument.
+        #[cfg(test)]
+        const FIXED_PATHS: &[&str] = &[$($path),*];
+
+        fn fixed(path: &str) -> Option<Route> {
+            match path {
+                $($path => Some($route),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+fixed_paths! {
+    "/" => Route::Hello,
+    "/echo" => Route::Echo,
+    "/worker" => Route::Worker,
+    "/status" => Route::Status,
+    "/status.json" => Route::StatusJson,
+    "/metrics" => Route::Metrics,
+    "/dashboard" => Route::Dashboard(Asset::Page),
+    "/dashboard.js" => Route::Dashboard(Asset::Script),
+    "/dashboard.css" => Route::Dashboard(Asset::Style),
+}
+
 /// Returns the route of a request target, or `None` for an unknown path.
 ///
 /// A query is ignored. Of a target in absolute form (`http://host/path`), which proxies send, the path
 /// is used.
 pub fn route(target: &str) -> Option<Route> {
     let path = path_of(target);
-    match path {
-        "/" => return Some(Route::Hello),
-        "/echo" => return Some(Route::Echo),
-        "/worker" => return Some(Route::Worker),
-        "/status" => return Some(Route::Status),
-        "/status.json" => return Some(Route::StatusJson),
-        "/metrics" => return Some(Route::Metrics),
-        "/dashboard" => return Some(Route::Dashboard(Asset::Page)),
-        "/dashboard.js" => return Some(Route::Dashboard(Asset::Script)),
-        "/dashboard.css" => return Some(Route::Dashboard(Asset::Style)),
-        _ => {}
+    if let Some(route) = fixed(path) {
+        return Some(route);
     }
     let (name, argument) = path.strip_prefix('/')?.split_once('/')?;
     if name == "files" {
@@ -108,6 +127,50 @@ fn delay(ms: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::HELP;
+
+    /// The path of a route, as the help has it.
+    fn path_in_help(route: Route) -> &'static str {
+        match route {
+            Route::Hello => "/",
+            Route::Bytes(_) => "/bytes/N",
+            Route::Echo => "/echo",
+            Route::Sleep(_) => "/sleep/MS",
+            Route::Block(_) => "/block/MS",
+            Route::Worker => "/worker",
+            Route::Files => "/files/NAME",
+            Route::Status => "/status",
+            Route::StatusJson => "/status.json",
+            Route::Metrics => "/metrics",
+            Route::Dashboard(Asset::Page) => "/dashboard",
+            Route::Dashboard(Asset::Script) => "/dashboard.js",
+            Route::Dashboard(Asset::Style) => "/dashboard.css",
+        }
+    }
+
+    #[test]
+    fn the_help_has_each_path_and_no_other() {
+        let (_, paths) = HELP.split_once("\nPaths: ").expect("the paths");
+        let (paths, _) = paths.split_once("\n\n").expect("their end");
+        let mut offered: Vec<_> = paths
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+            .collect();
+        for path in &offered {
+            let (name, argument) = path.rsplit_once('/').expect("it begins with one");
+            let target = match argument {
+                "N" | "MS" => &format!("{name}/1"),
+                _ => *path,
+            };
+            let route = route(target).expect("it is documented");
+            assert_eq!(path_in_help(route), *path);
+        }
+        let arguments = ["/bytes/N", "/sleep/MS", "/block/MS", "/files/NAME"];
+        let mut expected = [FIXED_PATHS, &arguments].concat();
+        expected.sort_unstable();
+        offered.sort_unstable();
+        assert_eq!(offered, expected);
+    }
 
     #[test]
     fn a_target_in_absolute_form_is_routed_by_its_path() {
