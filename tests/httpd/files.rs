@@ -106,6 +106,7 @@ fn the_head_describes_the_file() {
         assert_eq!(header("content-type"), "text/html");
         assert_eq!(header("content-length"), "5");
         assert_eq!(header("accept-ranges"), "bytes");
+        assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("server"), "evcore");
         let modified = fs::metadata(site.path("a.html")).expect("it is there");
         let modified = modified.modified().expect("it has a time");

@@ -81,7 +81,9 @@ fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
 
 /// A date later than that of the response would be against RFC 9110, section 8.8.2.1.
 fn validators(etag: &str, modified: Option<i64>) -> String {
-    let mut lines = format!("\r\nAccept-Ranges: bytes\r\nETag: {etag}");
+    // A browser takes the content for what `Content-Type` names, not for what it looks like.
+    let mut lines =
+        format!("\r\nX-Content-Type-Options: nosniff\r\nAccept-Ranges: bytes\r\nETag: {etag}");
     if let Some(seconds) = modified {
         lines += "\r\nLast-Modified: ";
         lines += stamp::http_date(seconds).as_str();
