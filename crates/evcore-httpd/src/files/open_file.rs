@@ -17,7 +17,8 @@ use super::{content_type::content_type, disk::ChunksInMemory};
 /// The last second that an HTTP date can name.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// An open regular file, as it was when it was opened.
+/// An open regular file. Its length, tag and date are those of when it was opened; its bytes are those
+/// of when they are sent.
 #[derive(Debug)]
 pub struct OpenFile {
     pub(super) file: File,
