@@ -182,15 +182,60 @@ fn a_device_is_not_found() {
     }
 }
 
-/// The privileges by which root reads everything are dropped for the server.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_may_not_be_read_is_forbidden() {
+    let site = start_without_privileges(&[]);
+    site.write("a", "hello");
+    site.write("d/a", "hello");
+    let mut client = site.server.connect();
+    set_mode(&site, "a", 0);
+    set_mode(&site, "d", 0);
+    for target in ["/files/a", "/files/d/a"] {
+        assert_eq!(client.get(target).status, 403, "{target}");
+    }
+    set_mode(&site, "a", 0o600);
+    set_mode(&site, "d", 0o700);
+    for target in ["/files/a", "/files/d/a"] {
+        assert_eq!(client.get(target).text(), "hello", "{target}");
+    }
+}
+
+/// Only its list is secret: the files in it are served, so the redirect to its index is too.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_may_not_be_listed_is_redirected() {
+    let site = start_without_privileges(&["--index", "a"]);
+    site.write("d/a", "hello");
+    site.write("d/secret/a", "secret");
+    set_mode(&site, "d", 0o311);
+    set_mode(&site, "d/secret", 0);
+    let mut client = site.server.connect();
+    let response = client.get("/files/d");
+    assert_eq!(response.status, 301);
+    assert_eq!(response.header("location"), Some("/files/d/"));
+    assert_eq!(client.get("/files/d/").text(), "hello");
+    assert_eq!(client.get("/files/d/secret/").status, 403);
+    // The name of the directory is found in one that may be searched.
+    assert_eq!(client.get("/files/d/secret").status, 301);
+    set_mode(&site, "d", 0o700);
+    set_mode(&site, "d/secret", 0o700);
+}
+
+#[cfg(target_os = "linux")]
+fn set_mode(site: &Site, name: &str, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
 
+    let permissions = fs::Permissions::from_mode(mode);
+    fs::set_permissions(site.path(name), permissions).expect("it is ours");
+}
+
+/// Starts a server without the privileges by which root reads everything.
+#[cfg(target_os = "linux")]
+fn start_without_privileges(options: &[&str]) -> Site {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
-    let site = Site::with_command(|root| {
+    Site::with_command(|root| {
         std::thread::scope(|threads| {
             let starting = threads.spawn(|| {
                 if rustix::process::getuid().is_root() {
@@ -198,26 +243,10 @@ fn a_file_that_may_not_be_read_is_forbidden() {
                         remove_capability_from_bounding_set(given_up).expect("it has it");
                     }
                 }
-                Server::start(&["--workers", "0", "--open-files", "0", "--root", root])
+                let all = ["--workers", "0", "--open-files", "0", "--root", root];
+                Server::start(&[&all[..], options].concat())
             });
             starting.join().expect("it starts")
         })
-    });
-    site.write("a", "hello");
-    site.write("d/a", "hello");
-    let set = |name, mode| {
-        let permissions = fs::Permissions::from_mode(mode);
-        fs::set_permissions(site.path(name), permissions).expect("it is ours");
-    };
-    let mut client = site.server.connect();
-    set("a", 0);
-    set("d", 0);
-    for target in ["/files/a", "/files/d/a"] {
-        assert_eq!(client.get(target).status, 403, "{target}");
-    }
-    set("a", 0o600);
-    set("d", 0o700);
-    for target in ["/files/a", "/files/d/a"] {
-        assert_eq!(client.get(target).text(), "hello", "{target}");
-    }
+    })
 }

@@ -13,7 +13,7 @@ use std::{os::fd::OwnedFd, path::Path};
 
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
-    io,
+    io::{self, Errno},
 };
 
 use super::walk;
@@ -62,16 +62,27 @@ impl Root {
         self
     }
 
-    /// Opens what has this name, to read it. It may be anything that can be opened.
+    /// Opens what has this name, to read it. It may be anything that can be opened. A directory may be
+    /// one that cannot be read.
     ///
     /// # Errors
     ///
     /// Those of `openat2`.
     pub fn open_file(&self, name: &[u8]) -> io::Result<OwnedFd> {
+        match self.open_with(name, FILE_FLAGS) {
+            // A directory that may be searched but not listed has files all the same.
+            Err(Errno::ACCESS) => self
+                .open_with(name, DIRECTORY_FLAGS)
+                .map_err(|_| Errno::ACCESS),
+            opened => opened,
+        }
+    }
+
+    fn open_with(&self, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         if self.is_resolved_by_kernel {
-            kernel::open_beneath(&self.dir, name)
+            kernel::open_beneath(&self.dir, name, flags)
         } else {
-            walk::open_beneath(&self.dir, name)
+            walk::open_beneath(&self.dir, name, flags)
         }
     }
 }
@@ -85,7 +96,7 @@ mod kernel {
         io::{self, Errno},
     };
 
-    use super::{DIRECTORY_FLAGS, FILE_FLAGS};
+    use super::DIRECTORY_FLAGS;
 
     /// How often a name is resolved again because something was renamed meanwhile.
     const ATTEMPTS: u32 = 8;
@@ -98,15 +109,15 @@ mod kernel {
         open(dir, b".", DIRECTORY_FLAGS).is_ok()
     }
 
-    pub fn open_beneath(dir: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+    pub fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         for _ in 1..ATTEMPTS {
-            match open(dir, name, FILE_FLAGS) {
+            match open(dir, name, flags) {
                 // The kernel cannot exclude that a rename led outside.
                 Err(Errno::AGAIN) => {}
                 opened => return opened,
             }
         }
-        open(dir, name, FILE_FLAGS)
+        open(dir, name, flags)
     }
 
     fn open(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
@@ -118,13 +129,16 @@ mod kernel {
 mod kernel {
     use std::os::fd::OwnedFd;
 
-    use rustix::io::{self, Errno};
+    use rustix::{
+        fs::OFlags,
+        io::{self, Errno},
+    };
 
     pub fn is_available(_dir: &OwnedFd) -> bool {
         false
     }
 
-    pub fn open_beneath(_dir: &OwnedFd, _name: &[u8]) -> io::Result<OwnedFd> {
+    pub fn open_beneath(_dir: &OwnedFd, _name: &[u8], _flags: OFlags) -> io::Result<OwnedFd> {
         Err(Errno::NOSYS)
     }
 }

@@ -10,10 +10,10 @@ use rustix::{
     io::{self, Errno, retry_on_intr},
 };
 
-use super::root::{DIRECTORY_FLAGS, FILE_FLAGS};
+use super::root::DIRECTORY_FLAGS;
 
-/// Opens what has this name. It holds one descriptor more while it walks.
-pub fn open_beneath(dir: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+/// Opens what has this name, with these flags. It holds one descriptor more while it walks.
+pub fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let mut components = name.split(|byte| *byte == b'/').peekable();
     let mut at: Option<OwnedFd> = None;
     while let Some(component) = components.next() {
@@ -24,7 +24,7 @@ pub fn open_beneath(dir: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
         let flags = if components.peek().is_some() {
             DIRECTORY_FLAGS
         } else {
-            FILE_FLAGS
+            flags
         };
         let dir = at.as_ref().unwrap_or(dir).as_fd();
         let flags = flags.union(OFlags::NOFOLLOW);
