@@ -117,6 +117,32 @@ fn a_new_binary_inherits_a_passed_socket() {
     });
 }
 
+/// The variables are left over from another process. So the file of the socket is the server's.
+#[test]
+fn a_new_binary_has_no_variables_of_another_process() {
+    let dir = Scratch::new("left-over");
+    let (path, pid_file) = (dir.file("s"), dir.file("pid"));
+    let (listener, _) = any_port();
+    let mut command = passing(listener, "LISTEN_PID=1");
+    command.args(["--workers", "1", "--listen"]);
+    command.arg(format!("unix:{}", path.display()));
+    command.arg("--pid").arg(&pid_file);
+    let mut server = Server::from_command(command, 1);
+    let old = server.pid();
+    server.signal(Signal::USR2);
+    let mut new = old;
+    eventually("the new binary serves", || {
+        let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
+        new = text.trim().parse().unwrap_or(old);
+        new != old
+    });
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    signal_to(new, Signal::TERM);
+    eventually("the new binary has ended", || !pid_file.exists());
+    eventually("it has removed the file", || !path.exists());
+}
+
 #[test]
 fn bad_activation_is_an_error_of_one_line() {
     for (variables, named) in [

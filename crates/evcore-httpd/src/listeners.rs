@@ -34,7 +34,7 @@ impl Passed {
         for descriptor in inherited()? {
             listeners.push(Listener::from_fd(descriptor)?);
         }
-        // It stays set, so a newer binary finds it too.
+        // It stays set, so a newer binary finds it too; not if it is left over from another process.
         let by_manager = env::var_os(LISTEN_FDS).is_some();
         if by_manager {
             for listener in &listeners {

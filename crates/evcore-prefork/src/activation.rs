@@ -22,6 +22,15 @@ pub const LISTEN_FDS: &str = "LISTEN_FDS";
 /// The environment variable that holds the id of the process that the descriptors are for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
+/// The variables of the protocol.
+pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, "LISTEN_FDNAMES"];
+
+/// Whether the variables are for this process, and not left over from another.
+pub(crate) fn is_for_this_process() -> bool {
+    let pid = env::var_os(LISTEN_PID).and_then(|pid| number(&pid));
+    pid == Some(i64::from(process::id()))
+}
+
 /// Takes the descriptors that a service manager such as systemd has opened for this process, in the
 /// order of its configuration. Empty if there are none, and if the variables are for another process.
 ///

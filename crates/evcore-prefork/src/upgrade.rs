@@ -26,7 +26,7 @@ use rustix::{
     process::{getpid, getppid},
 };
 
-use crate::{Error, Result, Stop, passed_fds, signals};
+use crate::{Error, Result, Stop, activation, passed_fds, signals};
 
 /// The environment variable that lists the descriptors a new binary inherits: `5,6,9`, in the order
 /// in which the old binary [passed them on](crate::Supervisor::inherit).
@@ -237,6 +237,12 @@ impl Binary {
         command.args(&self.arguments);
         command.env(INHERITED, list.join(","));
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
+        // The first binary decides; a newer one has the variables only if it left them.
+        if env::var_os(INHERITED).is_none() && !activation::is_for_this_process() {
+            for variable in activation::VARIABLES {
+                command.env_remove(variable);
+            }
+        }
         let prepare = move || {
             numbers.iter().try_for_each(|&fd| pass_on(fd))?;
             signals::restore_default_stops();
