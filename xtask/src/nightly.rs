@@ -25,7 +25,7 @@ pub(crate) fn steps(workspace: &Workspace, tree: &Tree) -> Vec<Step> {
     steps.extend(alone(workspace));
     let all_features = "test --workspace --all-features --tests";
     steps.push(Step::cargo("all tests with all features", all_features));
-    steps.push(long_runs());
+    steps.extend(long_runs());
     steps.extend(loom::plan(workspace, tree, loom::ALL).steps);
     steps.push(compat::clippy(workspace));
     steps
@@ -46,11 +46,13 @@ fn alone(workspace: &Workspace) -> Vec<Step> {
 }
 
 /// Random tests with more cases, and loads that last longer.
-fn long_runs() -> Step {
-    let line = "cargo test --workspace --lib --test simulation --test soak";
-    let command = CommandLine::new(line)
-        .env("PROPTEST_CASES", "2000")
+fn long_runs() -> [Step; 2] {
+    let cases = CommandLine::new("cargo test --workspace --lib").env("PROPTEST_CASES", "2000");
+    let loads = CommandLine::new("cargo test --workspace --test simulation --test soak")
         .env("EVCORE_SIM_SEEDS", "5000")
         .env("SOAK_SECONDS", "20");
-    Step::command("long runs", command)
+    [
+        Step::command("long runs: cases", cases),
+        Step::command("long runs: loads", loads),
+    ]
 }

@@ -45,11 +45,14 @@ pub(crate) fn plan(workspace: &Workspace, tree: &Tree) -> Plan {
 fn quick(all: &Plan) -> Plan {
     let in_crates = "cargo test --workspace --exclude evcore-tests --lib --bins --tests";
     let in_whole = "cargo test --workspace --test conformance --test simulation";
-    let tests = [("test: crates", in_crates), ("test: whole", in_whole)];
-    let tests = tests.map(|(name, line)| {
-        let command = CommandLine::new(line).env("EVCORE_SIM_SEEDS", "50");
-        Step::command(name, command.env("PROPTEST_CASES", "16"))
-    });
+    let few_cases = |line| CommandLine::new(line).env("PROPTEST_CASES", "16");
+    let tests = [
+        Step::command("test: crates", few_cases(in_crates)),
+        Step::command(
+            "test: whole",
+            few_cases(in_whole).env("EVCORE_SIM_SEEDS", "50"),
+        ),
+    ];
     let steps = [tidy::step(), layers::step(), fmt(), clippy()];
     let mut plan = Plan::of(steps.into_iter().chain(tests));
     let (kinds, quick) = (all.kinds(), plan.kinds());
