@@ -4,6 +4,7 @@ use std::{
     fs::File,
     net::TcpListener,
     os::{fd::OwnedFd, unix::net::UnixListener},
+    path::Path,
     process::{Command, Output, Stdio},
     thread,
 };
@@ -92,14 +93,7 @@ fn a_new_binary_inherits_a_passed_socket() {
     let mut command = passing(listener, "");
     command.args(["--workers", "1", "--pid"]).arg(&pid_file);
     let mut server = Server::from_command(command, 1);
-    let old = server.pid();
-    server.signal(Signal::USR2);
-    let mut new = old;
-    eventually("the new binary serves", || {
-        let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
-        new = text.trim().parse().unwrap_or(old);
-        new != old
-    });
+    let new = upgrade(&server, &pid_file);
     let log = server.log();
     let announced = format!("listening on unix:{}\n", path.display());
     assert!(!log.contains("no longer listening"), "{log}");
@@ -128,14 +122,7 @@ fn a_new_binary_has_no_variables_of_another_process() {
     command.arg(format!("unix:{}", path.display()));
     command.arg("--pid").arg(&pid_file);
     let mut server = Server::from_command(command, 1);
-    let old = server.pid();
-    server.signal(Signal::USR2);
-    let mut new = old;
-    eventually("the new binary serves", || {
-        let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
-        new = text.trim().parse().unwrap_or(old);
-        new != old
-    });
+    let new = upgrade(&server, &pid_file);
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     signal_to(new, Signal::TERM);
@@ -170,6 +157,19 @@ fn a_passed_file_that_is_no_socket_is_an_error_of_one_line() {
     let address = listener.local_addr().expect("it has one");
     let connected = std::net::TcpStream::connect(address).expect("it listens");
     assert_refused(passing(connected, ""), &["LISTEN_FDS", "descriptor 3"]);
+}
+
+/// Starts a new binary. Returns its process id when it serves.
+fn upgrade(server: &Server, pid_file: &Path) -> u32 {
+    let old = server.pid();
+    server.signal(Signal::USR2);
+    let mut new = old;
+    eventually("the new binary serves", || {
+        let text = std::fs::read_to_string(pid_file).unwrap_or_default();
+        new = text.trim().parse().unwrap_or(old);
+        new != old
+    });
+    new
 }
 
 fn assert_refused(mut command: Command, named: &[&str]) {

@@ -48,7 +48,8 @@ xflags::xflags! {
 
         /// Measures the parts beside their peers, and writes docs/performance.md.
         cmd bench {
-            /// Only these parts: turn, pollers, timers, clock, memory, whole, proxies, accept, kills.
+            /// Only these parts: turn, pollers, timers, clock, memory, whole, proxies,
+            /// datagrams, accept, kills.
             repeated part: String
             /// One short round, to see that it works.
             optional --quick

@@ -126,7 +126,9 @@ fn machine() -> String {
         .filter(|line| line.starts_with("model name"));
     let model = models.next().and_then(|line| line.split_once(": "));
     let model = model.map_or("unknown CPU", |(_, model)| model);
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Not those of this thread, which an earlier part may have confined to one.
+    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor"));
+    let cpus = cpus.count();
     format!("{model}, {cpus} CPUs, {}", printed("uname", &["-sr"]))
 }
 

@@ -25,8 +25,8 @@ const RANGES: usize = BOUNDS.len() + 1;
 
 /// Counts of a time in each range.
 ///
-/// The ranges do not contain each other, so that a reader who adds them up gets cumulative counts
-/// that never decrease from bound to bound, even while the writer is at work.
+/// The ranges do not overlap. So their cumulative sums never decrease from bound to bound, even if they
+/// are read while the writer is at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
     pub counts: [u64; RANGES],

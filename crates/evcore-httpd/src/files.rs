@@ -241,7 +241,7 @@ fn open_root(path: &Path) -> io::Result<Root> {
     })
 }
 
-/// What to send of a file that is to be sent.
+/// The status of a response about this file, and the part of the file that it sends.
 fn select(request: &Request, fields: &Fields<'_>, file: &OpenFile) -> (Status, Selection) {
     // Ranges are for GET alone (RFC 9110, section 14.2).
     if request.head_only || !range_applies(fields, &file.etag, file.modified) {

@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::{FileExt, symlink},
     path::Path,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::SystemTime,
 };
 
 use evcore_testing::Scratch;
@@ -322,6 +323,14 @@ fn a_file_is_opened_once_a_second() {
     assert_eq!(find(0).expect("errors are not kept").size, 5);
 }
 
+/// Sets the time of `top/a`.
+fn set_modified(tree: &Tree, modified: SystemTime) {
+    let mut options = fs::File::options();
+    let file = options.write(true).open(tree.scratch.file("top/a"));
+    file.and_then(|file| file.set_modified(modified))
+        .expect("it is ours");
+}
+
 #[test]
 fn the_entity_tag_changes_with_the_content() {
     let tree = Tree::new();
@@ -329,12 +338,8 @@ fn the_entity_tag_changes_with_the_content() {
     for content in ["one", "two", "three"] {
         fs::write(tree.scratch.file("top/a"), content).expect("the directory is ours");
         let seconds = tags.len() as u64;
-        let modified = std::time::UNIX_EPOCH + Duration::new(7, 0) + Duration::from_nanos(seconds);
-        let file = fs::File::options()
-            .write(true)
-            .open(tree.scratch.file("top/a"));
-        file.and_then(|file| file.set_modified(modified))
-            .expect("it is ours");
+        let modified = SystemTime::UNIX_EPOCH + Duration::new(7, 0) + Duration::from_nanos(seconds);
+        set_modified(&tree, modified);
         let file = tree.files(true).find("/files/a", &Clock::system());
         let file = file.expect("a file");
         assert_eq!(file.modified, Some(7));
@@ -351,12 +356,8 @@ fn the_entity_tag_changes_with_the_content() {
 #[test]
 fn a_file_of_the_future_has_no_date() {
     let tree = Tree::new();
-    let modified = std::time::SystemTime::now() + Duration::from_secs(86_400);
-    let file = fs::File::options()
-        .write(true)
-        .open(tree.scratch.file("top/a"));
-    file.and_then(|file| file.set_modified(modified))
-        .expect("it is ours");
+    let modified = SystemTime::now() + Duration::from_secs(86_400);
+    set_modified(&tree, modified);
     let file = tree.files(true).find("/files/a", &Clock::system());
     let file = file.expect("a file");
     assert_eq!(file.modified, None);
