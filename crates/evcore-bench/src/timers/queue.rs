@@ -41,15 +41,15 @@ pub(super) trait PeerQueue {
     /// Expires all, in the turns that the queue asks for; returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Expires all, and returns the nanoseconds of the longest call; `None` if it has no calls of
-    /// its own.
-    fn longest_call(&mut self) -> Option<u64> {
-        None
+    /// Expires all, and notes the time of each call; returns false if it has no calls of its own.
+    fn time_expiry(&mut self, _calls: &mut Calls) -> bool {
+        false
     }
 
-    /// Arms all after the time has passed them, and expires them: the longest call of all.
-    fn longest_call_for_past(&mut self, _steps: &[Step]) -> Option<u64> {
-        None
+    /// Arms all after the time has passed them, expires them, and notes the time of each call;
+    /// returns false if it cannot.
+    fn time_past_deadlines(&mut self, _steps: &[Step], _calls: &mut Calls) -> bool {
+        false
     }
 
     /// Takes what is due whenever a millisecond begins, and arms it again.
@@ -60,24 +60,39 @@ pub(super) trait PeerQueue {
     }
 }
 
-/// The longest time from one call to the next.
-struct Longest {
-    last: u64,
-    longest: u64,
+/// The least time of each call over several runs of the same calls.
+///
+/// A stall of the machine hits another call in each run, so what is left is the call's own.
+#[derive(Default)]
+pub(super) struct Calls {
+    least_ns: Vec<u64>,
+    /// The index of the run's next call.
+    pub(super) next: usize,
+    last_ns: u64,
 }
 
-impl Longest {
-    fn new() -> Longest {
-        Longest {
-            last: cpu_ns(),
-            longest: 0,
-        }
+impl Calls {
+    pub(super) fn longest_ns(&self) -> u64 {
+        self.least_ns.iter().copied().max().unwrap_or(0)
+    }
+
+    fn begin_run(&mut self) {
+        self.next = 0;
+        self.last_ns = cpu_ns();
     }
 
     fn after_a_call(&mut self) {
-        let now = cpu_ns();
-        self.longest = self.longest.max(now - self.last);
-        self.last = now;
+        self.note(cpu_ns() - self.last_ns);
+        // What the list itself takes is not a call's.
+        self.last_ns = cpu_ns();
+    }
+
+    pub(super) fn note(&mut self, took_ns: u64) {
+        match self.least_ns.get_mut(self.next) {
+            Some(least_ns) => *least_ns = took_ns.min(*least_ns),
+            None => self.least_ns.push(took_ns),
+        }
+        self.next += 1;
     }
 }
 
@@ -106,8 +121,8 @@ impl<Q: Queue> PeerQueue for Q {
         fired
     }
 
-    fn longest_call(&mut self) -> Option<u64> {
-        let mut calls = Longest::new();
+    fn time_expiry(&mut self, calls: &mut Calls) -> bool {
+        calls.begin_run();
         while let Some(now) = self.next_deadline() {
             calls.after_a_call();
             let mut more = true;
@@ -116,15 +131,15 @@ impl<Q: Queue> PeerQueue for Q {
                 calls.after_a_call();
             }
         }
-        Some(calls.longest)
+        true
     }
 
-    fn longest_call_for_past(&mut self, steps: &[Step]) -> Option<u64> {
+    fn time_past_deadlines(&mut self, steps: &[Step], calls: &mut Calls) -> bool {
         if !(self.keeps_time() && self.takes_past()) {
-            return None;
+            return false;
         }
         assert_eq!(self.pop_expired(END_MS), None, "nothing is armed yet");
-        let mut calls = Longest::new();
+        calls.begin_run();
         for step in steps {
             Queue::arm(self, step.id, step.deadline);
             calls.after_a_call();
@@ -137,7 +152,7 @@ impl<Q: Queue> PeerQueue for Q {
             }
             calls.after_a_call();
         }
-        Some(calls.longest)
+        true
     }
 
     fn serve(&mut self, steps: &[Step]) -> bool {

@@ -2,7 +2,7 @@
 
 use super::operations::{Script, Step};
 use super::peers::{Peer, peers};
-use super::{armed, foreign};
+use super::{Calls, armed, foreign, longest_call};
 
 fn queues() -> impl Iterator<Item = Peer> {
     peers().into_iter().filter(|peer| !peer.is_loop())
@@ -41,9 +41,11 @@ fn what_was_re_armed_and_replaced_fires_once() {
 fn the_longest_call_is_of_queues_in_rust() {
     let script = Script::new(1_000, 5_000);
     for peer in queues() {
-        let longest = armed(&peer, &script, true).longest_call();
-        assert_eq!(longest.is_none(), foreign::has(peer.name), "{}", peer.name);
-        let past = (peer.create)(script.ids(), false).longest_call_for_past(&script.arm);
+        let expiry = longest_call(|calls| armed(&peer, &script, true).time_expiry(calls));
+        assert_eq!(expiry.is_none(), foreign::has(peer.name), "{}", peer.name);
+        let past = longest_call(|calls| {
+            (peer.create)(script.ids(), false).time_past_deadlines(&script.arm, calls)
+        });
         let takes_past =
             !foreign::has(peer.name) && !["DelayQueue", "hash wheel"].contains(&peer.name);
         assert_eq!(past.is_some(), takes_past, "{}", peer.name);
@@ -58,4 +60,16 @@ fn a_script_stays_within_its_ids_and_its_time() {
         assert!(steps.iter().all(within));
     }
     assert!(script.serve.iter().is_sorted_by_key(|step| step.deadline));
+}
+
+#[test]
+fn a_call_counts_with_its_least_time() {
+    let mut calls = Calls::default();
+    for times_ns in [[7, 90, 5], [80, 9, 6], [8, 9, 70]] {
+        calls.next = 0;
+        for ns in times_ns {
+            calls.note(ns);
+        }
+    }
+    assert_eq!(calls.longest_ns(), 9);
 }
