@@ -1,108 +1,47 @@
-//! A command line as data: run it, or print it so that it can be typed.
+//! A command as the line that is typed: variables, a program, and its arguments.
+//!
+//! Spaces separate the words, so no word holds one. `env` sets the variables, and finds the program.
 
-use std::fmt;
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program, its arguments, and the environment that is its own.
+use crate::Result;
+
+fn command(line: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(line.split_whitespace());
+    command
+}
+
+/// Runs the line in `dir`, with no input and with all its output in `log`. Returns the output, and
+/// whether the command succeeded.
+pub(crate) fn run_into(log: &Path, line: &str, dir: &Path) -> Result<(String, bool)> {
+    let out = File::create(log)?;
+    let mut command = command(line);
+    command.current_dir(dir).stdin(Stdio::null());
+    let status = command.stdout(out.try_clone()?).stderr(out).status()?;
+    let output = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+    Ok((output, status.success()))
+}
+
+/// Runs the line in `dir`, with the input and the output of this program.
 ///
-/// `Display` gives what a shell would take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CommandLine {
-    program: String,
-    args: Vec<String>,
-    env: Vec<(&'static str, String)>,
-    env_removed: Vec<&'static str>,
-}
-
-impl CommandLine {
-    /// The directory of builds that name no other.
-    pub(crate) const COMMON_BUILD_DIR: &'static str = "debug";
-
-    /// A command whose words are separated by spaces: no word holds one.
-    pub(crate) fn new(line: &str) -> CommandLine {
-        let mut words = line.split_whitespace().map(str::to_owned);
-        CommandLine {
-            program: words.next().expect("a command names its program"),
-            args: words.collect(),
-            env: Vec::new(),
-            env_removed: Vec::new(),
-        }
-    }
-
-    pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> CommandLine {
-        self.env.push((name, value.into()));
-        self
-    }
-
-    pub(crate) fn env_remove(mut self, name: &'static str) -> CommandLine {
-        self.env_removed.push(name);
-        self
-    }
-
-    /// Whether it runs tests, of which there must be one then.
-    pub(crate) fn is_test(&self) -> bool {
-        self.args.first().is_some_and(|word| word == "test")
-    }
-
-    /// The directory that cargo locks while it builds.
-    pub(crate) fn build_dir(&self) -> &str {
-        let own = self
-            .env
-            .iter()
-            .find(|(name, _)| *name == "CARGO_TARGET_DIR");
-        match own {
-            Some((_, dir)) => dir,
-            // Also of what such a build has left.
-            None if self.to_string().contains("release") => "release",
-            None => CommandLine::COMMON_BUILD_DIR,
-        }
-    }
-
-    /// Runs the command in `dir`, with no input, all its output into `log`.
-    ///
-    /// Returns whether it succeeded.
-    ///
-    /// # Errors
-    ///
-    /// That it could not be started, or its log not be written.
-    pub(crate) fn run(&self, dir: &Path, log: &Path) -> io::Result<bool> {
-        let out = File::create(log)?;
-        let mut command = Command::new(&self.program);
-        for name in &self.env_removed {
-            command.env_remove(name);
-        }
-        let status = command
-            .args(&self.args)
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(dir)
-            .stdin(Stdio::null())
-            .stdout(out.try_clone()?)
-            .stderr(out)
-            .status()?;
-        Ok(status.success())
+/// # Errors
+///
+/// The command failed.
+pub(crate) fn run_attended(line: &str, dir: &Path) -> Result {
+    match command(line).current_dir(dir).status()?.success() {
+        true => Ok(()),
+        false => Err(format!("`{line}` failed").into()),
     }
 }
 
-impl fmt::Display for CommandLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.env {
-            write!(f, "{name}={} ", quoted(value))?;
-        }
-        f.write_str(&self.program)?;
-        self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
-    }
-}
-
-/// `value`, in quotes if a shell would split it.
-fn quoted(value: &str) -> String {
-    if value.contains(' ') {
-        format!("\"{value}\"")
-    } else {
-        value.to_owned()
-    }
+/// What the line prints; `None` if the command fails or is not installed.
+pub(crate) fn printed(line: &str) -> Option<String> {
+    let output = command(line).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -110,27 +49,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_prints_as_it_is_typed() {
-        let command = CommandLine::new("cargo doc --no-deps")
-            .env("RUSTDOCFLAGS", "-D warnings")
-            .env("CARGO_TARGET_DIR", "target/loom");
-        assert_eq!(
-            command.to_string(),
-            "RUSTDOCFLAGS=\"-D warnings\" CARGO_TARGET_DIR=target/loom cargo doc --no-deps"
-        );
-    }
-
-    #[test]
-    fn the_log_holds_the_output_and_the_result_is_the_exit_status() {
+    fn the_log_has_the_output_and_the_result_is_the_exit_status() {
         let dir = std::env::temp_dir();
         let log = dir.join(format!("xtask-command-{}.log", std::process::id()));
-        let succeeds = CommandLine::new("cargo --version").run(&dir, &log).unwrap();
-        let text = std::fs::read_to_string(&log).unwrap();
-        let fails = CommandLine::new("cargo no-such-task")
-            .run(&dir, &log)
-            .unwrap();
-        std::fs::remove_file(&log).unwrap();
-        assert!(succeeds && text.starts_with("cargo "));
-        assert!(!fails);
+        let (output, succeeded) = run_into(&log, "A=1 sh -c env", &dir).unwrap();
+        assert!(succeeded && output.lines().any(|line| line == "A=1"));
+        assert!(!run_into(&log, "cargo no-such-task", &dir).unwrap().1);
+        fs::remove_file(&log).unwrap();
+        assert!(printed("cargo --version").unwrap().starts_with("cargo "));
+        assert!(printed("no-such-program --version").is_none());
     }
 }

@@ -1,51 +1,28 @@
 //! `tests/compat`: other people's programs on our poller.
 //!
-//! It is a workspace of its own, so each step names its manifest. `--locked`: the dependencies are
+//! It is a workspace of its own, so each line names its manifest. `--locked`: the dependencies are
 //! those of the committed lock file.
 
-use crate::command::CommandLine;
 use crate::schedule::Plan;
-use crate::step::Step;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, target_dir};
 
-const MANIFEST: &str = "tests/compat/Cargo.toml";
 const ALL: &str = "--manifest-path tests/compat/Cargo.toml --workspace --locked";
+// Not `--all`: that goes into the crates of the root, too.
+const FMT: &str = "fmt --manifest-path tests/compat/Cargo.toml -p evcore-compat -p evcore-nginx \
+                   -p polling -- --check";
 
 /// Formatted and green.
-pub(crate) fn test(workspace: &Workspace) -> Plan {
-    // Not `fmt --all`: that goes into the crates of the root, too.
-    let fmt = format!(
-        "fmt --manifest-path {MANIFEST} -p evcore-compat -p evcore-nginx -p polling -- --check"
-    );
-    let test = format!("test {ALL}");
-    Plan::of(
-        [("fmt", fmt), ("test", test)]
-            .map(|(what, line)| step(workspace, &format!("compat: {what}"), &line)),
-    )
+pub(crate) fn plan(workspace: &Workspace) -> Plan {
+    let plan = Plan::default().command("compat: fmt", line(workspace, FMT));
+    plan.command("compat: test", line(workspace, &format!("test {ALL}")))
 }
 
-pub(crate) fn clippy(workspace: &Workspace) -> Step {
-    let line = format!("clippy {ALL} --all-targets -- -D warnings");
-    step(workspace, "compat clippy", &line)
+pub(crate) fn clippy(workspace: &Workspace) -> Plan {
+    let clippy = format!("clippy {ALL} --all-targets -- -D warnings");
+    Plan::default().command("compat clippy", line(workspace, &clippy))
 }
 
-fn step(workspace: &Workspace, name: &str, line: &str) -> Step {
-    let command = CommandLine::new(&format!("cargo {line}"));
-    let command = command.env("CARGO_TARGET_DIR", workspace.own_target_dir("compat"));
-    Step::command(name, command)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn compat_runs_locked_in_its_own_target_directory() {
-        let plan = test(&Workspace::fake(Vec::new()));
-        assert_eq!(
-            plan.steps[1].alone(),
-            "CARGO_TARGET_DIR=target/compat cargo test --manifest-path tests/compat/Cargo.toml \
-             --workspace --locked"
-        );
-    }
+fn line(workspace: &Workspace, line: &str) -> String {
+    let dir = target_dir(workspace, "compat");
+    format!("CARGO_TARGET_DIR={dir} cargo {line}")
 }

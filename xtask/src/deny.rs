@@ -3,17 +3,9 @@
 
 use std::env;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use crate::Result;
-use crate::command::CommandLine;
+use crate::command::printed;
 use crate::schedule::Plan;
-use crate::step::Step;
-use crate::workspace::Workspace;
-
-pub(crate) fn run(workspace: &Workspace) -> Result {
-    plan().and(advisories()).run(workspace)
-}
 
 /// What needs no database.
 pub(crate) fn plan() -> Plan {
@@ -26,23 +18,18 @@ pub(crate) fn advisories() -> Plan {
     let is_here = home.is_ok_and(|home| Path::new(&home).join("advisory-dbs").exists());
     match is_here {
         true => check("deny: advisories", "check --disable-fetch advisories"),
-        false => Plan::left_out(
-            "deny: advisories: their database is not here (`cargo deny fetch` gets it)".to_owned(),
-        ),
+        false => Plan::default()
+            .left_out("deny: advisories: their database is not here (`cargo deny fetch` gets it)"),
     }
 }
 
 fn check(name: &str, words: &str) -> Plan {
-    let mut version = Command::new("cargo");
-    version.args(["deny", "--version"]).stderr(Stdio::null());
-    let status = version.stdout(Stdio::null()).status();
-    if !status.is_ok_and(|status| status.success()) {
-        return Plan::left_out(format!("{name}: cargo-deny is not installed"));
+    match printed("cargo deny --version") {
+        // It builds nothing, so it waits for no build.
+        Some(_) => Plan::default().command(
+            name,
+            format!("CARGO_TARGET_DIR=target/deny cargo deny --all-features {words}"),
+        ),
+        None => Plan::default().left_out(format!("{name}: cargo-deny is not installed")),
     }
-    let command = CommandLine::new(&format!("cargo deny --all-features {words}"));
-    // It builds nothing, so it waits for no build.
-    Plan::of([Step::command(
-        name,
-        command.env("CARGO_TARGET_DIR", "target/deny"),
-    )])
 }

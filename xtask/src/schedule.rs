@@ -1,19 +1,20 @@
-//! Runs steps, two at a time, until one fails, and prints a summary.
+//! Runs a plan: its steps, two at a time, until one fails; then prints a summary.
 //!
 //! Builds in the same directory would wait for each other, so their steps run in order. Steps with
 //! different directories overlap: tests mostly wait, and a build ends with a single linker.
 //!
 //! Each step prints a line at its end: its tests and its seconds.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
 use crate::Result;
-use crate::step::{Outcome, Step};
+use crate::step::Step;
+use crate::test_report::TestReport;
 use crate::workspace::Workspace;
 
 /// The steps of a task in the order of their beginning.
@@ -25,18 +26,31 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn of(steps: impl IntoIterator<Item = Step>) -> Plan {
-        Plan {
-            steps: steps.into_iter().collect(),
-            left_out: Vec::new(),
-        }
+    /// Adds a command.
+    pub(crate) fn command(mut self, name: impl Into<String>, line: impl Into<String>) -> Plan {
+        let (name, line) = (name.into(), line.into());
+        let check = None;
+        self.steps.push(Step { name, line, check });
+        self
     }
 
-    pub(crate) fn left_out(reason: String) -> Plan {
-        Plan {
-            steps: Vec::new(),
-            left_out: vec![reason],
-        }
+    /// Adds a check that `cargo xtask TASK` runs alone.
+    pub(crate) fn check(
+        mut self,
+        name: impl Into<String>,
+        task: &str,
+        check: impl Fn(&Workspace) -> Result + Send + Sync + 'static,
+    ) -> Plan {
+        let (name, line) = (name.into(), format!("cargo xtask {task}"));
+        let check: Option<Box<crate::step::Check>> = Some(Box::new(check));
+        self.steps.push(Step { name, line, check });
+        self
+    }
+
+    /// Adds a line about a part that does not run.
+    pub(crate) fn left_out(mut self, reason: impl Into<String>) -> Plan {
+        self.left_out.push(reason.into());
+        self
     }
 
     pub(crate) fn and(mut self, other: Plan) -> Plan {
@@ -45,191 +59,172 @@ impl Plan {
         self
     }
 
-    /// The kinds of steps: what precedes a colon in their names.
-    pub(crate) fn kinds(&self) -> BTreeSet<&str> {
-        let names = self.steps.iter().map(|step| step.name.as_str());
-        names.map(|it| it.split(':').next().unwrap_or(it)).collect()
+    /// A line for each kind of steps of `all` that this plan does not have, with their names.
+    pub(crate) fn without(mut self, all: &Plan, reason: &str) -> Plan {
+        let mut kinds = BTreeMap::<_, Vec<_>>::new();
+        for step in &all.steps {
+            if self.steps.iter().all(|own| own.name != step.name) {
+                let (kind, part) = step.kind_and_part();
+                kinds.entry(kind).or_default().extend(part);
+            }
+        }
+        for (kind, mut parts) in kinds {
+            parts.dedup();
+            let parts = parts.join(", ");
+            let colon = if parts.is_empty() { "" } else { ": " };
+            self.left_out
+                .push(format!("{kind}{colon}{parts}: {reason}"));
+        }
+        self
     }
 
     /// Runs the steps.
     ///
     /// # Errors
     ///
-    /// The first step that fails, with the command that runs it alone.
+    /// The first step that fails, with the line that runs it alone.
     pub(crate) fn run(self, workspace: &Workspace) -> Result {
-        run_all(workspace, &self.steps, self.left_out)
+        let start = Instant::now();
+        let (mut waiting, mut running) = (self.steps.iter().collect(), Vec::new());
+        let (mut tests, mut failed) = (TestReport::default(), None);
+        let (ends, ended) = mpsc::channel();
+        thread::scope(|scope| {
+            loop {
+                while let Some(step) = next(&mut waiting, &running) {
+                    running.push(step);
+                    let ends = ends.clone();
+                    scope.spawn(move || ends.send((step, run_step(step, workspace))));
+                }
+                if running.is_empty() {
+                    break;
+                }
+                let (step, (outcome, seconds)) = ended.recv().expect("a step is running");
+                running.retain(|it| it.name != step.name);
+                print_end(step, &outcome, seconds);
+                match outcome {
+                    Ok(report) => tests.add(report),
+                    Err(_) => {
+                        waiting.clear();
+                        failed = failed.or(Some(step));
+                    }
+                }
+            }
+        });
+        match failed {
+            None => print_summary(&tests, self.left_out, start),
+            Some(Step { name, line, .. }) => {
+                return Err(format!("`{name}` failed; to run it alone: {line}").into());
+            }
+        }
+        Ok(())
     }
 }
 
-fn run_all(workspace: &Workspace, steps: &[Step], left_out: Vec<String>) -> Result {
+type Outcome = std::result::Result<TestReport, String>;
+
+/// Takes the first step whose directory is free, if another step may run.
+fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> {
+    let at_once = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(2));
+    let is_free = |step: &&Step| running.iter().all(|it| it.build_dir() != step.build_dir());
+    let at = waiting.iter().position(is_free)?;
+    (running.len() < at_once).then(|| waiting.remove(at))
+}
+
+/// Runs a step. Returns its outcome and its seconds.
+fn run_step(step: &Step, workspace: &Workspace) -> (Outcome, f64) {
     let start = Instant::now();
-    let schedule = Schedule {
-        state: Mutex::new(State {
-            waiting: steps.iter().collect(),
-            not_run: left_out,
-            ..State::default()
-        }),
-        changed: Condvar::new(),
+    // A panic must not keep the plan waiting for this step.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| step.run(workspace)));
+    let outcome = outcome.unwrap_or_else(|_| Err("it panicked".to_owned()));
+    (outcome, start.elapsed().as_secs_f64())
+}
+
+/// Prints the line of a step, and its output if it failed: the other step may take long, or hang.
+fn print_end(step: &Step, outcome: &Outcome, seconds: f64) {
+    let tests = match outcome {
+        Ok(TestReport { passed: 0, .. }) | Err(_) => String::new(),
+        Ok(TestReport { passed: 1, .. }) => "1 test".to_owned(),
+        Ok(TestReport { passed, .. }) => format!("{passed} tests"),
     };
-    let workers = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(2));
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| schedule.work(workspace));
-        }
-    });
-    let state = schedule.state.into_inner();
-    let mut state = state.unwrap_or_else(PoisonError::into_inner);
-    if let Some(step) = state.failures.first() {
-        let alone = step.alone();
-        return Err(format!("`{}` failed; to run it alone: {alone}", step.name).into());
-    }
-    state.print_summary(start);
-    Ok(())
-}
-
-struct Schedule<'a> {
-    state: Mutex<State<'a>>,
-    /// Notified when a step has ended.
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State<'a> {
-    waiting: Vec<&'a Step>,
-    busy_dirs: Vec<&'a str>,
-    failures: Vec<&'a Step>,
-    passed: usize,
-    not_run: Vec<String>,
-}
-
-impl<'a> Schedule<'a> {
-    fn work(&self, workspace: &Workspace) {
-        while let Some(step) = self.next_step() {
-            let start = Instant::now();
-            // A panic must not leave the directory busy: the other steps would wait for ever.
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| step.run(workspace)));
-            let outcome = outcome.unwrap_or_else(|_| Outcome::failed("it panicked".to_owned()));
-            let seconds = start.elapsed().as_secs_f64();
-            self.lock().end(step, outcome, seconds);
-            self.changed.notify_all();
-        }
-    }
-
-    /// The first step whose directory is free; `None` if all steps have begun, or one has failed.
-    fn next_step(&self) -> Option<&'a Step> {
-        let mut state = self.lock();
-        loop {
-            if state.waiting.is_empty() || !state.failures.is_empty() {
-                return None;
-            }
-            if let Some(step) = state.begin() {
-                return Some(step);
-            }
-            let changed = self.changed.wait(state);
-            state = changed.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    let failed = if outcome.is_err() { "  FAILED" } else { "" };
+    // Nobody may be left to read it.
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{:<44}{tests:>12}{seconds:8.1} s{failed}", step.name);
+    let _ = out.flush();
+    if let Err(output) = outcome {
+        let _ = writeln!(io::stderr(), "{}", output.trim_end());
     }
 }
 
-impl<'a> State<'a> {
-    fn begin(&mut self) -> Option<&'a Step> {
-        let is_free = |step: &&Step| !self.busy_dirs.contains(&step.build_dir());
-        let at = self.waiting.iter().position(is_free)?;
-        let step = self.waiting.remove(at);
-        self.busy_dirs.push(step.build_dir());
-        Some(step)
-    }
-
-    fn end(&mut self, step: &'a Step, outcome: Outcome, seconds: f64) {
-        self.busy_dirs.retain(|dir| *dir != step.build_dir());
-        let tests = match outcome.tests.passed {
-            0 => String::new(),
-            1 => "1 test".to_owned(),
-            passed => format!("{passed} tests"),
-        };
-        let failed = if outcome.failure.is_some() {
-            "  FAILED"
-        } else {
-            ""
-        };
-        // Nobody may be left to read it.
-        let mut out = io::stdout();
-        let _ = writeln!(out, "{:<44}{tests:>12}{seconds:8.1} s{failed}", step.name);
-        let _ = out.flush();
-        self.passed += outcome.tests.passed;
-        self.not_run.extend(outcome.tests.not_run);
-        if let Some(output) = outcome.failure {
-            // At once: the other step may take long, or hang.
-            let _ = writeln!(io::stderr(), "{}", output.trim_end());
-            self.failures.push(step);
-        }
-    }
-
-    fn print_summary(&mut self, start: Instant) {
-        println!("{:<56}{:8.1} s", "all", start.elapsed().as_secs_f64());
-        // A test may be part of several steps.
-        self.not_run.sort();
-        self.not_run.dedup();
-        self.not_run.iter().for_each(|it| println!("not run: {it}"));
-        let skipped = self.not_run.len();
-        if self.passed > 0 {
-            // In cargo's form, for tools that read it.
-            let passed = self.passed;
-            println!("test result: ok. {passed} passed; 0 failed; {skipped} ignored");
-        }
+fn print_summary(tests: &TestReport, left_out: Vec<String>, start: Instant) {
+    println!("{:<56}{:8.1} s", "all", start.elapsed().as_secs_f64());
+    let mut not_run = [left_out, tests.not_run.clone()].concat();
+    // A test may be part of several steps.
+    not_run.sort();
+    not_run.dedup();
+    not_run.iter().for_each(|it| println!("not run: {it}"));
+    let (passed, skipped) = (tests.passed, not_run.len());
+    if passed > 0 {
+        // In cargo's form, for tools that read it.
+        println!("test result: ok. {passed} passed; 0 failed; {skipped} ignored");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::CommandLine;
-    use crate::diagnostic::Diagnostic;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     #[test]
-    fn the_first_failure_is_the_last_step_and_names_its_command() {
+    fn a_failure_ends_the_plan_and_names_its_line() {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let sound = |_: &Workspace| {
             RUNS.fetch_add(1, SeqCst);
-            Ok(Vec::new())
+            Ok(())
         };
-        let steps = [
-            Step::check("tidy", "tidy", sound),
-            Step::check("layers", "layers", |_| {
-                Ok(vec![Diagnostic::of("file", "mend it")])
-            }),
-            Step::check("tidy", "tidy", sound),
-        ];
-        let error = run_all(&Workspace::fake(Vec::new()), &steps, Vec::new()).unwrap_err();
-        assert_eq!(RUNS.load(SeqCst), 1);
-        assert_eq!(
-            error.to_string(),
-            "`layers` failed; to run it alone: cargo xtask layers"
-        );
+        // In one directory, so one after the other.
+        let plan = |second: fn(&Workspace) -> Result| {
+            let plan = Plan::default().check("first", "tidy", sound);
+            let plan = plan.check("second", "tidy", second);
+            let plan = plan.check("third", "tidy", sound);
+            plan.run(&crate::workspace::load().unwrap())
+        };
+        let expected = "`second` failed; to run it alone: cargo xtask tidy";
+        let failed = plan(|_| Err("mend it".into())).unwrap_err().to_string();
+        assert_eq!((failed.as_str(), RUNS.load(SeqCst)), (expected, 1));
+        let panicked = plan(|_| panic!("on purpose")).unwrap_err().to_string();
+        assert_eq!((panicked.as_str(), RUNS.load(SeqCst)), (expected, 2));
+        assert!(plan(|_| Ok(())).is_ok());
+        assert_eq!(RUNS.load(SeqCst), 4);
     }
 
     #[test]
     fn a_step_waits_for_the_build_in_its_directory() {
-        let in_dir = |name: &str, dir: &str| {
-            let command = CommandLine::new("cargo test").env("CARGO_TARGET_DIR", dir);
-            Step::command(name, command)
+        let in_dir = |plan: Plan, name: &str, dir: &str| {
+            plan.command(name, format!("CARGO_TARGET_DIR={dir} cargo test"))
         };
-        let steps = [in_dir("a", "x"), in_dir("b", "x"), in_dir("c", "y")];
-        let mut state = State {
-            waiting: steps.iter().collect(),
-            ..State::default()
-        };
-        let mut begun = || state.begin().map(|step| step.name.clone());
+        let plan = in_dir(Plan::default(), "a", "x");
+        let plan = in_dir(in_dir(plan, "b", "x"), "c", "y");
+        let mut waiting: Vec<&Step> = plan.steps.iter().collect();
+        let [a, b, c] = [0, 1, 2].map(|at| &plan.steps[at].name);
+        let first = next(&mut waiting, &[]).unwrap();
+        assert_eq!(&first.name, a);
+        if let Some(second) = next(&mut waiting, &[first]) {
+            assert_eq!(&second.name, c);
+            assert!(next(&mut waiting, &[first]).is_none());
+        }
+        assert_eq!(&next(&mut waiting, &[]).unwrap().name, b);
+    }
+
+    #[test]
+    fn what_is_left_out_is_listed_by_name() {
+        let all = Plan::default().command("fmt", "").command("docs", "");
+        let all = all.command("mutant: a", "").command("mutant: b", "");
+        let some = Plan::default().command("fmt", "");
+        let lines = some.without(&all, "for the night").left_out;
         assert_eq!(
-            [begun(), begun(), begun()].map(|it| it.unwrap_or_default()),
-            ["a", "c", ""]
+            lines,
+            ["docs: for the night", "mutant: a, b: for the night"]
         );
-        state.end(&steps[0], Outcome::default(), 0.0);
-        assert_eq!(state.begin().map(|step| step.name.as_str()), Some("b"));
     }
 }

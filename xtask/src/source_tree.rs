@@ -1,35 +1,26 @@
 //! The files of the repository, as text.
 //!
-//! Read from the directory and not from git, so that a file is checked before
-//! it is committed. What git ignores (build output) is left out by name.
+//! Read from the directory and not from git, so that a file is checked before it is committed. What
+//! git ignores (build output) is left out by name.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A text file: its path from the root, with `/`, and what it holds.
+/// A file: its path from the root, with `/`, and its text, which is empty if it is none.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// All text files, and the names of all others.
+/// All files, in the order of their paths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
-    paths: BTreeSet<String>,
 }
 
 impl File {
-    pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> File {
-        File {
-            path: path.into(),
-            text: text.into(),
-        }
-    }
-
     /// The lines, counted from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         // `split`, not `lines`: a carriage return is white space at the end.
@@ -51,24 +42,27 @@ impl Tree {
     /// # Errors
     ///
     /// A directory or a file that cannot be read.
-    pub(crate) fn read(root: &Path) -> io::Result<Tree> {
+    pub(crate) fn read(root: impl AsRef<Path>) -> io::Result<Tree> {
         let mut tree = Tree::default();
-        tree.read_dir(root, "")?;
+        tree.read_dir(root.as_ref(), "")?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(tree)
     }
 
-    /// The text file at `path`.
-    pub(crate) fn file(&self, path: &str) -> Option<&File> {
-        self.files.iter().find(|file| file.path == path)
+    /// The text of the file at `path`; empty if there is none, so that whatever it must have is
+    /// missing.
+    pub(crate) fn text(&self, path: &str) -> &str {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.map_or("", |file| &file.text)
     }
 
     /// Whether `path` is a file or a directory here. The root is `""`.
     pub(crate) fn contains(&self, path: &str) -> bool {
-        let inside = format!("{path}/");
-        path.is_empty()
-            || self.paths.contains(path)
-            || self.paths.iter().any(|other| other.starts_with(&inside))
+        let has = |file: &File| {
+            let rest = file.path.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        path.is_empty() || self.files.iter().any(has)
     }
 
     fn read_dir(&mut self, dir: &Path, prefix: &str) -> io::Result<()> {
@@ -82,16 +76,9 @@ impl Tree {
             if entry.file_type()?.is_dir() {
                 self.read_dir(&entry.path(), &format!("{path}/"))?;
             } else {
-                self.read_file(&entry.path(), path)?;
+                let text = String::from_utf8(fs::read(entry.path())?).unwrap_or_default();
+                self.files.push(File { path, text });
             }
-        }
-        Ok(())
-    }
-
-    fn read_file(&mut self, file: &Path, path: String) -> io::Result<()> {
-        self.paths.insert(path.clone());
-        if let Ok(text) = String::from_utf8(fs::read(file)?) {
-            self.files.push(File { path, text });
         }
         Ok(())
     }
@@ -99,20 +86,7 @@ impl Tree {
 
 /// Generated files. (In a second work tree, `.git` is a file.)
 fn is_output(name: &str) -> bool {
-    name == "target"
-        || name.starts_with("target-")
-        || name == ".git"
-        || name == "proptest-regressions"
-}
-
-#[cfg(test)]
-impl Tree {
-    pub(crate) fn fake(files: &[(&str, &str)]) -> Tree {
-        Tree {
-            files: files.iter().map(|&(p, t)| File::new(p, t)).collect(),
-            paths: files.iter().map(|&(path, _)| path.to_owned()).collect(),
-        }
-    }
+    [".git", "target", "proptest-regressions"].contains(&name) || name.starts_with("target-")
 }
 
 #[cfg(test)]
@@ -123,14 +97,11 @@ mod tests {
     fn this_very_file_is_read_with_its_path_from_the_root() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let tree = Tree::read(root).unwrap();
-        assert!(tree.file("xtask/src/source_tree.rs").is_some());
+        assert!(
+            tree.text("xtask/src/source_tree.rs")
+                .starts_with("//! The files")
+        );
         assert!(tree.contains("xtask/src") && !tree.contains("xtask/sr"));
         assert!(!tree.contains(".git") && !tree.contains("target"));
-    }
-
-    #[test]
-    fn lines_count_from_one_and_keep_their_carriage_return() {
-        let file = File::new("a.md", "x\r\ny");
-        assert_eq!(file.lines().collect::<Vec<_>>(), [(1, "x\r"), (2, "y")]);
     }
 }

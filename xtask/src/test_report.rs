@@ -6,9 +6,12 @@ pub(crate) struct TestReport {
     pub(crate) passed: usize,
     /// A line for each test that was ignored or could not run, with its reason.
     pub(crate) not_run: Vec<String>,
-    /// The test programs in which no test passed.
+    /// The integration tests in which no test passed.
     pub(crate) empty: Vec<String>,
 }
+
+/// What precedes a test that could not run, and its reason.
+const NOT_RUN: &str = "not run: ";
 
 impl TestReport {
     /// Reads the lines of cargo, of the usual harness, and of `evcore_testing::not_run`.
@@ -17,10 +20,12 @@ impl TestReport {
         for line in output.lines() {
             if let Some(started) = line.trim_start().strip_prefix("Running ") {
                 program = started.split(" (").next().unwrap_or_default();
+            } else if line.trim_start().starts_with("Doc-tests ") {
+                program = "";
             } else if let Some(result) = line.strip_prefix("test result: ") {
                 let passed = passed(result);
                 report.passed += passed;
-                if passed == 0 {
+                if passed == 0 && !program.is_empty() && !program.starts_with("unittests ") {
                     report.empty.push(program.to_owned());
                 }
             } else if let Some(line) = ignored(line) {
@@ -31,10 +36,12 @@ impl TestReport {
         }
         report
     }
-}
 
-/// What precedes a test that could not run, and its reason.
-const NOT_RUN: &str = "not run: ";
+    pub(crate) fn add(&mut self, other: TestReport) {
+        self.passed += other.passed;
+        self.not_run.extend(other.not_run);
+    }
+}
 
 /// The 7 of `ok. 7 passed; 0 failed; ...`.
 fn passed(result: &str) -> usize {
@@ -46,9 +53,8 @@ fn passed(result: &str) -> usize {
 /// `NAME: ignored, REASON`, if this is the line of an ignored test.
 fn ignored(line: &str) -> Option<String> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    result
-        .starts_with("ignored")
-        .then(|| format!("{name}: {result}"))
+    let is_ignored = result.starts_with("ignored");
+    is_ignored.then(|| format!("{name}: {result}"))
 }
 
 #[cfg(test)]
@@ -63,16 +69,17 @@ mod tests {
              \x20    Running tests/b.rs (target/debug/deps/b-1)\n\nrunning 3 tests\n\
              test one ... ok\ntest two ... ignored, it is long\n\
              test three ... not run: three: strace is not installed\nok\n\n\
-             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n",
+             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+             \x20    Running tests/c.rs (target/debug/deps/c-1)\n\nrunning 0 tests\n\n\
+             test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
+             \x20  Doc-tests a\n\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed\n",
         );
         let not_run = ["two: ignored, it is long", "three: strace is not installed"];
-        assert_eq!(
-            report,
-            TestReport {
-                passed: 2,
-                not_run: not_run.map(str::to_owned).into(),
-                empty: vec!["unittests src/lib.rs".to_owned()],
-            }
-        );
+        let expected = TestReport {
+            passed: 2,
+            not_run: not_run.map(str::to_owned).into(),
+            empty: vec!["tests/c.rs".to_owned()],
+        };
+        assert_eq!(report, expected);
     }
 }

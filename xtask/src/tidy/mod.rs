@@ -6,19 +6,20 @@
 mod code;
 mod documents;
 mod lines;
+#[cfg(test)]
+mod tests;
 
-use crate::Result;
-use crate::diagnostic::Diagnostic;
 use crate::schedule::Plan;
 use crate::source_tree::Tree;
-use crate::step::Step;
 use crate::workspace::Workspace;
 
-const RULES: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[
+/// Returns what is wrong, as `file:line: what to do`.
+type Rule = fn(&Tree, &Workspace) -> Vec<String>;
+
+const RULES: &[Rule] = &[
     lines::no_line_has_a_forbidden_pattern,
     code::a_file_is_short_and_named_after_its_idea,
     code::unsafe_is_in_files_that_say_so,
-    code::unsafe_is_forbidden_in_other_crates,
     documents::relative_links_resolve,
     documents::a_readme_is_short_named_and_tested,
     documents::the_map_is_what_the_manifests_say,
@@ -30,16 +31,20 @@ const RULES: &[fn(&Tree, &Workspace) -> Vec<Diagnostic>] = &[
     documents::each_coined_name_is_in_the_glossary,
 ];
 
-pub(crate) fn run(workspace: &Workspace) -> Result {
-    Plan::of([step()]).run(workspace)
+pub(crate) fn plan() -> Plan {
+    Plan::default().check("tidy", "tidy", |workspace| {
+        let tree = Tree::read(&workspace.workspace_root)?;
+        let faults = faults(&tree, workspace);
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults.join("\n").into()),
+        }
+    })
 }
 
-pub(crate) fn step() -> Step {
-    Step::check("tidy", "tidy", check)
-}
-
-fn check(workspace: &Workspace) -> Result<Vec<Diagnostic>> {
-    let tree = Tree::read(&workspace.root)?;
-    let rules = RULES.iter();
-    Ok(rules.flat_map(|rule| rule(&tree, workspace)).collect())
+fn faults(tree: &Tree, workspace: &Workspace) -> Vec<String> {
+    RULES
+        .iter()
+        .flat_map(|rule| rule(tree, workspace))
+        .collect()
 }

@@ -1,0 +1,154 @@
+//! The dependencies that each crate may have.
+//!
+//! A dependency is decided by a word in the table; its reason stands in the manifests.
+
+use cargo_metadata::DependencyKind;
+
+use crate::schedule::Plan;
+use crate::workspace::{Package, Workspace};
+use crate::{Result, manifests};
+
+/// What each crate ships with, and what its tests and examples use beside `IN_TESTS`.
+#[rustfmt::skip] // A table is read by its columns.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    // The leaves: a user of one pulls in one.
+    ("evcore-token", "slab", ""),
+    ("evcore-clock", "jiff loom rustix", "jiff"),
+    ("evcore-timer", "", ""),
+    ("evcore-poller", "libc rustix thiserror", ""),
+    ("evcore-posted", "loom parking_lot", ""),
+    ("evcore-balancer", "rustix", ""),
+    ("evcore-accept", "libc rustix thiserror", "mio"),
+    ("evcore", "evcore-accept evcore-balancer evcore-clock evcore-poller evcore-posted \
+                evcore-timer evcore-token hdrhistogram loom thiserror tracing", "rustls"),
+    // The caller's hook ties it to the balancer.
+    ("evcore-prefork", "libc loom rustix signal-hook thiserror", "evcore"),
+    ("evcore-scheduler", "evcore-timer loom parking_lot", "croner jiff lexopt"),
+    ("evcore-sim", "evcore", ""),
+    // Not published.
+    ("evcore-httpd", "evcore evcore-prefork httparse httpdate lexopt mime_guess rustix serde \
+                      serde_json signal-hook tracing", ""),
+    ("evcore-testing", "", ""),
+    ("evcore-tests", ANY, ANY),
+    ("evcore-bench", ANY, ANY),
+    ("xtask", "cargo_metadata regex-lite", ""),
+];
+
+/// What the tests and examples of every crate may use.
+const IN_TESTS: &str = "evcore-testing httpdate libc loom proptest rustix signal-hook";
+
+/// The tests and the benchmarks of the whole may use anything.
+const ANY: &str = "*";
+
+pub(crate) fn plan() -> Plan {
+    Plan::default().check("layers", "layers", check)
+}
+
+fn check(workspace: &Workspace) -> Result {
+    let packages = workspace.packages.iter();
+    let wrong = packages.flat_map(|package| {
+        let wrong = [against_table(package), manifests::faults(package)].concat();
+        wrong
+            .into_iter()
+            .map(|what| format!("{}: {what}", package.manifest_path))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n").into()),
+    }
+}
+
+/// The dependencies that the table does not have, or that are in the wrong form.
+fn against_table(package: &Package) -> Vec<String> {
+    let row = ALLOWED.iter().find(|(name, ..)| *name == package.name);
+    let Some((_, ships, tests)) = row else {
+        return vec!["it has no row in xtask/src/layers.rs".to_owned()];
+    };
+    let mut wrong = Vec::new();
+    for dependency in &package.dependencies {
+        let name = dependency.name.as_str();
+        let is_dev = dependency.kind == DependencyKind::Development;
+        let allowed = if is_dev {
+            [*tests, IN_TESTS]
+        } else {
+            [*ships, ""]
+        };
+        let mut words = allowed.iter().flat_map(|words| words.split_whitespace());
+        if !words.any(|word| [ANY, name].contains(&word)) {
+            wrong.push(format!(
+                "{name}: xtask/src/layers.rs does not allow it here"
+            ));
+        }
+        let target = dependency.target.as_ref().map(ToString::to_string);
+        if name == "loom" && !is_dev && target.as_deref() != Some("cfg(evcore_loom)") {
+            wrong.push("put loom under [target.\"cfg(evcore_loom)\".dependencies]".to_owned());
+        }
+        // A version would have to be published before the crate that it tests.
+        if is_dev && dependency.path.is_some() && !dependency.req.comparators.is_empty() {
+            wrong.push(format!(
+                "{name}: our dev-dependencies have a path and no version"
+            ));
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DependencyKind::{Development, Normal};
+
+    /// How many faults a crate of this workspace has with a dependency that another crate has.
+    fn faults(name: &str, dependency: &str, kind: DependencyKind) -> usize {
+        let workspace = crate::workspace::load().unwrap();
+        let mut packages = workspace.packages.iter();
+        let mut package = packages.find(|it| it.name == name).unwrap().clone();
+        let mut all = workspace.packages.iter().flat_map(|it| &it.dependencies);
+        let found = all.find(|it| it.name == dependency && it.kind == kind);
+        package.dependencies.push(found.unwrap().clone());
+        against_table(&package).len()
+    }
+
+    #[test]
+    fn each_crate_has_only_the_dependencies_of_its_row() {
+        assert!(check(&crate::workspace::load().unwrap()).is_ok());
+        for (name, dependency, kind, count) in [
+            ("evcore-timer", "evcore-token", Normal, 1),
+            ("evcore-scheduler", "evcore-token", Normal, 1),
+            ("evcore", "evcore-prefork", Normal, 1),
+            ("evcore", "evcore", Development, 1),
+            ("evcore-token", "rustix", Normal, 1),
+            ("evcore-token", "rustix", Development, 0),
+            ("evcore-token", "proptest", Development, 0),
+            ("evcore-timer", "croner", Development, 1),
+            ("evcore-tests", "tokio", Normal, 0),
+        ] {
+            assert_eq!(
+                faults(name, dependency, kind),
+                count,
+                "{name}: {dependency}"
+            );
+        }
+    }
+
+    #[test]
+    fn loom_and_versions_stay_out_of_what_is_published() {
+        let workspace = crate::workspace::load().unwrap();
+        let mut packages = workspace.packages.into_iter();
+        let mut package = packages.find(|it| it.name == "evcore-posted").unwrap();
+        for dependency in &mut package.dependencies {
+            match dependency.name.as_str() {
+                "loom" => dependency.target = None,
+                "evcore-testing" => dependency.req = "0.1".parse().unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(against_table(&package).len(), 2);
+        package.name = "evcore-new".to_owned();
+        assert_eq!(
+            against_table(&package),
+            ["it has no row in xtask/src/layers.rs"]
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Mutants: bugs planted on purpose, each of which a named test must find.
+//!
+//! A mutant is a patch under `tests/mutants`, as `git diff -U1` writes it. Lines before it describe
+//! the bug, and how it is found:
+//!
+//! ```text
+//! A sentence that describes the bug.
+//!
+//! test = the arguments of `cargo test` that select the test which must fail
+//! found by = words of the failure (may stand several times: any of them will do; none: the test
+//!            must pass, because the patch is no bug)
+//! ```
+//!
+//! The patch is applied to a copy of the tree, so shipped source has no trace of it. A patch that no
+//! longer applies is an error, and so is a mutant that its test does not find.
+
+mod copy;
+
+use std::fs;
+
+use crate::Result;
+use crate::command::run_into;
+use crate::schedule::Plan;
+use crate::source_tree::Tree;
+use crate::test_report::TestReport;
+use crate::workspace::Workspace;
+
+/// Where the mutants are, from the root.
+const DIR: &str = "tests/mutants";
+
+/// A check for each mutant whose name contains `part`.
+pub(crate) fn plan(workspace: &Workspace, part: &str) -> Result<Plan> {
+    let mut plan = Plan::default();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(workspace.workspace_root.join(DIR))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(name.strip_suffix(".patch").map(str::to_owned));
+    }
+    names.sort();
+    for name in names.into_iter().filter(|name| name.contains(part)) {
+        let (step, task) = (format!("mutant: {name}"), format!("mutants {name}"));
+        plan = plan.check(step, &task, move |workspace| try_mutant(workspace, &name));
+    }
+    match plan.steps.is_empty() {
+        false => Ok(plan),
+        true => Err(format!("no mutant in {DIR} has {part:?} in its name").into()),
+    }
+}
+
+/// Applies the patch to the copy, and runs the test.
+fn try_mutant(workspace: &Workspace, name: &str) -> Result {
+    let tree = Tree::read(&workspace.workspace_root)?;
+    let patch = format!("{DIR}/{name}.patch");
+    let (test, found_by) = head(tree.text(&patch))?;
+    let dir = workspace
+        .target_directory
+        .join("mutants")
+        .into_std_path_buf();
+    let (copy, log) = (dir.join("tree"), dir.join("log"));
+    copy::sync(&tree.files, &copy)?;
+    let run = |line: &str| run_into(&log, line, &copy);
+    // Without a repository: git would leave out what the repository around the copy ignores.
+    let (output, applies) = run(&format!("GIT_DIR=none git apply {patch}"))?;
+    if !applies {
+        return Err(format!("{patch} does not apply:\n{output}").into());
+    }
+    // In a directory of its own: cargo takes a crate of the copy for the root's, so what is built
+    // here would be linked there. Incrementally, also where CI builds otherwise: one edit follows
+    // another.
+    let cargo_test = |options: &str| {
+        run(&format!(
+            "CARGO_TARGET_DIR=../target CARGO_INCREMENTAL=1 EVCORE_SIM_SEEDS=100 \
+             cargo test --locked {options} {test}"
+        ))
+    };
+    let (output, builds) = cargo_test("--no-run")?;
+    if !builds {
+        return Err(format!("{patch} does not compile:\n{output}").into());
+    }
+    let (output, passed) = cargo_test("")?;
+    match verdict(&output, passed, &found_by) {
+        Ok(()) => Ok(()),
+        Err(what) => Err(format!("{patch}: `{test}` {what}").into()),
+    }
+}
+
+/// The arguments that select the test, and the words of its failure.
+fn head(patch: &str) -> Result<(&str, Vec<&str>)> {
+    let head = patch.split("\ndiff ").next().unwrap_or_default();
+    let values = |key| head.lines().filter_map(move |line| line.strip_prefix(key));
+    let test = values("test = ")
+        .next()
+        .ok_or("a mutant needs a line `test = ...`")?;
+    Ok((test, values("found by = ").collect()))
+}
+
+/// What is wrong with the test's result, if anything.
+fn verdict(output: &str, passed: bool, found_by: &[&str]) -> std::result::Result<(), String> {
+    let is_found = found_by.iter().any(|words| output.contains(words));
+    match (passed, found_by.is_empty()) {
+        (true, _) if TestReport::parse(output).passed == 0 => Err("matches no test".to_owned()),
+        (true, false) => Err("does not find it".to_owned()),
+        (false, _) if !is_found => Err(format!(
+            "failed, but with none of the words {found_by:?}:\n{output}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_before_a_patch_select_its_test() {
+        let patch = "A bug.\n\ntest = -p a --test b\nfound by = early\nfound by = too soon\n\n\
+                     diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-test = no\n+found by = no\n";
+        let (test, found_by) = head(patch).unwrap();
+        assert_eq!(
+            (test, found_by),
+            ("-p a --test b", vec!["early", "too soon"])
+        );
+        assert!(head("tests = a\n").is_err());
+    }
+
+    #[test]
+    fn a_mutant_is_found_only_by_the_words_of_its_failure() {
+        let ok = "test result: ok. 1 passed; 0 failed";
+        let none = "test result: ok. 0 passed; 0 failed";
+        let failed = "it was early\ntest result: FAILED. 0 passed; 1 failed";
+        for (output, passed, found_by, is_right) in [
+            (failed, false, &["late", "early"][..], true),
+            (failed, false, &["late"], false),
+            (failed, false, &[], false),
+            (ok, true, &["early"], false),
+            (ok, true, &[], true),
+            (none, true, &[], false),
+        ] {
+            let verdict = verdict(output, passed, found_by);
+            assert_eq!(verdict.is_ok(), is_right, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_no_name_has_is_refused() {
+        let plan = |part| plan(&crate::workspace::load().unwrap(), part);
+        assert_eq!(plan("early_timers").unwrap().steps.len(), 1);
+        assert!(plan("no_such_mutant").is_err());
+    }
+}
