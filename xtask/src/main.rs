@@ -107,13 +107,9 @@ mod tests {
     #[test]
     fn help_and_wrong_words_run_nothing() {
         assert!(run(&["test", "--help"]).is_ok());
-        for words in [
-            &[][..],
-            &["tests"],
-            &["test", "--ci", "--quick"],
-            &["demo", "5"],
-        ] {
-            let error = run(words).unwrap_err().to_string();
+        for line in ["", "tests", "test --ci --quick", "demo 5"] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let error = run(&words).unwrap_err().to_string();
             assert!(error.contains("no task") && error.contains(HELP), "{error}");
         }
     }

@@ -18,36 +18,27 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let exclude: String = private
         .map(|it| format!(" --exclude {}", it.name))
         .collect();
-    let archive = format!("cargo package --workspace --no-verify --allow-dirty{exclude}");
+    let archive = format!("package --workspace --no-verify --allow-dirty{exclude}");
     // In one build: `check alone` finds a crate that depends on the features of another.
-    let check = format!("cargo check --workspace --manifest-path {dir}/unpacked/Cargo.toml");
+    let check = format!("check --workspace --manifest-path {dir}/unpacked/Cargo.toml");
+    let [archive, check] = [archive, check].map(|it| format!("CARGO_TARGET_DIR={dir} cargo {it}"));
     Plan::default()
-        .command(
-            "packages: archive",
-            format!("CARGO_TARGET_DIR={dir} {archive}"),
-        )
+        .command("packages: archive", archive)
         .check("packages: unpack", "packages", unpack)
-        .command("packages: check", format!("CARGO_TARGET_DIR={dir} {check}"))
+        .command("packages: check", check)
 }
 
 /// Unpacks the archives into a new directory, as the members of a workspace.
 fn unpack(workspace: &Workspace) -> Result {
-    let packages = workspace
-        .target_directory
-        .join("packages")
-        .into_std_path_buf();
-    let unpacked = packages.join("unpacked");
+    let unpacked = workspace.target_directory.join("packages/unpacked");
     if unpacked.exists() {
         fs::remove_dir_all(&unpacked)?;
     }
     fs::create_dir_all(&unpacked)?;
     for package in published(workspace) {
         // Archives have the same old times always: with those of now, cargo builds what has changed.
-        let tar = format!(
-            "tar -xzmf ../package/{}-{}.crate",
-            package.name, package.version
-        );
-        run_attended(&tar, &unpacked)?;
+        let archive = format!("../package/{}-{}.crate", package.name, package.version);
+        run_attended(&format!("tar -xzmf {archive}"), unpacked.as_std_path())?;
     }
     fs::write(unpacked.join("Cargo.toml"), manifest(workspace))?;
     // The other dependencies are those that the workspace is tested with.

@@ -59,22 +59,20 @@ impl Plan {
         self
     }
 
-    /// A line for each kind of steps of `all` that this plan does not have, with their names.
+    /// Adds a line for each kind of steps of `all` that this plan leaves out, with their names.
     pub(crate) fn without(mut self, all: &Plan, reason: &str) -> Plan {
-        let mut kinds = BTreeMap::<_, Vec<_>>::new();
+        let mut lines = BTreeMap::<&str, String>::new();
         for step in &all.steps {
-            if self.steps.iter().all(|own| own.name != step.name) {
-                let (kind, part) = step.kind_and_part();
-                kinds.entry(kind).or_default().extend(part);
+            let (kind, part) = step.kind_and_part();
+            let is_it = |own: &Step| own.name == step.name || own.kind_and_part().0 == step.name;
+            if !self.steps.iter().any(is_it) {
+                let line = lines.entry(kind).or_insert_with(|| kind.to_owned());
+                let separator = if line == kind { ": " } else { ", " };
+                line.extend(part.map(|part| format!("{separator}{part}")));
             }
         }
-        for (kind, mut parts) in kinds {
-            parts.dedup();
-            let parts = parts.join(", ");
-            let colon = if parts.is_empty() { "" } else { ": " };
-            self.left_out
-                .push(format!("{kind}{colon}{parts}: {reason}"));
-        }
+        let lines = lines.values().map(|line| format!("{line}: {reason}"));
+        self.left_out.extend(lines);
         self
     }
 
@@ -110,12 +108,10 @@ impl Plan {
                 }
             }
         });
-        match failed {
-            None => print_summary(&tests, self.left_out, start),
-            Some(Step { name, line, .. }) => {
-                return Err(format!("`{name}` failed; to run it alone: {line}").into());
-            }
+        if let Some(Step { name, line, .. }) = failed {
+            return Err(format!("`{name}` failed; to run it alone: {line}").into());
         }
+        print_summary(&tests, self.left_out, start);
         Ok(())
     }
 }
@@ -200,11 +196,10 @@ mod tests {
 
     #[test]
     fn a_step_waits_for_the_build_in_its_directory() {
-        let in_dir = |plan: Plan, name: &str, dir: &str| {
-            plan.command(name, format!("CARGO_TARGET_DIR={dir} cargo test"))
-        };
-        let plan = in_dir(Plan::default(), "a", "x");
-        let plan = in_dir(in_dir(plan, "b", "x"), "c", "y");
+        let plan = Plan::default()
+            .command("a", "CARGO_TARGET_DIR=x cargo test")
+            .command("b", "CARGO_TARGET_DIR=x cargo test")
+            .command("c", "CARGO_TARGET_DIR=y cargo test");
         let mut waiting: Vec<&Step> = plan.steps.iter().collect();
         let [a, b, c] = [0, 1, 2].map(|at| &plan.steps[at].name);
         let first = next(&mut waiting, &[]).unwrap();
@@ -221,10 +216,7 @@ mod tests {
         let all = Plan::default().command("fmt", "").command("docs", "");
         let all = all.command("mutant: a", "").command("mutant: b", "");
         let some = Plan::default().command("fmt", "");
-        let lines = some.without(&all, "for the night").left_out;
-        assert_eq!(
-            lines,
-            ["docs: for the night", "mutant: a, b: for the night"]
-        );
+        let lines = some.without(&all, "later").left_out;
+        assert_eq!(lines, ["docs: later", "mutant: a, b: later"]);
     }
 }

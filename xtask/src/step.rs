@@ -79,6 +79,14 @@ impl Step {
     }
 }
 
+/// An error with these lines, if there are any.
+pub(crate) fn error_of(faults: &[String]) -> Result {
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(faults.join("\n").into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,12 +100,10 @@ mod tests {
     #[test]
     fn a_step_without_a_test_fails() {
         let complete = |line: &str, passed: usize, empty: &[&str]| {
-            let empty = empty.iter().map(|&it| it.to_owned()).collect();
-            let not_run = Vec::new();
             let report = TestReport {
                 passed,
-                not_run,
-                empty,
+                empty: empty.iter().map(ToString::to_string).collect(),
+                ..TestReport::default()
             };
             step(line).complete(report).map(|report| report.not_run)
         };

@@ -26,7 +26,7 @@ const RUSTC: &str = "env -u LD_LIBRARY_PATH -u RUSTUP_TOOLCHAIN /usr/bin/rustc";
 
 /// A step for the systems, if Debian's compiler is here.
 pub(crate) fn plan(workspace: &Workspace, systems: &[&str]) -> Plan {
-    let name = format!("targets: {}", systems.join(", "));
+    let name = format!("targets: {}", systems.join(" "));
     match missing(workspace) {
         None => Plan::default().command(name, line(workspace, systems)),
         Some(missing) => Plan::default().left_out(format!(

@@ -7,13 +7,12 @@ use crate::source_tree::Tree;
 use crate::workspace::{Workspace, dir, published, rust_minor};
 
 pub(super) const README: &str = "README.md";
-pub(super) const ARCHITECTURE: &str = "ARCHITECTURE.md";
-pub(super) const CHANGELOG: &str = "CHANGELOG.md";
-pub(super) const CI: &str = ".ci/run";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const CHANGELOG: &str = "CHANGELOG.md";
+const CI: &str = ".ci/run";
 pub(super) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
-const README_LINES_MAX: usize = 60;
 /// Makes the README's example a test, and the README the crate's page.
-const INCLUDED: &str = "#![doc = include_str!(\"../README.md\")]";
+const INCLUDED: &str = "\n#![doc = include_str!(\"../README.md\")]\n";
 
 /// Public names that the standard library or the field has given their meaning. Names that end in
 /// `Error` are among them.
@@ -28,10 +27,6 @@ const PLAIN: &str = "
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a pattern")
-}
-
-fn has_line(text: &str, line: &str) -> bool {
-    text.lines().any(|it| it.trim() == line)
 }
 
 /// Each relative link names a file or directory of the tree: `[text](path)` and `[name]: path`.
@@ -75,89 +70,63 @@ fn resolves(tree: &Tree, from: &str, target: &str) -> bool {
     tree.contains(&names.join("/"))
 }
 
-/// The README of a published crate can be read in two minutes, and its example runs.
-pub(super) fn a_readme_is_short_named_and_tested(tree: &Tree, ws: &Workspace) -> Vec<String> {
+/// What documents must have, so that they agree with manifests, programs and CI.
+pub(super) fn documents_have_what_they_need(tree: &Tree, ws: &Workspace) -> Vec<String> {
     let mut faults = Vec::new();
+    let mut need = |path: &str, text: &str, needed: &str| {
+        if !format!("\n{text}").contains(needed) {
+            faults.push(format!("{path}: it needs {needed:?}"));
+        }
+    };
+    let [readme, page, changes] = [README, ARCHITECTURE, CHANGELOG].map(|path| tree.text(path));
+    need(CI, tree.text(CI), "\ncargo xtask test --ci\n");
+    need(README, readme, "\ncargo xtask test\n");
+    need(README, readme, "\ncargo run --release --bin httpd\n");
+    // To the letter: so it is the one that the tests run.
+    let program = format!("\n```rust,no_run\n{}```\n", tree.text(PROGRAM));
+    need(README, readme, &program);
     for package in published(ws) {
-        let [readme, lib] =
-            ["README.md", "src/lib.rs"].map(|it| format!("{}/{it}", dir(package, ws)));
-        let (text, title) = (tree.text(&readme), format!("# {}\n", package.name));
-        if text.lines().count() > README_LINES_MAX {
-            faults.push(format!("{readme}: more than {README_LINES_MAX} lines"));
-        }
-        if !text.starts_with(&title) {
-            faults.push(format!("{readme}: begin with `{title}`"));
-        }
-        if !has_line(tree.text(&lib), INCLUDED) {
-            faults.push(format!("{lib}: include it: `{INCLUDED}`"));
-        }
-    }
-    faults
-}
-
-/// The map has one row for each published crate, with its manifest's sentence, and no other.
-pub(super) fn the_map_is_what_the_manifests_say(tree: &Tree, ws: &Workspace) -> Vec<String> {
-    let rows = published(ws).map(|package| {
-        let description = package.description.as_deref().unwrap_or_default();
-        format!(
-            "| [`{}`]({}) | {description} |",
-            package.name,
-            dir(package, ws)
-        )
-    });
-    let rows: Vec<String> = rows.collect();
-    let readme = tree.text(README);
-    let missing = rows.iter().filter(|row| !has_line(readme, row));
-    let missing = missing.map(|row| format!("{README}: the map needs the row `{row}`"));
-    let is_row = |line: &&str| line.starts_with("| [`") && line.contains("](crates/");
-    let others = readme.lines().filter(is_row);
-    let others = others.filter(|line| !rows.iter().any(|row| row == line));
-    let others = others.map(|line| format!("{README}: no published crate has this: `{line}`"));
-    missing.chain(others).collect()
-}
-
-/// The README has the commands that run the tests and the server, CI runs the same tests, and the
-/// programs that the README names exist.
-pub(super) fn the_readme_has_the_commands_and_programs(tree: &Tree, ws: &Workspace) -> Vec<String> {
-    let readme = tree.text(README);
-    let lines = [
-        (CI, "cargo xtask test --ci"),
-        (README, "cargo xtask test"),
-        (README, "cargo run --release --bin httpd"),
-    ];
-    let missing = lines
-        .iter()
-        .filter(|(path, line)| !has_line(tree.text(path), line));
-    let mut faults: Vec<String> = missing
-        .map(|(path, line)| format!("{path}: put `{line}` in a line of its own"))
-        .collect();
-    for found in pattern(r"--(bin|example) ([\w-]+)").captures_iter(readme) {
-        let mut targets = ws.packages.iter().flat_map(|package| &package.targets);
-        let is_it = |target: &cargo_metadata::Target| match &found[1] {
-            "bin" => target.is_bin() && target.name == found[2],
-            _ => target.is_example() && target.name == found[2],
-        };
-        if !targets.any(is_it) {
-            faults.push(format!(
-                "{README}: no crate has {} `{}`",
-                &found[1], &found[2]
-            ));
+        let (name, dir) = (&package.name, dir(package, ws));
+        let sentence = package.description.as_deref().unwrap_or_default();
+        let row = format!("\n| [`{name}`]({dir}) | {sentence} |\n");
+        need(README, readme, &row);
+        let [own, lib] = [README, "src/lib.rs"].map(|it| format!("{dir}/{it}"));
+        need(&own, tree.text(&own), &format!("\n# {name}\n"));
+        need(&lib, tree.text(&lib), INCLUDED);
+        let title = format!("# `{name}`\n");
+        let mut sections = page.split("\n##");
+        let section = sections.find(|section| section.starts_with(&title));
+        let (place, section) = (
+            format!("{ARCHITECTURE}, {name}"),
+            section.unwrap_or_default(),
+        );
+        need(&place, section, "\nInvariant: ");
+        need(&place, section, "\nAbsent: ");
+        if !changes.contains(&format!("\n## {}", package.version)) {
+            need(CHANGELOG, changes, "\n## Unreleased\n");
         }
     }
     faults
 }
 
-/// The README's program is the example, to the letter: so it is the one that the tests run.
-pub(super) fn the_program_is_the_example(tree: &Tree, _: &Workspace) -> Vec<String> {
-    let program = tree.text(PROGRAM);
-    let shown = format!("```rust,no_run\n{program}```\n");
-    let is_shown = tree.text(README).contains(&shown) && program.lines().count() <= 60;
-    match is_shown && !program.is_empty() {
-        true => Vec::new(),
-        false => vec![format!(
-            "{README}: show {PROGRAM} as it is, 60 lines at most, in ```rust,no_run"
-        )],
+/// The README's map has no other rows than those of published crates, and its programs exist.
+pub(super) fn what_the_readme_names_exists(tree: &Tree, ws: &Workspace) -> Vec<String> {
+    let mut exists: Vec<String> = published(ws).map(|it| it.name.clone()).collect();
+    for target in ws.packages.iter().flat_map(|package| &package.targets) {
+        // `bin httpd`, `example echo`.
+        exists.extend(
+            target
+                .kind
+                .iter()
+                .map(|kind| format!("{kind} {}", target.name)),
+        );
     }
+    let named = pattern(r"--((?:bin|example) [\w-]+)|\| \[`([\w-]+)`\]\(crates/");
+    let named = named.captures_iter(tree.text(README));
+    let named = named.filter_map(|found| found.get(1).or(found.get(2)));
+    let unknown = named.filter(|it| exists.iter().all(|other| other != it.as_str()));
+    let what = |it: regex_lite::Match<'_>| format!("{README}: there is no `{}`", it.as_str());
+    unknown.map(what).collect()
 }
 
 /// Each `Rust 1.x` of a document is the `rust-version` of the manifests. In the changelog only the
@@ -172,52 +141,11 @@ pub(super) fn rust_is_the_manifests_version(tree: &Tree, ws: &Workspace) -> Vec<
         let sections = tree.text(&path).split("\n## ");
         let current = if path == CHANGELOG { 2 } else { usize::MAX };
         let current: Vec<&str> = sections.take(current).collect();
-        for found in named
-            .captures_iter(&current.join("\n"))
-            .filter(|it| it[1] != version)
-        {
-            faults.push(format!(
-                "{path}: Rust {}, but {version} in the manifest",
-                &found[1]
-            ));
-        }
+        let current = current.join("\n");
+        let other = named.captures_iter(&current).filter(|it| it[1] != version);
+        faults.extend(other.map(|it| format!("{path}: Rust {}, not {version}", &it[1])));
     }
     faults
-}
-
-/// There is a section for the version of the manifests, or one for what is not yet released.
-pub(super) fn the_changelog_has_a_section_for_what_comes_next(
-    tree: &Tree,
-    ws: &Workspace,
-) -> Vec<String> {
-    let version = ws.packages.first().map(|it| it.version.to_string());
-    let next = [version.unwrap_or_default(), "Unreleased".to_owned()];
-    let mut headings = tree
-        .text(CHANGELOG)
-        .lines()
-        .filter_map(|it| it.strip_prefix("## "));
-    match headings.any(|heading| next.iter().any(|it| heading.starts_with(it))) {
-        true => Vec::new(),
-        false => vec![format!(
-            "{CHANGELOG}: add a section `## {}`",
-            next.join("` or `## ")
-        )],
-    }
-}
-
-/// Each published crate has a section in ARCHITECTURE.md, with its invariant and what it leaves out.
-pub(super) fn each_crate_has_its_invariant_and_absence(tree: &Tree, ws: &Workspace) -> Vec<String> {
-    let sections: Vec<&str> = tree.text(ARCHITECTURE).split("\n##").collect();
-    let is_described = |name: &str| {
-        let mut sections = sections.iter();
-        let section = sections.find(|it| it.starts_with(&format!("# `{name}`\n")));
-        section.is_some_and(|it| it.contains("\nInvariant: ") && it.contains("\nAbsent: "))
-    };
-    let missing = published(ws).filter(|package| !is_described(&package.name));
-    let what = "with a line `Invariant: ...` and a line `Absent: ...`";
-    missing
-        .map(|it| format!("{ARCHITECTURE}: a section `{}`, {what}", it.name))
-        .collect()
 }
 
 /// Each public name that the project has coined stands in the glossary: by itself, or as words
@@ -236,13 +164,7 @@ pub(super) fn each_coined_name_is_in_the_glossary(tree: &Tree, ws: &Workspace) -
     for package in published(ws) {
         let names = exports(tree, &format!("{}/src/lib.rs", dir(package, ws)));
         let unknown = names.into_iter().filter(|name| !is_known(name));
-        let what = |name| {
-            format!(
-                "{ARCHITECTURE}: explain `{name}` of {} in the glossary",
-                package.name
-            )
-        };
-        faults.extend(unknown.map(what));
+        faults.extend(unknown.map(|name| format!("{ARCHITECTURE}: explain `{name}`")));
     }
     faults
 }

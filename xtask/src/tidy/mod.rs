@@ -11,6 +11,7 @@ mod tests;
 
 use crate::schedule::Plan;
 use crate::source_tree::Tree;
+use crate::step::error_of;
 use crate::workspace::Workspace;
 
 /// Returns what is wrong, as `file:line: what to do`.
@@ -21,24 +22,16 @@ const RULES: &[Rule] = &[
     code::a_file_is_short_and_named_after_its_idea,
     code::unsafe_is_in_files_that_say_so,
     documents::relative_links_resolve,
-    documents::a_readme_is_short_named_and_tested,
-    documents::the_map_is_what_the_manifests_say,
-    documents::the_readme_has_the_commands_and_programs,
-    documents::the_program_is_the_example,
+    documents::documents_have_what_they_need,
+    documents::what_the_readme_names_exists,
     documents::rust_is_the_manifests_version,
-    documents::the_changelog_has_a_section_for_what_comes_next,
-    documents::each_crate_has_its_invariant_and_absence,
     documents::each_coined_name_is_in_the_glossary,
 ];
 
 pub(crate) fn plan() -> Plan {
     Plan::default().check("tidy", "tidy", |workspace| {
         let tree = Tree::read(&workspace.workspace_root)?;
-        let faults = faults(&tree, workspace);
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults.join("\n").into()),
-        }
+        error_of(&faults(&tree, workspace))
     })
 }
 

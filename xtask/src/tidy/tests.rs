@@ -1,191 +1,143 @@
 //! A small tree without a fault, and each fault that the rules find in it.
 
-use super::documents::{ARCHITECTURE, CHANGELOG, CI, PROGRAM, README};
 use super::faults;
 use crate::source_tree::{File, Tree};
 use crate::workspace::{self, Workspace};
 
-const CRATE: &str = "crates/evcore-token/README.md";
-const LIB: &str = "crates/evcore-token/src/lib.rs";
-const TEST: &str = "crates/evcore-token/tests/a.rs";
-const CALL: &str = "crates/evcore-poller/src/call.rs";
+/// Files, each after its path. The words in capitals stand for what the rules would find in this
+/// file, or what the manifests have.
+const SOUND: &str = r##"
+== README.md
+# evcore
+cargo xtask test
+cargo run --release --bin httpd
+| [`evcore-token`](crates/evcore-token) | DESCRIPTION |
+```rust,no_run
+fn main() {}
+```
+It needs Rust VERSION. [b](docs/a.md) [c](https://c.d/e) [f](#g) `[h](h.md)`
+== docs/a.md
+[b](../README.md) ![docs](./a.md#h)
+```
+[i](i.md)
+```
+== ARCHITECTURE.md
+# Page
+## Glossary
+| **gate fence** | a thing |
+### `evcore-token`
+Invariant: x.
+Absent: y.
+== CHANGELOG.md
+# C
+## Unreleased
+Rust VERSION
+## 0.0.1
+Rust 1.13
+== .ci/run
+set -e
+cargo xtask test --ci
+== crates/evcore/examples/echo.rs
+fn main() {}
+== crates/evcore-token/README.md
+# evcore-token
+== crates/evcore-token/src/lib.rs
+//! fn
+#![doc = include_str!("../README.md")]
+pub use a::{GateFence, BindError};
+pub use evcore_clock::Gate;
+const _: () = { const fn d() {} };
+== crates/evcore-token/tests/port.rs
+// 127.0.0.1:80
+"127.0.0.1:0", "[::1]:65536"
+== crates/evcore-poller/src/call.rs
+#!ALLOW(unsafe_code, reason = "it calls C")]
+unsafe { x() }
+"##;
 
-const SOUND: &[(&str, &str)] = &[
-    (
-        README,
-        "# evcore\n\ncargo xtask test\ncargo run --release --bin httpd\n\n| [`evcore-token`](crates/evcore-token) | DESCRIPTION |\n\n```rust,no_run\nfn main() {}\n```\nIt needs Rust VERSION. [b](docs/a.md) [c](https://c.d/e) [f](#g) `[h](h.md)`\n",
-    ),
-    (
-        "docs/a.md",
-        "[b](../README.md) ![docs](./a.md#h)\n```\n[i](i.md)\n```\n",
-    ),
-    (
-        ARCHITECTURE,
-        "# Page\n\n## Glossary\n\n| **gate fence** | a thing |\n\n## The crates\n\n### `evcore-token`\n\nIt is.\nInvariant: x.\nAbsent: y.\n",
-    ),
-    (
-        CHANGELOG,
-        "# C\n\n## Unreleased\n\nRust VERSION\n\n## 0.0.1\n\nRust 1.13\n",
-    ),
-    (CI, "set -e\ncargo xtask test --ci\n"),
-    (PROGRAM, "fn main() {}\n"),
-    (CRATE, "# evcore-token\n"),
-    (
-        LIB,
-        "//! fn\n#![doc = include_str!(\"../README.md\")]\nmod a;\npub use a::{GateFence, BindError};\npub use evcore_clock::Gate;\nconst _: () = { const fn d() {} };\n",
-    ),
-    (TEST, "// 127.0.0.1:80\n\"127.0.0.1:0\"\n\"[::1]:65536\"\n"),
-    // In two pieces each, because this file is a Rust file of the tree too.
-    (
-        CALL,
-        concat!(
-            "//! Calls C.\n#![al",
-            "low(unsafe_code, reason = \"it calls C\")]\nunsafe { x() }\n"
-        ),
-    ),
-];
+/// What is replaced in these files, by what, and what is reported then.
+const FAULTS: &str = r##"
+set -e                  | cd HOME                | .ci/run:1: a path of one machine
+[b](../                 | \r\n[b](../            | docs/a.md:1: remove the white space
+a.md#h)                 | a.md) \n               | docs/a.md:1: remove the white space
+x()                     | x()\n    AND let A = b | a let chain
+// 127                  | 127                    | bind to port 0
+127.0.0.1:0             | (LOCALHOST, 8080)      | bind to port 0
+//! fn                  | pub fn b() {}          | a module of its own
+//! fn                  | impl C {}              | a module of its own
+x()                     | LONG                   | of 600 at most
+# evcore-token          | # evcore-token\nLONG   | of 60 at most
+call.rs                 | utils.rs               | names no idea
+#!ALLOW                 | #ALLOW                 | with a reason
+, reason = "it          | )]//                   | with a reason
+unsafe {                | {                      | deny it again
+//! fn                  | #!ALLOW(unsafe_code)]  | for the crates that call the OS
+../README.md            | README.md              | no file `README.md`
+../README.md            | ../../README.md        | no file `../../README.md`
+../README.md            | /README.md             | no file `/README.md`
+```\n[i]                | [i]                    | no file `i.md`
+[b](../                 | [b]: b.md\n(           | no file `b.md`
+# evcore-token          | # token                | needs "\n# evcore-token
+#![doc                  | // #![doc              | needs "\n#![doc
+DESCRIPTION             | x                      | needs "\n| [`evcore-token`]
+[`evcore-token          | [`evcore-tok           | there is no `evcore-tok`
+bin httpd               | example chat           | there is no `example chat`
+ --ci                   |                        | needs "\ncargo xtask test --ci\n"
+main() {}               | main() { }             | needs "\n```rust,no_run\nfn main() {}
+Rust VERSION            | Rust 1.12              | README.md: Rust 1.12, not
+Rust VERSION            | MSRV: 1.12             | README.md: Rust 1.12, not
+Rust VERSION            | Trust 1.12             | nothing
+Rust VERSION\n## 0.0.1  | Rust 1.12\n## 0.0.1    | CHANGELOG.md: Rust 1.12, not
+Unreleased              | 0.0.2                  | needs "\n## Unreleased
+Absent                  | Present                | ARCHITECTURE.md, evcore-token: it needs "\nAbsent
+### `evcore-token`      | ### evcore-token       | ARCHITECTURE.md, evcore-token: it needs "\nInv
+gate fence              | `GateFence`            | nothing
+gate fence              | gate                   | explain `GateFence`
+BindError               | MAX_ID, Result, Gate   | nothing
+BindError               | MAX_ID, Latch          | explain `Latch`
+"##;
 
-/// The one crate that the tree has, and `httpd`.
-fn workspace() -> Workspace {
-    let mut workspace = workspace::load().unwrap();
-    let names = ["evcore-token", "evcore-httpd"];
-    workspace
-        .packages
-        .retain(|it| names.contains(&it.name.as_str()));
-    workspace
-}
-
-/// The faults of the tree with `from` replaced by `to` in one file.
-fn found(workspace: &Workspace, path: &str, from: &str, to: &str) -> Vec<String> {
-    let token = workspace
-        .packages
-        .iter()
-        .find(|it| it.name == "evcore-token");
-    let description = token.and_then(|it| it.description.as_deref()).unwrap();
-    let version = format!("1.{}", workspace::rust_minor(workspace));
-    let file = |&(name, text): &(&str, &str)| {
-        let text = if name == path {
-            assert!(text.contains(from), "{path}: {from}");
-            text.replacen(from, to, 1)
-        } else {
-            text.to_owned()
-        };
-        let text = text
-            .replace("DESCRIPTION", description)
-            .replace("VERSION", &version);
-        let path = name.to_owned();
+/// What is reported of the files with an edit.
+fn reported(workspace: &Workspace, from: &str, to: &str) -> Vec<String> {
+    assert!(SOUND.contains(from), "{from}");
+    let mut packages = workspace.packages.iter();
+    let token = packages.find(|it| it.name == "evcore-token").unwrap();
+    let values = [
+        ("DESCRIPTION", token.description.clone().unwrap()),
+        ("VERSION", format!("1.{}", workspace::rust_minor(workspace))),
+        ("ALLOW", "[allow".to_owned()),
+        ("AND", "&&".to_owned()),
+        ("HOME", ["/", "home/me/evcore"].concat()),
+        ("LONG", "//\n".repeat(600)),
+    ];
+    let mut text = SOUND.replacen(from, to, 1);
+    for (word, value) in values {
+        text = text.replace(word, &value);
+    }
+    let files = text.split("\n== ").skip(1).map(|section| {
+        let (path, text) = section.split_once('\n').unwrap();
+        let (path, text) = (path.to_owned(), format!("{text}\n"));
         File { path, text }
-    };
-    let files = SOUND.iter().map(file).collect();
+    });
+    let files = files.collect();
     faults(&Tree { files }, workspace)
 }
 
 #[test]
 fn each_rule_finds_its_fault() {
-    let workspace = workspace();
-    let long = |line: &str| format!("{line}{}", "//\n".repeat(600));
-    let home = ["/", "home/me/evcore"].concat();
-    assert_eq!(found(&workspace, CI, "", ""), [""; 0]);
-    for (path, from, to, count, what) in [
-        (
-            CI,
-            "set -e",
-            &*format!("cd {home}\ncd a{home}"),
-            1,
-            "a path of one machine",
-        ),
-        (ARCHITECTURE, "It is.", "It is. ", 1, "white space"),
-        (ARCHITECTURE, "It is.", "It is.\r", 1, "white space"),
-        (
-            PROGRAM,
-            "fn main() {}",
-            concat!("if a\n    &", "& let Some(b) = c {}"),
-            2,
-            "let chain",
-        ),
-        (TEST, "// 127", "127", 1, "port 0"),
-        (TEST, "\"127.0.0.1:0\"", "(LOCALHOST, 8080)", 1, "port 0"),
-        (
-            LIB,
-            "mod a;",
-            "pub fn b() {}\nimpl C {}",
-            2,
-            "a module of its own",
-        ),
-        (TEST, "", &long(""), 1, "split it by idea"),
-        (CALL, "#![al", "#[al", 1, "at the top"),
-        (CALL, ", reason = \"it calls C\"", "", 1, "at the top"),
-        (CALL, "unsafe {", "{", 1, "deny it again"),
-        (PROGRAM, "fn main() {}", SOUND[9].1, 2, "only clock"),
-        ("docs/a.md", "../README.md", "README.md", 1, "no file"),
-        ("docs/a.md", "../README.md", "../../README.md", 1, "no file"),
-        ("docs/a.md", "../README.md", "/README.md", 1, "no file"),
-        ("docs/a.md", "```\n[i]", "[i]", 1, "no file"),
-        ("docs/a.md", "[b](", "[b]: b.md\n(", 1, "no file"),
-        (CRATE, "# evcore-token", "# token", 1, "begin with"),
-        (CRATE, "\n", &long("\n"), 1, "more than 60"),
-        (LIB, "#![doc", "// #![doc", 1, "include it"),
-        (README, "DESCRIPTION", "x", 2, "row"),
-        (CI, "--ci", "", 1, "cargo xtask test --ci"),
-        (README, "cargo xtask test\n", "", 1, "line of its own"),
-        (
-            README,
-            "bin httpd",
-            "example chat",
-            2,
-            "no crate has example `chat`",
-        ),
-        (README, "fn main() {}", "fn main() { }", 1, "as it is"),
-        (
-            README,
-            "VERSION",
-            "1.12 and MSRV: 1.13; trust 1.14",
-            2,
-            "in the manifest",
-        ),
-        (CHANGELOG, "VERSION", "1.12", 1, "in the manifest"),
-        (CHANGELOG, "Unreleased", "0.0.2", 1, "add a section"),
-        (
-            ARCHITECTURE,
-            "Absent",
-            "Present",
-            1,
-            "with a line `Invariant",
-        ),
-        (
-            ARCHITECTURE,
-            "`evcore-token`",
-            "evcore-token",
-            1,
-            "with a line `Invariant",
-        ),
-        (ARCHITECTURE, "gate fence", "gatefence", 0, ""),
-        (ARCHITECTURE, "gate fence", "gate", 1, "explain `GateFence`"),
-        (LIB, "BindError", "Gate, Fence, MAX_ID, Result", 0, ""),
-        (
-            LIB,
-            "BindError",
-            "Latch, MAX_ID, Result",
-            1,
-            "explain `Latch`",
-        ),
-    ] {
-        let found = found(&workspace, path, from, to);
-        let is_found = found.is_empty() || found.iter().any(|it| it.contains(what));
-        assert!(
-            found.len() == count && is_found,
-            "{path}: {from}: {found:?}"
-        );
+    let mut workspace = workspace::load().unwrap();
+    let has = ["evcore-token", "evcore-httpd"].map(str::to_owned);
+    workspace.packages.retain(|it| has.contains(&it.name));
+    assert_eq!(reported(&workspace, "", ""), [""; 0]);
+    for row in FAULTS.trim().lines() {
+        let columns: Vec<&str> = row.split(" | ").map(str::trim_end).collect();
+        let unescaped = |text: &str| text.trim_end().replace("\\n", "\n").replace("\\r", "\r");
+        let [from, to] = [columns[0], columns[1]].map(unescaped);
+        let reported = reported(&workspace, &from, &to);
+        let is_right = match columns[2] {
+            "nothing" => reported.is_empty(),
+            what => reported.iter().any(|it| it.contains(what)),
+        };
+        assert!(is_right, "{row}: {reported:?}");
     }
-}
-
-#[test]
-fn a_name_without_an_idea_is_reported() {
-    let path = "src/utils/a.rs".to_owned();
-    let text = String::new();
-    let tree = Tree {
-        files: vec![File { path, text }],
-    };
-    let found = super::code::a_file_is_short_and_named_after_its_idea(&tree, &workspace());
-    assert_eq!(found, ["src/utils/a.rs: `utils` names no idea"]);
 }
