@@ -1,29 +1,18 @@
-//! The counts that CI asserts, beside the limits of `counts.txt`.
+//! The counts that CI asserts: cells of the parts `turn` and `timers`, beside the limits of
+//! `counts.txt`.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 
-use crate::requests;
+use crate::report::Report;
 use crate::run::{Run, root};
-use crate::tools::{Counts, Tool};
+use crate::{pollers, timers};
 
 /// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
 
 /// By how much a count may exceed its limit: other versions of the C library differ a little.
 const MARGIN: f64 = 1.03;
-
-/// A line of the file.
-#[derive(Clone, Debug, PartialEq)]
-struct Limit<'a> {
-    what: &'a str,
-    tool: &'a str,
-    event: &'a str,
-    words: &'a str,
-    peer: &'a str,
-    limit: f64,
-}
 
 /// Counts everything in the file, and prints each count beside its limit.
 ///
@@ -35,25 +24,35 @@ struct Limit<'a> {
 pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     let path = root().join(LIMITS);
     let text = fs::read_to_string(&path)?;
-    let (mut counted, mut exceeded, mut new) = (BTreeMap::new(), 0, String::new());
-    for line in text.lines() {
-        let measured = match Limit::parse(line)? {
-            None => None,
-            Some(it) => it.count(run, &mut counted).map(|count| (it, count)),
-        };
-        let Some((it, count)) = measured else {
-            new += &format!("{line}\n");
-            continue;
-        };
-        let is_exceeded = count > it.limit * MARGIN + 1e-6;
-        exceeded += usize::from(is_exceeded);
-        let verdict = if is_exceeded { "EXCEEDED" } else { "" };
-        println!(
-            "{:<60} {count:>10.2} of {:>10.2} {verdict}",
-            it.what, it.limit
-        );
-        let (start, _) = line.rsplit_once('|').expect("it was parsed");
-        new += &format!("{start}| {:.0}\n", count.ceil());
+    let lines: Vec<_> = text.lines().map(parse).collect::<Result<_, _>>()?;
+    let mut report = Report::new("counts");
+    let cells = lines
+        .iter()
+        .flatten()
+        .map(|(cell, _)| cell.map(str::to_owned));
+    report.only = Some(cells.collect());
+    pollers::measure_turn(run, &mut report);
+    timers::count_instructions(run, &mut report);
+    let (mut exceeded, mut new) = (0, String::new());
+    for (line, parsed) in text.lines().zip(&lines) {
+        new += line;
+        if let Some(([table, peer, column], limit)) = parsed {
+            let name = format!("{table} | {peer} | {column}");
+            let counted = report.find(table).and_then(|it| it.median(peer, column));
+            let Some(count) = counted else {
+                println!("not run: {name}: its tool is not installed");
+                new += "\n";
+                continue;
+            };
+            let is_exceeded = count > limit * MARGIN + 1e-6;
+            exceeded += usize::from(is_exceeded);
+            let verdict = if is_exceeded { "EXCEEDED" } else { "" };
+            println!("{name:<60} {count:>10.2} of {limit:>10.2} {verdict}");
+            let (start, _) = line.rsplit_once('|').expect("it was parsed");
+            new.truncate(new.len() - line.len());
+            new += &format!("{start}| {:.0}", count.ceil());
+        }
+        new += "\n";
     }
     if update {
         return Ok(fs::write(path, new)?);
@@ -68,66 +67,19 @@ pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     }
 }
 
-impl<'a> Limit<'a> {
-    /// `None` for a comment or an empty line.
-    fn parse(line: &'a str) -> Result<Option<Limit<'a>>, String> {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            return Ok(None);
-        }
-        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [what, tool, event, words, peer, limit] = fields[..] else {
-            return Err(format!("{LIMITS}: not six fields: {line}"));
-        };
-        let limit = limit
-            .parse()
-            .map_err(|_| format!("{LIMITS}: no number: {line}"))?;
-        Ok(Some(Limit {
-            what,
-            tool,
-            event,
-            words,
-            peer,
-            limit,
-        }))
+/// A table, a peer, a column and the limit; `None` for a comment or an empty line.
+fn parse(line: &str) -> Result<Option<([&str; 3], f64)>, String> {
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
     }
-
-    /// The count; `None`, after saying so, if its tool is not installed.
-    fn count(&self, run: &Run, counted: &mut BTreeMap<String, Counts>) -> Option<f64> {
-        let tool = match self.tool {
-            "callgrind" => Tool::Callgrind,
-            "memcheck" => Tool::Memcheck,
-            _ => Tool::Strace,
-        };
-        if !tool.is_installed() {
-            println!(
-                "not run: {}: {} is not installed",
-                self.what,
-                tool.program()
-            );
-            return None;
-        }
-        let key = format!("{} {} {}", self.tool, self.words, self.peer);
-        let counts = counted.entry(key).or_insert_with(|| match self.tool {
-            "httpd" => {
-                let clients = self.words.parse().expect("a number of clients");
-                let calls = requests::each_request(&run.httpd, &run.folder, clients);
-                calls
-                    .map(|(kind, count)| (kind.to_owned(), count))
-                    .collect()
-            }
-            _ => {
-                let words = self.words.split_whitespace();
-                let words = words.map(|word| if word == "@" { self.peer } else { word });
-                tool.each(run, &words.collect::<Vec<_>>())
-            }
-        });
-        match self.event {
-            // Not `sum`, by which no calls are -0.
-            "all" => Some(counts.values().fold(0.0, |sum, it| sum + it)),
-            event => Some(counts.get(event).copied().unwrap_or(0.0)),
-        }
-    }
+    let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+    let [table, peer, column, limit] = fields[..] else {
+        return Err(format!("{LIMITS}: not four fields: {line}"));
+    };
+    let limit = limit
+        .parse()
+        .map_err(|_| format!("{LIMITS}: no number: {line}"))?;
+    Ok(Some(([table, peer, column], limit)))
 }
 
 #[cfg(test)]
@@ -137,13 +89,8 @@ mod tests {
     #[test]
     fn the_file_of_limits_is_valid() {
         let text = fs::read_to_string(root().join(LIMITS)).unwrap();
-        let limits: Vec<_> = text
-            .lines()
-            .filter_map(|it| Limit::parse(it).unwrap())
-            .collect();
-        assert!(limits.len() > 10);
-        let tools = ["callgrind", "memcheck", "strace", "httpd"];
-        assert!(limits.iter().all(|it| tools.contains(&it.tool)));
-        assert!(Limit::parse("a | callgrind | Ir").is_err());
+        let limits = text.lines().filter_map(|it| parse(it).unwrap());
+        assert!(limits.count() > 10);
+        assert!(parse("turn | EventLoop | 3").is_err());
     }
 }

@@ -23,7 +23,7 @@ const MOST: usize = 20_000;
 
 /// Measures each number of connections once: a count does not vary.
 pub(crate) fn measure(_: &Run, report: &mut Report) {
-    let left = crate::descriptors::most().min(MOST);
+    let left = crate::cpus::most_descriptors().min(MOST);
     report.table(
         "memory",
         "Bytes of an idle connection",

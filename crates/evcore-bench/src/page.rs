@@ -64,9 +64,7 @@ fn section(part: &Part, report: Option<&Report>) -> String {
     match report {
         None => text += "Not measured yet.\n\n",
         Some(report) => {
-            if let Some(headline) = (part.headline)(report) {
-                text += &format!("{headline}\n\n");
-            }
+            text += &format!("{}\n\n", sentence(part.headline, report));
             let drawn = part
                 .pictures
                 .iter()
@@ -94,6 +92,24 @@ fn section(part: &Part, report: Option<&Report>) -> String {
         text += &row;
     }
     text + "\n"
+}
+
+/// The text with its cells, which are the pieces between braces.
+fn sentence(text: &str, report: &Report) -> String {
+    let pieces = text.split(['{', '}']).enumerate().map(|(at, piece)| {
+        if at % 2 == 0 {
+            return piece.to_owned();
+        }
+        let words: Vec<&str> = piece.split('|').collect();
+        let table = report.find(words[0]);
+        let value = table.and_then(|table| match words[1..] {
+            [peer, column] => table.median(peer, column),
+            [peer, column, other] => table.ratio(peer, other, column),
+            _ => None,
+        });
+        value.map_or_else(|| "–".to_owned(), number)
+    });
+    pieces.collect()
 }
 
 /// Everything that a part measured.
@@ -158,43 +174,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_has_its_ratio_and_its_spread() {
+    fn a_sentence_has_medians_and_ratios_of_cells() {
         let mut report = Report::new("part");
-        report
-            .table("t", "Title", "ns", "Text.")
-            .compared_with("base");
+        report.table("t", "", "", "");
         for (base, peer) in [(10.0, 5.0), (12.0, 9.0), (14.0, 7.0)] {
             report.add("t", "base", "100", base);
             report.add("t", "peer", "100", peer);
         }
-        report.add("t", "counted", "1000", 3.0);
-        let expected = "## Title\n\nText.\n\n| ns | 100 | 1000 |\n|---|---|---|\n\
-            | `base` | **1** · 12 (10 to 14) | – |\n\
-            | `peer` | **0.500** · 7 (5 to 9) | – |\n\
-            | `counted` | – | 3 |\n\n";
-        assert_eq!(table(report.find("t").unwrap()), expected);
-    }
-
-    #[test]
-    fn a_part_without_a_report_shows_its_targets_as_not_measured() {
-        let part = PARTS.iter().find(|part| part.name == "memory").unwrap();
-        let text = section(part, None);
-        let rows: Vec<&str> = text
-            .lines()
-            .filter(|it| it.starts_with("| bytes"))
-            .collect();
-        assert_eq!(rows.len(), 3);
-        assert!(rows.iter().all(|row| row.contains("| – | not measured")));
-    }
-
-    #[test]
-    fn each_target_belongs_to_a_part() {
-        for target in TARGETS {
-            assert!(
-                PARTS.iter().any(|part| part.name == target.part),
-                "{}",
-                target.what
-            );
-        }
+        let text = sentence(
+            "{t|peer|100} ns, {t|peer|100|base} of base, {t|other|100}.",
+            &report,
+        );
+        assert_eq!(text, "7 ns, 0.500 of base, –.");
     }
 }

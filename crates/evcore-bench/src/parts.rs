@@ -1,8 +1,7 @@
 //! The parts of the page, in its order.
 
-use crate::picture::Kind::{self, Bars, Lines};
 use crate::picture::Picture;
-use crate::report::{Report, Table, number};
+use crate::report::Report;
 use crate::run::Run;
 use crate::{accept, clock, memory, pollers, timers, whole};
 
@@ -13,34 +12,31 @@ pub(crate) struct Part {
     pub(crate) measure: fn(&Run, &mut Report),
     /// How often each peer is measured.
     pub(crate) rounds: usize,
-    /// The result in a sentence.
-    pub(crate) headline: fn(&Report) -> Option<String>,
+    /// The result in a sentence. A cell of a table stands in braces: `{table|peer|column}` is its
+    /// median, `{table|peer|column|other}` its ratio to another peer.
+    pub(crate) headline: &'static str,
     pub(crate) pictures: &'static [Picture],
 }
-
-const COLUMNS: &[&str] = &["plain", "timer"];
-const PATTERNS: &[&str] = &[
-    "one at a time",
-    "bursts of 64",
-    "uneven lifetimes",
-    "halfway closed",
-];
 
 const ROUNDS: usize = 5;
 /// For short rounds. A virtual machine's pace changes within seconds, and the median of many short
 /// rounds varies less than that of a few long ones.
 const MANY_ROUNDS: usize = 15;
 
+#[rustfmt::skip] // A picture is a line.
 pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "turn",
         title: "A turn, counted",
         measure: pollers::measure_turn,
         rounds: ROUNDS,
-        headline: turn,
+        headline: "A turn of `EventLoop` with one event takes {turn|EventLoop|plain} instructions in \
+            user mode, {turn|EventLoop|plain|bare epoll} times a bare epoll loop's, \
+            {turn|EventLoop|plain|libev} times libev's. Among a hundred, an event takes \
+            {event|EventLoop|plain}.",
         pictures: &[
-            picture("turn", "A turn with one event", Bars(COLUMNS)),
-            picture("event", "An event in a turn with 100", Bars(COLUMNS)),
+            Picture { table: "turn", title: "A turn with one event", columns: &["plain", "timer"] },
+            Picture { table: "event", title: "An event in a turn with 100", columns: &["plain", "timer"] },
         ],
     },
     Part {
@@ -48,7 +44,9 @@ pub(crate) const PARTS: &[Part] = &[
         title: "Pollers, timed",
         measure: pollers::measure,
         rounds: MANY_ROUNDS,
-        headline: pollers,
+        headline: "With the kernel's part, `EventLoop` takes {pipes 1|EventLoop|1000|bare epoll} times \
+            the CPU of a bare epoll loop with 1 of 1,000 pairs active, and \
+            {pipes 100|EventLoop|1000|bare epoll} with 100.",
         pictures: &[],
     },
     Part {
@@ -56,15 +54,20 @@ pub(crate) const PARTS: &[Part] = &[
         title: "Timers",
         measure: timers::measure,
         rounds: ROUNDS,
-        headline: timers,
-        pictures: &[picture("rearm", "A re-arm by the number of timers", Lines)],
+        headline: "With 10^6 timers a re-arm takes `TimerWheel` {rearm|TimerWheel|10^6} ns and \
+            `Lazy<TimerWheel>` {rearm|Lazy<TimerWheel>|10^6} ns. The wheel takes \
+            {rearm|TimerWheel|10^6|BTreeSet} of a `BTreeSet`'s time, and \
+            {rearm|TimerWheel|10^6|nginx's tree} of that of nginx's tree.",
+        pictures: &[Picture { table: "rearm", title: "A re-arm by the number of timers", columns: &["10^5", "10^6"] }],
     },
     Part {
         name: "clock",
         title: "Clock",
         measure: clock::measure,
         rounds: MANY_ROUNDS,
-        headline: clock,
+        headline: "Reading the cached time takes {read|Clock::monotonic_ms|ns} ns, a coherent snapshot \
+            with the HTTP date {read|SharedClock::snapshot|ns} ns, and `Instant::now` \
+            {read|Instant::now|ns} ns.",
         pictures: &[],
     },
     Part {
@@ -72,7 +75,8 @@ pub(crate) const PARTS: &[Part] = &[
         title: "Memory",
         measure: memory::measure,
         rounds: ROUNDS,
-        headline: memory,
+        headline: "Each of 8,192 idle connections with a timer takes {memory|epoll, full|8192} bytes \
+            of the core's tables with epoll, and {memory|poll, full|8192} with poll.",
         pictures: &[],
     },
     Part {
@@ -80,15 +84,22 @@ pub(crate) const PARTS: &[Part] = &[
         title: "The whole",
         measure: whole::measure,
         rounds: MANY_ROUNDS,
-        headline: whole_server,
-        pictures: &[picture("cpu", "CPU a request", Bars(&["1", "64", "1024"]))],
+        headline: "A request takes `httpd` {cpu|httpd|1|bare epoll}, {cpu|httpd|64|bare epoll} and \
+            {cpu|httpd|1024|bare epoll} times the CPU of a bare epoll loop that answers with a \
+            constant, with 1, 64 and 1,024 connections.",
+        pictures: &[Picture { table: "cpu", title: "CPU a request", columns: &["1", "64", "1024"] }],
     },
     Part {
         name: "proxies",
         title: "Proxies",
         measure: whole::measure_proxies,
         rounds: MANY_ROUNDS,
-        headline: proxies,
+        headline: "With 64 connections the example `proxy` takes \
+            {proxy|proxy|kept alive, 64|HAProxy, tcp} times HAProxy's CPU a request in TCP mode and \
+            {proxy|proxy|kept alive, 64|HAProxy, http} times in HTTP mode, \
+            {proxy|proxy|closed, 64|HAProxy, tcp} and {proxy|proxy|closed, 64|HAProxy, http} if each \
+            connection has one request, and {proxied body|proxy|1 MiB, 8|HAProxy, splice} times a KiB \
+            of large bodies if HAProxy splices them, too.",
         pictures: &[],
     },
     Part {
@@ -96,7 +107,8 @@ pub(crate) const PARTS: &[Part] = &[
         title: "Datagrams",
         measure: whole::measure_datagrams,
         rounds: MANY_ROUNDS,
-        headline: datagrams,
+        headline: "The example `udp` answers {answers|udp|one core} thousand questions of DNS a \
+            second, on one core.",
         pictures: &[],
     },
     Part {
@@ -104,14 +116,16 @@ pub(crate) const PARTS: &[Part] = &[
         title: "Accepting",
         measure: accept::measure,
         rounds: ROUNDS,
-        headline: accept,
+        headline: "After the connections of two of 4 workers were closed, later ones restore a Jain \
+            index of {jain|httpd least-loaded|halfway closed} with `least-loaded`, and \
+            {jain|nginx|halfway closed} with nginx's default.",
         pictures: &[
-            picture("jain", "Jain index of 4 workers", Bars(PATTERNS)),
-            picture(
-                "blocked",
-                "Longest wait, a worker blocked",
-                Bars(&["200 ms", "2 s"]),
-            ),
+            Picture {
+                table: "jain",
+                title: "Jain index of 4 workers",
+                columns: &["one at a time", "bursts of 64", "uneven lifetimes", "halfway closed"],
+            },
+            Picture { table: "blocked", title: "Longest wait, a worker blocked", columns: &["200 ms", "2 s"] },
         ],
     },
     Part {
@@ -119,164 +133,9 @@ pub(crate) const PARTS: &[Part] = &[
         title: "Workers that die or stop",
         measure: accept::kills,
         rounds: ROUNDS,
-        headline: kills,
+        headline: "After a kill of the worker that would have accepted, another one accepts within \
+            {kill|httpd least-loaded|took} ms with `least-loaded`, and {kill|nginx|took} ms with \
+            nginx's default, in the median.",
         pictures: &[],
     },
 ];
-
-/// A picture of a table, in a file of the table's name.
-const fn picture(table: &'static str, title: &'static str, kind: Kind) -> Picture {
-    Picture { table, title, kind }
-}
-
-fn turn(report: &Report) -> Option<String> {
-    let [turn, event] = [report.find("turn")?, report.find("event")?];
-    let ours = turn.median("EventLoop", "plain")?;
-    let to = |peer: &str| Some(number(ours / turn.median(peer, "plain")?));
-    let libev = to("libev").map_or_else(String::new, |it| format!(", {it} times libev's"));
-    Some(format!(
-        "A turn of `EventLoop` with one event takes {} instructions in user mode, {} times a bare \
-         epoll loop's{libev}. Among a hundred, an event takes {}.",
-        number(ours),
-        to("bare epoll")?,
-        number(event.median("EventLoop", "plain")?)
-    ))
-}
-
-fn pollers(report: &Report) -> Option<String> {
-    let worst = |table: &str| {
-        let table = report.find(table)?;
-        let ratios = table.columns.iter();
-        let ratios = ratios.filter_map(|it| table.ratio("EventLoop", "bare epoll", it));
-        ratios.reduce(f64::max).map(number)
-    };
-    Some(format!(
-        "With the kernel's part, `EventLoop` takes at most {} times the CPU of a bare epoll loop \
-         with 1 active pair, and {} with 100.",
-        worst("pipes 1")?,
-        worst("pipes 100")?
-    ))
-}
-
-fn timers(report: &Report) -> Option<String> {
-    let table = report.find("rearm")?;
-    let column = table.columns.last()?;
-    let to = |peer: &str| {
-        table
-            .ratio("TimerWheel", peer, column)
-            .map(|it| number(1.0 / it))
-    };
-    let [wheel, lazy] = ["TimerWheel", "Lazy<TimerWheel>"];
-    Some(format!(
-        "With {column} timers a re-arm takes `TimerWheel` {} ns and `Lazy<TimerWheel>` {} ns. \
-         The wheel is {} times faster than a `BTreeSet`{}.",
-        number(table.median(wheel, column)?),
-        number(table.median(lazy, column)?),
-        to("BTreeSet")?,
-        to("nginx's tree").map_or_else(String::new, |it| format!(
-            ", and {it} times faster than nginx's tree"
-        ))
-    ))
-}
-
-/// The tables `cpu` (µs of CPU a request), `user`, `rate`, `p50`, `p99` and `p99.9` have a row for
-/// each server and a column for each number of connections.
-fn whole_server(report: &Report) -> Option<String> {
-    let table = report.find("cpu")?;
-    let ratio = |column: &str| table.ratio("httpd", "bare epoll", column).map(number);
-    Some(format!(
-        "A request takes `httpd` {}, {} and {} times the CPU of a bare epoll loop that answers \
-         with a constant, with 1, 64 and 1,024 connections.",
-        ratio("1")?,
-        ratio("64")?,
-        ratio("1024")?
-    ))
-}
-
-fn proxies(report: &Report) -> Option<String> {
-    let [requests, bodies] = [report.find("proxy")?, report.find("proxied body")?];
-    let to = |table: &Table, peer, column| table.ratio("proxy", peer, column).map(number);
-    Some(format!(
-        "With 64 connections the example `proxy` takes {} times HAProxy's CPU a request in TCP mode \
-         and {} times in HTTP mode, {} and {} if each connection has one request, and {} times a \
-         KiB of large bodies if HAProxy splices them, too.",
-        to(requests, "HAProxy, tcp", "kept alive, 64")?,
-        to(requests, "HAProxy, http", "kept alive, 64")?,
-        to(requests, "HAProxy, tcp", "closed, 64")?,
-        to(requests, "HAProxy, http", "closed, 64")?,
-        to(bodies, "HAProxy, splice", "1 MiB, 8")?
-    ))
-}
-
-fn datagrams(report: &Report) -> Option<String> {
-    let answers = report.find("answers")?.median("udp", "one core")?;
-    Some(format!(
-        "The example `udp` answers {} thousand questions of DNS a second, on one core.",
-        number(answers)
-    ))
-}
-
-fn accept(report: &Report) -> Option<String> {
-    let table = report.find("jain")?;
-    let least = |peer: &str| {
-        let medians = PATTERNS.iter().map(|column| table.median(peer, column));
-        let medians: Option<Vec<f64>> = medians.collect();
-        medians?.into_iter().reduce(f64::min).map(number)
-    };
-    Some(format!(
-        "Over all patterns, 4 workers share connections with a Jain index of at least {} with \
-         `least-loaded`, and {} with nginx's default.",
-        least("httpd least-loaded")?,
-        least("nginx").unwrap_or_else(|| "unknown".to_owned())
-    ))
-}
-
-fn kills(report: &Report) -> Option<String> {
-    let table = report.find("kill")?;
-    let ours = table
-        .rows
-        .iter()
-        .filter(|row| row.peer.starts_with("httpd"));
-    let count: usize = ours
-        .clone()
-        .flat_map(|row| row.cells.values())
-        .map(Vec::len)
-        .sum();
-    let longest = ours.filter_map(|row| table.spread(&row.peer, "took"));
-    let longest = longest.map(|spread| spread.most).reduce(f64::max)?;
-    Some(format!(
-        "After each of {count} kills of the worker that would have accepted, another one accepted \
-         within {} ms.",
-        number(longest)
-    ))
-}
-
-fn clock(report: &Report) -> Option<String> {
-    let read = report.find("read")?;
-    let [cached, snapshot, now] = [
-        "Clock::monotonic_ms",
-        "SharedClock::snapshot",
-        "Instant::now",
-    ]
-    .map(|peer| read.median(peer, "ns").map(number));
-    Some(format!(
-        "Reading the cached time takes {} ns, a coherent snapshot with the HTTP date {} ns, and \
-         `Instant::now` {} ns.",
-        cached?, snapshot?, now?
-    ))
-}
-
-fn memory(report: &Report) -> Option<String> {
-    let table = report.find("memory")?;
-    let medians = table.rows.iter().flat_map(|row| {
-        let columns = table.columns.iter();
-        columns.filter_map(|column| table.median(&row.peer, column))
-    });
-    let (least, most) = medians.fold((f64::MAX, 0.0), |(least, most), it| {
-        (it.min(least), it.max(most))
-    });
-    Some(format!(
-        "An idle connection with a timer takes {least:.0} to {most:.0} bytes of the core's tables, \
-         depending on their number and the backend."
-    ))
-}

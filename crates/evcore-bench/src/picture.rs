@@ -1,4 +1,4 @@
-//! The pictures of the page: horizontal bars of one column, or lines over all columns.
+//! The pictures of the page: horizontal bars, for each row and some columns of a table.
 
 use std::io;
 use std::path::Path;
@@ -15,15 +15,7 @@ pub(crate) struct Picture {
     /// Also the name of its file, without `.svg`.
     pub(crate) table: &'static str,
     pub(crate) title: &'static str,
-    pub(crate) kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    /// A bar for each row and each of these columns.
-    Bars(&'static [&'static str]),
-    /// A line for each row, over all columns, both axes logarithmic.
-    Lines,
+    pub(crate) columns: &'static [&'static str],
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -39,11 +31,7 @@ pub(crate) fn draw(picture: &Picture, report: &Report, folder: &Path) -> io::Res
     };
     let path = folder.join(format!("{}.svg", picture.table));
     let title = format!("{} ({})", picture.title, table.unit);
-    let drawn = match picture.kind {
-        Kind::Bars(columns) => bars(&path, &title, table, columns),
-        Kind::Lines => lines(&path, &title, table),
-    };
-    drawn.map_err(io::Error::other)
+    bars(&path, &title, table, picture.columns).map_err(io::Error::other)
 }
 
 /// Bars by row, with their numbers: plain rectangles, so that names of any length fit.
@@ -88,90 +76,7 @@ fn bars(path: &Path, title: &str, table: &Table, columns: &[&str]) -> Drawn {
     area.present()
 }
 
-fn lines(path: &Path, title: &str, table: &Table) -> Drawn {
-    let xs: Vec<f64> = table.columns.iter().map(|column| size(column)).collect();
-    let points = |peer: &str| -> Vec<(f64, f64)> {
-        let columns = table.columns.iter().zip(&xs);
-        let points = columns.filter_map(|(column, x)| Some((*x, table.median(peer, column)?)));
-        points.collect()
-    };
-    let all = table.rows.iter().flat_map(|row| points(&row.peer));
-    let (least, most) = all.fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), (_, y)| {
-        (least.min(y), most.max(y))
-    });
-    let area: Area<'_> = SVGBackend::new(path, (WIDTH, 420)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let first = xs.first().copied().unwrap_or(1.0);
-    let last = xs.last().copied().unwrap_or(10.0);
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, (FONT, 16))
-        .margin(10)
-        .x_label_area_size(28)
-        .y_label_area_size(48)
-        // The names stand to the right of the last column.
-        .build_cartesian_2d((first..last * 8.0).log_scale(), (least..most).log_scale())?;
-    let power = |x: &f64| match x.log10() {
-        power if power.fract().abs() < 1e-9 => format!("10^{power:.0}"),
-        _ => String::new(),
-    };
-    let mut mesh = chart.configure_mesh();
-    mesh.disable_mesh().x_label_formatter(&power).draw()?;
-    let mut names = Vec::new();
-    for (at, row) in table.rows.iter().enumerate() {
-        let (color, points) = (color(at, table.rows.len()), points(&row.peer));
-        chart.draw_series(LineSeries::new(points.clone(), color.stroke_width(2)))?;
-        if let Some(last) = points.last() {
-            names.push((chart.backend_coord(last), &row.peer, color));
-        }
-    }
-    // At the ends of the lines, moved down if two are too close.
-    names.sort_by_key(|((_, y), ..)| *y);
-    let mut free = 0;
-    for ((x, y), name, color) in names {
-        let y = free.max(y - 6);
-        free = y + 13;
-        let style = (FONT, 12).into_font().color(&color);
-        area.draw(&Text::new(name.clone(), (x + 4, y), style))?;
-    }
-    area.present()
-}
-
 /// Colours that are far apart, and dark enough to be read on white.
 fn color(at: usize, of: usize) -> HSLColor {
     HSLColor(run::each(at as u64, of), 0.8, 0.4)
-}
-
-/// The number that a column stands for: `10^5` or `1000`.
-fn size(column: &str) -> f64 {
-    let power = column.strip_prefix("10^").and_then(|it| it.parse().ok());
-    power.map_or_else(|| column.parse().unwrap_or(1.0), |it| 10f64.powi(it))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TABLE: &str = "a table of evcore-bench";
-
-    #[test]
-    fn both_kinds_of_picture_have_the_names_and_the_numbers() {
-        let mut report = Report::new("part");
-        report.table(TABLE, "T", "ns", "");
-        for (column, value) in [("10^3", 12.0), ("10^4", 34.5)] {
-            report.add(TABLE, "a peer", column, value);
-        }
-        let folder = std::env::temp_dir();
-        let drawn = |kind| {
-            let (title, table) = ("Title", TABLE);
-            let picture = Picture { table, title, kind };
-            draw(&picture, &report, &folder).unwrap();
-            let path = folder.join(format!("{TABLE}.svg"));
-            let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::remove_file(path).unwrap();
-            text
-        };
-        let bars = drawn(Kind::Bars(&["10^3", "10^4"]));
-        assert!(bars.contains("a peer") && bars.contains("34.5"));
-        assert!(drawn(Kind::Lines).contains("a peer"));
-    }
 }

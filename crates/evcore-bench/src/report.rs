@@ -21,6 +21,9 @@ pub(crate) struct Report {
     /// The peers and tools that were not available, with the reason.
     pub(crate) absent: BTreeMap<String, String>,
     pub(crate) tables: Vec<Table>,
+    /// The cells that are measured, by table, peer and column; all if it is `None`.
+    #[serde(skip)]
+    pub(crate) only: Option<Vec<[String; 3]>>,
 }
 
 /// One measurement of all peers.
@@ -75,6 +78,12 @@ impl Report {
         self.tables.last_mut().expect("it was just added")
     }
 
+    /// Whether a cell is to be measured.
+    pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
+        let is_it = |cell: &[String; 3]| cell == &[table, peer, column];
+        self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
+    }
+
     /// Adds the value of one round. Rows and columns keep the order of their first values.
     ///
     /// # Panics
@@ -89,6 +98,11 @@ impl Report {
     pub(crate) fn absent(&mut self, peer: &str, reason: &str) {
         eprintln!("{}: without {peer}: {reason}", self.part);
         self.absent.insert(peer.to_owned(), reason.to_owned());
+    }
+
+    /// The value, or else records why a peer takes no part.
+    pub(crate) fn or_absent<T>(&mut self, peer: &str, value: Result<T, String>) -> Option<T> {
+        value.map_err(|reason| self.absent(peer, &reason)).ok()
     }
 
     pub(crate) fn find(&self, table: &str) -> Option<&Table> {
@@ -212,11 +226,5 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(read.tables[0].values("peer", "100"), Some(&[1.25][..]));
         assert!(Report::read(&path).unwrap().is_none());
-    }
-
-    #[test]
-    fn numbers_have_three_digits() {
-        let shown = [0.012, 0.25, 1.0, 12.34, 1234.5].map(number);
-        assert_eq!(shown, ["0.012", "0.250", "1", "12.3", "1234"]);
     }
 }

@@ -3,15 +3,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::accept::{listening_address, pace, process};
 use crate::report::Report;
 use crate::run::Run;
 use crate::tools::{Counts, Tool};
+use crate::{pace, process, server};
 
 /// How many requests each client makes, in a short and a long run.
 const REQUESTS: [u32; 2] = [20, 120];
@@ -22,6 +21,8 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("send", &["sendto", "sendmsg", "write", "writev"]),
     ("wait", &["epoll_wait", "epoll_pwait", "epoll_pwait2"]),
 ];
+
+const EPOLL_CTL: &str = "epoll_ctl a connection";
 
 /// Counts with one client and with 64.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
@@ -36,46 +37,44 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         return report.absent("httpd", "its program does not exist");
     }
     for clients in [1, 64] {
-        for (kind, calls) in each_request(&run.httpd, &run.folder, clients) {
-            report.add("request", "httpd", &format!("{kind} {clients}"), calls);
+        let columns = KINDS.map(|(kind, _)| format!("{kind} {clients}"));
+        if !columns
+            .iter()
+            .any(|it| report.wants("request", "httpd", it))
+        {
+            continue;
+        }
+        eprintln!("turn: system calls of httpd, {clients} clients");
+        let [few, many] = REQUESTS.map(|requests| count(run, clients, requests));
+        let requests = f64::from(clients * (REQUESTS[1] - REQUESTS[0]));
+        for (column, (_, calls)) in columns.iter().zip(KINDS) {
+            let each = (sum(&many, calls) - sum(&few, calls)) / requests;
+            report.add("request", "httpd", column, each);
         }
     }
-    let calls = |clients| count(&run.httpd, &run.folder, clients, 1);
-    let [few, many] = [64, 128].map(|clients| calls(clients).get("epoll_ctl").copied());
-    let each = (many.unwrap_or(0.0) - few.unwrap_or(0.0)) / 64.0;
-    report.add("request", "httpd", "epoll_ctl a connection", each);
+    if report.wants("request", "httpd", EPOLL_CTL) {
+        let [few, many] = [64, 128].map(|clients| sum(&count(run, clients, 1), &["epoll_ctl"]));
+        report.add("request", "httpd", EPOLL_CTL, (many - few) / 64.0);
+    }
 }
 
-/// The calls of each request, by kind.
-pub(crate) fn each_request(
-    httpd: &Path,
-    folder: &Path,
-    clients: u32,
-) -> impl Iterator<Item = (&'static str, f64)> {
-    eprintln!("turn: system calls of httpd, {clients} clients");
-    let [few, many] = REQUESTS.map(|requests| count(httpd, folder, clients, requests));
-    let requests = f64::from(clients * (REQUESTS[1] - REQUESTS[0]));
-    let sum = |counts: &Counts, calls: &[&str]| -> f64 {
-        calls.iter().filter_map(|call| counts.get(*call)).sum()
-    };
-    let each = move |(kind, calls): (_, &[&str])| {
-        (kind, (sum(&many, calls) - sum(&few, calls)) / requests)
-    };
-    KINDS.into_iter().map(each)
+fn sum(counts: &Counts, calls: &[&str]) -> f64 {
+    calls.iter().filter_map(|call| counts.get(*call)).sum()
 }
 
-fn count(httpd: &Path, folder: &Path, clients: u32, requests: u32) -> Counts {
-    let out = folder.join("counted");
-    let mut command: Command = Tool::Strace.command(&out);
+fn count(run: &Run, clients: u32, requests: u32) -> Counts {
+    let out = run.folder.join("counted");
+    let address = server::free_address().expect("a port is left");
+    let mut command = Tool::Strace.command(&out);
     command
-        .arg(httpd)
-        .args(["--listen", "127.0.0.1:0", "--workers", "0"]);
-    let mut tracer = command
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("strace is installed");
-    let log = tracer.stderr.take().expect("it was just set");
-    let address = listening_address(log).expect("httpd listens");
+        .arg(&run.httpd)
+        .args(["--quiet", "--workers", "0", "--listen"]);
+    command.arg(address.to_string()).stderr(Stdio::null());
+    let mut tracer = command.spawn().expect("strace is installed");
+    assert!(
+        pace::until(|| TcpStream::connect(address).is_ok()),
+        "httpd does not listen"
+    );
     let server = process::children(tracer.id())[0];
     serve(address, server, clients, requests);
     process::signal(server, Signal::TERM);
@@ -87,7 +86,7 @@ fn serve(address: SocketAddr, server: u32, clients: u32, requests: u32) {
     let connect = |_| {
         let client = TcpStream::connect(address).expect("it listens");
         // Or a first request may come together with its connection, which saves calls.
-        assert!(pace::until(|| process::waits(server)), "httpd spins");
+        assert!(pace::until(|| process::is_asleep(server)), "httpd spins");
         client
     };
     let mut clients: Vec<TcpStream> = (0..clients).map(connect).collect();

@@ -34,19 +34,3 @@ impl Random {
         x ^ (x >> 31)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_run_has_the_same_numbers_in_their_ranges() {
-        let (mut one, mut other) = (Random::new(), Random::new());
-        for _ in 0..1_000 {
-            assert_eq!(one.index(7), other.index(7));
-            let unit = one.unit();
-            assert!(unit > 0.0 && unit <= 1.0);
-            assert!((unit - other.unit()).abs() < f64::EPSILON);
-        }
-    }
-}

@@ -107,6 +107,20 @@ pub(crate) fn crate_versions(report: &mut Report, names: &[&str]) {
     }
 }
 
+/// The version of a program: the first word of what it prints for `-v` that begins with a digit.
+/// Nothing is recorded if it is not installed.
+pub(crate) fn program_version(report: &mut Report, program: &str) {
+    let Ok(output) = Command::new(program).arg("-v").output() else {
+        return;
+    };
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let mut words = text.split([' ', '/', '\n']);
+    let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let version = version.unwrap_or("unknown").to_owned();
+    report.versions.insert(program.to_owned(), version);
+}
+
 fn commit() -> String {
     printed("git", &["describe", "--always", "--dirty", "--exclude=*"])
 }

@@ -153,6 +153,8 @@ pub(crate) const TARGETS: &[Target] = &[
     target("whole", "the same, to hyper", AtMost(0.909), "", ("cpu", &["httpd"], &["1", "64", "1024"]), To("hyper")),
     target("whole", "the same, to actix-web", AtMost(0.909), "", ("cpu", &["httpd"], &["1", "64", "1024"]), To("actix-web")),
     target("whole", "the same, to may_minihttp", AtMost(0.909), "", ("cpu", &["httpd"], &["1", "64", "1024"]), To("may_minihttp")),
+    target("whole", "CPU a request for a file of 4 KiB, to nginx with `sendfile` and `open_file_cache`", AtMost(0.95), "", ("file", &["httpd"], &["4 KiB"]), To("nginx, sendfile")),
+    target("whole", "the same for a file of 1 MiB", AtMost(0.95), "", ("file", &["httpd"], &["1 MiB"]), To("nginx, sendfile")),
     target("whole", "user CPU a request to nginx's", AtMost(0.33), "", ("user", &["httpd"], &["1", "64", "1024"]), To("nginx")),
     target("whole", "latency at half of the saturating rate, p50, to nginx", AtMost(1.0), "", ("p50", &["httpd"], &["1", "64", "1024"]), To("nginx")),
     target("whole", "the same, p99", AtMost(1.0), "", ("p99", &["httpd"], &["1", "64", "1024"]), To("nginx")),

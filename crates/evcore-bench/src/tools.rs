@@ -28,22 +28,15 @@ pub(crate) enum Tool {
 pub(crate) type Counts = BTreeMap<String, f64>;
 
 impl Tool {
-    /// The first of these programs that is not installed, recorded as absent.
-    pub(crate) fn are_missing(tools: &[Tool], report: &mut Report) -> bool {
-        let missing = tools.iter().find(|tool| !tool.is_installed());
-        if let Some(tool) = missing {
-            report.absent(tool.program(), "not installed, and its counts are missing");
-        }
-        missing.is_some()
-    }
-
-    pub(crate) fn is_installed(self) -> bool {
+    /// Whether it is not installed, which is recorded.
+    pub(crate) fn is_missing(self, report: &mut Report) -> bool {
         let mut version = Command::new(self.program());
         version.arg("--version").stdout(Stdio::null());
-        version.status().is_ok()
+        let status = version.status().map_err(|error| error.to_string());
+        report.or_absent(self.program(), status).is_none()
     }
 
-    pub(crate) fn program(self) -> &'static str {
+    fn program(self) -> &'static str {
         match self {
             Tool::Callgrind | Tool::CacheSim | Tool::Memcheck => "valgrind",
             Tool::Strace => "strace",

@@ -1,17 +1,16 @@
 //! How long no worker accepts after the one that would have is killed or stopped.
 
-use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::client::Client;
-use super::launch::Launch;
-use super::server::Server;
-use super::{pace, peers, process};
+use crate::pace::{self, PATIENCE};
+use crate::process;
 use crate::report::Report;
 use crate::run::Run;
+use crate::server::Server;
 
 /// How many workers there are: the more, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
@@ -27,13 +26,9 @@ const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 /// peers.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// How long a client tries: longer than any that is served.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Measures all that replace a dead worker.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    let launch = Launch::beside_this_thread();
-    peers::record_versions(report);
+    crate::cpus::become_client();
     for (name, title) in [("kill", "After a kill"), ("stop", "After a stop")] {
         report.table(
             name,
@@ -43,26 +38,25 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
              accepted and answered a client. A policy looks again after 500 ms.",
         );
     }
-    for peer in peers::with_master(&run.httpd) {
-        eprintln!("kills: {}", peer.name);
-        let server = match peer.start(launch, WORKERS) {
+    for program in super::with_master(run, report) {
+        eprintln!("kills: {}", program.name);
+        let server = match program.start(WORKERS) {
             Ok(server) => server,
             Err(why) => {
-                report.absent(&peer.name, &why);
+                report.absent(program.name, &why);
                 continue;
             }
         };
         let mut add = |table, took: Duration| {
-            report.add(table, &peer.name, "took", took.as_secs_f64() * 1e3);
+            report.add(table, program.name, "took", took.as_secs_f64() * 1e3);
         };
-        let mut ages = Ages::default();
         // nginx is not judged, so a tenth and a quarter are enough.
-        let (kills, stops) = match peer.is_httpd() {
+        let (kills, stops) = match program.name.starts_with("httpd") {
             true => (KILLS, STOPS),
             false => (KILLS / 10, STOPS / 4),
         };
         for _ in 0..run.scaled(kills) {
-            add("kill", kill_one(&server, &mut ages));
+            add("kill", kill_one(&server));
         }
         whole(&server);
         for _ in 0..run.scaled(stops) {
@@ -72,8 +66,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 }
 
 /// Kills the one that would accept, and returns how long it took until another did.
-fn kill_one(server: &Server, ages: &mut Ages) -> Duration {
-    let killed = settled_front(server, ages);
+fn kill_one(server: &Server) -> Duration {
+    let killed = settled_front(server);
     process::signal(killed, Signal::KILL);
     let began = Instant::now();
     // A client of the killed worker loses its connection, and tries again as clients do.
@@ -104,18 +98,17 @@ fn stop_one(server: &Server) -> Duration {
 
 /// The process id of the worker that accepted the last client, and would accept the next.
 fn front(server: &Server) -> io::Result<u32> {
-    Ok(Client::connect(server.address)?.worker()?.worker)
+    Client::connect(server.address)?.worker()
 }
 
 /// As [`front`], of a server that is whole, and when that one has lived for long enough.
-fn settled_front(server: &Server, ages: &mut Ages) -> u32 {
+fn settled_front(server: &Server) -> u32 {
     loop {
         whole(server);
-        ages.see(&server.pids());
         server.wait_until_idle();
         let front = front(server).expect("all workers are there");
         server.wait_until_idle();
-        if ages.is_settled(front) {
+        if process::age(front) >= SETTLED_AFTER {
             return front;
         }
         pace::pause(Duration::from_millis(20));
@@ -127,22 +120,4 @@ fn whole(server: &Server) {
         pace::until(|| server.is_whole()),
         "the dead are not replaced"
     );
-}
-
-/// When each worker was seen first.
-#[derive(Default)]
-struct Ages(HashMap<u32, Instant>);
-
-impl Ages {
-    fn see(&mut self, pids: &[u32]) {
-        self.0.retain(|pid, _| pids.contains(pid));
-        for pid in pids {
-            self.0.entry(*pid).or_insert_with(Instant::now);
-        }
-    }
-
-    fn is_settled(&self, pid: u32) -> bool {
-        let seen = self.0.get(&pid);
-        seen.is_some_and(|seen| seen.elapsed() >= SETTLED_AFTER)
-    }
 }

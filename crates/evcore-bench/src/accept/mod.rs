@@ -4,31 +4,17 @@
 //! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.
 //! All peers get the same requests from the same clients, and the kernel counts their wakes.
 
-mod bare;
-mod blocked;
 mod client;
-mod fairness;
-mod httpd;
 mod kills;
-pub(crate) mod launch;
-mod load;
-pub(crate) mod nginx;
-pub(crate) mod pace;
 mod patterns;
-mod peers;
-pub(crate) mod process;
-mod server;
 
-use self::launch::Launch;
 use self::patterns::PATTERNS;
-use self::peers::Peer;
 use crate::report::Report;
 use crate::run::Run;
+use crate::server::Program;
+use crate::servers::{self, Nginx};
 
-pub(crate) use self::bare::serve;
-pub(crate) use self::httpd::listening_address;
 pub(crate) use self::kills::measure as kills;
-pub(crate) use self::launch::launch;
 
 /// With how many workers `httpd` runs. One shows the wakes that are needed.
 const WORKERS: [usize; 4] = [1, 2, 4, 8];
@@ -36,18 +22,60 @@ const WORKERS: [usize; 4] = [1, 2, 4, 8];
 /// With how many workers the others run. The picture and the blocked workers are of this number.
 const SHOWN: usize = 4;
 
+/// The policies of the example server.
+const POLICIES: [(&str, &str); 5] = [
+    ("httpd off", "off"),
+    ("httpd mutex", "mutex"),
+    ("httpd exclusive", "exclusive"),
+    ("httpd least-loaded", "least-loaded"),
+    ("httpd reuseport", "reuseport"),
+];
+/// nginx, with its `events` and the options of its listener.
+const NGINX: [(&str, &str, &str); 3] = [
+    (
+        "nginx accept_mutex",
+        "accept_mutex on; accept_mutex_delay 500ms;",
+        "",
+    ),
+    ("nginx", "accept_mutex off;", ""),
+    ("nginx reuseport", "accept_mutex off;", "reuseport"),
+];
+const BARE: [(&str, &str); 3] = [
+    ("bare shared", "shared"),
+    ("bare EXCLUSIVE", "exclusive"),
+    ("bare REUSEPORT", "reuseport"),
+];
+
+/// The peers with a master, which replaces dead workers.
+fn with_master(run: &Run, report: &mut Report) -> Vec<Program> {
+    let httpd = |(name, policy)| servers::httpd(run, name, &["--accept", policy]);
+    let httpd = POLICIES.into_iter().map(httpd);
+    let nginx = NGINX.into_iter().map(|(name, events, listen)| {
+        let location = "return 200 \"$pid\";".to_owned();
+        let http = String::new();
+        Nginx {
+            events,
+            http,
+            listen,
+            location,
+        }
+        .program(run, name, report)
+    });
+    httpd.chain(nginx).collect()
+}
+
 /// Measures all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    let launch = Launch::beside_this_thread();
-    let mut peers = peers::all(&run.httpd);
-    peers::record_versions(report);
+    crate::cpus::become_client();
+    let mut peers = with_master(run, report);
+    for (name, kind) in BARE {
+        peers.extend(report.or_absent(name, servers::bare(run, name, kind)));
+    }
     declare(report);
     run.rounds("accept", || {
         peers.retain(|peer| {
-            let served = round(run, peer, launch, report);
-            served
-                .map_err(|why| report.absent(&peer.name, &why))
-                .is_ok()
+            let served = round(run, peer, report);
+            report.or_absent(peer.name, served).is_some()
         });
     });
 }
@@ -79,33 +107,38 @@ fn declare(report: &mut Report) {
     );
 }
 
-fn round(run: &Run, peer: &Peer, launch: Launch, report: &mut Report) -> Result<(), String> {
+fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
     let mut needed = Vec::new();
-    let is_measured = |workers| peer.is_httpd() || workers == 1 || workers == SHOWN;
+    let is_measured = |workers| peer.name.starts_with("httpd") || workers == 1 || workers == SHOWN;
     for workers in WORKERS.into_iter().filter(|it| is_measured(*it)) {
-        let server = peer.start(launch, workers)?;
+        let server = peer.start(workers)?;
         eprintln!("accept: {}, {workers} workers", peer.name);
         let patterns = PATTERNS.iter().filter(|it| it.least_workers <= workers);
         for (at, pattern) in patterns.enumerate() {
-            let shared = (pattern.run)(&server, run);
+            let [jain, wakes] = pattern.measure(&server, run);
             if workers == 1 {
-                needed.push(shared.wakes);
+                needed.push(wakes);
                 continue;
             }
             let (name, column) = (pattern.name, workers.to_string());
-            report.add(&format!("jain {name}"), &peer.name, &column, shared.jain);
+            report.add(&format!("jain {name}"), peer.name, &column, jain);
             if pattern.counts_wakes {
-                let extra = shared.wakes - needed[at];
-                report.add(&format!("extra {name}"), &peer.name, &column, extra);
+                report.add(
+                    &format!("extra {name}"),
+                    peer.name,
+                    &column,
+                    wakes - needed[at],
+                );
             }
             if workers == SHOWN {
-                report.add("jain", &peer.name, pattern.title, shared.jain);
+                report.add("jain", peer.name, pattern.title, jain);
             }
         }
-        if workers == SHOWN && peer.can_block() {
+        // No request blocks nginx.
+        if workers == SHOWN && !peer.name.starts_with("nginx") {
             for (column, path) in [("200 ms", "/block/200"), ("2 s", "/block/2000")] {
-                let longest = blocked::longest_wait(&server, path);
-                report.add("blocked", &peer.name, column, longest.as_secs_f64() * 1e3);
+                let longest = patterns::longest_wait(&server, path);
+                report.add("blocked", peer.name, column, longest.as_secs_f64() * 1e3);
             }
         }
     }

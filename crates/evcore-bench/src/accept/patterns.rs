@@ -1,15 +1,15 @@
 //! How clients come and go.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::fairness::Shares;
-use super::load::Load;
-use super::server::Server;
+use crate::pace;
+use crate::report::Spread;
 use crate::rng::Random;
 use crate::run::{Run, each};
+use crate::server::Server;
 
 /// How many connections there are in the end.
 const LONG_LIVED: usize = 640;
@@ -28,8 +28,9 @@ const SHORTEST: f64 = 48.0;
 const LONGEST: f64 = 1_000.0;
 const SHAPE: f64 = 1.3;
 
-/// Longer than any client waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// While a worker is blocked, a new client arrives this often, whatever happens to those before it: a
+/// load that waited for responses would have fewer waiting clients, the slower the server is.
+const EVERY: Duration = Duration::from_millis(4);
 
 /// A pattern.
 pub(super) struct Pattern {
@@ -39,16 +40,8 @@ pub(super) struct Pattern {
     /// With how many workers it can be done at least.
     pub(super) least_workers: usize,
     pub(super) counts_wakes: bool,
-    pub(super) run: fn(&Server, &Run) -> Sharing,
-}
-
-/// How the workers shared the connections.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sharing {
-    /// Jain's index.
-    pub(super) jain: f64,
-    /// Wakes of all workers, each connection.
-    pub(super) wakes: f64,
+    /// Returns Jain's index, and how many connections there were.
+    run: fn(&Server, &Run) -> (f64, usize),
 }
 
 /// Those that run with one worker first.
@@ -98,99 +91,113 @@ pub(super) const PATTERNS: &[Pattern] = &[
     },
 ];
 
-/// Counts the wakes of the workers around the work of so many connections.
-fn shared(server: &Server, connections: usize, work: impl FnOnce() -> f64) -> Sharing {
-    server.wait_until_idle();
-    let before = server.sleeps();
-    let jain = work();
-    server.wait_until_idle();
-    let wakes = each(server.sleeps() - before, connections);
-    Sharing { jain, wakes }
+impl Pattern {
+    /// Returns Jain's index, and the wakes of all workers for each connection.
+    pub(super) fn measure(&self, server: &Server, run: &Run) -> [f64; 2] {
+        server.wait_until_idle();
+        let before = server.sleeps();
+        let (jain, connections) = (self.run)(server, run);
+        server.wait_until_idle();
+        [jain, each(server.sleeps() - before, connections)]
+    }
 }
 
-fn connected(server: &Server) -> Client {
+/// A client that stays until it is dropped.
+struct Connection {
+    _client: Client,
+    worker: u32,
+    /// The arrival at which it leaves, if it does.
+    end: usize,
+}
+
+impl Connection {
+    fn of(mut client: Client) -> Connection {
+        let worker = client.worker().expect("no client is reset");
+        let (_client, end) = (client, usize::MAX);
+        Connection {
+            _client,
+            worker,
+            end,
+        }
+    }
+
+    fn to(server: &Server) -> Connection {
+        Connection::of(connect(server))
+    }
+}
+
+fn connect(server: &Server) -> Client {
     Client::connect(server.address).expect("the kernel takes it")
 }
 
-fn idle(server: &Server, run: &Run) -> Sharing {
-    let count = run.scaled(LONG_LIVED);
-    shared(server, count, || {
-        let (mut clients, mut shares) = (Vec::new(), Shares::default());
-        for _ in 0..count {
-            let mut client = connected(server);
-            server.wait_until_idle();
-            shares.add(client.worker().expect("an answer").worker);
-            server.wait_until_idle();
-            clients.push(client);
-        }
-        shares.jain(server.workers)
-    })
-}
-
-fn single(server: &Server, run: &Run) -> Sharing {
-    let count = run.scaled(LONG_LIVED);
-    shared(server, count, || {
-        shares(&come(server, count)).jain(server.workers)
-    })
-}
-
-fn burst(server: &Server, run: &Run) -> Sharing {
-    let bursts = run.scaled(LONG_LIVED / BURST);
-    shared(server, bursts * BURST, || {
-        let (mut load, mut shares) = (Load::new(), Shares::default());
-        for _ in 0..bursts {
-            for _ in 0..BURST {
-                load.join(server.address, "/worker");
-            }
-            for outcome in load.wait_for_all(PATIENCE) {
-                shares.add(outcome.answer.expect("no client is reset").worker);
-            }
-            server.wait_until_idle();
-        }
-        shares.jain(server.workers)
-    })
-}
-
-fn halfway(server: &Server, run: &Run) -> Sharing {
-    let half = run.scaled(LONG_LIVED / 2);
-    shared(server, 2 * half, || {
-        let mut clients = come(server, half);
-        let closed = shares(&clients).greatest(CLOSED);
-        clients.retain(|(_, worker)| !closed.contains(worker));
+fn idle(server: &Server, run: &Run) -> (f64, usize) {
+    let one = |_| {
+        let client = connect(server);
         server.wait_until_idle();
-        clients.extend(come(server, half));
-        shares(&clients).jain(server.workers)
-    })
+        let connection = Connection::of(client);
+        server.wait_until_idle();
+        connection
+    };
+    let all: Vec<_> = (0..run.scaled(LONG_LIVED)).map(one).collect();
+    (jain(&all, server.workers), all.len())
 }
 
-fn uneven(server: &Server, run: &Run) -> Sharing {
-    let count = run.scaled(ARRIVALS);
-    shared(server, count, || {
-        let (mut random, mut clients) = (Random::new(), Vec::new());
-        // The times at which clients leave.
-        let (mut ends, mut shares) = (BinaryHeap::new(), Shares::default());
-        let mut samples = Vec::new();
-        for arrival in 0..count {
-            while let Some(&Reverse((end, leaving))) = ends.peek() {
-                if end > arrival {
-                    break;
-                }
-                ends.pop();
-                let (_, worker) = Option::take(&mut clients[leaving]).expect("it leaves once");
-                shares.remove(worker);
-            }
-            let mut client = connected(server);
-            let worker = client.worker().expect("an answer").worker;
-            ends.push(Reverse((arrival + lifetime(&mut random), arrival)));
-            clients.push(Some((client, worker)));
-            shares.add(worker);
-            if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
-                samples.push(shares.jain(server.workers));
-            }
+fn single(server: &Server, run: &Run) -> (f64, usize) {
+    let all = come(server, run.scaled(LONG_LIVED));
+    (jain(&all, server.workers), all.len())
+}
+
+fn burst(server: &Server, run: &Run) -> (f64, usize) {
+    let mut all = Vec::new();
+    for _ in 0..run.scaled(LONG_LIVED / BURST) {
+        let asking = |_| {
+            let mut client = connect(server);
+            client.ask("/worker").expect("there is room for a request");
+            client
+        };
+        let clients: Vec<Client> = (0..BURST).map(asking).collect();
+        for mut client in clients {
+            let worker = client.answer().expect("no client is reset");
+            let (_client, end) = (client, usize::MAX);
+            all.push(Connection {
+                _client,
+                worker,
+                end,
+            });
         }
-        samples.sort_by(f64::total_cmp);
-        samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
-    })
+        server.wait_until_idle();
+    }
+    (jain(&all, server.workers), all.len())
+}
+
+fn halfway(server: &Server, run: &Run) -> (f64, usize) {
+    let half = run.scaled(LONG_LIVED / 2);
+    let mut all = come(server, half);
+    let mut shares: Vec<(u32, u32)> = shares(&all).into_iter().map(|(pid, n)| (n, pid)).collect();
+    shares.sort_unstable();
+    let closed = &shares[shares.len().saturating_sub(CLOSED)..];
+    all.retain(|it| closed.iter().all(|(_, pid)| *pid != it.worker));
+    server.wait_until_idle();
+    all.extend(come(server, half));
+    (jain(&all, server.workers), 2 * half)
+}
+
+fn uneven(server: &Server, run: &Run) -> (f64, usize) {
+    let (mut random, mut all, mut samples) = (Random::new(), Vec::new(), Vec::new());
+    let count = run.scaled(ARRIVALS);
+    for arrival in 0..count {
+        all.retain(|it: &Connection| it.end > arrival);
+        let end = arrival + lifetime(&mut random);
+        all.push(Connection {
+            end,
+            ..Connection::to(server)
+        });
+        if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
+            samples.push(jain(&all, server.workers));
+        }
+    }
+    let median = Spread::of(&samples).map_or(f64::NAN, |it| it.median);
+    (median, count)
 }
 
 /// How many arrivals a client stays.
@@ -205,16 +212,79 @@ fn lifetime(random: &mut Random) -> usize {
     arrivals
 }
 
-/// Clients that come one after the other, with their workers.
-fn come(server: &Server, count: usize) -> Vec<(Client, u32)> {
-    let one = |_| {
-        let mut client = connected(server);
-        let worker = client.worker().expect("an answer").worker;
-        (client, worker)
-    };
-    (0..count).map(one).collect()
+/// Clients that come one after the other.
+fn come(server: &Server, count: usize) -> Vec<Connection> {
+    (0..count).map(|_| Connection::to(server)).collect()
 }
 
-fn shares(clients: &[(Client, u32)]) -> Shares {
-    clients.iter().map(|(_, worker)| *worker).collect()
+/// How many connections each worker has, by its process id.
+fn shares(all: &[Connection]) -> BTreeMap<u32, u32> {
+    let mut shares = BTreeMap::new();
+    all.iter()
+        .for_each(|it| *shares.entry(it.worker).or_default() += 1);
+    shares
+}
+
+fn jain(all: &[Connection], workers: usize) -> f64 {
+    index(shares(all).into_values(), workers)
+}
+
+/// Jain's index of `workers` shares, of which those that are 0 may be missing: 1 when all are the
+/// same, 1 / n when one of n has all. 1 for nothing at all.
+///
+/// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
+fn index(shares: impl Iterator<Item = u32>, workers: usize) -> f64 {
+    let add = |(sum, squares), n| (sum + n, squares + n * n);
+    let (sum, squares): (f64, f64) = shares.map(f64::from).fold((0.0, 0.0), add);
+    #[expect(clippy::cast_precision_loss, reason = "a few workers")]
+    let n = workers as f64;
+    if squares == 0.0 {
+        1.0
+    } else {
+        sum * sum / (n * squares)
+    }
+}
+
+/// The longest wait of the clients that came while a request of `path` blocked a worker.
+///
+/// # Panics
+///
+/// If a client is reset, or waits for too long.
+pub(super) fn longest_wait(server: &Server, path: &str) -> Duration {
+    server.wait_until_idle();
+    let wait = |path: &str| {
+        let (began, mut client) = (Instant::now(), connect(server));
+        client.ask(path).expect("there is room for a request");
+        client
+            .answer()
+            .expect("no client is reset, or waits in vain");
+        began.elapsed()
+    };
+    thread::scope(|scope| {
+        // The worker that accepts this client would be first to accept the next.
+        let blocker = scope.spawn(|| wait(path));
+        let mut clients = Vec::new();
+        while !blocker.is_finished() {
+            pace::pause(EVERY);
+            clients.push(scope.spawn(|| wait("/worker")));
+        }
+        let waits = clients
+            .into_iter()
+            .map(|client| client.join().expect("it was answered"));
+        waits.max().unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::index;
+
+    #[test]
+    fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
+        let index = |shares: &[u32], workers| index(shares.iter().copied(), workers);
+        assert!((index(&[2, 2], 2) - 1.0).abs() < 1e-9);
+        assert!((index(&[2, 2], 4) - 0.5).abs() < 1e-9);
+        assert!((index(&[3], 8) - 0.125).abs() < 1e-9);
+        assert!((index(&[], 4) - 1.0).abs() < 1e-9);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::peer_poller::{LoopClock, Setup};
 use super::peers::{Peer, peer};
 use super::ring_of_pairs::{self, Pairs, Ring};
-use crate::descriptors;
+use crate::cpus::most_descriptors;
 
 /// The ring whose instructions are counted, and how many pairs are active unless a last word gives
 /// another number.
@@ -22,7 +22,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
         [what, kind, name, times, active] => (what, kind, name, times, active.parse().ok()),
         _ => return false,
     };
-    descriptors::most();
+    most_descriptors();
     let (Some(peer), Ok(times), Some(active)) = (peer(name), times.parse(), active) else {
         return false;
     };

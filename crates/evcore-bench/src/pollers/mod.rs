@@ -24,7 +24,7 @@ use std::time::Duration;
 use self::peer_poller::{PeerPoller, Setup};
 use self::peers::{BARE, Peer};
 use self::ring_of_pairs::{Pairs, Ring};
-use crate::descriptors;
+use crate::cpus::most_descriptors;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};
 
@@ -43,7 +43,7 @@ const TOGGLES: usize = 1 << 17;
 
 /// Measures the times of all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    let most = descriptors::most();
+    let most = most_descriptors();
     let mut peers = peers::peers();
     peers.retain(|peer| !peer.listens());
     run::crate_versions(report, &["mio", "polling"]);

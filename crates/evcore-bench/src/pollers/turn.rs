@@ -22,11 +22,11 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     super::foreign::record_versions(report);
     let peers = peers();
     clocks(&peers, report);
-    if !Tool::are_missing(&[Tool::Callgrind], report) {
+    if !Tool::Callgrind.is_missing(report) {
         instructions(run, &peers, report);
         allocations(run, &peers, report);
     }
-    if !Tool::are_missing(&[Tool::Strace], report) {
+    if !Tool::Strace.is_missing(report) {
         calls(run, &peers, report);
         requests::measure(run, report);
     }
@@ -49,7 +49,8 @@ fn instructions(run: &Run, peers: &[Peer], report: &mut Report) {
             .compared_with(BARE);
         for peer in peers.iter().filter(|peer| !peer.scans()) {
             for (column, kind) in [("plain", "plain"), ("timer", "timers")] {
-                if column == "plain" || peer.has_timers {
+                let takes_part = column == "plain" || peer.has_timers;
+                if takes_part && report.wants(table, peer.name, column) {
                     eprintln!(
                         "turn: instructions of {}, {active} active, {kind}",
                         peer.name
@@ -101,6 +102,9 @@ fn allocations(run: &Run, peers: &[Peer], report: &mut Report) {
          `httpd` allocates nothing for keep-alive requests.",
     );
     for peer in peers.iter().filter(|it| it.has_timers && !it.listens()) {
+        if !report.wants("allocations", peer.name, "allocations") {
+            continue;
+        }
         eprintln!("turn: allocations of {}", peer.name);
         let words = ["pollers", "pipes", "timers", peer.name, "#", "1"];
         let counts = Tool::Memcheck.each(run, &words);
@@ -120,7 +124,10 @@ fn calls(run: &Run, peers: &[Peer], report: &mut Report) {
         let pairs = Pairs::open(1);
         let mut poller = (peer.create)(&pairs.near, Setup::default());
         let waits = poller.wait(Some(std::time::Duration::ZERO)).is_some();
-        for (column, timeout) in TIMEOUTS.into_iter().filter(|_| waits) {
+        for (column, timeout) in TIMEOUTS {
+            if !waits || !report.wants("wait", peer.name, column) {
+                continue;
+            }
             let words = ["pollers", "wait", timeout, peer.name, "#"];
             let mut counts = Tool::Strace.each(run, &words);
             if timeout == "none" {
@@ -129,6 +136,9 @@ fn calls(run: &Run, peers: &[Peer], report: &mut Report) {
                 }
             }
             report.add("wait", peer.name, column, counts.values().sum());
+        }
+        if !report.wants("toggle", peer.name, "calls") {
+            continue;
         }
         let words = ["pollers", "toggle", "one", peer.name, "#"];
         let counts = Tool::Strace.each(run, &words);

@@ -47,7 +47,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             run.rounds(&what, || round(&peers, &script, column, report));
         }
     }
-    instructions(run, &peers, report);
+    count_instructions(run, report);
 }
 
 /// Arms, and re-arms at random, without reading a clock.
@@ -180,25 +180,25 @@ fn longest_call(mut run: impl FnMut(&mut Calls) -> bool) -> Option<f64> {
 }
 
 /// What a re-arm takes of the processor.
-fn instructions(run: &Run, peers: &[Peer], report: &mut Report) {
+pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     report.table(
         "instructions",
         "What a re-arm takes of the processor",
         "events",
         "By callgrind with 10^5 armed: user instructions, and misses of the simulated data caches.",
     );
-    if Tool::are_missing(&[Tool::Callgrind], report) {
+    if Tool::CacheSim.is_missing(report) {
         return;
     }
     let ids = if run.quick { "1000" } else { "100000" };
-    let each = |peer: &Peer| {
-        let words = ["timers", peer.name, ids, "#"];
-        Tool::CacheSim.each(run, &words)
-    };
-    let loops = each(&peers[0]);
-    for peer in &peers[1..] {
+    let each = |name: &str| Tool::CacheSim.each(run, &["timers", name, ids, "#"]);
+    let loops = each(peers::LOOP);
+    for peer in peers::peers().iter().filter(|peer| !peer.is_loop()) {
+        if !report.wants("instructions", peer.name, "instructions") {
+            continue;
+        }
         eprintln!("timers: instructions of {}", peer.name);
-        let counts = each(peer);
+        let counts = each(peer.name);
         let columns = [
             ("instructions", ["Ir", ""]),
             ("first-level misses", ["D1mr", "D1mw"]),

@@ -1,17 +1,16 @@
 //! The example `udp` on the first CPU, and a client that has 64 questions under way on the last.
 
-use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::servers;
-use crate::accept::launch::Launch;
-use crate::accept::listening_address;
+use super::ms;
+use crate::cpus::{become_client, cpus};
+use crate::pace;
 use crate::report::Report;
 use crate::run::Run;
+use crate::server::Program;
+use crate::servers;
 
 const UDP: &str = "udp";
 const ANSWERS: &str = "answers";
@@ -31,38 +30,34 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         "Questions of DNS that the example `udp` answers in a second of wall-clock time. It receives \
          and sends each datagram by a call of its own.",
     );
-    let program = match servers::example(run, "evcore", UDP) {
-        Ok(program) => program,
-        Err(error) => return report.absent(UDP, &error.to_string()),
+    let words = |address: SocketAddr| vec![address.to_string(), "192.0.2.1".to_owned()];
+    let program = servers::example(run, "evcore", UDP, words);
+    let Some(program) = report.or_absent(UDP, program) else {
+        return;
     };
-    let launch = Launch::beside_this_thread();
-    let time = Duration::from_millis(if run.quick { 100 } else { 500 });
-    run.rounds("datagrams", || match serve(launch, &program, time) {
-        Ok(answers) => {
+    become_client();
+    let time = ms(run, 500);
+    run.rounds("datagrams", || {
+        let answers = serve(&program, time).map_err(|error| error.to_string());
+        if let Some(answers) = report.or_absent(UDP, answers) {
             let a_second = f64::from(answers) / time.as_secs_f64();
             report.add(ANSWERS, UDP, "one core", a_second / 1e3);
         }
-        Err(error) => report.absent(UDP, &error.to_string()),
     });
 }
 
-fn serve(launch: Launch, program: &Path, time: Duration) -> Result<u32, Box<dyn Error>> {
-    let mut command = launch.command(program);
-    command.args(["127.0.0.1:0", "192.0.2.1"]);
-    let mut server = command.stderr(Stdio::piped()).spawn()?;
-    let address = listening_address(server.stderr.take().expect("it was just set"));
-    let answers = address.map(|address| answers(address, time));
-    server.kill()?;
-    server.wait()?;
-    Ok(answers??)
-}
-
 /// How many answers come in this time.
-fn answers(server: SocketAddr, time: Duration) -> io::Result<u32> {
+fn serve(program: &Program, time: Duration) -> io::Result<u32> {
+    let server = program.launch(cpus()[0], 0)?;
     let client = UdpSocket::bind("127.0.0.1:0")?;
-    client.connect(server)?;
+    client.connect(server.address)?;
     client.set_read_timeout(Some(LOST_AFTER))?;
-    let (mut answers, mut under_way, mut answer) = (0, 0_u32, [0; 512]);
+    let mut answer = [0; 512];
+    let mut serves = || client.send(QUESTION).is_ok() && client.recv(&mut answer).is_ok();
+    if !pace::until(&mut serves) {
+        return Err(io::Error::other("it does not serve"));
+    }
+    let (mut answers, mut under_way) = (0, 0_u32);
     let began = Instant::now();
     while began.elapsed() < time {
         while under_way < UNDER_WAY {

@@ -5,22 +5,20 @@
 //! server sends the same body in a head of nearly the same length.
 
 mod datagrams;
+mod files;
 /// The example `client`.
 #[path = "../../../evcore/examples/client/load.rs"]
 mod load;
-mod process;
 mod proxies;
-mod servers;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use self::load::Load;
-use self::process::Cpu;
-use self::servers::{HTTPD, NGINX, Server};
-use crate::accept::launch::Launch;
 use crate::report::Report;
 use crate::run::{Run, each};
+use crate::server::{Program, Server};
+use crate::servers::{self, Nginx};
 
 pub(crate) use self::datagrams::measure as measure_datagrams;
 pub(crate) use self::proxies::measure as measure_proxies;
@@ -28,83 +26,88 @@ pub(crate) use self::proxies::measure as measure_proxies;
 /// The numbers of connections.
 const CONNECTIONS: [u32; 3] = [1, 64, 1024];
 
-const CPU: &str = "cpu";
-const USER: &str = "user";
-const RATE: &str = "rate";
+const BARE: &str = "bare epoll";
+const NGINX: &str = "nginx";
+/// The servers of the workspace `peers`, with their programs.
+const PEERS: [(&str, &str); 3] = [
+    ("hyper", "hyper-hello"),
+    ("actix-web", "actix-hello"),
+    ("may_minihttp", "may-hello"),
+];
+
 /// The tables of the latency, with their quantiles.
 const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
-
-/// How long each server is measured, with one number of connections.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    warm_up: Duration,
-    saturated: Duration,
-    at_rate: Duration,
-}
-
-impl Times {
-    fn of(run: &Run) -> Times {
-        let ms = |ms| Duration::from_millis(if run.quick { ms / 5 } else { ms });
-        Times {
-            warm_up: ms(100),
-            saturated: ms(400),
-            at_rate: ms(600),
-        }
-    }
-}
 
 /// Measures all servers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     declare(report);
     // First, because it builds the peers, and then this thread is on one CPU.
-    let programs = servers::programs(run, report);
-    let launch = Launch::beside_this_thread();
+    let programs = programs(run, report);
+    crate::cpus::become_client();
     run.rounds("whole", || {
-        let mut servers = Vec::new();
-        for program in &programs {
-            match program.start(launch) {
-                Ok(server) => servers.push(server),
-                Err(error) => report.absent(program.name, &error.to_string()),
-            }
-        }
+        let servers = programs
+            .iter()
+            .map(|program| (program.name, program.start(0)));
+        let servers: Vec<Server> = servers
+            .filter_map(|(name, it)| report.or_absent(name, it))
+            .collect();
         for connections in CONNECTIONS {
-            round(&servers, connections, Times::of(run), report);
+            round(&servers, connections, run, report);
         }
     });
+    files::measure(run, report);
+}
+
+/// Those that can be built.
+fn programs(run: &Run, report: &mut Report) -> Vec<Program> {
+    let nginx = Nginx {
+        location: "default_type text/plain; return 200 \"Hello, World!\";".to_owned(),
+        listen: "backlog=1024",
+        ..Nginx::default()
+    };
+    let bare = report.or_absent(BARE, servers::bare(run, BARE, "hello"));
+    let own = [
+        servers::httpd(run, "httpd", &[]),
+        nginx.program(run, NGINX, report),
+    ];
+    let peers =
+        PEERS.map(|(name, program)| report.or_absent(name, servers::peer(run, name, program)));
+    bare.into_iter()
+        .chain(own)
+        .chain(peers.into_iter().flatten())
+        .collect()
 }
 
 /// One round: all servers are saturated in turn, then all get the same rate.
-fn round(servers: &[Server], connections: u32, times: Times, report: &mut Report) {
+fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
     let column = connections.to_string();
-    let mut rates = Vec::new();
+    let (mut rate, mut rate_of_nginx) = (0.0, None);
     for server in servers {
-        let mut load = connect(server.address, connections, "/");
-        saturate(&mut load, times.warm_up);
-        let before = Cpu::of(server.pid());
-        let (requests, took) = saturate(&mut load, times.saturated);
-        let cpu = Cpu::of(server.pid()) - before;
+        let saturated =
+            Saturated::measure(server, &mut connect(server.address, connections, "/"), run);
         let mut add = |table, value| report.add(table, server.name, &column, value);
-        add(CPU, each(cpu.all_ns, requests) / 1e3);
-        add(USER, each(cpu.user_ns, requests) / 1e3);
-        #[expect(clippy::cast_precision_loss, reason = "some 100,000")]
-        let rate = requests as f64 / took.as_secs_f64();
-        add(RATE, rate / 1e3);
-        rates.push((server.name, rate));
+        add("cpu", saturated.cpu_ns / 1e3);
+        add("user", saturated.user_ns / 1e3);
+        add("rate", saturated.rate / 1e3);
+        rate = saturated.rate;
+        if server.name == NGINX {
+            rate_of_nginx = Some(rate);
+        }
     }
-    let rate_of = |name| rates.iter().find(|(it, _)| *it == name).map(|(_, it)| *it);
-    let Some(rate) = rate_of(NGINX).or(rate_of(HTTPD)) else {
-        return;
-    };
     for server in servers {
         let mut load = connect(server.address, connections, "/");
-        saturate(&mut load, times.warm_up);
-        run_load(&mut load, rate / 2.0, times.at_rate);
+        run_load(&mut load, f64::INFINITY, ms(run, 100));
+        run_load(&mut load, rate_of_nginx.unwrap_or(rate) / 2.0, ms(run, 600));
         for (table, quantile) in LATENCIES {
             #[expect(clippy::cast_precision_loss, reason = "some seconds at most")]
             let us = load.latencies.value_at_quantile(quantile) as f64 / 1e3;
             report.add(table, server.name, &column, us);
         }
     }
+}
+
+fn ms(run: &Run, ms: u64) -> Duration {
+    Duration::from_millis(if run.quick { ms / 5 } else { ms })
 }
 
 /// Connections to a server, for requests of this path.
@@ -123,46 +126,88 @@ fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
     took
 }
 
-/// Sends as fast as responses arrive. Returns their number, and how long they took.
-fn saturate(load: &mut Load, time: Duration) -> (usize, Duration) {
-    let took = run_load(load, f64::INFINITY, time);
-    let requests = usize::try_from(load.latencies.len());
-    (requests.expect("fewer than 2^64"), took)
+/// What a request takes if requests are sent as fast as responses arrive.
+struct Saturated {
+    user_ns: f64,
+    /// User and system time.
+    cpu_ns: f64,
+    /// Requests a second.
+    rate: f64,
+}
+
+impl Saturated {
+    fn measure(server: &Server, load: &mut Load, run: &Run) -> Saturated {
+        run_load(load, f64::INFINITY, ms(run, 100));
+        let before = server.cpu_ns();
+        let took = run_load(load, f64::INFINITY, ms(run, 400));
+        let after = server.cpu_ns();
+        let requests = usize::try_from(load.latencies.len()).expect("fewer than 2^64");
+        let [user_ns, cpu_ns] = [0, 1].map(|at| each(after[at] - before[at], requests));
+        let rate = 1.0 / (took.as_secs_f64() * each(1, requests));
+        Saturated {
+            user_ns,
+            cpu_ns,
+            rate,
+        }
+    }
+}
+
+/// A load with the cell that it fills: the CPU of a request, or of a KiB of large bodies.
+struct LoadOf {
+    table: &'static str,
+    column: &'static str,
+    connections: u32,
+    /// Whether each connection has one request.
+    closes: bool,
+    path: &'static str,
+    /// µs for a request, or ns for each of the KiB of its body.
+    divisor: f64,
+}
+
+/// Saturates each server with each load.
+fn saturate_all(
+    run: &Run,
+    what: &str,
+    programs: &[Program],
+    loads: &[LoadOf],
+    report: &mut Report,
+) {
+    run.rounds(what, || {
+        for program in programs {
+            let Some(server) = report.or_absent(program.name, program.start(0)) else {
+                continue;
+            };
+            for of in loads {
+                let mut load = connect(server.address, of.connections, of.path);
+                load.closes = of.closes;
+                let saturated = Saturated::measure(&server, &mut load, run);
+                report.add(
+                    of.table,
+                    program.name,
+                    of.column,
+                    saturated.cpu_ns / of.divisor,
+                );
+            }
+        }
+    });
 }
 
 fn declare(report: &mut Report) {
-    let baseline = servers::BARE;
-    let table = report.table(
-        CPU,
-        "CPU time of a request",
-        "µs",
-        "User and system time of the server's process, by the number of connections. Each \
-         connection sends its next request when it has received a response.",
-    );
-    table.compared_with(baseline);
-    let table = report.table(
-        USER,
-        "User time of a request",
-        "µs",
-        "The user's part of the same. The kernel samples it, so the rounds vary.",
-    );
+    let text = "User and system time of the server's process, by the number of connections. Each \
+        connection sends its next request when it has received a response.";
+    let table = report.table("cpu", "CPU time of a request", "µs", text);
+    table.compared_with(BARE);
+    let text = "The user's part of the same. The kernel samples it, so the rounds vary.";
+    let table = report.table("user", "User time of a request", "µs", text);
     table.compared_with(NGINX);
-    let table = report.table(
-        RATE,
-        "Saturating rate",
-        "thousand requests/s",
-        "Requests a second in the same run.",
-    );
-    table.compared_with(baseline);
+    let text = "Requests a second in the same run.";
+    let table = report.table("rate", "Saturating rate", "thousand requests/s", text);
+    table.compared_with(BARE);
     for (name, _) in LATENCIES {
-        let table = report.table(
-            name,
-            &format!("Latency, {name}"),
-            "µs",
-            "At half of the rate at which nginx is saturated, the same for all servers. The client \
-             sends at fixed times, and the latency counts from these times, so a stall delays all \
-             requests that are due in it.",
-        );
+        let text = "At half of the rate at which nginx is saturated, the same for all servers. The \
+            client sends at fixed times, and the latency counts from these times, so a stall delays \
+            all requests that are due in it.";
+        let table = report.table(name, &format!("Latency, {name}"), "µs", text);
         table.compared_with(NGINX);
     }
 }

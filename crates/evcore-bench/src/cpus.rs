@@ -1,0 +1,57 @@
+//! Servers are on the first CPU, clients on the last, so that neither waits for the other's.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Descriptors that are not watched: the standard ones, and those of the peers.
+const OTHERS: usize = 100;
+
+/// The CPUs of the servers and of the clients, of those that this thread may use at first; the same
+/// if there is only one.
+pub(crate) fn cpus() -> [usize; 2] {
+    static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
+    *CPUS.get_or_init(|| {
+        let set = sched_getaffinity(None).expect("a process may ask where it may run");
+        let mut usable = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+        let first = usable.next().expect("it runs on one");
+        [first, usable.next_back().unwrap_or(first)]
+    })
+}
+
+/// Keeps this thread, and whatever it starts from now on, on the CPU of the clients.
+pub(crate) fn become_client() {
+    most_descriptors();
+    let mut set = CpuSet::new();
+    set.set(cpus()[1]);
+    // If it is refused, the figures have more noise.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// A program on a CPU, which ends with this thread.
+pub(crate) fn on_cpu(cpu: usize, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "taskset", "-c", &cpu.to_string()]);
+    command.arg(program).stdin(Stdio::null());
+    command
+}
+
+/// Lets the process have as many descriptors as it may, and returns how many there can be for
+/// sockets and the like.
+pub(crate) fn most_descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where it is refused, there are as many as before.
+    let most = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    let most = most.and_then(|most| usize::try_from(most).ok());
+    most.map_or(usize::MAX, |most| most.saturating_sub(OTHERS))
+}
