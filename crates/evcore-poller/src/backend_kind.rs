@@ -38,6 +38,10 @@ pub enum BackendKind {
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
     /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
     EpollMasked,
+    /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are one
+    /// system call. The cost of a wait grows with what is ready. Use it with
+    /// [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not choose it.
+    IoUring,
 }
 
 impl BackendKind {
@@ -56,6 +60,7 @@ impl BackendKind {
             Self::Poll => "poll",
             Self::Select => "select",
             Self::EpollMasked => "epoll-masked",
+            Self::IoUring => "io_uring",
         }
     }
 }
@@ -104,13 +109,14 @@ mod tests {
     use super::*;
     use crate::{Error, Poller};
 
-    const ALL: [BackendKind; 6] = [
+    const ALL: [BackendKind; 7] = [
         BackendKind::Epoll,
         BackendKind::Kqueue,
         BackendKind::EventPorts,
         BackendKind::Poll,
         BackendKind::Select,
         BackendKind::EpollMasked,
+        BackendKind::IoUring,
     ];
 
     #[test]
