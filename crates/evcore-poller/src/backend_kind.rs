@@ -26,13 +26,16 @@ pub enum BackendKind {
     Kqueue,
     /// illumos and Solaris. The cost of a wait grows with what is ready.
     EventPorts,
+    /// illumos and Solaris: `/dev/poll`, the predecessor of [`EventPorts`](Self::EventPorts). The cost
+    /// of a wait grows with what is ready.
+    DevPoll,
     /// Every Unix. The cost of a wait grows with what is watched.
     Poll,
     /// Every Unix except illumos. Only descriptors below 1024; the cost of a wait grows with the
     /// highest of them.
     Select,
     /// Linux, for tests of programs that use [`Mode::Edge`](crate::Mode::Edge): epoll that keeps
-    /// `Edge` by masking, as poll, select and event ports do.
+    /// `Edge` by masking, as poll, select, event ports and /dev/poll do.
     ///
     /// A side that was reported stays silent until [`Poller::rearm`](crate::Poller::rearm). So a
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
@@ -57,6 +60,7 @@ impl BackendKind {
             Self::Epoll => "epoll",
             Self::Kqueue => "kqueue",
             Self::EventPorts => "port",
+            Self::DevPoll => "devpoll",
             Self::Poll => "poll",
             Self::Select => "select",
             Self::EpollMasked => "epoll-masked",
@@ -113,6 +117,7 @@ mod tests {
         BackendKind::Epoll,
         BackendKind::Kqueue,
         BackendKind::EventPorts,
+        BackendKind::DevPoll,
         BackendKind::Poll,
         BackendKind::Select,
         BackendKind::EpollMasked,
