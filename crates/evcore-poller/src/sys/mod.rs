@@ -16,7 +16,10 @@ mod chunked_wait;
     test,
 ))]
 mod kqueue;
+#[cfg(test)]
+mod model_support;
 mod poll;
+mod poll_flags;
 // Its tests run on Linux: the BSDs lack one of its errors.
 #[cfg(any(
     target_os = "illumos",

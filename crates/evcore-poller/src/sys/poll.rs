@@ -20,11 +20,12 @@ use rustix::io::Errno;
 
 use super::{
     chunked_wait::{LONGEST_IN_MS, chunked_wait},
+    poll_flags,
     raw_fd::is_open,
 };
 use crate::{
-    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
-    Waker, growth,
+    Backend, Capabilities, Error, EventSink, Ready, Registration, Result, WakeChannel, Waker,
+    growth,
 };
 
 mod call;
@@ -200,16 +201,7 @@ const HALF_CLOSE: c_short = libc::POLLRDHUP;
 const HALF_CLOSE: c_short = 0;
 
 fn flags(registration: &Registration) -> c_short {
-    let mut flags = 0;
-    for (side, flag) in [
-        (Interest::READ, libc::POLLIN),
-        (Interest::WRITE, libc::POLLOUT),
-        (Interest::PRIORITY, libc::POLLPRI),
-    ] {
-        if registration.interest.contains(side) {
-            flags |= flag;
-        }
-    }
+    let mut flags = poll_flags::asking(registration.interest);
     if registration.ends.is_read_closed() {
         flags |= HALF_CLOSE;
     }
@@ -217,20 +209,11 @@ fn flags(registration: &Registration) -> c_short {
 }
 
 fn readiness(found: c_short) -> Ready {
-    let pairs = [
-        (libc::POLLIN, Ready::READABLE),
-        (libc::POLLOUT, Ready::WRITABLE),
-        (libc::POLLPRI, Ready::PRIORITY),
-        (libc::POLLERR, Ready::ERROR),
-        (libc::POLLNVAL, Ready::ERROR),
-        (libc::POLLHUP, Ready::WRITE_CLOSED),
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        (libc::POLLRDHUP, Ready::READ_CLOSED),
-    ];
-    pairs
-        .into_iter()
-        .filter(|(flag, _)| found & *flag != 0)
-        .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
+    let mut ready = poll_flags::readiness(found);
+    if found & HALF_CLOSE != 0 {
+        ready |= Ready::READ_CLOSED;
+    }
+    ready
 }
 
 fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
@@ -244,7 +227,7 @@ fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Events, Mode};
+    use crate::{Events, Interest, Mode};
     use proptest::prelude::*;
     use std::{collections::BTreeMap, os::unix::net::UnixStream};
 

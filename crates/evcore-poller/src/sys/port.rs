@@ -34,7 +34,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
+use super::{
+    chunked_wait::{LONGEST_IN_MS, chunked_wait},
+    poll_flags::readiness,
+};
 use crate::{
     Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
     Waker,
@@ -51,7 +54,7 @@ mod fake_kernel;
 #[cfg(test)]
 mod tests;
 
-use kernel::{Kernel, PortEvent, asking, readiness};
+use kernel::{Kernel, PortEvent, asking};
 use watches::Watches;
 
 pub(super) struct EventPorts<K> {

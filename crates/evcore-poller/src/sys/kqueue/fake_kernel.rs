@@ -25,21 +25,17 @@
 //! [arrives in a wait](Model::arrive_in_wait). The waker's descriptor is real, and a real poll reads
 //! it. The model has no threads, and no flags and filters that the backend does not use.
 
-#![allow(unsafe_code, reason = "the waker's descriptor is known by number")]
-
 use std::{
     collections::{BTreeMap, VecDeque},
-    os::fd::{BorrowedFd, RawFd},
+    os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
+    super::model_support::{is_readable, pass},
     WAKE,
     kernel::{Change, Event, Filter, Ident, Kernel, flag},
 };
@@ -417,24 +413,4 @@ fn receipt(change: &Change, result: Result<(), Errno>) -> Event {
         id: change.id,
         ..event(0, change.filter, errno.into())
     }
-}
-
-/// Lets real time pass, as a call that waits does.
-fn pass(time: Duration) {
-    let time = Timespec::try_from(time).expect("milliseconds");
-    assert_eq!(
-        poll(&mut [], Some(&time)),
-        Ok(0),
-        "there is nothing to report"
-    );
-}
-
-fn is_readable(fd: RawFd) -> bool {
-    // SAFETY: the backend owns the waker, and it is the backend that is calling.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)) == Ok(1)
 }

@@ -20,23 +20,21 @@
 //! looks at in every call: so a real waker works. There is no time: a wait without
 //! an event ends at once, and is recorded, unless something becomes ready [in a wait](Port::set_in_wait).
 
-#![allow(unsafe_code, reason = "real descriptors are polled by their numbers")]
-
 use std::{
     collections::{BTreeMap, VecDeque},
     ffi::c_int,
-    os::fd::{BorrowedFd, RawFd},
+    os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
-    super::raw_fd::is_open,
+    super::{
+        model_support::{is_readable, pass},
+        raw_fd::is_open,
+    },
     kernel::{Kernel, PortEvent, SOURCE_FD},
 };
 
@@ -124,16 +122,11 @@ impl Port {
             return self.files.get(&fd).copied();
         }
         is_open(fd).ok()?;
-        // SAFETY: it is a file of this process, open a moment ago; the borrow ends with the call.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-        let mut real = [PollFd::from_borrowed_fd(borrowed, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        rustix::event::poll(&mut real, Some(&now)).expect("poll");
-        let readable = real[0].revents().contains(PollFlags::IN);
-        Some(if readable { libc::POLLIN.into() } else { 0 })
+        Some(if is_readable(fd) {
+            libc::POLLIN.into()
+        } else {
+            0
+        })
     }
 
     /// Queues the event of an association, if its flags are true and it is not queued yet.
@@ -238,13 +231,6 @@ impl Port {
         *count = self.deliver(list);
         Ok(())
     }
-}
-
-/// Lets real time pass, as a call that waits does.
-fn pass(time: Duration) {
-    let time = Timespec::try_from(time).expect("milliseconds");
-    let passed = rustix::event::poll(&mut [], Some(&time));
-    assert_eq!(passed, Ok(0), "there is nothing to report");
 }
 
 /// The port as the backend sees it, and as its test does.

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{Interest, Ready};
+use crate::{Interest, sys::poll_flags};
 
 /// One port, and its calls for descriptors.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
@@ -74,27 +74,5 @@ impl PortEvent {
 
 /// The flags of poll that ask for `interest`.
 pub(super) fn asking(interest: Interest) -> c_int {
-    [
-        (Interest::READ, libc::POLLIN),
-        (Interest::WRITE, libc::POLLOUT),
-        (Interest::PRIORITY, libc::POLLPRI),
-    ]
-    .into_iter()
-    .filter(|(side, _)| interest.contains(*side))
-    .fold(0, |flags, (_, flag)| flags | c_int::from(flag))
-}
-
-/// The readiness of flags of poll.
-pub(super) fn readiness(found: c_int) -> Ready {
-    [
-        (libc::POLLIN, Ready::READABLE),
-        (libc::POLLOUT, Ready::WRITABLE),
-        (libc::POLLPRI, Ready::PRIORITY),
-        (libc::POLLERR, Ready::ERROR),
-        (libc::POLLNVAL, Ready::ERROR),
-        (libc::POLLHUP, Ready::WRITE_CLOSED),
-    ]
-    .into_iter()
-    .filter(|(flag, _)| found & c_int::from(*flag) != 0)
-    .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
+    poll_flags::asking(interest).into()
 }
