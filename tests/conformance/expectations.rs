@@ -5,9 +5,9 @@
 //! scenario that is made for it.
 //!
 //! Run so far: epoll (also with masked edges), poll and select on Linux, and the simulator's backend. **Not run:** the
-//! expectations of kqueue, of event ports, and of poll and select on systems other than Linux. They
-//! come from the manual pages and the kernels' sources, as do the models of kqueue and of ports
-//! (`crates/evcore-poller/src/sys/{kqueue,port}/fake_kernel.rs`). Those of poll on macOS are
+//! expectations of kqueue, of event ports, of `/dev/poll`, and of poll and select on systems other than
+//! Linux. They come from the manual pages and the kernels' sources, as do the models of the first three
+//! (`crates/evcore-poller/src/sys/{kqueue,port,devpoll}/fake_kernel.rs`). Those of poll on macOS are
 //! incomplete: there, `POLLHUP` is reported for the end of either side, even the user's own.
 
 use evcore_poller::{BackendKind, Interest, Ready};
@@ -28,6 +28,8 @@ macro_rules! each_kernel {
         crate::scenarios!(@$callback kqueue Kqueue $($args)*);
         #[cfg(any(target_os = "illumos", target_os = "solaris"))]
         crate::scenarios!(@$callback port EventPorts $($args)*);
+        #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+        crate::scenarios!(@$callback devpoll DevPoll $($args)*);
         crate::scenarios!(@$callback poll Poll $($args)*);
         #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
         crate::scenarios!(@$callback select Select $($args)*);
@@ -44,6 +46,7 @@ pub(crate) enum Backend {
     Epoll,
     Kqueue,
     EventPorts,
+    DevPoll,
     Poll,
     Select,
     /// The simulator's, whatever it does by itself.
@@ -59,6 +62,7 @@ impl Backend {
             BackendKind::Epoll | BackendKind::EpollMasked => Self::Epoll,
             BackendKind::Kqueue => Self::Kqueue,
             BackendKind::EventPorts => Self::EventPorts,
+            BackendKind::DevPoll => Self::DevPoll,
             BackendKind::Poll => Self::Poll,
             BackendKind::Select => Self::Select,
             unknown => panic!("{unknown}: the suite has no expectations for this backend"),
@@ -75,7 +79,7 @@ impl Backend {
             Self::Kqueue if interest.contains(Interest::WRITE) => holds,
             Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
             Self::Poll if LINUX => holds,
-            Self::Poll | Self::EventPorts => holds & no_half_close,
+            Self::Poll | Self::EventPorts | Self::DevPoll => holds & no_half_close,
             // The end of a stream, a hang-up and an error make a side ready, and nothing else is reported.
             Self::Select => holds & sides,
         }
@@ -88,7 +92,7 @@ impl Backend {
             Self::Poll if LINUX => READ_CLOSED | WRITE_CLOSED | ERROR,
             // macOS' poll watches for nothing for an entry that asks for no readiness.
             Self::Poll if cfg!(target_vendor = "apple") => Ready::NONE,
-            Self::Poll | Self::EventPorts => WRITE_CLOSED | ERROR,
+            Self::Poll | Self::EventPorts | Self::DevPoll => WRITE_CLOSED | ERROR,
             Self::Select => Ready::NONE,
         }
     }
@@ -96,7 +100,7 @@ impl Backend {
     /// What it reports of the reading end of a pipe without a writer.
     pub(crate) fn pipe_without_a_writer(self) -> Ready {
         match self {
-            Self::Epoll | Self::EventPorts | Self::Poll => READABLE | WRITE_CLOSED,
+            Self::Epoll | Self::EventPorts | Self::DevPoll | Self::Poll => READABLE | WRITE_CLOSED,
             // The end of the side that is read, as of a socket.
             Self::Kqueue => READABLE | READ_CLOSED,
             Self::Select => READABLE,
@@ -110,7 +114,7 @@ impl Backend {
             Self::Epoll => WRITABLE | ERROR,
             Self::Poll if LINUX => WRITABLE | ERROR,
             // POLLHUP, and the end of the side that is written.
-            Self::Poll | Self::EventPorts | Self::Kqueue => WRITABLE | WRITE_CLOSED,
+            Self::Poll | Self::EventPorts | Self::DevPoll | Self::Kqueue => WRITABLE | WRITE_CLOSED,
             Self::Select => WRITABLE,
             Self::Simulated => unreachable!("a world has no pipes"),
         }
@@ -121,14 +125,15 @@ impl Backend {
     pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
         match self {
             Self::Kqueue => !cfg!(target_os = "netbsd"),
-            Self::Epoll | Self::EventPorts | Self::Poll | Self::Select | Self::Simulated => true,
+            Self::Epoll | Self::EventPorts | Self::DevPoll => true,
+            Self::Poll | Self::Select | Self::Simulated => true,
         }
     }
 
     /// Whether it reports priority data, or refuses the interest.
     pub(crate) fn has_priority(self) -> bool {
         match self {
-            Self::Epoll | Self::EventPorts | Self::Poll | Self::Select => true,
+            Self::Epoll | Self::EventPorts | Self::DevPoll | Self::Poll | Self::Select => true,
             // Not every system has a filter for it.
             Self::Kqueue => false,
             Self::Simulated => unreachable!("in a world there are plain bytes alone"),
@@ -140,24 +145,27 @@ impl Backend {
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
-            Self::Kqueue | Self::EventPorts | Self::Poll | Self::Select => false,
+            Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
+            Self::Poll | Self::Select => false,
         }
     }
 
     /// Whether it has a descriptor that another poller can watch. (An event port has one that is not
-    /// lent.)
+    /// lent, and `/dev/poll` cannot be polled.)
     pub(crate) fn has_descriptor(self) -> bool {
         match self {
             Self::Epoll | Self::Kqueue => true,
-            Self::EventPorts | Self::Poll | Self::Select | Self::Simulated => false,
+            Self::EventPorts | Self::DevPoll => false,
+            Self::Poll | Self::Select | Self::Simulated => false,
         }
     }
 
     /// Whether a reused number is taken for its previous file. Others identify files
-    /// (epoll), or drop a number with its file (kqueue, event ports).
+    /// (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll` is silent if the
+    /// close does not mark the entry. That of a socket does.)
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {
-            Self::Poll | Self::Select => true,
+            Self::Poll | Self::Select | Self::DevPoll => true,
             Self::Epoll | Self::Kqueue | Self::EventPorts | Self::Simulated => false,
         }
     }
@@ -166,7 +174,8 @@ impl Backend {
     pub(crate) fn has_sets(self) -> bool {
         match self {
             Self::Select => true,
-            Self::Epoll | Self::Kqueue | Self::EventPorts | Self::Poll | Self::Simulated => false,
+            Self::Epoll | Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
+            Self::Poll | Self::Simulated => false,
         }
     }
 }

@@ -8,6 +8,13 @@ mod epoll;
 mod fork_guard;
 // Its tests run on every system, over a model of the kernel.
 mod chunked_wait;
+// Its tests run on Linux, as those of event ports.
+#[cfg(any(
+    target_os = "illumos",
+    target_os = "solaris",
+    all(test, target_os = "linux")
+))]
+mod devpoll;
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",
@@ -64,6 +71,8 @@ backends! {
     Kqueue => boxed(kqueue::Kqueue::<_>::new()),
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]
     EventPorts => boxed(port::EventPorts::<_>::new()),
+    #[cfg(any(target_os = "illumos", target_os = "solaris"))]
+    DevPoll => boxed(devpoll::DevPoll::<_>::new()),
     Poll => boxed(poll::Poll::new()),
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     Select => boxed(select::Select::new()),
