@@ -11,7 +11,8 @@ use crate::command::printed;
 use crate::schedule::Plan;
 use crate::workspace::{Workspace, rust_minor, target_dir};
 
-/// The systems to check for in CI: kqueue with the fewest calls of Linux, and event ports.
+/// The systems to check for in CI: kqueue with the fewest calls of Linux, and event ports with
+/// `/dev/poll`.
 pub(crate) const SOME: &[&str] = &["x86_64-apple-darwin", "x86_64-unknown-illumos"];
 
 /// The systems to check for each night.

@@ -34,8 +34,8 @@ Usage: httpd [OPTIONS]
                            accept_mutex_delay)                      [default: 500]
   --multi-accept N         the most connections accepted in one turn of the
                            event loop                                [default: 64]
-  --poller NAME            auto, epoll, kqueue, port, poll or select, if the
-                           system has it; epoll-masked, to test the server's
+  --poller NAME            auto, epoll, kqueue, port, devpoll, poll or select, if
+                           the system has it; epoll-masked, to test the server's
                            edge-triggered reads                    [default: auto]
   --timers NAME            timer queue: wheel, tree or heap       [default: wheel]
   --timer-resolution MS    interval of clock updates, in milliseconds

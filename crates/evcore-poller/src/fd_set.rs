@@ -1,7 +1,8 @@
 //! The set of registered descriptors. Each can be registered once, on every backend.
 //!
 //! Kernels differ in what a second registration of one descriptor means: epoll refuses it (unless
-//! the first was closed meanwhile), kqueue and event ports replace the first, poll reports both. The
+//! the first was closed meanwhile), kqueue and event ports replace the first, `/dev/poll`
+//! adds to it, poll reports both. The
 //! poller refuses it before it calls the kernel. So a number that was closed and reused is never
 //! mistaken for its previous file.
 

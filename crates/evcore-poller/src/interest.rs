@@ -149,7 +149,7 @@ pub enum Mode {
     ///
     /// Backends differ in one thing: what else they report before the answer. A kernel that has
     /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat everything else
-    /// that is ready. Where the poller emulates `Edge` (poll, select, event ports), these are silent
+    /// that is ready. Where the poller emulates `Edge` (on every other backend), these are silent
     /// until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll:
     /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
     /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).

@@ -9,33 +9,33 @@
 //!
 //! # What each backend does
 //!
-//! | | epoll | kqueue ¹ | event ports ¹ | poll | select |
-//! |---|---|---|---|---|---|
-//! | systems | Linux | macOS, BSDs | illumos | all | all except illumos |
-//! | `Edge`; before `rearm` it reports | kernel ²; all | kernel ²; all | masking; hang-up ⁵ | masking; ends ⁶ | masking; nothing |
-//! | `Oneshot` | kernel | kernel | masking | masking | masking |
-//! | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes |
-//! | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | no: the side is ready, and fails |
-//! | priority data | yes | refused | yes | yes | yes |
-//! | a wait costs with | what is ready | what is ready | what is ready, twice | what is registered | the highest descriptor |
-//! | a change costs | one call | goes with the wait | one call | nothing ⁴ | nothing ⁴ |
-//! | descriptors | all | all | all | all | below 1024 |
-//! | a regular file, `/dev/null` | refused | by the system | by the system | always ready | always ready |
-//! | closed without `remove` | silent | silent | silent, or one error event | one error event | one error event |
-//! | its number is another file's | silent | silent | perhaps watched by mistake | watched by mistake | watched by mistake |
-//! | `remove_before_close`, but a duplicate is open | dropped; once, all is registered anew | silent | silent | silent | silent |
-//! | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up |
-//! | `add_exclusive` | yes ³ | refused | refused | refused | refused |
-//! | `Event::available` | no | yes | no | no | no |
+//! | | epoll | kqueue ¹ | event ports ¹ | /dev/poll ¹ | poll | select |
+//! |---|---|---|---|---|---|---|
+//! | systems | Linux | macOS, BSDs | illumos | illumos | all | all except illumos |
+//! | `Edge`; before `rearm` it reports | kernel ²; all | kernel ²; all | masking; hang-up ⁵ | masking; hang-up ⁵ | masking; ends ⁶ | masking; nothing |
+//! | `Oneshot` | kernel | kernel | masking | masking | masking | masking |
+//! | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes |
+//! | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails |
+//! | priority data | yes | refused | yes | yes | yes | yes |
+//! | a wait costs with | what is ready | what is ready | what is ready, twice | what is ready | what is registered | the highest descriptor |
+//! | a change costs | one call | goes with the wait | one call | goes with one write before the wait ⁴ | nothing ⁴ | nothing ⁴ |
+//! | descriptors | all | all | all | all | all | below 1024 |
+//! | a regular file, `/dev/null` | refused | by the system | by the system | by the system | always ready | always ready |
+//! | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event |
+//! | its number is another file's | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake |
+//! | `remove_before_close`, but a duplicate is open | dropped; once, all is registered anew | silent | silent | silent | silent | silent |
+//! | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up |
+//! | `add_exclusive` | yes ³ | refused | refused | refused | refused | refused |
+//! | `Event::available` | no | yes | no | no | no | no |
 //!
-//! 1. Not run on such a system: compiled, and tested over a model of the kernel's call. poll and
-//!    select were run on Linux only.
+//! 1. Not run on such a system: no such kernel was at hand. Compiled, and tested over a model of the
+//!    kernel's calls. poll and select were run on Linux only.
 //! 2. An `Edge` that was reported on one side and not rearmed may be repeated when the other side
 //!    has news.
 //! 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
 //! 4. From an empty interest one call, as in `add`: it checks that the descriptor is open.
-//! 5. A report that is not answered costs one call, once. Errors too, but illumos' sockets report
-//!    them as readiness.
+//! 5. A report that is not answered costs one call, once (`/dev/poll`: it goes with the write). Errors
+//!    too, but illumos' sockets report them as readiness.
 //! 6. Hang-up and error; half-close on Linux; nothing on macOS. A descriptor whose report is not
 //!    answered keeps its entry until then.
 

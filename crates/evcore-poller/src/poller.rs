@@ -106,8 +106,8 @@ impl Poller {
     /// id and the descriptor must be unique among the registrations.
     ///
     /// Costs one system call. With an empty interest no system call is made, and errors surface when
-    /// an interest is first set. (poll and select receive a descriptor only in the wait. Their call
-    /// is an `fcntl(F_GETFD)`, so that a closed descriptor is an error here on every backend.)
+    /// an interest is first set. (poll, select and `/dev/poll` receive a descriptor only in the wait.
+    /// Their call is an `fcntl(F_GETFD)`, so that a closed descriptor is an error here on every backend.)
     ///
     /// # Errors
     ///

@@ -269,9 +269,10 @@ impl<K: Kernel> Backend for DevPoll<K> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::default();
-        capabilities.batches_changes = true;
-        capabilities
+        Capabilities {
+            batches_changes: true,
+            ..Capabilities::default()
+        }
     }
 
     fn add(&mut self, new: &Registration) -> Result<()> {
