@@ -5,9 +5,10 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
+    time::Duration,
 };
 
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
 use crate::PATIENCE;
 
@@ -152,6 +153,16 @@ impl Client {
     /// If the connection is closed.
     pub fn shutdown_write(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a connection");
+    }
+
+    /// Ends the connection by a reset (`RST`).
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses.
+    pub fn reset(self) {
+        // A close that waits for no time discards what is unsent, and resets.
+        set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket");
     }
 
     /// Sends a GET request. Returns its response.

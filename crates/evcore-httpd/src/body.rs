@@ -56,6 +56,8 @@ enum Next {
         so_far: u64,
         digits: u32,
     },
+    /// White space after the size: an extension follows, or the end of the line.
+    SizeSpace,
     /// An extension after the size, up to the end of the line.
     Extension,
     SizeLf,
@@ -66,7 +68,9 @@ enum Next {
     ChunkLf,
     /// The first byte of a trailer line or of the last line.
     TrailerStart,
+    TrailerName,
     Trailer,
+    TrailerLf,
     EndLf,
     End,
 }
@@ -192,6 +196,9 @@ impl BodyReader {
     }
 
     /// Consumes one byte of the framing between chunks (RFC 9112, section 7.1).
+    ///
+    /// Only CR LF ends a line, and a trailer is a field. Two readers that are lenient in different ways
+    /// could find the end of the body at different places.
     fn delimiter(&mut self, byte: u8) -> Result<Next, Status> {
         Ok(match (self.next, byte) {
             (Next::Size { so_far, digits }, byte) if byte.is_ascii_hexdigit() => {
@@ -204,10 +211,11 @@ impl BodyReader {
             }
             (Next::Size { so_far, .. }, b';' | b' ' | b'\t') => {
                 self.announce(so_far)?;
-                Next::Extension
+                self.after_size(byte)?
             }
-            (Next::Extension, b'\r') => Next::SizeLf,
-            (Next::Extension, byte) if byte != b'\n' => self.over(Next::Extension)?,
+            (Next::SizeSpace | Next::Extension, b'\r') => Next::SizeLf,
+            (Next::SizeSpace, byte) => self.after_size(byte)?,
+            (Next::Extension, byte) if is_text(byte) => self.over(Next::Extension)?,
             (Next::SizeLf, b'\n') if self.announced == 0 => Next::TrailerStart,
             (Next::SizeLf, b'\n') => Next::Chunk {
                 left: self.announced,
@@ -215,10 +223,13 @@ impl BodyReader {
             (Next::ChunkCr, b'\r') => Next::ChunkLf,
             (Next::ChunkLf, b'\n') => Next::SIZE,
             (Next::TrailerStart, b'\r') => Next::EndLf,
-            (Next::TrailerStart | Next::Trailer, byte) if byte != b'\n' => {
-                self.over(Next::Trailer)?
+            (Next::TrailerStart | Next::TrailerName, byte) if is_name(byte) => {
+                self.over(Next::TrailerName)?
             }
-            (Next::Trailer, b'\n') => Next::TrailerStart,
+            (Next::TrailerName, b':') => self.over(Next::Trailer)?,
+            (Next::Trailer, b'\r') => Next::TrailerLf,
+            (Next::Trailer, byte) if is_text(byte) => self.over(Next::Trailer)?,
+            (Next::TrailerLf, b'\n') => Next::TrailerStart,
             (Next::EndLf, b'\n') => Next::End,
             _ => return Err(Status::BadRequest),
         })
@@ -235,6 +246,15 @@ impl BodyReader {
         })
     }
 
+    /// Consumes white space after a size, or the start of an extension.
+    fn after_size(&mut self, byte: u8) -> Result<Next, Status> {
+        match byte {
+            b' ' | b'\t' => self.over(Next::SizeSpace),
+            b';' => self.over(Next::Extension),
+            _ => Err(Status::BadRequest),
+        }
+    }
+
     /// Records the size of the next chunk. A chunk beyond the limit is refused before it is read.
     fn announce(&mut self, size: u64) -> Result<(), Status> {
         self.announced = size;
@@ -245,7 +265,7 @@ impl BodyReader {
         }
     }
 
-    /// Counts a byte of an extension or a trailer.
+    /// Counts a byte of an extension or a trailer, or of the white space before.
     fn over(&mut self, next: Next) -> Result<Next, Status> {
         self.overhead += 1;
         if self.overhead > MAX_OVERHEAD {
@@ -254,6 +274,16 @@ impl BodyReader {
             Ok(next)
         }
     }
+}
+
+/// Whether a byte may be in the name of a field (RFC 9110, section 5.6.2).
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Whether a byte may be in a value: no control byte, except a tab (RFC 9110, section 5.5).
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || !byte.is_ascii_control()
 }
 
 impl Next {
@@ -295,6 +325,15 @@ mod tests {
             b"4\nWiki",
             b"-1\r\n",
             b"4 \n",
+            b"4 5\r\n",
+            b"4;a\rb",
+            b"4;\0",
+            b"0\r\nGET /",
+            b"0\r\nT\r",
+            b"0\r\n:",
+            b"0\r\nT: 1\n",
+            b"0\r\nT: 1\r\r",
+            b"0\r\n\n",
         ] {
             let refused = BodyReader::keeping(Framing::Chunked).feed(bad, &mut enough());
             assert_eq!(refused.unwrap_err(), Status::BadRequest, "{bad:?}");

@@ -141,7 +141,8 @@ impl<S: Transport> Connection<S> {
     fn serve_head(&mut self, bytes: &[u8], known: usize, cx: &mut Cx<'_, impl Acceptor>) -> usize {
         // A head ends with the end of a line, so without a new one there is nothing new to parse.
         // A client that sends a byte at a time does not cause a parse for each byte.
-        if !has_line_end(&bytes[known..]) && bytes.len() < MAX_HEAD_BYTES {
+        let has_no_news = !has_line_end(&bytes[known..]) && bytes.len() < MAX_HEAD_BYTES;
+        if has_no_news && may_begin_request(bytes) {
             return 0;
         }
         match parse(bytes) {
@@ -293,6 +294,13 @@ impl<S: Transport> Connection<S> {
             logged.request_line.clear();
         }
     }
+}
+
+/// Whether the first byte may be that of a request, or of an empty line before it. Other protocols, such
+/// as TLS, may never send the end of a line.
+fn may_begin_request(bytes: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n');
+    bytes.first().is_none_or(is_plain)
 }
 
 /// Whether a line ends in `bytes`. The last byte comes first, because most heads arrive whole.

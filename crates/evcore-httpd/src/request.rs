@@ -79,7 +79,9 @@ pub fn parse(bytes: &[u8]) -> Parsed {
             }
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => Parsed::Refused(Status::HeadTooLarge),
-        Err(httparse::Error::Version) => Parsed::Refused(Status::VersionNotSupported),
+        Err(httparse::Error::Version) if names_a_version(bytes) => {
+            Parsed::Refused(Status::VersionNotSupported)
+        }
         Err(_) => Parsed::Refused(Status::BadRequest),
     }
 }
@@ -93,6 +95,20 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
         (None, None) => 0,
     };
     length > MAX_TARGET_BYTES
+}
+
+/// Whether the request line has three words, the last of which is a version of HTTP (RFC 9112, section
+/// 2.3). Otherwise it is malformed, and no other version either.
+fn names_a_version(bytes: &[u8]) -> bool {
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let mut lines = bytes.split(is_line_end).filter(|line| !line.is_empty());
+    let mut words = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
+    match (words.nth(2), words.next()) {
+        (Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None) => {
+            major.is_ascii_digit() && minor.is_ascii_digit()
+        }
+        _ => false,
+    }
 }
 
 fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {

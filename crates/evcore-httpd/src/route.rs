@@ -106,11 +106,16 @@ pub fn path_of(target: &str) -> &str {
         return before_query;
     }
     match before_query.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+        // Without a host it is invalid (RFC 9110, section 4.2.1), and names nothing.
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") && !is_without_host(rest) => {
             rest.find('/').map_or("/", |slash| &rest[slash..])
         }
         _ => before_query,
     }
+}
+
+fn is_without_host(after_scheme: &str) -> bool {
+    after_scheme.is_empty() || after_scheme.starts_with('/')
 }
 
 /// Parses digits only; `parse` alone would accept a sign.
@@ -184,6 +189,8 @@ mod tests {
             ("/files", None),
             ("/http://host/echo", None),
             ("ftp://host/echo", None),
+            ("http://", None),
+            ("http:///echo", None),
         ] {
             assert_eq!(route(target), expected, "{target}");
         }

@@ -1,0 +1,111 @@
+//! Clients that end a connection in the middle, and bytes of no request at all.
+
+use evcore_tests::{Client, Server};
+
+/// The starts of exchanges. The first of them need more from the client, and the last one is a
+/// response that waits for its timer.
+const MIDDLES: [&str; 6] = [
+    "GET / HT",
+    "GET / HTTP/1.1\r\nHost: t\r\nX: ",
+    "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1048576\r\n\r\nhello",
+    "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+    "GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n",
+    "GET /sleep/3600000 HTTP/1.1\r\nHost: t\r\n\r\n",
+];
+
+/// How many of [`MIDDLES`] are incomplete requests.
+const INCOMPLETE: usize = 4;
+
+/// How many clients stop at the same point.
+const EACH: usize = 4;
+
+/// How many of the largest bodies the server has memory for: those of [`MIDDLES`], and one more.
+const BODIES: usize = EACH + 1;
+
+const MIB: usize = 1024 * 1024;
+
+fn server(poller: &str) -> Server {
+    let bodies = (BODIES * MIB).to_string();
+    Server::start(&["--workers", "1", "--poller", poller, "--bodies", &bodies])
+}
+
+/// Clients that have stopped at each of these points, and that the server has read.
+fn in_the_middle(server: &Server, middles: &[&str]) -> Vec<Client> {
+    let stop_at = |start: &str| {
+        let mut client = server.connect();
+        client.send(start);
+        client
+    };
+    let starts = middles.iter().flat_map(|start| [*start; EACH]);
+    let clients: Vec<_> = starts.map(stop_at).collect();
+    server.wait_for_status("all have begun", |status| {
+        status.reading + status.writing == clients.len() as u64 + 1
+    });
+    clients
+}
+
+/// Checks that nothing is left of the clients: no connection, and no memory of their bodies.
+fn assert_nothing_is_left(server: &Server) {
+    server.wait_for_status("their connections are closed", |status| status.active == 1);
+    let mut clients: Vec<_> = (0..BODIES).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1048576\r\n\r\n");
+    }
+    server.wait_for_status("all have begun", |status| status.reading == BODIES as u64);
+    // The last one is served first, so all of them have memory at the same time.
+    for client in clients.iter_mut().rev() {
+        client.send(vec![b'x'; MIB]);
+        assert_eq!(client.response().body.len(), MIB);
+    }
+}
+
+#[test]
+fn a_reset_in_the_middle_leaves_nothing_behind() {
+    for poller in ["epoll", "poll", "select"] {
+        let server = server(poller);
+        // select reports no reset of a connection that waits for a timer alone.
+        let count = MIDDLES.len() - usize::from(poller == "select");
+        let clients = in_the_middle(&server, &MIDDLES[..count]);
+        let mut other = server.connect();
+        for client in clients {
+            client.reset();
+            assert_eq!(other.get("/").status, 200, "{poller}");
+        }
+        drop(other);
+        assert_nothing_is_left(&server);
+    }
+}
+
+/// It gets no response. (A complete one does: see `a_half_closed_client_gets_its_responses`.)
+#[test]
+fn a_half_close_in_the_middle_ends_an_incomplete_request() {
+    for poller in ["epoll", "poll", "select"] {
+        let server = server(poller);
+        for mut client in in_the_middle(&server, &MIDDLES[..INCOMPLETE]) {
+            client.shutdown_write();
+            assert!(client.is_closed(), "{poller}");
+        }
+        assert_nothing_is_left(&server);
+    }
+}
+
+/// It needs no end of a line, which other protocols may not send, and no timeout.
+#[test]
+fn a_first_byte_of_no_request_is_refused_at_once() {
+    let server = Server::start(&["--workers", "1", "--header-timeout", "3600000"]);
+    for first in [0x00, 0x01, 0x05, 0x16, b' ', b'\t', 0x7f, 0x80, 0xff] {
+        let mut client = server.connect();
+        client.send([first]);
+        assert_eq!(client.response().status, 400, "{first:#x}");
+        client.shutdown_write();
+        assert!(client.is_closed(), "{first:#x}");
+    }
+    // The parser ignores an empty line before a request.
+    for (first, rest) in [("G", "ET "), ("\r", "\nGET "), ("\n", "GET ")] {
+        let mut client = server.connect();
+        client.send(first);
+        server.wait_for_status("it is read", |status| status.reading == 1);
+        client.send(format!("{rest}/ HTTP/1.1\r\nHost: t\r\n\r\n"));
+        assert_eq!(client.response().status, 200, "{first:?}");
+    }
+}

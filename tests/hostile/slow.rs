@@ -1,0 +1,149 @@
+//! 2,000 clients that are slow, and what they cost the others.
+//!
+//! A server with the slow clients and one without them get the same requests, in alternating rounds.
+//! Before each request, one slow client sends a byte, or reads a little. Two numbers of a round are
+//! compared, each as a ratio of the two servers:
+//!
+//! - the time that the worker has run, which other processes of the machine do not change. A worker
+//!   has one thread, so this is what a request waits for;
+//! - the 99th percentile of the time until a response.
+//!
+//! The rule: the median of the ratios of five rounds is at most [`RATIO_MAX`]. A busy machine slows
+//! both servers. To fail the test it has to slow the same one in three rounds of five. There is no
+//! second try.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::{Client, Scratch, Server, Status, httpd};
+
+const SLOW: usize = 2000;
+
+const ROUNDS: usize = 5;
+
+/// The requests of a round.
+const REQUESTS: usize = 1000;
+
+/// The requests of a kept connection, before the next one is opened.
+const KEPT: usize = 50;
+
+/// A slow client costs about as much as a request: the server reads or writes once for it.
+const RATIO_MAX: f64 = 5.0;
+
+/// Longer than the test, because a slow client must stay.
+const TIMEOUT_MS: &str = "3600000";
+
+#[test]
+fn slow_clients_do_not_delay_others() {
+    compare("slow heads", &|server, _| {
+        let mut client = server.connect();
+        client.send("GET / HTTP/1.1\r\nX: ");
+        Box::new(move || client.send("x"))
+    });
+    compare("slow bodies", &|server, _| {
+        let mut client = server.connect();
+        client.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n");
+        Box::new(move || client.send("x"))
+    });
+    compare("slow readers", &|_, socket| {
+        // The kernel keeps some MB for each TCP connection to this machine, and less for these.
+        let mut stream = UnixStream::connect(socket).expect("the server listens");
+        let request = "GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("there is room");
+        Box::new(move || stream.read_exact(&mut [0; 1024]).expect("there is more"))
+    });
+}
+
+/// What a slow client does next.
+type Act = Box<dyn FnMut()>;
+
+/// Compares a server with slow clients, which `connect` makes, and one without them.
+fn compare(kind: &str, connect: &dyn Fn(&Server, &Path) -> Act) {
+    let directory = Scratch::new("slow-clients");
+    let [socket, other] = ["with", "without"].map(|name| directory.path().join(name));
+    let (with, without) = (start(&socket), start(&other));
+    let mut slow: Vec<_> = (0..SLOW).map(|_| connect(&with, &socket)).collect();
+    let held = |status: &Status| status.reading + status.writing > SLOW as u64;
+    with.wait_for_status("the slow clients are there", held);
+
+    let mut ratios = [Vec::new(), Vec::new()];
+    let mut acts = 0;
+    for _ in 0..ROUNDS {
+        let beside = Round::run(&with, || {
+            slow[acts % SLOW]();
+            acts += 1;
+        });
+        let alone = Round::run(&without, || {});
+        ratios[0].push(beside.running.as_secs_f64() / alone.running.as_secs_f64());
+        ratios[1].push(beside.late.as_secs_f64() / alone.late.as_secs_f64());
+    }
+    println!("{kind}: time on the processor, 99th percentile: {ratios:.2?}");
+    for (of, ratios) in ["time on the processor", "99th percentile"]
+        .iter()
+        .zip(ratios)
+    {
+        let median = median(ratios.clone());
+        assert!(median <= RATIO_MAX, "{kind}: {of}: {median} of {ratios:?}");
+    }
+    let status = with.status();
+    assert!(held(&status), "{kind}: a slow client is lost: {status:?}");
+}
+
+fn start(socket: &Path) -> Server {
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    command.args(["--listen", &format!("unix:{}", socket.display())]);
+    for timeout in ["--header-timeout", "--send-timeout", "--keepalive-timeout"] {
+        command.args([timeout, TIMEOUT_MS]);
+    }
+    Server::from_command(command, 2)
+}
+
+/// What the requests of a round took.
+struct Round {
+    /// The time that the worker has run.
+    running: Duration,
+    /// The 99th percentile of the time until a response.
+    late: Duration,
+}
+
+impl Round {
+    fn run(server: &Server, mut before_each: impl FnMut()) -> Self {
+        let worker = server.worker_pids()[0];
+        let begun = time_run(worker);
+        let mut times = Vec::with_capacity(REQUESTS);
+        let mut client = server.connect();
+        for nth in 0..REQUESTS {
+            if nth % KEPT == 0 {
+                client = server.connect();
+            }
+            before_each();
+            let asked = Instant::now();
+            assert_eq!(client.get("/").status, 200);
+            times.push(asked.elapsed());
+        }
+        times.sort_unstable();
+        Self {
+            running: time_run(worker) - begun,
+            late: times[REQUESTS * 99 / 100],
+        }
+    }
+}
+
+/// The time that a process has run on a processor. It has one thread.
+fn time_run(pid: u32) -> Duration {
+    let numbers = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
+    let first = numbers.split(' ').next().and_then(|it| it.parse().ok());
+    Duration::from_nanos(first.expect("nanoseconds"))
+}
+
+fn median(mut ratios: Vec<f64>) -> f64 {
+    ratios.sort_unstable_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
