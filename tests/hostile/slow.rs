@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Scratch, Server, Status, httpd};
+use evcore_tests::{Scratch, Server, Status, httpd};
 
 const SLOW: usize = 2000;
 

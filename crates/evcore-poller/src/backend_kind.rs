@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::{Error, Poller};
 
-    const ALL: [BackendKind; 7] = [
+    const ALL: [BackendKind; 8] = [
         BackendKind::Epoll,
         BackendKind::Kqueue,
         BackendKind::EventPorts,
