@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::Result;
-use crate::step::Step;
+use crate::step::{Check, Step};
 use crate::test_report::TestReport;
 use crate::workspace::Workspace;
 
@@ -42,7 +42,7 @@ impl Plan {
         check: impl Fn(&Workspace) -> Result + Send + Sync + 'static,
     ) -> Plan {
         let (name, line) = (name.into(), format!("cargo xtask {task}"));
-        let check: Option<Box<crate::step::Check>> = Some(Box::new(check));
+        let check: Option<Box<Check>> = Some(Box::new(check));
         self.steps.push(Step { name, line, check });
         self
     }
