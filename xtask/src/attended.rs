@@ -6,24 +6,22 @@ use crate::workspace::{Workspace, target_dir};
 
 /// Measures, with the words that `evcore-bench run` takes. It writes the page.
 pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
-    let words = format!("run --httpd HTTPD {}", words.join(" "));
+    let words = format!("run {}", words.join(" "));
     run(workspace, "evcore-bench", "evcore-bench", &words)
 }
 
 /// Shows the dashboard, with the words that the program `demo` of the tests takes after the server.
 pub(crate) fn demo(workspace: &Workspace, words: &str) -> Result {
-    let words = format!("HTTPD {words}");
+    let words = format!("{}/httpd {words}", target_dir(workspace, "release"));
     run(workspace, "evcore-tests", "demo", &words)
 }
 
-/// Builds `httpd` and a program, and runs that with words in which HTTPD is the path of the server.
+/// Builds a program and the server `httpd` beside it, and runs the program.
 fn run(workspace: &Workspace, package: &str, program: &str, words: &str) -> Result {
-    let dir = target_dir(workspace, "release");
-    let words = words.replace("HTTPD", &format!("{dir}/httpd"));
     for line in [
         "cargo build --release -p evcore-httpd --bin httpd",
         &format!("cargo build --release -p {package} --bin {program}"),
-        &format!("{dir}/{program} {words}"),
+        &format!("{}/{program} {words}", target_dir(workspace, "release")),
     ] {
         run_attended(line, workspace.workspace_root.as_std_path())?;
     }
