@@ -92,6 +92,8 @@ pub(super) struct Device {
     pub(super) ends: VecDeque<End>,
     /// Numbers whose files refuse to be watched.
     pub(super) refuses: Vec<RawFd>,
+    /// How many of the next writes fail, and apply nothing.
+    pub(super) failing_writes: usize,
     /// The last close of an idle file does not mark its entries.
     pub(super) closes_silently: bool,
     /// The calls come from a forked child.
@@ -202,6 +204,10 @@ impl Device {
         }
         assert!(!changes.is_empty(), "a call for nothing");
         self.check(changes.len(), self.limit.unwrap_or(usize::MAX))?;
+        if self.failing_writes > 0 {
+            self.failing_writes -= 1;
+            return Err(Errno::IO);
+        }
         for (fd, flags) in changes.iter().filter(|change| change.0 >= 0) {
             if *flags == REMOVE {
                 self.remove(*fd);

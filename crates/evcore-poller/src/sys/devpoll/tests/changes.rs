@@ -203,6 +203,33 @@ fn a_refused_change_is_an_error_event_and_removed() {
 }
 
 #[test]
+fn what_a_failed_write_leaves_is_removed() {
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.wait();
+    fixture.kernel.device().failing_writes = 2; // all changes, and then the one
+    fixture.modify(1, Interest::BOTH);
+    let reported = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
+    assert_eq!(fixture.wait(), [(1, reported)]);
+    assert_eq!(fixture.entries(), [(A, IN)], "it is still there");
+    fixture.set(A, IN);
+    assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
+    assert_eq!(fixture.entries(), []);
+}
+
+#[test]
+fn a_removal_that_fails_is_an_error_of_the_wait() {
+    let mut fixture = Fixture::new();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.wait();
+    fixture.kernel.device().failing_writes = 2;
+    fixture.remove(1);
+    assert!(matches!(fixture.try_wait(NOW), Err(Error::Os { .. })));
+    assert_eq!(fixture.wait(), [], "the next wait writes it");
+    assert_eq!(fixture.entries(), []);
+}
+
+#[test]
 fn a_refusal_that_is_changed_again_is_not_reported() {
     let mut fixture = Fixture::with_room(1);
     fixture.kernel.device().refuses.extend([A, B]);

@@ -263,6 +263,22 @@ fn flags_of_an_earlier_file_are_not_reported() {
 }
 
 #[test]
+fn flags_of_an_earlier_file_hide_nothing() {
+    let mut fixture = Fixture::with_room(1);
+    fixture.add(A, 1, Interest::WRITE, Mode::Level);
+    fixture.close(A);
+    fixture.wait();
+    fixture.remove(1);
+    fixture.open(A);
+    for (fd, key) in [(A, 2), (B, 3)] {
+        fixture.add(fd, key, Interest::READ, Mode::Level);
+    }
+    fixture.set(A, OUT);
+    fixture.set(B, IN);
+    assert_eq!(fixture.wait(), [(3, Ready::READABLE)]);
+}
+
+#[test]
 fn flags_of_an_earlier_file_end_no_wait() {
     for returns_on_signal in [false, true] {
         let mut fixture = Fixture::new();
