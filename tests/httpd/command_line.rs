@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use evcore_tests::{Scratch, Server, httpd, not_run};
+use evcore_tests::{Scratch, Server, httpd};
 
 fn run(options: &[&str]) -> Output {
     Command::new(httpd())
@@ -236,6 +236,7 @@ fn an_address_of_another_host_is_an_error_of_one_line() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_privileged_port_is_an_error_of_one_line() {
+    use evcore_tests::not_run;
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
     let first_free = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");

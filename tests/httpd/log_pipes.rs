@@ -14,10 +14,7 @@ use std::{
 };
 
 use evcore_tests::{Scratch, Server, eventually, httpd};
-use rustix::{
-    io::ioctl_fionbio,
-    process::{Signal, kill_process},
-};
+use rustix::{io::ioctl_fionbio, process::Signal};
 
 /// More lines than a pipe and a worker's buffer hold together.
 const REQUESTS: usize = 4_000;
@@ -150,6 +147,8 @@ impl Drop for KilledOnDrop {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_hanging_reader_of_the_error_log_blocks_no_process() {
+    use rustix::process::kill_process;
+
     let mut command = Command::new(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
