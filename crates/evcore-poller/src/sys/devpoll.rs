@@ -5,8 +5,8 @@
 //! returns the entries that are ready. It is level-triggered. The poller emulates `Edge` and
 //! `Oneshot` by masking. Event ports replace it, and are preferred.
 //!
-//! All changes since the last wait go to the device in one write, just before the next wait. Nothing
-//! else can watch the device, so nothing else could notice them earlier.
+//! All changes since the last wait go to the device in one write (of at most 128 entries), just before
+//! the next wait. Nothing else can watch the device, so nothing could notice them earlier.
 //!
 //! The backend relies on these facts, from the manual page poll(4D) and from illumos' `devpoll.c`:
 //!
@@ -20,10 +20,10 @@
 //!   (It may be silent if the descriptor was idle, and a duplicate is open.) The backend reports it
 //!   once and removes the entry.
 //! - If the number was assigned to another file meanwhile, that file is watched by mistake.
-//! - A number without an open file is accepted, and never reported. So `add` looks whether it is open.
-//!   If it is closed between that look and the write, the device keeps the flags, no `POLLREMOVE`
-//!   drops them, and they are added to those of the number's next file. What is found beyond the
-//!   flags of a registration is therefore dropped, and the entry is written afresh.
+//! - A number without an open file is accepted, and never reported. So `add` checks that it is open.
+//!   If it is closed between that check and the write, the device keeps the flags. No `POLLREMOVE`
+//!   drops them, and they are added to those of the number's next file. So the backend reports only
+//!   the flags of the registration. If it finds others, it writes the entry afresh.
 //! - A file that refuses to be watched ends the write, which fails. The entries before it are applied.
 //! - A write or a list that is longer than the limit of descriptors is refused (`EINVAL`).
 //! - Each call looks for ready entries from the one behind the last reported one on, so nothing
@@ -193,11 +193,11 @@ impl<K: Kernel> DevPoll<K> {
         Err(Error::Interrupted)
     }
 
-    /// Reports what is ready beside strays, which a call has found alone: it must not be hidden by
-    /// them. Returns whether there was anything to report.
+    /// Reports what is ready behind strays: entries with nothing to report, which a call has found
+    /// alone. Returns whether there was anything to report.
     #[cold]
     fn poll_past_strays(&mut self, events: &mut EventSink<'_>) -> Result<bool> {
-        // At most once around the entries: a file may always report what it was not asked for.
+        // At most once around the entries, because a file may go on reporting what was not requested.
         for _ in 0..=self.watches.len() {
             self.flush().map_err(write_error)?;
             let count = self.call(events.remaining(), Some(Duration::ZERO))?;
