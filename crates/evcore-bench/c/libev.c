@@ -43,7 +43,7 @@ static void again(struct loop *loop, ev_timer *timer, ev_tstamp delay)
 static void ready(struct ev_loop *ev, ev_io *io, int events)
 {
     struct loop *loop = ev_userdata(ev);
-    size_t index = (size_t)(io - loop->ios);
+    size_t index = (uintptr_t)io->data;
     (void)events;
     serve(loop->ring, index);
     if (loop->timed)
@@ -66,6 +66,7 @@ static void *create(const int *watched, size_t n, size_t timers, int due)
         ev_timer_init(&loop->timers[id], fire, 0., 0.);
     for (size_t i = 0; i < n; i++) {
         ev_io_init(&loop->ios[i], ready, watched[i], EV_READ);
+        loop->ios[i].data = (void *)i;
         ev_io_start(loop->ev, &loop->ios[i]);
         if (timers)
             again(loop, &loop->timers[i], 10.);

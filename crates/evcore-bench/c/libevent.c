@@ -23,6 +23,7 @@ struct loop {
     struct watch {
         struct event io;
         struct loop *loop;
+        size_t index;
     } watches[];
 };
 
@@ -44,12 +45,11 @@ static void ready(evutil_socket_t fd, short what, void *arg)
 {
     struct watch *watch = arg;
     struct loop *loop = watch->loop;
-    size_t index = (size_t)(watch - loop->watches);
     (void)fd;
     (void)what;
-    serve(loop->ring, index);
+    serve(loop->ring, watch->index);
     if (loop->timed)
-        arm_after(loop, index, 0, delay_ms(loop->ring));
+        arm_after(loop, watch->index, 0, delay_ms(loop->ring));
     if (loop->ring->left == 0)
         event_base_loopbreak(loop->base);
 }
@@ -84,6 +84,7 @@ static void *create_with(const int *watched, size_t n, size_t timers, int due, i
     for (size_t i = 0; i < n; i++) {
         struct watch *watch = &loop->watches[i];
         watch->loop = loop;
+        watch->index = i;
         event_assign(&watch->io, loop->base, watched[i], EV_READ | EV_PERSIST, ready, watch);
         event_add(&watch->io, NULL);
         if (timers)

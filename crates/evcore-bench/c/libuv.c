@@ -25,7 +25,7 @@ static void fire(uv_timer_t *timer)
 static void ready(uv_poll_t *io, int status, int events)
 {
     struct loop *loop = io->loop->data;
-    size_t index = (size_t)(io - loop->ios);
+    size_t index = (uintptr_t)io->data;
     (void)status;
     (void)events;
     serve(loop->ring, index);
@@ -54,6 +54,7 @@ static void *create(const int *watched, size_t n, size_t timers, int due)
     for (size_t i = 0; i < n; i++) {
         if (uv_poll_init(&loop->uv, &loop->ios[i], watched[i]) != 0)
             abort();
+        loop->ios[i].data = (void *)i;
         uv_poll_start(&loop->ios[i], UV_READABLE, ready);
         if (timers)
             uv_timer_start(&loop->timers[i], fire, 10000, 0);

@@ -4,6 +4,7 @@ mod accept;
 mod clock;
 mod counts;
 mod cpus;
+mod foreign;
 mod memory;
 mod pace;
 mod page;

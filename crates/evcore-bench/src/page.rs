@@ -31,19 +31,10 @@ round), then the median of the rounds with the least and the greatest. Counts ha
 pub(crate) fn write(run: &Run, docs: &Path) -> io::Result<()> {
     let tables = docs.join("performance");
     fs::create_dir_all(&tables)?;
-    let mut page = HEAD.to_owned();
     let mut sections = String::new();
-    let (mut met, mut missed, mut unmeasured) = (0, 0, 0);
     for part in PARTS {
         let report = Report::read(&run.report(part.name))?;
         sections += &section(part, report.as_ref());
-        for target in TARGETS.iter().filter(|target| target.part == part.name) {
-            match target.verdict(report.as_ref()).verdict.as_str() {
-                "met" => met += 1,
-                it if it.starts_with("not measured") => unmeasured += 1,
-                _ => missed += 1,
-            }
-        }
         if let Some(report) = &report {
             let text = format!("# {}: all figures\n\n{}", part.title, full(report));
             fs::write(tables.join(format!("{}.md", part.name)), text)?;
@@ -52,44 +43,40 @@ pub(crate) fn write(run: &Run, docs: &Path) -> io::Result<()> {
             }
         }
     }
-    let summary = format!("**{met} targets met, {missed} missed, {unmeasured} not measured.**\n\n");
-    page += &summary;
-    page += sections.trim_end();
-    fs::write(docs.join("performance.md"), page + "\n")
+    let verdicts = ["| met |", "| **missed**", "| not measured"];
+    let [met, missed, unmeasured] = verdicts.map(|it| sections.matches(it).count());
+    let sections = sections.trim_end();
+    let page = format!(
+        "{HEAD}**{met} targets met, {missed} missed, {unmeasured} not measured.**\n\n{sections}\n"
+    );
+    fs::write(docs.join("performance.md"), page)
 }
 
 /// A part in short: a sentence, its pictures and its verdicts.
 fn section(part: &Part, report: Option<&Report>) -> String {
     let mut text = format!("## {}\n\n", part.title);
-    match report {
-        None => text += "Not measured yet.\n\n",
-        Some(report) => {
-            text += &format!("{}\n\n", sentence(part.headline, report));
-            let drawn = part
-                .pictures
-                .iter()
-                .filter(|it| report.find(it.table).is_some());
-            for it in drawn {
-                text += &format!("![{}](performance/{}.svg)\n\n", it.title, it.table);
-            }
-            let link = format!("[all figures](performance/{}.md)", part.name);
-            text += &format!("{}; {link}\n\n", context(report, ", "));
+    if let Some(report) = report {
+        text += &format!("{}\n\n", sentence(part.headline, report));
+        let pictures = part.pictures.iter();
+        for it in pictures.filter(|it| report.find(it.table).is_some()) {
+            text += &format!("![{}](performance/{}.svg)\n\n", it.title, it.table);
         }
+        let link = format!("[all figures](performance/{}.md)", part.name);
+        text += &format!(
+            "{}; {link}\n\n",
+            pairs(report.context.iter().map(|(name, it)| (name, it)), ", ")
+        );
+    } else {
+        text += "Not measured yet.\n\n";
     }
-    let mut rows = TARGETS
-        .iter()
-        .filter(|target| target.part == part.name)
-        .peekable();
-    if rows.peek().is_some() {
-        text += "| what | target | reached | verdict |\n|---|---|---|---|\n";
-    }
-    for target in rows {
+    text += "| what | target | reached | verdict |\n|---|---|---|---|\n";
+    for target in TARGETS.iter().filter(|it| it.part == part.name) {
         let it = target.verdict(report);
-        let row = format!(
-            "| {} | {} | {} | {} |\n",
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
             target.what, it.bound, it.reached, it.verdict
         );
-        text += &row;
     }
     text + "\n"
 }
@@ -114,17 +101,10 @@ fn sentence(text: &str, report: &Report) -> String {
 
 /// Everything that a part measured.
 fn full(report: &Report) -> String {
-    let mut text = format!(
-        "[Performance](../performance.md). {}.\n\n",
-        context(report, "; ")
-    );
+    let context = pairs(report.context.iter().map(|(name, it)| (name, it)), "; ");
+    let mut text = format!("[Performance](../performance.md). {context}.\n\n");
     if !report.versions.is_empty() {
-        let versions = report
-            .versions
-            .iter()
-            .map(|(name, it)| format!("{name} {it}"));
-        let versions: Vec<String> = versions.collect();
-        text += &format!("Versions: {}.\n\n", versions.join(", "));
+        text += &format!("Versions: {}.\n\n", pairs(&report.versions, ", "));
     }
     for (peer, reason) in &report.absent {
         text += &format!("Without {peer}: {reason}.\n\n");
@@ -134,10 +114,11 @@ fn full(report: &Report) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-fn context(report: &Report, between: &str) -> String {
-    let pairs = report.context.iter();
-    let pairs: Vec<String> = pairs.map(|(name, it)| format!("{name} {it}")).collect();
-    pairs.join(between)
+/// Names with their values.
+fn pairs<'a>(all: impl IntoIterator<Item = (&'a String, &'a String)>, between: &str) -> String {
+    let all = all.into_iter();
+    let all: Vec<String> = all.map(|(name, it)| format!("{name} {it}")).collect();
+    all.join(between)
 }
 
 fn table(table: &Table) -> String {

@@ -53,34 +53,37 @@ impl Tool {
         }
     }
 
-    /// What each operation takes. The words of `evcore-bench count` have `#` where the number of
-    /// operations goes.
+    /// What each operation takes. The words of `evcore-bench count` have `@` for the peer and `#` for
+    /// the number of operations.
     ///
     /// # Panics
     ///
     /// If the program or the tool fails.
-    pub(crate) fn each(self, run: &Run, words: &[&str]) -> Counts {
-        let [few, many] = self
+    pub(crate) fn each(self, run: &Run, words: &str, peer: &str) -> Counts {
+        let lengths = self
             .lengths()
             .map(|it| if run.quick { it.div_ceil(20) } else { it });
-        let mut counts = self.count(run, words, many);
-        for (name, count) in self.count(run, words, few) {
-            *counts.entry(name).or_default() -= count;
-        }
-        counts
-            .values_mut()
-            .for_each(|it| *it /= f64::from(many - few));
-        counts.retain(|_, count| *count != 0.0);
-        counts
+        let [few, many] = lengths.map(|times| self.count(run, words, peer, times));
+        let names = few.keys().chain(many.keys());
+        let each = names.map(|name| {
+            let [few, many] = [&few, &many].map(|it| it.get(name).copied().unwrap_or(0.0));
+            (
+                name.clone(),
+                (many - few) / f64::from(lengths[1] - lengths[0]),
+            )
+        });
+        each.collect()
     }
 
-    fn count(self, run: &Run, words: &[&str], times: u32) -> Counts {
+    fn count(self, run: &Run, words: &str, peer: &str, times: u32) -> Counts {
         let out = run.folder.join("counted");
         let mut command = self.command(&out);
         let times = times.to_string();
-        let words = words
-            .iter()
-            .map(|word| if *word == "#" { &times } else { *word });
+        let words = words.split(' ').map(|word| match word {
+            "@" => peer,
+            "#" => &times,
+            word => word,
+        });
         let this = std::env::current_exe().expect("this program has a path");
         command.arg(this).arg("count").args(words);
         let output = command.output().expect("the tool is installed");

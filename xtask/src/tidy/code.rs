@@ -24,7 +24,7 @@ const PLACES: &[&str] = &[
     // The peers in C, and calls of the C library.
     "crates/evcore-bench/src/memory.rs",
     "crates/evcore-bench/src/pollers/",
-    "crates/evcore-bench/src/timers/foreign.rs",
+    "crates/evcore-bench/src/foreign.rs",
 ];
 
 /// Past 600 lines a file has more than one idea; it is named after the one that it has. The README

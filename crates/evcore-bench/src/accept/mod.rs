@@ -89,7 +89,7 @@ fn declare(report: &mut Report) {
         let title = format!("Jain index, {}", pattern.title);
         let text = format!("{text} {columns}");
         report.table(&format!("jain {name}"), &title, "index", &text);
-        if pattern.counts_wakes {
+        if pattern.least_workers == 1 {
             let title = format!("Extra wakes a connection, {}", pattern.title);
             let text = format!(
                 "Voluntary context switches of all workers, less those that one worker needs for \
@@ -122,7 +122,7 @@ fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
             }
             let (name, column) = (pattern.name, workers.to_string());
             report.add(&format!("jain {name}"), peer.name, &column, jain);
-            if pattern.counts_wakes {
+            if pattern.least_workers == 1 {
                 report.add(
                     &format!("extra {name}"),
                     peer.name,

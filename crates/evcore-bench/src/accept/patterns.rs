@@ -37,57 +37,37 @@ pub(super) struct Pattern {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) text: &'static str,
-    /// With how many workers it can be done at least.
+    /// With how many workers it can be done at least. The wakes of those that one worker can do count.
     pub(super) least_workers: usize,
-    pub(super) counts_wakes: bool,
     /// Returns Jain's index, and how many connections there were.
     run: fn(&Server, &Run) -> (f64, usize),
 }
 
 /// Those that run with one worker first.
+#[rustfmt::skip] // One line for what is short.
 pub(super) const PATTERNS: &[Pattern] = &[
     Pattern {
-        name: "idle",
-        title: "idle before each step",
+        name: "idle", title: "idle before each step", least_workers: 1, run: idle,
         text: "Clients come one after the other and stay. The server is idle before each \
                connection and each request, so each needs exactly two wakes.",
-        least_workers: 1,
-        counts_wakes: true,
-        run: idle,
     },
     Pattern {
-        name: "single",
-        title: "one at a time",
+        name: "single", title: "one at a time", least_workers: 1, run: single,
         text: "Clients come one after the other, send a request at once, and stay.",
-        least_workers: 1,
-        counts_wakes: true,
-        run: single,
     },
     Pattern {
-        name: "burst",
-        title: "bursts of 64",
+        name: "burst", title: "bursts of 64", least_workers: 1, run: burst,
         text: "64 clients come at the same time, and stay. The server is idle between two bursts.",
-        least_workers: 1,
-        counts_wakes: true,
-        run: burst,
     },
     Pattern {
-        name: "uneven",
-        title: "uneven lifetimes",
+        name: "uneven", title: "uneven lifetimes", least_workers: 1, run: uneven,
         text: "Clients come one after the other. Most leave soon, a few stay long: a Pareto \
                distribution, counted in arrivals. The median of the index over time.",
-        least_workers: 1,
-        counts_wakes: true,
-        run: uneven,
     },
     Pattern {
-        name: "halfway",
-        title: "halfway closed",
+        name: "halfway", title: "halfway closed", least_workers: CLOSED + 1, run: halfway,
         text: "Clients come one after the other. Halfway all clients of the two workers with the \
                most leave.",
-        least_workers: CLOSED + 1,
-        counts_wakes: false,
-        run: halfway,
     },
 ];
 
@@ -111,18 +91,14 @@ struct Connection {
 }
 
 impl Connection {
+    /// Of a client that has asked.
     fn of(mut client: Client) -> Connection {
-        let worker = client.worker().expect("no client is reset");
-        let (_client, end) = (client, usize::MAX);
+        let worker = client.answer().expect("no client is reset");
         Connection {
-            _client,
+            _client: client,
             worker,
-            end,
+            end: usize::MAX,
         }
-    }
-
-    fn to(server: &Server) -> Connection {
-        Connection::of(connect(server))
     }
 }
 
@@ -130,11 +106,16 @@ fn connect(server: &Server) -> Client {
     Client::connect(server.address).expect("the kernel takes it")
 }
 
+fn asking(mut client: Client) -> Client {
+    client.ask("/worker").expect("there is room for a request");
+    client
+}
+
 fn idle(server: &Server, run: &Run) -> (f64, usize) {
     let one = |_| {
         let client = connect(server);
         server.wait_until_idle();
-        let connection = Connection::of(client);
+        let connection = Connection::of(asking(client));
         server.wait_until_idle();
         connection
     };
@@ -150,21 +131,8 @@ fn single(server: &Server, run: &Run) -> (f64, usize) {
 fn burst(server: &Server, run: &Run) -> (f64, usize) {
     let mut all = Vec::new();
     for _ in 0..run.scaled(LONG_LIVED / BURST) {
-        let asking = |_| {
-            let mut client = connect(server);
-            client.ask("/worker").expect("there is room for a request");
-            client
-        };
-        let clients: Vec<Client> = (0..BURST).map(asking).collect();
-        for mut client in clients {
-            let worker = client.answer().expect("no client is reset");
-            let (_client, end) = (client, usize::MAX);
-            all.push(Connection {
-                _client,
-                worker,
-                end,
-            });
-        }
+        let clients: Vec<Client> = (0..BURST).map(|_| asking(connect(server))).collect();
+        all.extend(clients.into_iter().map(Connection::of));
         server.wait_until_idle();
     }
     (jain(&all, server.workers), all.len())
@@ -188,10 +156,8 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
     for arrival in 0..count {
         all.retain(|it: &Connection| it.end > arrival);
         let end = arrival + lifetime(&mut random);
-        all.push(Connection {
-            end,
-            ..Connection::to(server)
-        });
+        all.extend(come(server, 1));
+        all.last_mut().expect("it was just added").end = end;
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
             samples.push(jain(&all, server.workers));
         }
@@ -214,7 +180,8 @@ fn lifetime(random: &mut Random) -> usize {
 
 /// Clients that come one after the other.
 fn come(server: &Server, count: usize) -> Vec<Connection> {
-    (0..count).map(|_| Connection::to(server)).collect()
+    let one = |_| Connection::of(asking(connect(server)));
+    (0..count).map(one).collect()
 }
 
 /// How many connections each worker has, by its process id.

@@ -7,7 +7,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::peer_poller::{BATCH, PeerPoller, index};
+use super::peer_poller::{BATCH, RustPoller, index};
 use super::ring_of_pairs::Ring;
 
 /// The set, and what the last wait brought.
@@ -35,22 +35,17 @@ impl<'a> Bare<'a> {
         let (fd, data) = (&self.watched[index], EventData::new_u64(index as u64));
         epoll::add(&self.set, fd, data, EventFlags::IN).expect("it is not watched yet");
     }
+}
 
-    fn fill(&mut self, timeout: Option<Duration>) {
+impl RustPoller for Bare<'_> {
+    #[inline(always)]
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
         let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("it is short"));
         let places = spare_capacity(&mut self.events);
         epoll::wait(&self.set, places, timeout.as_ref()).expect("no signal comes");
-    }
-}
-
-impl PeerPoller for Bare<'_> {
-    fn run(&mut self, ring: &mut Ring<'_>) {
-        while !ring.is_over() {
-            self.fill(None);
-            for event in &self.events {
-                ring.serve(index(event.data.u64()));
-            }
+        for event in &self.events {
+            ring.serve(index(event.data.u64()));
         }
     }
 
@@ -61,10 +56,5 @@ impl PeerPoller for Bare<'_> {
         } else {
             epoll::delete(&self.set, &self.watched[0]).expect("it is watched");
         }
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
-        self.fill(timeout);
-        Some(self.events.len())
     }
 }

@@ -8,15 +8,23 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use evcore::clock::{TimeSource, WallTime};
+use evcore::clock::{Clock, TimeSource, WallTime};
 
 /// The clocks of the C library.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CClock;
+struct CClock;
 
 /// The same, with its readings counted for the whole process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CountedClock;
+struct CountedClock;
+
+pub(super) fn c_clock() -> Clock {
+    Clock::with_source(CClock)
+}
+
+pub(super) fn counted_clock() -> Clock {
+    Clock::with_source(CountedClock)
+}
 
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
 static WALL: AtomicU64 = AtomicU64::new(0);

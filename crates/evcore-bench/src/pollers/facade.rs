@@ -4,11 +4,10 @@ use std::hint::black_box;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use evcore::clock::Clock;
-use evcore::{Budgets, Builder, EventLoop, Interest, Mode, Step, Timer, Token};
+use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
+use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
 
-use super::c_clock::{CClock, CountedClock};
-use super::peer_poller::{BATCH, LoopClock, PeerPoller, Setup};
+use super::peer_poller::{BATCH, RustPoller, Setup};
 use super::ring_of_pairs::Ring;
 
 /// A loop, and whether each pair has a timer.
@@ -24,17 +23,15 @@ impl Facade {
         Facade::of(EventLoop::builder(), watched, setup)
     }
 
-    pub(super) fn of(builder: Builder, watched: &[OwnedFd], setup: Setup) -> Facade {
+    fn of(builder: Builder, watched: &[OwnedFd], setup: Setup) -> Facade {
         // With as many again, which a listener could bring.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
             batch: BATCH,
             ..Budgets::default()
         });
-        match setup.clock {
-            LoopClock::System => {}
-            LoopClock::UnderValgrind => builder = builder.clock(Clock::with_source(CClock)),
-            LoopClock::Counted => builder = builder.clock(Clock::with_source(CountedClock)),
+        if let Some(clock) = setup.clock {
+            builder = builder.clock(clock());
         }
         let mut ev = builder.build().expect("a descriptor is left");
         let mut first = None;
@@ -52,16 +49,20 @@ impl Facade {
     }
 }
 
-impl PeerPoller for Facade {
-    fn run(&mut self, ring: &mut Ring<'_>) {
-        while !ring.is_over() {
+impl RustPoller for Facade {
+    #[inline(always)]
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
+        if timeout.is_none() {
             self.ev.wait().expect("no listener fails");
-            while let Some(step) = self.ev.next_step() {
-                if let Step::Ready(token, _) = step {
-                    ring.serve(token.index() as usize);
-                    if self.timers {
-                        self.ev.arm(token, Timer::READ, ring.delay());
-                    }
+        } else {
+            self.ev.prepare().expect("no listener fails");
+            self.ev.poll(timeout).expect("no listener fails");
+        }
+        while let Some(step) = self.ev.next_step() {
+            if let Step::Ready(token, _) = step {
+                ring.serve(token.index() as usize);
+                if self.timers {
+                    self.ev.arm(token, Timer::READ, ring.delay());
                 }
             }
         }
@@ -78,11 +79,34 @@ impl PeerPoller for Facade {
         let modified = self.ev.modify(black_box(first), black_box(interest));
         modified.expect("it is watched");
     }
+}
 
-    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
-        self.ev.prepare().expect("no listener fails");
-        self.ev.poll(timeout).expect("no listener fails");
-        let steps = std::iter::from_fn(|| self.ev.next_step());
-        Some(steps.filter(|step| matches!(step, Step::Ready(..))).count())
-    }
+/// The policies, with the names of the peers that follow them.
+pub(super) const POLICIES: [(&str, Policy); 4] = [
+    ("EventLoop, off", Policy::Off),
+    ("EventLoop, mutex", Policy::mutex()),
+    ("EventLoop, exclusive", Policy::exclusive()),
+    ("EventLoop, least-loaded", Policy::least_loaded()),
+];
+
+/// `evcore` with a listener, in which no client waits, and a policy: what that adds to a turn. It is the
+/// first of two workers. The other one has as many connections, and does nothing.
+pub(super) fn with_policy(watched: &[OwnedFd], setup: Setup, policy: Policy) -> Facade {
+    let [worker, other] = [0, 1].map(WorkerId::from_slot);
+    let group = WorkerGroup::new(policy, 2).expect("there is memory to share");
+    let active = u32::try_from(watched.len()).expect("it is a count");
+    let load = Load {
+        active,
+        capacity: 2 * active + 1,
+    };
+    let member = group.join(other);
+    let _ = member.sync(load);
+    // It stays until the program ends.
+    std::mem::forget(member);
+    let listener = Listener::bind("127.0.0.1:0").expect("there is a port left");
+    let builder = EventLoop::builder()
+        .listener(listener)
+        .policy(policy)
+        .group(group.join(worker));
+    Facade::of(builder, watched, setup)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::peer_poller::{BATCH, PeerPoller};
+use super::peer_poller::{BATCH, RustPoller};
 use super::ring_of_pairs::Ring;
 
 /// mio's poller, and what its last wait brought.
@@ -39,20 +39,15 @@ impl<'a> Mio<'a> {
         let added = registry.register(&mut SourceFd(&number), Token(index), Interest::READABLE);
         added.expect("it is not watched yet");
     }
-
-    fn fill(&mut self, timeout: Option<Duration>) {
-        let waited = self.poll.poll(&mut self.events, timeout);
-        waited.expect("no signal comes");
-    }
 }
 
-impl PeerPoller for Mio<'_> {
-    fn run(&mut self, ring: &mut Ring<'_>) {
-        while !ring.is_over() {
-            self.fill(None);
-            for event in &self.events {
-                ring.serve(event.token().0);
-            }
+impl RustPoller for Mio<'_> {
+    #[inline(always)]
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
+        let waited = self.poll.poll(&mut self.events, timeout);
+        waited.expect("no signal comes");
+        for event in &self.events {
+            ring.serve(event.token().0);
         }
     }
 
@@ -64,10 +59,5 @@ impl PeerPoller for Mio<'_> {
         let number = self.watched[0].as_raw_fd();
         let removed = self.poll.registry().deregister(&mut SourceFd(&number));
         removed.expect("it is watched");
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
-        self.fill(timeout);
-        Some(self.events.iter().count())
     }
 }

@@ -6,8 +6,6 @@ mod bare;
 mod c_clock;
 mod count;
 mod facade;
-mod foreign;
-mod listening;
 mod mio;
 mod ours;
 mod peer_poller;
@@ -21,14 +19,16 @@ mod tests;
 
 use std::time::Duration;
 
-use self::peer_poller::{PeerPoller, Setup};
+use self::peer_poller::Setup;
 use self::peers::{BARE, Peer};
-use self::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
+use crate::foreign;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};
 
 pub(crate) use self::count::count;
+pub(crate) use self::peer_poller::PeerPoller;
+pub(crate) use self::ring_of_pairs::{Pairs, Ring};
 pub(crate) use self::turn::measure as measure_turn;
 
 /// How many pairs there are, and how many have a byte at the same time.
@@ -45,9 +45,8 @@ const TOGGLES: usize = 1 << 17;
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let most = most_descriptors();
     let mut peers = peers::peers();
-    peers.retain(|peer| !peer.listens());
-    run::crate_versions(report, &["mio", "polling"]);
-    foreign::record_versions(report);
+    peers.retain(Peer::is_timed);
+    record_versions(report);
     for active in ACTIVE {
         for timers in [false, true] {
             declare(report, active, timers);
@@ -66,7 +65,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             for timers in [false, true] {
                 let what = format!("pollers: {n} pairs, {}", table(active, timers));
                 run.rounds(&what, || {
-                    for peer in peers.iter().filter(|peer| peer.takes_part(n, timers)) {
+                    for peer in peers.iter().filter(|peer| peer.takes_part(timers)) {
                         let ns = pipes(peer, &pairs, active, timers, run.scaled(WRITES));
                         report.add(&table(active, timers), peer.name, &n.to_string(), ns);
                     }
@@ -75,6 +74,11 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         }
     }
     toggles(run, &peers, report);
+}
+
+fn record_versions(report: &mut Report) {
+    run::crate_versions(report, &["mio", "polling"]);
+    foreign::record_versions(&["libev", "libevent", "libuv"], report);
 }
 
 fn table(active: usize, timers: bool) -> String {
@@ -129,23 +133,25 @@ fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
     let times = run.scaled(TOGGLES);
     run.rounds("pollers: stop and start", || {
-        for peer in peers.iter().filter(|peer| !peer.scans()) {
+        for peer in peers {
             let mut poller = (peer.create)(&pairs.near, Setup::default());
             let toggle = ns_each(times, || poller.toggle(times));
             report.add("toggle", peer.name, "stop + start", toggle);
-            if let Some(flush) = flush(poller.as_mut(), times / 10) {
+            let ring = &mut Ring::idle(&pairs);
+            if !peer.is_in_c {
+                poller.wait(Duration::ZERO, ring);
+                let flush = flush(poller.as_mut(), ring, times / 10);
                 report.add("toggle", peer.name, "each with its flush", flush);
             }
         }
     });
 }
 
-fn flush(poller: &mut dyn PeerPoller, times: usize) -> Option<f64> {
-    poller.wait(Some(Duration::ZERO))?;
+fn flush(poller: &mut dyn PeerPoller, ring: &mut Ring<'_>, times: usize) -> f64 {
     let waits = ns_each(times, || {
         for _ in 0..2 * times {
-            poller.wait(Some(Duration::ZERO));
+            poller.wait(Duration::ZERO, ring);
         }
     });
-    Some(ns_each(times, || poller.toggle_and_flush(times)) - waits)
+    ns_each(times, || poller.toggle_and_flush(times, ring)) - waits
 }

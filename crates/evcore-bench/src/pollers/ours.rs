@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
 
-use super::peer_poller::{BATCH, PeerPoller, index};
+use super::peer_poller::{BATCH, RustPoller, index};
 use super::ring_of_pairs::Ring;
 
 /// A poller, and what its last wait brought.
@@ -30,14 +30,13 @@ impl Ours {
     }
 }
 
-impl PeerPoller for Ours {
-    fn run(&mut self, ring: &mut Ring<'_>) {
-        while !ring.is_over() {
-            let waited = self.poller.wait(&mut self.events, None);
-            waited.expect("no signal comes");
-            for event in &self.events {
-                ring.serve(index(event.key));
-            }
+impl RustPoller for Ours {
+    #[inline(always)]
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
+        let waited = self.poller.wait(&mut self.events, timeout);
+        waited.expect("no signal comes");
+        for event in &self.events {
+            ring.serve(index(event.key));
         }
     }
 
@@ -50,10 +49,5 @@ impl PeerPoller for Ours {
         // Seen through `black_box`, or the first change could be left out.
         let modified = self.poller.modify(black_box(0), black_box(interest));
         modified.expect("it is watched");
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
-        let waited = self.poller.wait(&mut self.events, timeout);
-        Some(waited.expect("no signal comes"))
     }
 }

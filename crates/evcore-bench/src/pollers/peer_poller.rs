@@ -3,22 +3,51 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use evcore::clock::Clock;
+
 use super::ring_of_pairs::Ring;
 
 /// The most events of one wait, if that can be set.
 pub(super) const BATCH: usize = 1024;
 
-/// A poller that watches the descriptors that it was made for, which are near ends of pairs.
-pub(super) trait PeerPoller {
+/// A poller in Rust, which watches the descriptors that it was made for: near ends of pairs. The loops
+/// around these functions are compiled for each.
+pub(super) trait RustPoller {
+    /// Waits once, and serves what that brings. Always inlined, so that the timeout is a constant of
+    /// each loop.
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>);
+
+    /// Stops watching the first descriptor (false), or starts again.
+    fn watch_first(&mut self, starts: bool);
+}
+
+/// A poller as the measurement sees it.
+pub(crate) trait PeerPoller {
     /// Serves until no events are left.
     fn run(&mut self, ring: &mut Ring<'_>);
 
-    /// Stops watching the first descriptor (false), or starts again.
-    fn watch_first(&mut self, _starts: bool) {
-        unreachable!("a peer in C has its own `toggle`");
+    /// Stops watching the first descriptor and starts again, `times` times.
+    fn toggle(&mut self, times: usize);
+
+    /// The same with a wait after each change, which makes it known to the kernel. Not for a peer in C,
+    /// as the next.
+    fn toggle_and_flush(&mut self, _times: usize, _ring: &mut Ring<'_>) {
+        unreachable!("a peer in C has no wait");
     }
 
-    /// Stops watching the first descriptor and starts again, `times` times.
+    /// Waits once, and serves what that brings.
+    fn wait(&mut self, _timeout: Duration, _ring: &mut Ring<'_>) {
+        unreachable!("a peer in C has no wait");
+    }
+}
+
+impl<P: RustPoller> PeerPoller for P {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            self.turn(None, ring);
+        }
+    }
+
     fn toggle(&mut self, times: usize) {
         for _ in 0..times {
             self.watch_first(false);
@@ -26,20 +55,17 @@ pub(super) trait PeerPoller {
         }
     }
 
-    /// As [`toggle`](Self::toggle), with a wait after each change that makes it known to the
-    /// kernel.
-    fn toggle_and_flush(&mut self, times: usize) {
+    fn toggle_and_flush(&mut self, times: usize, ring: &mut Ring<'_>) {
         for _ in 0..times {
             for starts in [false, true] {
                 self.watch_first(starts);
-                self.wait(Some(Duration::ZERO));
+                self.turn(Some(Duration::ZERO), ring);
             }
         }
     }
 
-    /// Waits once, and returns how many events that brought; `None` for one that cannot.
-    fn wait(&mut self, _timeout: Option<Duration>) -> Option<usize> {
-        None
+    fn wait(&mut self, timeout: Duration, ring: &mut Ring<'_>) {
+        self.turn(Some(timeout), ring);
     }
 }
 
@@ -48,18 +74,8 @@ pub(super) trait PeerPoller {
 pub(super) struct Setup {
     /// Each descriptor has a timer, which is armed, and armed again whenever its pair is served.
     pub(super) timers: bool,
-    pub(super) clock: LoopClock,
-}
-
-/// The clock of an `EventLoop`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum LoopClock {
-    #[default]
-    System,
-    /// The C library's: valgrind cannot run rustix's.
-    UnderValgrind,
-    /// The C library's, with its readings counted.
-    Counted,
+    /// Makes the clock of an `EventLoop`; the system's if it is `None`.
+    pub(super) clock: Option<fn() -> Clock>,
 }
 
 /// Makes a poller that watches descriptors.

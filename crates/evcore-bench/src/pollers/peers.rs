@@ -3,26 +3,26 @@
 use evcore_poller::BackendKind;
 
 use super::bare::Bare;
-use super::facade::Facade;
-use super::foreign;
-use super::listening::{self, POLICIES};
+use super::facade::{self, Facade, POLICIES};
 use super::mio::Mio;
 use super::ours::Ours;
 use super::peer_poller::Create;
 use super::polling::Polling;
+use crate::foreign::{self, Foreign};
 
 /// The baseline.
 pub(super) const BARE: &str = "bare epoll";
-
-/// The most descriptors for those whose every wait goes through all.
-const FEW: usize = 200;
 
 /// A peer.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     pub(super) has_timers: bool,
-    /// How many descriptors it watches.
-    most: usize,
+    /// Whether a wait costs it the more, the more it watches.
+    pub(super) scans: bool,
+    /// Whether it listens with a policy.
+    pub(super) listens: bool,
+    /// It has no wait of its own to call.
+    pub(super) is_in_c: bool,
     pub(super) create: Create,
 }
 
@@ -31,41 +31,38 @@ impl Peer {
         Peer {
             name,
             has_timers: false,
-            most: usize::MAX,
+            scans: false,
+            listens: false,
+            is_in_c: false,
             create,
         }
     }
 
     fn ours(name: &'static str, kind: BackendKind) -> Peer {
         let create: Create = Box::new(move |watched, _| Box::new(Ours::new(watched, kind)));
-        let mut peer = Peer::new(name, create);
-        if kind != BackendKind::Epoll {
-            peer.most = FEW;
+        let scans = kind != BackendKind::Epoll;
+        Peer {
+            scans,
+            ..Peer::new(name, create)
         }
-        peer
     }
 
-    pub(super) fn with_timers(name: &'static str, create: Create) -> Peer {
+    fn with_timers(name: &'static str, create: Create) -> Peer {
         Peer {
             has_timers: true,
             ..Peer::new(name, create)
         }
     }
 
-    /// Whether it listens with a policy, which is counted and not timed.
-    pub(super) fn listens(&self) -> bool {
-        POLICIES.iter().any(|(name, _)| *name == self.name)
+    /// Whether its time is measured. The others are only counted.
+    pub(super) fn is_timed(&self) -> bool {
+        !self.scans && !self.listens
     }
 
-    /// Whether a wait costs it the more, the more it watches.
-    pub(super) fn scans(&self) -> bool {
-        self.most == FEW
-    }
-
-    /// Whether it takes part with this many descriptors, with or without timers. The baseline takes
-    /// part without timers of its own.
-    pub(super) fn takes_part(&self, watched: usize, timers: bool) -> bool {
-        watched <= self.most && (!timers || self.has_timers || self.name == BARE)
+    /// Whether it takes part with or without timers. The baseline takes part without timers of its
+    /// own.
+    pub(super) fn takes_part(&self, timers: bool) -> bool {
+        !timers || self.has_timers || self.name == BARE
     }
 }
 
@@ -86,15 +83,26 @@ pub(super) fn peers() -> Vec<Peer> {
             Box::new(|watched, setup| Box::new(Facade::new(watched, setup))),
         ),
     ];
-    peers.extend(POLICIES.map(|(name, policy)| {
-        Peer::with_timers(
+    peers.extend(POLICIES.map(|(name, policy)| Peer {
+        listens: true,
+        ..Peer::with_timers(
             name,
-            Box::new(move |watched, setup| {
-                Box::new(listening::with_policy(watched, setup, policy))
-            }),
+            Box::new(move |watched, setup| Box::new(facade::with_policy(watched, setup, policy))),
         )
     }));
-    peers.extend(foreign::peers());
+    let foreign = foreign::installed()
+        .into_iter()
+        .filter(|(_, it)| it.watches());
+    peers.extend(foreign.map(|(name, functions)| {
+        let create: Create = Box::new(move |watched, setup| {
+            let timers = if setup.timers { watched.len() } else { 0 };
+            Box::new(Foreign::new(functions, watched, timers, false))
+        });
+        Peer {
+            is_in_c: true,
+            ..Peer::with_timers(name, create)
+        }
+    }));
     peers
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use polling::{Event, Events, PollMode, Poller};
 
-use super::peer_poller::{BATCH, PeerPoller};
+use super::peer_poller::{BATCH, RustPoller};
 use super::ring_of_pairs::Ring;
 
 /// Its poller, and what its last wait brought.
@@ -35,21 +35,16 @@ impl<'a> Polling<'a> {
             events: Events::with_capacity(batch),
         }
     }
+}
 
-    fn fill(&mut self, timeout: Option<Duration>) {
+impl RustPoller for Polling<'_> {
+    #[inline(always)]
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
         let waited = self.poller.wait(&mut self.events, timeout);
         waited.expect("no signal comes");
-    }
-}
-
-impl PeerPoller for Polling<'_> {
-    fn run(&mut self, ring: &mut Ring<'_>) {
-        while !ring.is_over() {
-            self.fill(None);
-            for event in self.events.iter() {
-                ring.serve(event.key);
-            }
+        for event in self.events.iter() {
+            ring.serve(event.key);
         }
     }
 
@@ -63,10 +58,5 @@ impl PeerPoller for Polling<'_> {
             .poller
             .modify_with_mode(&self.watched[0], interest, PollMode::Level);
         modified.expect("it is watched");
-    }
-
-    fn wait(&mut self, timeout: Option<Duration>) -> Option<usize> {
-        self.fill(timeout);
-        Some(self.events.len())
     }
 }

@@ -1,7 +1,7 @@
 //! libevent's benchmark: bytes that go round a ring of pairs.
 //!
 //! Each event is one byte, which is read and, as long as there are writes left, passed on to the
-//! next pair. All peers do it so, those in C by `serve` of `c/pollers/peer.h`, with the C
+//! next pair. All peers do it so, those in C by `serve` of `c/peer.h`, with the C
 //! library's `read` and `write`: they count among an event's instructions.
 
 #![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
@@ -13,9 +13,9 @@ use std::time::Duration;
 /// Pairs of sockets that do not block: what is written to a far end can be read from the near one
 /// of the same index. The near ends are watched.
 #[derive(Debug)]
-pub(super) struct Pairs {
-    pub(super) near: Vec<OwnedFd>,
-    pub(super) far: Vec<OwnedFd>,
+pub(crate) struct Pairs {
+    pub(crate) near: Vec<OwnedFd>,
+    pub(crate) far: Vec<OwnedFd>,
 }
 
 impl Pairs {
@@ -34,12 +34,12 @@ impl Pairs {
 
 /// One run of the benchmark.
 #[derive(Debug)]
-pub(super) struct Ring<'a> {
-    pub(super) pairs: &'a Pairs,
+pub(crate) struct Ring<'a> {
+    pub(crate) pairs: &'a Pairs,
     /// Bytes that are still to be passed on.
-    pub(super) writes: usize,
+    pub(crate) writes: usize,
     /// Events that are still to come.
-    pub(super) left: usize,
+    pub(crate) left: usize,
 }
 
 impl<'a> Ring<'a> {
@@ -57,11 +57,20 @@ impl<'a> Ring<'a> {
         }
     }
 
+    /// A run in which no byte comes.
+    pub(super) fn idle(pairs: &'a Pairs) -> Ring<'a> {
+        Ring {
+            pairs,
+            writes: 0,
+            left: 0,
+        }
+    }
+
     /// Reads the byte of a pair, and passes one on to the next.
     ///
-    /// Inlined, as handlers are in a loop that pulls its steps. In C it is inlined into
+    /// Always inlined, as handlers are in a loop that pulls its steps. In C it is inlined into
     /// the callback.
-    #[inline]
+    #[inline(always)]
     pub(super) fn serve(&mut self, index: usize) {
         let next = if index + 1 == self.pairs.near.len() {
             0
@@ -92,7 +101,7 @@ impl<'a> Ring<'a> {
 
 /// Reads the byte that is there.
 #[inline]
-pub(super) fn read_byte(fd: &OwnedFd) {
+fn read_byte(fd: &OwnedFd) {
     let mut byte = 0u8;
     let place = std::ptr::from_mut(&mut byte).cast();
     // SAFETY: there is a place for one byte.
@@ -102,7 +111,7 @@ pub(super) fn read_byte(fd: &OwnedFd) {
 
 /// Writes a byte.
 #[inline]
-pub(super) fn write_byte(fd: &OwnedFd) {
+fn write_byte(fd: &OwnedFd) {
     // SAFETY: there is one byte.
     let written = unsafe { libc::write(fd.as_raw_fd(), [0u8].as_ptr().cast(), 1) };
     assert_eq!(written, 1, "a byte fits");

@@ -3,7 +3,6 @@
 //! Time is virtual, in milliseconds from 0, and the same for all; no queue reads a clock.
 
 mod delay_queue;
-mod foreign;
 mod hash_wheel;
 mod operations;
 mod peers;
@@ -15,10 +14,14 @@ mod tests;
 
 use self::operations::Script;
 use self::peers::Peer;
-use self::queue::{Calls, PeerQueue};
+use self::queue::Calls;
+use crate::foreign;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};
 use crate::tools::Tool;
+
+pub(crate) use self::operations::{Step, TIMEOUT_MS};
+pub(crate) use self::queue::PeerQueue;
 
 /// How many timers are armed.
 const SIZES: [(usize, &str); 4] = [
@@ -38,7 +41,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         report,
         &["hierarchical_hash_wheel_timer", "tokio", "tokio-util"],
     );
-    foreign::record_versions(report);
+    foreign::record_versions(&["libev", "libevent", "libuv", "nginx's tree"], report);
     declare(report);
     for (size, column) in SIZES {
         if !run.quick || size <= QUICK_SIZE {
@@ -191,7 +194,8 @@ pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
         return;
     }
     let ids = if run.quick { "1000" } else { "100000" };
-    let each = |name: &str| Tool::CacheSim.each(run, &["timers", name, ids, "#"]);
+    let words = format!("timers @ {ids} #");
+    let each = |name: &str| Tool::CacheSim.each(run, &words, name);
     let loops = each(peers::LOOP);
     for peer in peers::peers().iter().filter(|peer| !peer.is_loop()) {
         if !report.wants("instructions", peer.name, "instructions") {

@@ -6,7 +6,7 @@ use crate::rng::Random;
 pub(super) const STEPS: usize = 1 << 18;
 
 /// Milliseconds from an event to its timeout.
-pub(super) const TIMEOUT_MS: u64 = 60_000;
+pub(crate) const TIMEOUT_MS: u64 = 60_000;
 
 /// The end of virtual time: every deadline comes before it.
 pub(super) const END_MS: u64 = 180_000;
@@ -18,12 +18,12 @@ const SERVED_PER_MS: usize = 20;
 /// Timers that come and go beside those that are armed.
 const SPARE: usize = 64;
 
-/// One operation: the timer, and the deadline that it gets. As `struct step` in `c/timers/peer.h`.
+/// One operation: the timer, and the deadline that it gets. As `struct step` in `c/peer.h`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct Step {
-    pub(super) deadline: u64,
-    pub(super) id: u32,
+pub(crate) struct Step {
+    pub(crate) deadline: u64,
+    pub(crate) id: u32,
 }
 
 /// The operations of one size.

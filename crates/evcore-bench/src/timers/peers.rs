@@ -3,10 +3,10 @@
 use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
 
 use super::delay_queue::Delayed;
-use super::foreign;
 use super::hash_wheel::HashWheel;
 use super::queue::PeerQueue;
 use super::rust::{BTree, Nothing, Ours};
+use crate::foreign::{CHANGELIST, Foreign, installed};
 
 /// nginx's slack, in milliseconds.
 const SLACK_MS: u64 = 300;
@@ -14,7 +14,7 @@ const SLACK_MS: u64 = 300;
 /// The name under which the loop itself is measured.
 pub(super) const LOOP: &str = "loop";
 
-/// Makes an empty queue for this many ids; `due` is as in `c/timers/peer.h`.
+/// Makes an empty queue for this many ids; `due` is as in `c/peer.h`.
 type Create = Box<dyn Fn(usize, bool) -> Box<dyn PeerQueue>>;
 
 /// A peer.
@@ -58,6 +58,12 @@ pub(super) fn peers() -> Vec<Peer> {
         Peer::new("DelayQueue", Delayed::new),
         Peer::new("hash wheel", HashWheel::new),
     ];
-    peers.extend(foreign::peers());
+    let foreign = installed()
+        .into_iter()
+        .filter(|(name, _)| *name != CHANGELIST);
+    peers.extend(foreign.map(|(name, functions)| Peer {
+        name,
+        create: Box::new(move |ids, due| Box::new(Foreign::new(functions, &[], ids, due))),
+    }));
     peers
 }

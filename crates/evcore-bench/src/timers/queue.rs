@@ -31,7 +31,7 @@ pub(super) trait Queue {
 }
 
 /// A queue as the measurement sees it: a whole script a call.
-pub(super) trait PeerQueue {
+pub(crate) trait PeerQueue {
     /// Arms, or arms again.
     fn arm(&mut self, steps: &[Step]);
 
@@ -64,7 +64,7 @@ pub(super) trait PeerQueue {
 ///
 /// A stall of the machine hits another call in each run, so what is left is the call's own.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     least_ns: Vec<u64>,
     /// The index of the run's next call.
     pub(super) next: usize,

@@ -11,15 +11,17 @@
  */
 #include "peer.h"
 
-#include <stdlib.h>
-
 /* nginx's NGX_TIMER_LAZY_DELAY. */
 #define LAZY_DELAY 300
 
+/* The two directions: what is done on one side is done on the other with them swapped. The functions
+ * that take one are compiled once for each. */
+enum side { LEFT, RIGHT };
+#define FOR_EACH_SIDE static inline __attribute__((always_inline))
+
 struct node {
     uintptr_t key;
-    struct node *left;
-    struct node *right;
+    struct node *child[2];
     struct node *parent;
     unsigned char red;
     unsigned char data;
@@ -59,9 +61,7 @@ static void fire(struct event *event)
 
 static void *create_lazy(size_t ids, int due, intptr_t lazy_delay)
 {
-    struct queue *queue = calloc(1, sizeof *queue + ids * sizeof queue->events[0]);
-    if (!queue)
-        abort();
+    struct queue *queue = zeroed(1, sizeof *queue + ids * sizeof queue->events[0]);
     queue->root = &queue->sentinel;
     queue->now = due ? END_MS : 0;
     queue->lazy_delay = lazy_delay;
@@ -72,13 +72,17 @@ static void *create_lazy(size_t ids, int due, intptr_t lazy_delay)
     return queue;
 }
 
-static void *create(size_t ids, int due)
+static void *create(const int *watched, size_t n, size_t ids, int due)
 {
+    (void)watched;
+    (void)n;
     return create_lazy(ids, due, 0);
 }
 
-static void *create_with_delay(size_t ids, int due)
+static void *create_with_delay(const int *watched, size_t n, size_t ids, int due)
 {
+    (void)watched;
+    (void)n;
     return create_lazy(ids, due, LAZY_DELAY);
 }
 
@@ -92,75 +96,41 @@ static void replace_child(struct queue *queue, struct node *old, struct node *ch
 {
     if (old == queue->root)
         queue->root = child;
-    else if (old == old->parent->left)
-        old->parent->left = child;
     else
-        old->parent->right = child;
+        old->parent->child[old == old->parent->child[RIGHT]] = child;
 }
 
-static inline void rotate_left(struct queue *queue, struct node *node)
+/* The child on the other side rises, and the node sinks to `side`. */
+FOR_EACH_SIDE void rotate(struct queue *queue, struct node *node, enum side side)
 {
-    struct node *rising = node->right;
-    node->right = rising->left;
-    if (rising->left != &queue->sentinel)
-        rising->left->parent = node;
+    struct node *rising = node->child[!side];
+    node->child[!side] = rising->child[side];
+    if (rising->child[side] != &queue->sentinel)
+        rising->child[side]->parent = node;
     rising->parent = node->parent;
     replace_child(queue, node, rising);
-    rising->left = node;
+    rising->child[side] = node;
     node->parent = rising;
 }
 
-static inline void rotate_right(struct queue *queue, struct node *node)
+/* A step of RB-INSERT-FIXUP, for a parent on this side; returns the node of the next step. */
+FOR_EACH_SIDE struct node *repair_insert_on(struct queue *queue, struct node *node, enum side side)
 {
-    struct node *rising = node->left;
-    node->left = rising->right;
-    if (rising->right != &queue->sentinel)
-        rising->right->parent = node;
-    rising->parent = node->parent;
-    replace_child(queue, node, rising);
-    rising->right = node;
-    node->parent = rising;
-}
-
-/* RB-INSERT-FIXUP. */
-static void repair_insert(struct queue *queue, struct node *node)
-{
-    while (node != queue->root && node->parent->red) {
-        struct node *parent = node->parent;
-        struct node *above = parent->parent;
-        if (parent == above->left) {
-            struct node *uncle = above->right;
-            if (uncle->red) {
-                parent->red = uncle->red = 0;
-                above->red = 1;
-                node = above;
-                continue;
-            }
-            if (node == parent->right) {
-                node = parent;
-                rotate_left(queue, node);
-            }
-            node->parent->red = 0;
-            above->red = 1;
-            rotate_right(queue, above);
-        } else {
-            struct node *uncle = above->left;
-            if (uncle->red) {
-                parent->red = uncle->red = 0;
-                above->red = 1;
-                node = above;
-                continue;
-            }
-            if (node == parent->left) {
-                node = parent;
-                rotate_right(queue, node);
-            }
-            node->parent->red = 0;
-            above->red = 1;
-            rotate_left(queue, above);
-        }
+    struct node *above = node->parent->parent;
+    struct node *uncle = above->child[!side];
+    if (uncle->red) {
+        node->parent->red = uncle->red = 0;
+        above->red = 1;
+        return above;
     }
-    queue->root->red = 0;
+    if (node == node->parent->child[!side]) {
+        node = node->parent;
+        rotate(queue, node, side);
+    }
+    node->parent->red = 0;
+    above->red = 1;
+    rotate(queue, above, !side);
+    return node;
 }
 
 static void insert(struct queue *queue, struct node *node)
@@ -169,74 +139,63 @@ static void insert(struct queue *queue, struct node *node)
     struct node **place = &queue->root, *parent = NULL;
     while (*place != leaf) {
         parent = *place;
-        place = is_before(node->key, parent->key) ? &parent->left : &parent->right;
+        place = &parent->child[is_before(node->key, parent->key) ? LEFT : RIGHT];
     }
     *place = node;
     node->parent = parent;
-    node->left = node->right = leaf;
+    node->child[LEFT] = node->child[RIGHT] = leaf;
     node->red = 1;
-    repair_insert(queue, node);
+    while (node != queue->root && node->parent->red) {
+        if (node->parent == node->parent->parent->child[LEFT])
+            node = repair_insert_on(queue, node, LEFT);
+        else
+            node = repair_insert_on(queue, node, RIGHT);
+    }
+    queue->root->red = 0;
 }
 
-/* RB-DELETE-FIXUP. */
+/* A step of RB-DELETE-FIXUP, for a node on this side; returns the node of the next step. */
+FOR_EACH_SIDE struct node *repair_delete_on(struct queue *queue, struct node *node, enum side side)
+{
+    struct node *parent = node->parent;
+    struct node *sibling = parent->child[!side];
+    if (sibling->red) {
+        sibling->red = 0;
+        parent->red = 1;
+        rotate(queue, parent, side);
+        sibling = parent->child[!side];
+    }
+    if (!sibling->child[LEFT]->red && !sibling->child[RIGHT]->red) {
+        sibling->red = 1;
+        return parent;
+    }
+    if (!sibling->child[!side]->red) {
+        sibling->child[side]->red = 0;
+        sibling->red = 1;
+        rotate(queue, sibling, !side);
+        sibling = parent->child[!side];
+    }
+    sibling->red = parent->red;
+    parent->red = sibling->child[!side]->red = 0;
+    rotate(queue, parent, side);
+    return queue->root;
+}
+
 static void repair_delete(struct queue *queue, struct node *node)
 {
     while (node != queue->root && !node->red) {
-        struct node *parent = node->parent;
-        if (node == parent->left) {
-            struct node *sibling = parent->right;
-            if (sibling->red) {
-                sibling->red = 0;
-                parent->red = 1;
-                rotate_left(queue, parent);
-                sibling = parent->right;
-            }
-            if (!sibling->left->red && !sibling->right->red) {
-                sibling->red = 1;
-                node = parent;
-                continue;
-            }
-            if (!sibling->right->red) {
-                sibling->left->red = 0;
-                sibling->red = 1;
-                rotate_right(queue, sibling);
-                sibling = parent->right;
-            }
-            sibling->red = parent->red;
-            parent->red = sibling->right->red = 0;
-            rotate_left(queue, parent);
-        } else {
-            struct node *sibling = parent->left;
-            if (sibling->red) {
-                sibling->red = 0;
-                parent->red = 1;
-                rotate_right(queue, parent);
-                sibling = parent->left;
-            }
-            if (!sibling->left->red && !sibling->right->red) {
-                sibling->red = 1;
-                node = parent;
-                continue;
-            }
-            if (!sibling->left->red) {
-                sibling->right->red = 0;
-                sibling->red = 1;
-                rotate_left(queue, sibling);
-                sibling = parent->left;
-            }
-            sibling->red = parent->red;
-            parent->red = sibling->left->red = 0;
-            rotate_right(queue, parent);
-        }
-        node = queue->root;
+        if (node == node->parent->child[LEFT])
+            node = repair_delete_on(queue, node, LEFT);
+        else
+            node = repair_delete_on(queue, node, RIGHT);
     }
     node->red = 0;
 }
 
 static struct node *leftmost(struct queue *queue, struct node *node)
 {
-    while (node->left != &queue->sentinel)
-        node = node->left;
+    while (node->child[LEFT] != &queue->sentinel)
+        node = node->child[LEFT];
     return node;
 }
 
@@ -246,21 +205,20 @@ static void take_place(struct queue *queue, struct node *above, struct node *nod
     replace_child(queue, node, above);
     above->parent = node->parent;
     above->red = node->red;
-    above->left = node->left;
-    above->right = node->right;
-    if (above->left != &queue->sentinel)
-        above->left->parent = above;
-    if (above->right != &queue->sentinel)
-        above->right->parent = above;
+    for (enum side side = LEFT; side <= RIGHT; side++) {
+        above->child[side] = node->child[side];
+        if (above->child[side] != &queue->sentinel)
+            above->child[side]->parent = above;
+    }
 }
 
 static void delete(struct queue *queue, struct node *node)
 {
     struct node *leaf = &queue->sentinel;
     struct node *gone = node;
-    if (node->left != leaf && node->right != leaf)
-        gone = leftmost(queue, node->right);
-    struct node *child = gone->left != leaf ? gone->left : gone->right;
+    if (node->child[LEFT] != leaf && node->child[RIGHT] != leaf)
+        gone = leftmost(queue, node->child[RIGHT]);
+    struct node *child = gone->child[gone->child[LEFT] != leaf ? LEFT : RIGHT];
     unsigned char was_red = gone->red;
     replace_child(queue, gone, child);
     /* The sentinel's parent too: the repair begins there. */
@@ -335,7 +293,7 @@ static size_t expire(void *arg)
     return queue->fired;
 }
 
-static void serve(void *arg, const struct step *steps, size_t n, uint64_t timeout)
+static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t timeout)
 {
     struct queue *queue = arg;
     uint64_t last = 0;
@@ -351,10 +309,10 @@ static void serve(void *arg, const struct step *steps, size_t n, uint64_t timeou
     }
 }
 
-const struct peer nginx_rbtree_peer = {
-    version, create, arm, replace, expire, free, serve
+const struct peer nginx_rbtree = {
+    version, create, free, arm, replace, expire, NULL, NULL, serve_minute
 };
 
-const struct peer nginx_rbtree_lazy_peer = {
-    version, create_with_delay, arm, replace, expire, free, serve
+const struct peer nginx_rbtree_lazy = {
+    version, create_with_delay, free, arm, replace, expire, NULL, NULL, serve_minute
 };

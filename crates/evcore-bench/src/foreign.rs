@@ -1,0 +1,210 @@
+//! The peers in C, by the table of functions that each file of `c/` has.
+
+#![allow(unsafe_code, reason = "it calls C")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::ptr;
+
+use crate::pollers::{Pairs, PeerPoller, Ring};
+use crate::report::Report;
+use crate::timers::{PeerQueue, Step, TIMEOUT_MS};
+
+type Script = unsafe extern "C" fn(*mut c_void, *const Step, usize);
+
+/// As `struct peer` in `c/peer.h`, where the functions are described.
+#[repr(C)]
+pub(crate) struct Functions {
+    version: unsafe extern "C" fn() -> *const c_char,
+    create: unsafe extern "C" fn(*const OwnedFd, usize, usize, c_int) -> *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void),
+    arm: Script,
+    replace: Script,
+    expire: unsafe extern "C" fn(*mut c_void) -> usize,
+    run: Option<unsafe extern "C" fn(*mut c_void, *mut RingInC)>,
+    toggle: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    serve: Option<unsafe extern "C" fn(*mut c_void, *const Step, usize, u64)>,
+}
+
+/// As `struct ring` in `c/peer.h`.
+#[repr(C)]
+struct RingInC {
+    near: *const OwnedFd,
+    far: *const OwnedFd,
+    n: usize,
+    writes: usize,
+    left: usize,
+}
+
+// SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`; nothing
+// writes to it, and its functions may be called from any thread.
+unsafe extern "C" {
+    #[cfg(peer_libev)]
+    safe static libev: Functions;
+    #[cfg(peer_libevent)]
+    safe static libevent: Functions;
+    #[cfg(peer_libevent)]
+    safe static libevent_changelist: Functions;
+    #[cfg(peer_libuv)]
+    safe static libuv: Functions;
+    #[cfg(peer_nginx_rbtree)]
+    safe static nginx_rbtree: Functions;
+    #[cfg(peer_nginx_rbtree)]
+    safe static nginx_rbtree_lazy: Functions;
+}
+
+/// libevent with another option for its descriptors. Its timers are libevent's.
+pub(crate) const CHANGELIST: &str = "libevent, changelist";
+
+/// Those that were found when this was built.
+pub(crate) fn installed() -> Vec<(&'static str, &'static Functions)> {
+    vec![
+        #[cfg(peer_libev)]
+        ("libev", &libev),
+        #[cfg(peer_libevent)]
+        ("libevent", &libevent),
+        #[cfg(peer_libevent)]
+        (CHANGELIST, &libevent_changelist),
+        #[cfg(peer_libuv)]
+        ("libuv", &libuv),
+        #[cfg(peer_nginx_rbtree)]
+        ("nginx's tree", &nginx_rbtree),
+        #[cfg(peer_nginx_rbtree)]
+        ("nginx's tree, 300 ms", &nginx_rbtree_lazy),
+    ]
+}
+
+/// Records the versions of these, and the absence of those that are not installed.
+pub(crate) fn record_versions(names: &[&str], report: &mut Report) {
+    for name in names {
+        let found = installed().into_iter().find(|(it, _)| it == name);
+        let found = found.ok_or_else(|| "not installed when this was built".to_owned());
+        if let Some((_, functions)) = report.or_absent(name, found) {
+            // SAFETY: it takes nothing.
+            let text = unsafe { (functions.version)() };
+            // SAFETY: all return a string that ends with 0 and stays.
+            let text = unsafe { CStr::from_ptr(text) };
+            let text = text.to_string_lossy().into_owned();
+            report.versions.insert((*name).to_owned(), text);
+        }
+    }
+}
+
+impl Functions {
+    /// Whether it watches descriptors.
+    pub(crate) fn watches(&self) -> bool {
+        self.run.is_some()
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
+    }
+}
+
+/// A loop of one of them.
+#[derive(Debug)]
+pub(crate) struct Foreign<'a> {
+    functions: &'static Functions,
+    // Invariant: what `create` returned, which is not null; there is no other copy.
+    this: *mut c_void,
+    /// What it watches, which is to stay open.
+    watched: &'a [OwnedFd],
+    timers: usize,
+}
+
+impl<'a> Foreign<'a> {
+    /// `due` is as in `c/peer.h`.
+    pub(crate) fn new(
+        functions: &'static Functions,
+        watched: &'a [OwnedFd],
+        timers: usize,
+        due: bool,
+    ) -> Foreign<'a> {
+        let n = watched.len();
+        assert!(n == 0 || timers == 0 || timers == n, "a timer for each");
+        // SAFETY: there are so many descriptors, each of which is laid out as its number; where it
+        // cannot be had, the program ends.
+        let this = unsafe { (functions.create)(watched.as_ptr(), n, timers, due.into()) };
+        Foreign {
+            functions,
+            this,
+            watched,
+            timers,
+        }
+    }
+
+    /// The ids index a table in C, which does not check them. A release build trusts the script.
+    fn debug_assert_known(&self, steps: &[Step]) {
+        debug_assert!(steps.iter().all(|step| (step.id as usize) < self.timers));
+    }
+}
+
+impl PeerPoller for Foreign<'_> {
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        let Pairs { near, far } = ring.pairs;
+        let n = self.watched.len();
+        assert!(
+            ptr::eq(self.watched, near.as_slice()) && far.len() == n,
+            "indices are of these"
+        );
+        let mut state = RingInC {
+            near: near.as_ptr(),
+            far: far.as_ptr(),
+            n,
+            writes: ring.writes,
+            left: ring.left,
+        };
+        let run = self.functions.run.expect("it watches");
+        // SAFETY: by the invariant of `this`, whose indices are below `n`;
+        // the state outlives the call, after which it is not looked at.
+        unsafe { run(self.this, &raw mut state) };
+        (ring.writes, ring.left) = (state.writes, state.left);
+    }
+
+    fn toggle(&mut self, times: usize) {
+        assert!(!self.watched.is_empty(), "there is a first");
+        let toggle = self.functions.toggle.expect("it watches");
+        // SAFETY: by the invariant of `this`, which watches a first descriptor.
+        unsafe { toggle(self.this, times) }
+    }
+}
+
+impl PeerQueue for Foreign<'_> {
+    fn arm(&mut self, steps: &[Step]) {
+        self.debug_assert_known(steps);
+        // SAFETY: by the invariant of `this`; a script makes ids below its own number only, which is
+        // the argument of `create`; the steps outlive the call.
+        unsafe { (self.functions.arm)(self.this, steps.as_ptr(), steps.len()) }
+    }
+
+    fn replace(&mut self, steps: &[Step]) {
+        self.debug_assert_known(steps);
+        // SAFETY: as in `arm`.
+        unsafe { (self.functions.replace)(self.this, steps.as_ptr(), steps.len()) }
+    }
+
+    fn expire(&mut self) -> usize {
+        // SAFETY: by the invariant of `this`.
+        unsafe { (self.functions.expire)(self.this) }
+    }
+
+    fn serve(&mut self, steps: &[Step]) -> bool {
+        self.debug_assert_known(steps);
+        let Some(serve) = self.functions.serve else {
+            return false;
+        };
+        // SAFETY: as in `arm`.
+        unsafe { serve(self.this, steps.as_ptr(), steps.len(), TIMEOUT_MS) };
+        true
+    }
+}
+
+impl Drop for Foreign<'_> {
+    fn drop(&mut self) {
+        // SAFETY: by the invariant of `this`, which is not used again.
+        unsafe { (self.functions.destroy)(self.this) }
+    }
+}
