@@ -28,7 +28,7 @@ use rustix::{
     process::getpid,
 };
 
-use crate::{Error, Result, signal_state::NO_FD};
+use crate::{Error, Result, self_pipe::pause, signal_state::NO_FD};
 
 /// The worker's end in this process, or `NO_FD`.
 // Invariant: once set, a socket that is never closed.
@@ -59,6 +59,9 @@ pub(crate) struct ParentEnd(UnixStream);
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
+
+/// How often a worker tries to report. It pauses 100 ms after a failure.
+const REPORTS_MAX: u32 = 10;
 
 /// What the worker has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,17 +113,22 @@ pub(crate) fn parent_gone() -> bool {
 fn is_other_end_closed(end: BorrowedFd<'_>) -> bool {
     match recv(end, &mut [0; 1], RecvFlags::PEEK) {
         Ok((_, n)) => n == 0,
-        Err(Errno::AGAIN | Errno::INTR) => false,
-        // A reset: the master ended before it had read a report.
-        Err(_) => true,
+        // The master ended before it had read a report. Any other error shows nothing about it.
+        Err(errno) => matches!(errno, Errno::CONNRESET | Errno::NOTCONN),
     }
 }
 
 /// Reports to the master that this worker serves.
+///
+/// There is room for one byte, but the kernel may be short of memory. Without the report the server
+/// would not announce that it listens, so it is sent again.
 pub(crate) fn report_ready() {
-    if let Some(end) = child_end() {
-        // It fails if the master is gone. Otherwise there is room for one byte.
-        let _ = send(end, b"!", WITHOUT_SIGPIPE);
+    let Some(end) = child_end() else { return };
+    for _ in 0..REPORTS_MAX {
+        if send(end, b"!", WITHOUT_SIGPIPE).is_ok() || parent_gone() {
+            return;
+        }
+        pause();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{Error, Result, signals};
 /// The longest single wait: some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// How long the master pauses if the kernel refuses to wait.
+/// How long this process pauses if the kernel is short of a resource.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The read end.
@@ -85,9 +85,9 @@ impl SelfPipe {
 }
 
 /// Waits for a time alone, for which the kernel needs no resource. A signal ends the wait.
-fn pause() {
+pub(crate) fn pause() {
     let time = Timespec::try_from(PAUSE).expect("a moment fits");
-    // The result does not matter: the next wait shows whether the kernel can wait again.
+    // The result does not matter: the next attempt shows whether the kernel has the resource again.
     let _ = poll(&mut [], Some(&time));
 }
 
