@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{PATIENCE, signal_to};
+use evcore_tests::{PATIENCE, signal_to, within};
 use rustix::process::Signal;
 
 use crate::{
@@ -19,9 +19,8 @@ use crate::{
     two_workers,
 };
 
-/// The guarantee of the balancer: another worker accepts within the delay and one turn. The slice
-/// of 5 s is for the turn, for the replacement of a worker, and for a busy machine.
-const SERVED_WITHIN: Duration = DELAY.saturating_add(Duration::from_secs(5));
+/// The guarantee of the balancer: another worker accepts within the delay and one turn.
+const SERVED_WITHIN: Duration = within(DELAY);
 
 /// The number of clients that connect at most until a worker has died or left.
 const CLIENTS_MAX: usize = 1000;

@@ -1,8 +1,11 @@
 //! Out of descriptors: no worker spins or crashes, and every client is served or shed.
 
-use std::{io, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
-use evcore_tests::{Client, Server, eventually};
+use evcore_tests::{Client, Server, assert_within, eventually};
 use rustix::process::Signal;
 
 const LIMIT: u32 = 64;
@@ -10,6 +13,9 @@ const CLIENTS: usize = 500;
 
 /// The time after which a worker may shed another client, in ms.
 const PAUSE_MS: u128 = 500;
+
+/// The default of `--accept-delay`: a worker with room accepts within this time.
+const DELAY: Duration = Duration::from_millis(500);
 
 /// The largest number of workers in a setup.
 const WORKERS: u128 = 2;
@@ -135,8 +141,10 @@ fn a_full_worker_leaves_clients_in_the_backlog() {
         // A client that is served leaves, and makes room.
         served[0].send("Host: test\r\n\r\n");
         assert_eq!(served[0].response().status, 200);
+        let left = Instant::now();
         drop(served.remove(0));
         assert_eq!(waiting.response().status, 200);
+        assert_within(accept, DELAY, left);
     }
 }
 

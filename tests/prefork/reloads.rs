@@ -8,19 +8,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Scratch, Server, eventually, signal_to};
+use evcore_tests::{Client, Scratch, Server, assert_within, eventually, not_run, signal_to};
 use rustix::process::Signal;
 
 use crate::deaths::{RaiseOnDrop, Stop};
 
-/// One client after another, until the end. Each is served, or the test fails.
+/// The default of `--accept-delay`: while workers come and go, another one accepts within this time.
+const DELAY: Duration = Duration::from_millis(500);
+
+/// One client after another, until the end. Each is served in time, or the test fails.
 pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
     while !stop.is_raised() {
+        let came = Instant::now();
         let mut client = Client::try_connect(address).expect("no client is refused");
         client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
         let response = client.try_response().expect("no client is reset");
         assert_eq!(response.status, 200);
+        assert_within("a client is served", DELAY, came);
         visits += 1;
     }
     visits
@@ -58,10 +63,11 @@ fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
 }
 
 /// A client that keeps a connection busy until the end, and continues on another one when the
-/// server announces the end of the first. Returns the number of connections.
-fn keep_busy(address: SocketAddr, stop: &Stop) -> u32 {
+/// server announces the end of the first. Returns the number of connections, and of the requests
+/// that were lost because they came late.
+fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
     let connect = || Client::try_connect(address).expect("no client is refused");
-    let (mut client, mut connections) = (connect(), 1);
+    let (mut client, mut connections, mut late) = (connect(), 1, 0);
     let mut answered = Instant::now();
     while !stop.is_raised() {
         client.send_lossy("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -69,19 +75,20 @@ fn keep_busy(address: SocketAddr, stop: &Stop) -> u32 {
         match client.try_response() {
             Ok(response) => {
                 assert_eq!(response.status, 200);
+                assert_within("a request is served", pause + DELAY, answered);
                 answered = Instant::now();
                 if !response.closes() {
                     continue;
                 }
             }
             // A server that stops waits for a second. This client got no processor meanwhile.
-            Err(_) if pause > Duration::from_millis(500) => {}
+            Err(_) if pause > Duration::from_millis(500) => late += 1,
             Err(error) => panic!("a request was lost {pause:?} after an answer: {error}"),
         }
         client = connect();
         connections += 1;
     }
-    connections
+    (connections, late)
 }
 
 #[test]
@@ -104,10 +111,16 @@ fn reloads_lose_no_request_of_a_busy_client() {
                     });
                 }
                 drop(raised_at_the_end);
-                let connections = clients.into_iter().map(|client| client.join());
-                let connections: u32 = connections
-                    .map(|client| client.expect("no client failed"))
-                    .sum();
+                let clients = clients.into_iter().map(|client| client.join());
+                let counts = clients.map(|client| client.expect("no client failed"));
+                let (connections, late) = counts.fold((0, 0), |(connections, late), it| {
+                    (connections + it.0, late + it.1)
+                });
+                if late > 0 {
+                    not_run(&format!(
+                        "{late} requests came half a second late, and were lost"
+                    ));
+                }
                 // Fewer connections would show nothing.
                 let least = u32::try_from(2 * CLIENTS).expect("few");
                 assert!(connections >= least, "{accept}: {connections} connections");

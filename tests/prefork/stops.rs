@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evcore_tests::{Client, Server, eventually};
+use evcore_tests::{Client, Server, assert_within, eventually, in_time};
 use rustix::process::Signal;
 
 const SETUPS: [&[&str]; 3] = [
@@ -25,18 +25,9 @@ fn stops_listening(server: &Server) {
     });
 }
 
-/// Repeats an attempt until it takes less than the second that a stopping server waits for a last
-/// request. Only such an attempt shows something. It returns how long it took.
-fn in_time(attempt: impl Fn() -> (Duration, Result<(), String>)) {
-    eventually("an attempt in time", || {
-        let (took, result) = attempt();
-        let is_in_time = took < Duration::from_millis(800);
-        if is_in_time {
-            result.unwrap_or_else(|failure| panic!("{failure}"));
-        }
-        is_in_time
-    });
-}
+/// Less than the second that a stopping server waits for a last request. An attempt to send one shows
+/// something only if it takes no longer.
+const LAST_REQUEST: Duration = Duration::from_millis(800);
 
 /// Sends a last request, whose answer must announce the end.
 fn last_answer(client: &mut Client) -> Result<(), String> {
@@ -71,7 +62,7 @@ fn quit_finishes_what_is_under_way() {
 #[test]
 fn quit_closes_at_once_what_was_idle_for_over_a_second() {
     for setup in SETUPS {
-        in_time(|| {
+        in_time(LAST_REQUEST, || {
             let mut server = Server::start(setup);
             let mut long_idle: Vec<_> = (0..50).map(|_| idle(&server)).collect();
             let mut silent: Vec<_> = (0..10).map(|_| server.connect()).collect();
@@ -95,7 +86,7 @@ fn quit_closes_at_once_what_was_idle_for_over_a_second() {
 #[test]
 fn quit_gives_fresh_connections_time_for_a_last_request() {
     for setup in SETUPS {
-        in_time(|| {
+        in_time(LAST_REQUEST, || {
             let mut server = Server::start(setup);
             let begun = Instant::now();
             let mut silent = server.connect();
@@ -134,8 +125,10 @@ fn quit_gives_up_after_its_timeout() {
         let options = ["--workers", workers, "--shutdown-timeout", "200"];
         let mut server = Server::start(&options);
         let mut sleeper = sleeper(&server, 3_600_000);
+        let asked = Instant::now();
         server.signal(Signal::QUIT);
         assert!(server.wait().success());
+        assert_within("it stops", Duration::from_millis(200), asked);
         assert!(sleeper.try_response().is_err());
     }
 }
@@ -161,8 +154,10 @@ fn term_and_int_stop_at_once() {
         for signal in [Signal::TERM, Signal::INT] {
             let mut server = Server::start(setup);
             let mut sleeper = sleeper(&server, 3_600_000);
+            let asked = Instant::now();
             server.signal(signal);
             assert!(server.wait().success());
+            assert_within("it stops", Duration::ZERO, asked);
             assert!(sleeper.try_response().is_err());
         }
     }

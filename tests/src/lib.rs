@@ -1,6 +1,7 @@
 //! What the tests of the whole share: the programs as processes, and an HTTP client.
 //!
-//! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`].
+//! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`], or
+//! after the time that was promised and a slice (`assert_within`).
 
 mod browser;
 mod client;
@@ -16,7 +17,9 @@ mod syscall_filter;
 
 pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
-pub use evcore_testing::{PATIENCE, Scratch, eventually, not_run, strace_works};
+pub use evcore_testing::{
+    PATIENCE, Scratch, assert_within, eventually, in_time, not_run, strace_works, within,
+};
 pub use httpd_process::{Server, httpd_limited, limited, signal_to, try_signal_to};
 pub use injected_failures::Strace;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 mod counting;
 mod eventually;
 mod not_run;
+mod promised_time;
 mod scratch;
 mod strace_available;
 
@@ -11,5 +12,6 @@ pub use counting::{
 };
 pub use eventually::{PATIENCE, eventually};
 pub use not_run::not_run;
+pub use promised_time::{SLICE, assert_within, in_time, within};
 pub use scratch::Scratch;
 pub use strace_available::strace_works;

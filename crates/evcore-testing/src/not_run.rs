@@ -1,13 +1,13 @@
-//! Tests that cannot run on this machine.
+//! Tests, or attempts of tests, that could not run on this machine.
 
 use std::{
     io::{self, Write},
     thread,
 };
 
-/// Reports that the calling test cannot run here. `cargo xtask test` lists these reports at its end.
+/// Reports that the calling test cannot run here, or that something in it did not count. `cargo xtask test` lists these reports at its end.
 ///
-/// Call it on the thread of the test, whose name the harness has given it, and return then.
+/// Call it on the thread of the test, whose name the harness has given it.
 pub fn not_run(reason: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("a test");
