@@ -4,8 +4,11 @@ use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::Path,
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex},
+    process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
     thread,
 };
 
@@ -15,7 +18,7 @@ use rustix::{
 };
 use serde_json::Value;
 
-use crate::{Client, Status, eventually, httpd};
+use crate::{Client, PATIENCE, Status, eventually, httpd};
 
 /// A running server. Dropping it kills the server.
 #[derive(Debug)]
@@ -56,37 +59,60 @@ impl Server {
     ///
     /// If it ends instead.
     #[must_use]
-    pub fn from_command(mut command: Command, listeners: usize) -> Self {
+    pub fn from_command(command: Command, listeners: usize) -> Self {
+        Self::try_from_command(command, listeners)
+            .unwrap_or_else(|(_, log)| panic!("the server ended: {log}"))
+    }
+
+    /// Like [`from_command`](Self::from_command), with an error instead of a panic if it ends.
+    ///
+    /// # Errors
+    ///
+    /// How it ended, and its log.
+    ///
+    /// # Panics
+    ///
+    /// If the command cannot be started, or neither logs the addresses nor ends within [`PATIENCE`].
+    pub fn try_from_command(
+        mut command: Command,
+        listeners: usize,
+    ) -> Result<Self, (ExitStatus, String)> {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let stderr = child.stderr.take().expect("it is piped");
         let mut server = Self {
             child,
             addresses: Vec::new(),
             log: Arc::default(),
         };
+        let lines = server.keep_log(stderr);
         while server.addresses.len() < listeners {
-            let mut line = String::new();
-            let n = stderr.read_line(&mut line).expect("its log can be read");
-            assert!(n > 0, "the server ended: {}", server.log());
-            if let Some(address) = line.trim_end().strip_prefix("listening on ") {
-                server.addresses.push(address.to_owned());
+            match lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    let address = line.strip_prefix("listening on ");
+                    server.addresses.extend(address.map(str::to_owned));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err((server.wait(), server.log())),
+                Err(RecvTimeoutError::Timeout) => panic!("the server neither listens nor ends"),
             }
-            server.log.lock().expect("nobody panicked").push_str(&line);
         }
-        server.keep_log(stderr);
-        server
+        Ok(server)
     }
 
-    fn keep_log(&self, mut stderr: impl BufRead + Send + 'static) {
+    /// Reads the log to its end, in a thread. The receiver gets each line, if it exists.
+    fn keep_log(&self, stderr: ChildStderr) -> Receiver<String> {
         let log = Arc::clone(&self.log);
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
-            let mut line = String::new();
-            while matches!(stderr.read_line(&mut line), Ok(n) if n > 0) {
-                log.lock().expect("nobody panicked").push_str(&line);
-                line.clear();
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut log = log.lock().expect("nobody panicked");
+                log.push_str(&line);
+                log.push('\n');
+                drop(log);
+                let _ = sender.send(line);
             }
         });
+        receiver
     }
 
     /// The first address that the server listens on.

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::signal_to;
 
-/// A strace that is attached to a process. Dropping it detaches; the process continues.
+/// A strace that is attached to some processes. Dropping it detaches; they continue.
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
@@ -25,21 +25,33 @@ impl Strace {
     /// If it cannot attach.
     #[must_use]
     pub fn attach(pid: u32, options: &[&str]) -> Self {
-        let mut child = Command::new("strace")
-            .args(["-f", "-o", "/dev/null", "-p", &pid.to_string()])
-            .args(options)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("strace runs");
+        Self::attach_all(&[pid], options)
+    }
+
+    /// Like [`attach`](Self::attach), to several processes.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot attach to one of them.
+    #[must_use]
+    pub fn attach_all(pids: &[u32], options: &[&str]) -> Self {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-o", "/dev/null"]).args(options);
+        for pid in pids {
+            command.args(["-p", &pid.to_string()]);
+        }
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("strace runs");
         let stderr = child.stderr.take().expect("it is piped");
         let mut strace = Self {
             child,
             messages: BufReader::new(stderr),
         };
-        let mut message = String::new();
-        let read = strace.messages.read_line(&mut message);
-        read.expect("its messages can be read");
-        assert!(message.contains("attached"), "strace: {message}");
+        for _ in pids {
+            let mut message = String::new();
+            let read = strace.messages.read_line(&mut message);
+            read.expect("its messages can be read");
+            assert!(message.contains("attached"), "strace: {message}");
+        }
         strace
     }
 }

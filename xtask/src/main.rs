@@ -42,6 +42,7 @@ cargo xtask test             all that a change must pass, with only the Rust too
 cargo xtask test --quick     what finds most faults, in a few minutes
 cargo xtask test --ci        also what needs the network or Debian's compiler
 cargo xtask nightly          what takes long and seldom finds anything
+cargo xtask injection        each system call of the server fails in turn (needs strace)
 cargo xtask layers           the dependencies between crates, and the contents of manifests
 cargo xtask tidy             rules that no compiler knows: sizes, names, places, documents
 cargo xtask loom             the loom models, in all interleavings that their files ask for
@@ -82,6 +83,7 @@ fn run(words: &[&str]) -> Result {
         ["test", "--quick"] => test::quick(ws)?,
         ["test", "--ci"] => test::ci(ws)?,
         ["nightly"] => nightly::plan(ws).and(nightly::beyond_the_toolchain(ws)),
+        ["injection"] => nightly::injection(),
         ["layers"] => layers::plan(),
         ["tidy"] => tidy::plan(),
         ["loom"] => loom::plan(ws, loom::ALL),

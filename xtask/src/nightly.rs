@@ -20,8 +20,15 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         )
         .command("long runs: cases", cases)
         .command("long runs: loads", loads)
+        .and(injection())
         .and(loom::plan(workspace, loom::ALL))
         .and(compat::clippy(workspace))
+}
+
+/// All runs of a test of which `cargo xtask test` makes some.
+pub(crate) fn injection() -> Plan {
+    let line = "cargo test --workspace --test injection -- --ignored";
+    Plan::default().command("injection", line)
 }
 
 /// What needs more.

@@ -1,0 +1,218 @@
+//! strace: what the server calls, and failures of it.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs, mem,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use evcore_tests::{Server, Strace, httpd, signal_to};
+use rustix::process::Signal;
+
+use super::{
+    table::{FileKind, Row},
+    wait::wait_for,
+};
+
+/// The options that log the calls of the server to a file, with the paths of descriptors.
+pub(super) fn record(to: &Path) -> Vec<String> {
+    vec!["-y".to_owned(), "-o".to_owned(), path(to)]
+}
+
+fn path(of: &Path) -> String {
+    of.to_str().expect("a scratch path is a text").to_owned()
+}
+
+/// The program under strace, which stays its child: strace runs beside it.
+pub(super) fn httpd_under(options: &[String]) -> Command {
+    let mut command = Command::new("strace");
+    command.args(["-D", "-f"]).args(options).arg(httpd());
+    command
+}
+
+impl Tracer {
+    /// Waits until strace has ended with all that it has traced.
+    pub(super) fn finish(self) {
+        if let Self::Attached(strace) = self {
+            strace.finish();
+        }
+    }
+}
+
+/// A strace of a server.
+#[derive(Debug)]
+pub(super) enum Tracer {
+    /// It was attached to the server.
+    Attached(Strace),
+    /// It has started the server.
+    FromStart,
+}
+
+impl Tracer {
+    /// Attaches to the master and its workers. Their children are traced too.
+    pub(super) fn attach(server: &Server, options: &[String]) -> Self {
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let mut pids = server.worker_pids();
+        pids.push(server.pid());
+        Self::Attached(Strace::attach_all(&pids, &options))
+    }
+
+    /// Detaches, and returns when all that was traced is in the file.
+    pub(super) fn detach(self, server: &Server) {
+        match self {
+            Self::Attached(strace) => strace.finish(),
+            Self::FromStart => {
+                let Some(tracer) = tracer_of(server.pid()) else {
+                    return;
+                };
+                // A softer signal would be passed on to the server.
+                signal_to(tracer, Signal::KILL);
+                wait_for("strace is gone", || tracer_of(server.pid()).is_none());
+            }
+        }
+    }
+}
+
+fn tracer_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("TracerPid:"))?;
+    let tracer = line.split_whitespace().nth(1)?.parse().ok()?;
+    (tracer != 0).then_some(tracer)
+}
+
+/// A call as strace has logged it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Call {
+    pub(super) name: String,
+    /// The path of the descriptor that is its first argument.
+    file: Option<String>,
+    /// Its arguments, as far as the line has them.
+    arguments: String,
+}
+
+impl Call {
+    /// Parses a line; `None` if no call begins in it.
+    fn parse(line: &str) -> Option<(u32, Self)> {
+        let (pid, rest) = line.split_once(' ')?;
+        let (name, arguments) = rest.trim_start().split_once('(')?;
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(is_part_of_name);
+        if !is_name(name) {
+            return None;
+        }
+        let descriptor = arguments.trim_start_matches(|c: char| c.is_ascii_digit());
+        let file = descriptor
+            .strip_prefix('<')
+            .filter(|_| descriptor != arguments);
+        let file = file
+            .and_then(|file| file.split_once('>'))
+            .map(|(file, _)| file);
+        let call = Self {
+            name: name.to_owned(),
+            file: file.map(str::to_owned),
+            arguments: arguments.to_owned(),
+        };
+        Some((pid.parse().ok()?, call))
+    }
+
+    /// Whether a row is about this call.
+    pub(super) fn is_of(&self, row: &Row, files: &Files) -> bool {
+        let is_of_kind = |kind| match (&self.file, kind) {
+            (Some(file), FileKind::Socket) => file.starts_with("socket:"),
+            (file, kind) => *file == files.path(kind),
+        };
+        self.name == row.call && row.file.is_none_or(is_of_kind)
+    }
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The call, with the file that it is about, for a person.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}", self.name, self.arguments)
+    }
+}
+
+/// The paths of the files that rows distinguish, as the kernel names them.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    /// What strace writes.
+    pub(super) trace: PathBuf,
+    pub(super) access_log: String,
+    pub(super) pid_file: String,
+    /// Unknown before the server has started.
+    pub(super) stderr: Option<String>,
+}
+
+impl Files {
+    /// The path of a file; `None` if it is not known.
+    pub(super) fn path(&self, kind: FileKind) -> Option<String> {
+        match kind {
+            FileKind::Eventfd => Some("anon_inode:[eventfd]".to_owned()),
+            FileKind::AccessLog => Some(self.access_log.clone()),
+            FileKind::PidFile => Some(self.pid_file.clone()),
+            FileKind::Stderr => self.stderr.clone(),
+            FileKind::Socket => None,
+        }
+    }
+}
+
+/// The calls of each process, in order.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    /// The process whose call is the first of the file.
+    first: Option<u32>,
+    calls: BTreeMap<u32, Vec<Call>>,
+}
+
+impl Trace {
+    pub(super) fn read(path: &Path) -> Self {
+        let text = fs::read(path).expect("strace has written it");
+        let mut trace = Self::default();
+        for line in String::from_utf8_lossy(&text).lines() {
+            if let Some((pid, call)) = Call::parse(line) {
+                trace.first.get_or_insert(pid);
+                trace.calls.entry(pid).or_default().push(call);
+            }
+        }
+        assert!(trace.first.is_some(), "strace has seen no call");
+        trace
+    }
+
+    /// Removes what the loader and Rust's runtime call, before `main`. Returns it.
+    pub(super) fn split_off_start(&mut self) -> Vec<Call> {
+        // The first call of the program.
+        let is_first = |call: &Call| call.arguments.starts_with("SIGXFSZ");
+        let master = self.first.and_then(|first| self.calls.get_mut(&first));
+        let master = master.expect("the master makes calls");
+        let at = master
+            .iter()
+            .position(is_first)
+            .expect("httpd handles SIGXFSZ");
+        let rest = master.split_off(at);
+        mem::replace(master, rest)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Call> {
+        self.calls.values().flatten()
+    }
+
+    /// How often the process that makes the calls of a row most often makes them.
+    pub(super) fn most(&self, row: &Row, files: &Files) -> usize {
+        let counts = self.calls.values();
+        let counts = counts.map(|calls| calls.iter().filter(|it| it.is_of(row, files)).count());
+        counts.max().unwrap_or(0)
+    }
+}
+
+/// How many errors strace has injected.
+pub(super) fn injected(log: &Path) -> usize {
+    let text = fs::read(log).expect("strace has written it");
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .filter(|line| line.ends_with("(INJECTED)"))
+        .count()
+}

@@ -1,0 +1,32 @@
+//! Waiting for conditions while other runs need the processors.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::PATIENCE;
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Waits until `condition` returns true. Unlike `eventually`, it leaves the processors to others.
+///
+/// # Panics
+///
+/// After [`PATIENCE`].
+pub(super) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    assert!(becomes_true(PATIENCE, condition), "gave up waiting: {what}");
+}
+
+/// Waits until `condition` returns true, for this time at most. Returns whether it did.
+pub(super) fn becomes_true(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !condition() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::park_timeout(PAUSE);
+    }
+    true
+}
