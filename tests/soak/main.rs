@@ -1,10 +1,13 @@
 //! Servers under load while their workers are killed or replaced. Nothing but the sessions of the dead is
 //! lost.
 //!
-//! Each load lasts 2 seconds, or as long as a variable requests:
+//! Each load of another program lasts 2 seconds, and [`mixed`] lasts 10 seconds, or as long as a
+//! variable requests:
 //!
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- --nocapture --test-threads 1
 
+#[cfg(target_os = "linux")]
+mod mixed;
 mod streams;
 mod tools;
 mod victim;

@@ -1,4 +1,5 @@
-//! Programs that a person watches, in release builds: the benchmarks and the demonstration.
+//! Programs that a person watches: the benchmarks and the demonstration, in release builds, and the
+//! soak, in the build of `cargo xtask test`, whose assertions are on.
 
 use crate::Result;
 use crate::command::run_attended;
@@ -14,6 +15,18 @@ pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
 pub(crate) fn demo(workspace: &Workspace, words: &str) -> Result {
     let words = format!("{}/httpd {words}", target_dir(workspace, "release"));
     run(workspace, "evcore-tests", "demo", &words)
+}
+
+/// Runs the soak, a test of `tests/soak`, for this long.
+pub(crate) fn soak(workspace: &Workspace, minutes: &str) -> Result {
+    let seconds = 60
+        * minutes
+            .parse::<u64>()
+            .map_err(|_| format!("{minutes} is no number of minutes"))?;
+    let line = format!(
+        "SOAK_SECONDS={seconds} cargo test -p evcore-tests --test soak mixed_load -- --nocapture"
+    );
+    run_attended(&line, workspace.workspace_root.as_std_path())
 }
 
 /// Builds a program and the server `httpd` beside it, and runs the program.

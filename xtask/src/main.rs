@@ -53,6 +53,7 @@ cargo xtask packages         the published crates, each built from its package (
 cargo xtask targets          a type check for other systems
 cargo xtask bench [WORDS]    the parts beside their peers, into docs/performance.md; the words are
                              [--quick] [--missing] [--out DIR] [--docs DIR] [PART...]
+cargo xtask soak MINUTES     two servers under a mixed load; one is killed, reloaded and upgraded
 cargo xtask demo [--seconds N]
                              the dashboard under a load, while workers are killed
 cargo xtask screenshots      the pictures in docs/dashboard (needs chromium, chromium-driver and
@@ -94,6 +95,7 @@ fn run(words: &[&str]) -> Result {
         ["packages"] => packages::plan(ws),
         ["targets"] => targets::plan(ws, targets::SOME).and(targets::plan(ws, targets::OTHERS)),
         ["bench", words @ ..] => return attended::bench(ws, words),
+        ["soak", minutes] => return attended::soak(ws, minutes),
         ["demo"] => return attended::demo(ws, "120"),
         ["demo", "--seconds", seconds] => return attended::demo(ws, seconds),
         ["screenshots"] => return attended::demo(ws, "--screenshots docs/dashboard"),

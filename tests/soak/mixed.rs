@@ -1,0 +1,249 @@
+//! Two servers under a mixed load for a long time: one is left alone as far as possible, and the
+//! workers of the other one are killed, reloaded and upgraded.
+//!
+//!     cargo xtask soak MINUTES
+//!
+//! In each round, clients of all kinds come at a moderate rate. Each response is compared byte by
+//! byte. Between two rounds no client is there, and the checks of [`checks`] are exact. What may be
+//! lost:
+//!
+//! - a session whose worker was killed;
+//! - a request on a connection that was idle for more than half a second when its worker was replaced;
+//! - lines of the access log that a killed worker had buffered.
+//!
+//! Memory: in the last quarter of the rounds, no process of the server without kills may use a quarter
+//! and 4 MiB more than the largest of its kind used in the first quarter. No process of the other
+//! server may use more than twice as much as the largest of these, and 4 MiB.
+
+mod checks;
+mod exchange;
+mod ledger;
+mod random;
+mod session;
+mod site;
+mod wire;
+
+use std::{
+    env,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Signal, getpid, set_child_subreaper};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+};
+
+use self::{
+    checks::{Checks, check_growth},
+    random::Random,
+    session::{Target, visit},
+    site::Site,
+};
+
+/// Clients of each server.
+const CLIENTS: u64 = 12;
+
+const ROUND: Duration = Duration::from_secs(60);
+
+/// A server and its checks.
+type Watched = (Site, Checks);
+
+#[test]
+fn mixed_load_survives_kills_reloads_and_upgrades() {
+    let seconds = env::var("SOAK_SECONDS").map_or(10, |it| it.parse().expect("a number"));
+    let random = || RandomState::new().hash_one(()) % 1_000_000;
+    let seed = env::var("SOAK_SEED").map_or_else(|_| random(), |it| it.parse().expect("a seed"));
+    // The masters after an upgrade are orphans. Their exit status is checked too.
+    set_child_subreaper(Some(getpid())).expect("it is allowed");
+    let mut soak = Soak {
+        seed,
+        time: Duration::from_secs(seconds),
+        begun: Instant::now(),
+        random: Random::new(seed, 0),
+        interrupted: Arc::default(),
+    };
+    if seconds > 60 {
+        soak.ends_by_signals();
+    }
+    if let Err(what) = soak.run() {
+        let time = soak.begun.elapsed().as_secs();
+        panic!("{what}; after {time} s of {seconds}, with SOAK_SEED={seed}");
+    }
+}
+
+struct Soak {
+    seed: u64,
+    time: Duration,
+    begun: Instant,
+    random: Random,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// The clients end when this is dropped, however that comes.
+struct EndOnDrop<'a>(&'a [Target]);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|target| target.ledger.end());
+    }
+}
+
+impl Soak {
+    /// INT and TERM end the servers too.
+    fn ends_by_signals(&self) {
+        for signal in [SIGINT, SIGTERM] {
+            flag::register(signal, Arc::clone(&self.interrupted)).expect("it can be handled");
+        }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let started = ["steady", "disturbed"].map(|name| self.start(name));
+        let (sites, targets): (Vec<_>, Vec<_>) = started.into_iter().unzip();
+        let watch = |site: Site| Checks::of(&site).map(|checks| (site, checks));
+        let mut sites: Vec<Watched> = sites.into_iter().map(watch).collect::<Result<_, _>>()?;
+        let rounds = self.time.as_secs().div_ceil(ROUND.as_secs()).max(2);
+        self.begun = Instant::now();
+        thread::scope(|scope| {
+            let _end = EndOnDrop(&targets);
+            for (target, number) in targets.iter().zip(0..) {
+                for client in 1..=CLIENTS {
+                    let random = Random::new(self.seed, number * CLIENTS + client);
+                    scope.spawn(move || visit(target, random));
+                }
+            }
+            for round in 1..=rounds {
+                self.round(round, rounds, &mut sites, &targets)?;
+                self.report(&sites, &targets);
+            }
+            Ok::<_, String>(())
+        })?;
+        self.finish(sites, &targets)
+    }
+
+    fn start(&mut self, name: &'static str) -> (Site, Target) {
+        let policies = ["least-loaded", "mutex", "exclusive", "off", "reuseport"];
+        let policy = *self.random.pick(&policies);
+        let poller = *self
+            .random
+            .pick(&["epoll", "epoll", "poll", "epoll-masked"]);
+        println!(
+            "soak: seed {}: {name} with {policy} and {poller}",
+            self.seed
+        );
+        Site::start(name, policy, poller)
+    }
+
+    /// A load with disturbances, then the checks without clients.
+    fn round(
+        &mut self,
+        round: u64,
+        rounds: u64,
+        sites: &mut [Watched],
+        targets: &[Target],
+    ) -> Result<(), String> {
+        let end = self.time.mul_f64(round as f64 / rounds as f64);
+        let mut pause_ms = 300..600;
+        let mut upgrades = u32::from(round % 2 == 1 && round <= rounds.div_ceil(2));
+        while self.begun.elapsed() < end {
+            self.random.pause(pause_ms.clone());
+            pause_ms = 300..(self.time.as_millis() as usize / 10).clamp(600, 4000);
+            if self.interrupted.load(Relaxed) {
+                return Err("it was interrupted".to_owned());
+            }
+            for (target, (site, _)) in targets.iter().zip(&*sites) {
+                let of_site = |what| format!("{}: {what}", site.name);
+                target.ledger.failure().map_err(of_site)?;
+            }
+            let at = self.random.within(0..sites.len());
+            let ((site, _), target) = (&mut sites[at], &targets[at]);
+            let disturbed = match site.name {
+                "steady" => self.disturb_a_little(site),
+                _ if upgrades > 0 => {
+                    upgrades -= 1;
+                    site.upgrade(target, &mut self.random)
+                }
+                _ => self.disturb(site, target),
+            };
+            disturbed.map_err(|what| format!("{}: {what}", site.name))?;
+        }
+        for (target, (site, checks)) in targets.iter().zip(sites) {
+            let _no_client = target.ledger.gate.write().expect("no client panics");
+            let checked = target.ledger.failure();
+            let checked = checked.and_then(|()| checks.check(site, target));
+            checked.map_err(|what| format!("{}: {what}", site.name))?;
+        }
+        Ok(())
+    }
+
+    fn disturb_a_little(&mut self, site: &mut Site) -> Result<(), String> {
+        if self.random.once_in(3) {
+            return site.rotate();
+        }
+        site.stop_for(50..1000, &mut self.random);
+        Ok(())
+    }
+
+    fn disturb(&mut self, site: &mut Site, target: &Target) -> Result<(), String> {
+        match self.random.within(0..10) {
+            0..=4 => site.kill(target, &mut self.random),
+            5..=6 => site.reload(target, &mut self.random),
+            _ => self.disturb_a_little(site),
+        }
+    }
+
+    /// A line a round.
+    fn report(&self, sites: &[Watched], targets: &[Target]) {
+        let mut line = format!("soak: {} s", self.begun.elapsed().as_secs());
+        for ((site, checks), Target { ledger, .. }) in sites.iter().zip(targets) {
+            let [master, worker] = checks.memory.last().expect("just measured");
+            line += &format!(
+                "; {}: {} requests, {} connections, {} kills cost {} sessions, {} found closed, \
+                 {:?}, memory {master} and {worker} KiB",
+                site.name,
+                ledger.requests.get(),
+                ledger.connections.get(),
+                ledger.kills.count(),
+                ledger.killed_sessions.get(),
+                ledger.closed_idle.get(),
+                site.done
+            );
+        }
+        println!("{line}");
+    }
+
+    fn finish(&self, sites: Vec<Watched>, targets: &[Target]) -> Result<(), String> {
+        let mut most = [0; 2];
+        for ((mut site, checks), target) in sites.into_iter().zip(targets) {
+            let name = site.name;
+            let of_site = |what| format!("{name}: {what}");
+            target.ledger.failure().map_err(of_site)?;
+            if name == "steady" {
+                most = check_growth(&checks.memory).map_err(of_site)?;
+            } else if let Some(large) = checks.memory.iter().find(|it| is_large(it, &most)) {
+                return Err(of_site(format!("{large:?} KiB of memory, steady {most:?}")));
+            }
+            site.signal(Signal::QUIT);
+            site.wait_for_end("the server ends").map_err(of_site)?;
+            checks.check_end(&site, target).map_err(of_site)?;
+        }
+        println!(
+            "soak: all is right after {} s",
+            self.begun.elapsed().as_secs()
+        );
+        Ok(())
+    }
+}
+
+fn is_large(memory: &[u64; 2], most: &[u64; 2]) -> bool {
+    memory
+        .iter()
+        .zip(most)
+        .any(|(memory, most)| *memory > 2 * most + 4096)
+}

@@ -1,0 +1,331 @@
+//! What has to be right while no client is there: processes, counters, descriptors, memory and files.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashSet},
+    fs,
+    path::Path,
+};
+
+use serde_json::Value;
+
+use super::{
+    session::Target,
+    site::{Site, WORKERS, wait_until},
+    wire::Wire,
+};
+
+/// The kinds of a process's descriptors, with their numbers.
+type Descriptors = BTreeMap<String, usize>;
+
+/// A killed worker takes the lines that it has buffered: 64 KiB, and a line has 60 bytes or more.
+const LINES_OF_A_KILL: u64 = 64 * 1024 / 60;
+
+/// What a server may log; a worker's death is counted.
+const EXPECTED_LINES: [&str; 5] = [
+    "listening on ",
+    "httpd: reload: Started",
+    "httpd: reload: Done",
+    "httpd: the new binary is about to be started",
+    "httpd: the new binary is process",
+];
+
+/// What the checks of one server compare with.
+#[derive(Debug)]
+pub(super) struct Checks {
+    /// Of the master and of each worker, before the first client.
+    descriptors: [Descriptors; 2],
+    /// The binary of this process id has counted from this on.
+    binary: u32,
+    before_binary: Counts,
+    lines: u64,
+    /// The bytes of the server's log that were looked at.
+    seen_of_log: usize,
+    deaths: u64,
+    /// Anonymous memory in KiB of master and largest worker, at each check.
+    pub(super) memory: Vec<[u64; 2]>,
+}
+
+/// What the clients have counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    connections: u64,
+    requests: u64,
+    uncounted_connections: u64,
+    uncounted_requests: u64,
+}
+
+impl Counts {
+    fn of(target: &Target) -> Self {
+        let ledger = &target.ledger;
+        Self {
+            connections: ledger.connections.get(),
+            requests: ledger.requests.get(),
+            uncounted_connections: ledger.uncounted_connections.get(),
+            uncounted_requests: ledger.uncounted_requests.get(),
+        }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            connections: self.connections - earlier.connections,
+            requests: self.requests - earlier.requests,
+            uncounted_connections: self.uncounted_connections - earlier.uncounted_connections,
+            uncounted_requests: self.uncounted_requests - earlier.uncounted_requests,
+        }
+    }
+}
+
+impl Checks {
+    /// Looks at a server that no client has used.
+    pub(super) fn of(site: &Site) -> Result<Self, String> {
+        all_run(site)?;
+        let worker = site.workers()[0];
+        Ok(Self {
+            descriptors: [descriptors(site, site.master), descriptors(site, worker)],
+            binary: site.master,
+            before_binary: Counts::default(),
+            lines: 0,
+            seen_of_log: 0,
+            deaths: 0,
+            memory: Vec::new(),
+        })
+    }
+
+    /// Checks an idle server.
+    pub(super) fn check(&mut self, site: &Site, target: &Target) -> Result<(), String> {
+        all_run(site)?;
+        self.check_counts(site, target)?;
+        self.check_descriptors(site)?;
+        self.check_old_logs(site)?;
+        let socket = target.unix.is_some().then_some("socket");
+        let names = ["access.log", "cwd", "pid", "root", "tmp"];
+        check_names(site, names.into_iter().chain(socket))?;
+        self.check_log(site, target)?;
+        self.measure(site);
+        Ok(())
+    }
+
+    /// The server's counters are those of the clients. Only a kill makes a difference.
+    fn check_counts(&mut self, site: &Site, target: &Target) -> Result<(), String> {
+        let mut page = Value::Null;
+        let mut asked = Ok(());
+        wait_until("only the client that asks is left", || {
+            asked = ask(target).map(|answer| page = answer);
+            asked.is_err() || page["active"] == 1
+        })?;
+        asked?;
+        let counted = Counts::of(target);
+        let number = |name: &str| page[name].as_u64().unwrap_or(u64::MAX);
+        if self.binary != site.master {
+            // A new binary begins at 0 while the old one serves.
+            self.binary = site.master;
+            self.before_binary = Counts {
+                connections: counted.connections.wrapping_sub(number("accepted")),
+                requests: counted.requests.wrapping_sub(number("requests")),
+                ..counted
+            };
+            return Ok(());
+        }
+        let counted = counted.since(self.before_binary);
+        let accepted = counted.connections - counted.uncounted_connections..=counted.connections;
+        let handled =
+            number("accepted").saturating_sub(target.ledger.kills.count())..=number("accepted");
+        let requests = counted.requests..=counted.requests + counted.uncounted_requests;
+        for (name, allowed) in [
+            ("accepted", accepted),
+            ("handled", handled),
+            ("requests", requests),
+        ] {
+            if !allowed.contains(&number(name)) {
+                return Err(format!("{name} is not in {allowed:?}: {page}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each process has the descriptors that it had before the first client.
+    fn check_descriptors(&self, site: &Site) -> Result<(), String> {
+        let mut wrong = String::new();
+        let result = wait_until("the descriptors are those of the start", || {
+            let workers = site.workers();
+            let processes = [site.master].into_iter().chain(workers);
+            let mut differ = processes.filter_map(|pid| {
+                let before = &self.descriptors[usize::from(pid != site.master)];
+                let now = descriptors(site, pid);
+                (now != *before).then(|| format!("{pid} has {now:?}, and had {before:?}"))
+            });
+            wrong = differ.next().unwrap_or_default();
+            wrong.is_empty()
+        });
+        result.map_err(|error| format!("{error}: {wrong}"))
+    }
+
+    /// Nobody has a renamed access log open. Counts its lines, and removes it.
+    fn check_old_logs(&mut self, site: &Site) -> Result<(), String> {
+        let names = site.names().into_iter();
+        for name in names.filter(|name| name.starts_with("access.log.")) {
+            let path = site.directory.file(&name);
+            wait_until("an old access log is closed", || {
+                let mut processes = site.processes().into_iter();
+                !processes.any(|(pid, _)| has_open(pid, &path))
+            })?;
+            self.lines += whole_lines(&path)?;
+            fs::remove_file(&path).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// The server has logged nothing but what was done to it.
+    fn check_log(&mut self, site: &Site, target: &Target) -> Result<(), String> {
+        let log = site.server.log();
+        let end = log.rfind('\n').map_or(0, |at| at + 1);
+        for line in log[self.seen_of_log..end].lines() {
+            let is_death = line.contains("signal: 9");
+            self.deaths += u64::from(is_death);
+            if !is_death && !EXPECTED_LINES.iter().any(|it| line.starts_with(it)) {
+                return Err(format!("an unexpected line: {line}"));
+            }
+        }
+        self.seen_of_log = end;
+        let kills = target.ledger.kills.count();
+        if self.deaths > kills {
+            return Err(format!("{} workers died by {kills} kills", self.deaths));
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, site: &Site) {
+        let workers = site.workers().into_iter().map(anonymous_memory);
+        let master = anonymous_memory(site.master);
+        self.memory.push([master, workers.max().unwrap_or(0)]);
+    }
+
+    /// Checks what is left after the end of the server.
+    pub(super) fn check_end(mut self, site: &Site, target: &Target) -> Result<(), String> {
+        wait_until("all processes have ended", || site.processes().is_empty())?;
+        if Wire::tcp(target.tcp).is_ok() {
+            return Err("somebody listens after the end".to_owned());
+        }
+        self.check_old_logs(site)?;
+        check_names(site, ["access.log", "cwd", "root", "tmp"].into_iter())?;
+        self.check_log(site, target)?;
+        self.lines += whole_lines(&site.log_path())?;
+        let counted = Counts::of(target);
+        let lost = target.ledger.kills.count() * LINES_OF_A_KILL;
+        let most = counted.requests + counted.uncounted_requests;
+        let allowed = counted.requests.saturating_sub(lost)..=most;
+        match allowed.contains(&self.lines) {
+            true => Ok(()),
+            false => Err(format!(
+                "{} lines of the access log, not {allowed:?}",
+                self.lines
+            )),
+        }
+    }
+}
+
+/// The master and its workers run, and no other process is left.
+fn all_run(site: &Site) -> Result<(), String> {
+    let mut processes = Vec::new();
+    let result = wait_until("master and workers run, and nothing else", || {
+        processes = site.processes();
+        let are_alive = processes.iter().all(|(_, state)| *state != 'Z');
+        are_alive && processes.len() == 1 + WORKERS && site.workers().len() == WORKERS
+    });
+    result.map_err(|error| format!("{error}: {processes:?}"))
+}
+
+/// `/status.json`, over a connection of its own, which the ledger counts.
+fn ask(target: &Target) -> Result<Value, String> {
+    let asked = || {
+        let mut wire = Wire::tcp(target.tcp)?;
+        target.ledger.connections.add(1);
+        wire.send(b"GET /status.json HTTP/1.1\r\nHost: soak\r\nConnection: close\r\n\r\n")?;
+        wire.head()?;
+        target.ledger.requests.add(1);
+        wire.rest()
+    };
+    let body = asked().map_err(|error| format!("/status.json: {error}"))?;
+    serde_json::from_slice(&body).map_err(|error| format!("/status.json: {error}"))
+}
+
+/// The descriptors of a process, without the files that the server keeps open for later requests, and
+/// without those of its log: a process opens it again when it logs something.
+fn descriptors(site: &Site, pid: u32) -> Descriptors {
+    let mut kinds = Descriptors::new();
+    let root = site.directory.file("root").join("");
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let log = fs::read_link(format!("/proc/{pid}/fd/2")).unwrap_or_default();
+    for link in links.filter(|link| *link != log) {
+        if !link.starts_with(&root) || link.as_os_str().len() < root.as_os_str().len() {
+            let link = link.to_string_lossy();
+            let kind = link.split_once(":[").map_or(&*link, |(kind, _)| kind);
+            *kinds.entry(kind.to_owned()).or_default() += 1;
+        }
+    }
+    kinds
+}
+
+fn has_open(pid: u32, path: &Path) -> bool {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let mut entries = entries.into_iter().flatten().flatten();
+    entries.any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == path))
+}
+
+/// In KiB; without what is shared with other processes or with a file.
+fn anonymous_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// The number of lines, each of which has to be whole.
+fn whole_lines(path: &Path) -> Result<u64, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let is_whole = |line: &str| {
+        let starts = line.starts_with("127.0.0.1 - - [") || line.starts_with("unix: - - [");
+        starts && line.contains(" HTTP/1.1\" ") && line.ends_with(|it: char| it.is_ascii_digit())
+    };
+    match text.lines().find(|line| !is_whole(line)) {
+        Some(line) => Err(format!("a line of the access log: {line:?}")),
+        None if text.is_empty() || text.ends_with('\n') => Ok(text.lines().count() as u64),
+        None => Err("a line of the access log without its end".to_owned()),
+    }
+}
+
+fn check_names<'a>(site: &Site, expected: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let (names, expected) = (site.names(), expected.map(str::to_owned));
+    let is_empty = |name: &str| {
+        let entries = fs::read_dir(site.directory.file(name));
+        entries.is_ok_and(|mut entries| entries.next().is_none())
+    };
+    match names == expected.collect::<HashSet<_>>() && is_empty("cwd") && is_empty("tmp") {
+        true => Ok(()),
+        false => Err(format!("files are left, or are missing: {names:?}")),
+    }
+}
+
+/// Compares the memory of the last quarter of the checks with that of the first.
+pub(super) fn check_growth(memory: &[[u64; 2]]) -> Result<[u64; 2], String> {
+    let quarter = memory.len().div_ceil(4);
+    let most = |checks: &[[u64; 2]], of: usize| checks.iter().map(|it| it[of]).max().unwrap_or(0);
+    let (first, last) = (&memory[..quarter], &memory[memory.len() - quarter..]);
+    for (of, name) in ["the master", "a worker"].iter().enumerate() {
+        let (before, after) = (most(first, of), most(last, of));
+        if after.cmp(&allowed(before)) == Ordering::Greater {
+            return Err(format!("{name} has grown from {before} to {after} KiB"));
+        }
+    }
+    Ok([most(memory, 0), most(memory, 1)])
+}
+
+/// A quarter and 4 MiB more than before.
+fn allowed(before: u64) -> u64 {
+    before + before / 4 + 4096
+}

@@ -1,0 +1,112 @@
+//! What the clients of one server count, and which of their failures a disturbance explains.
+
+use std::{
+    collections::HashSet,
+    fmt::Display,
+    sync::{
+        Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+};
+
+/// Shared by the clients of one server and by what disturbs it.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Connections that the kernel has completed.
+    pub(super) connections: Counter,
+    /// Connections that ended by a kill before a response: the server may have counted them.
+    pub(super) uncounted_connections: Counter,
+    /// Requests with a response head, which the server has counted.
+    pub(super) requests: Counter,
+    /// Requests without one, because of a kill: the server may have counted them.
+    pub(super) uncounted_requests: Counter,
+    /// Sessions that ended by a kill.
+    pub(super) killed_sessions: Counter,
+    /// Idle connections that a stopping worker closed before the next request.
+    pub(super) closed_idle: Counter,
+    pub(super) kills: Spans,
+    /// Reloads and upgrades.
+    pub(super) turnovers: Spans,
+    killed: Mutex<HashSet<u32>>,
+    failure: Mutex<Option<String>>,
+    /// Each session holds it to read; a check of the idle server holds it to write.
+    pub(super) gate: RwLock<()>,
+    over: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self, n: u64) {
+        self.0.fetch_add(n, SeqCst);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+/// Spans of time, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Spans {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Spans {
+    pub(super) fn begin(&self) {
+        self.begun.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn end(&self) {
+        self.ended.fetch_add(1, SeqCst);
+    }
+
+    /// A moment, for [`overlap_since`](Self::overlap_since).
+    pub(super) fn now(&self) -> u64 {
+        self.ended.load(SeqCst)
+    }
+
+    /// Whether any time since the moment was in a span.
+    pub(super) fn overlap_since(&self, moment: u64) -> bool {
+        self.begun.load(SeqCst) > moment
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.begun.load(SeqCst)
+    }
+}
+
+impl Ledger {
+    /// Call it before the signal.
+    pub(super) fn will_be_killed(&self, pid: u32) {
+        let mut killed = self.killed.lock().unwrap_or_else(PoisonError::into_inner);
+        killed.insert(pid);
+    }
+
+    pub(super) fn was_killed(&self, pid: u32) -> bool {
+        let killed = self.killed.lock().unwrap_or_else(PoisonError::into_inner);
+        killed.contains(&pid)
+    }
+
+    /// Keeps the first failure.
+    pub(super) fn fail(&self, what: impl Display) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert_with(|| what.to_string());
+    }
+
+    pub(super) fn failure(&self) -> Result<(), String> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// No session begins any more.
+    pub(super) fn end(&self) {
+        self.over.store(true, SeqCst);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+}
