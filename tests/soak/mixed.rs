@@ -205,7 +205,7 @@ impl Soak {
             let [master, worker] = checks.memory.last().expect("just measured");
             line += &format!(
                 "; {}: {} requests, {} connections, {} kills cost {} sessions, {} found closed, \
-                 {:?}, memory {master} and {worker} KiB",
+                 {}, memory {master} and {worker} KiB",
                 site.name,
                 ledger.requests.get(),
                 ledger.connections.get(),

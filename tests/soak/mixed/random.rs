@@ -2,7 +2,7 @@
 
 use std::{ops::Range, thread, time::Duration};
 
-/// A generator: SplitMix64 (Steele, Lea and Flood, 2014).
+/// A generator: `SplitMix64` (Steele, Lea and Flood, 2014).
 #[derive(Debug)]
 pub(super) struct Random(u64);
 

@@ -63,6 +63,7 @@ struct Session<'a> {
     turnovers_when_answered: u64,
     /// From the last response to the next request.
     paused: Duration,
+    begun: Instant,
     doing: &'static str,
 }
 
@@ -103,6 +104,7 @@ fn session(target: &Target, random: &mut Random) -> Result<(), String> {
         answered: Instant::now(),
         turnovers_when_answered: turnovers,
         paused: Duration::ZERO,
+        begun: Instant::now(),
         doing: "",
     };
     match session.run() {
@@ -157,7 +159,8 @@ impl Session<'_> {
             .collect();
         let requests: Vec<_> = exchanges.iter().map(|it| &it.request[..]).collect();
         self.begin_requests(exchanges.len() as u64);
-        self.wire.send(&requests.concat())?;
+        // If a stopping worker has closed the connection, one of the responses announces it.
+        let _ = self.wire.send(&requests.concat());
         exchanges.iter().try_for_each(|it| self.response(it))
     }
 
@@ -235,6 +238,7 @@ impl Session<'_> {
     fn begin_requests(&mut self, count: u64) {
         self.open += count;
         self.paused = self.answered.elapsed();
+        self.begun = Instant::now();
     }
 
     fn response(&mut self, exchange: &Exchange) -> Result<(), End> {
@@ -317,7 +321,8 @@ impl Session<'_> {
         };
         format!(
             "{doing}: {what}; {transport}, worker {worker:?}, {responses} responses, {open} open \
-             requests, {paused:?} after the last response"
+             requests, begun {paused:?} after the last response and {:?} ago",
+            self.begun.elapsed()
         )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    fs,
+    fmt, fs,
     ops::Range,
     os::unix::process::CommandExt,
     path::PathBuf,
@@ -39,6 +39,21 @@ pub(super) struct Done {
     pub(super) upgrades: u32,
     pub(super) stops: u32,
     pub(super) rotations: u32,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            reloads,
+            upgrades,
+            stops,
+            rotations,
+        } = self;
+        write!(
+            f,
+            "{reloads} reloads, {upgrades} upgrades, {stops} stops, {rotations} rotations"
+        )
+    }
 }
 
 impl Site {
