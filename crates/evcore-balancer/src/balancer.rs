@@ -104,7 +104,7 @@ impl Balancer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use std::time::Duration;
 

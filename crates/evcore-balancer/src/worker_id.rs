@@ -55,7 +55,7 @@ impl fmt::Display for WorkerId {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use super::*;
 

@@ -71,7 +71,7 @@ impl Registration {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use super::*;
     use crate::Load;

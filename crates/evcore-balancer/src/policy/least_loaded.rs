@@ -282,5 +282,6 @@ fn passed(since_ns: u64, now_ns: u64) -> u64 {
     now_ns.saturating_sub(since_ns)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
+#[path = "least_loaded/tests.rs"] // The path is the same when a loom model includes this file.
 mod tests;

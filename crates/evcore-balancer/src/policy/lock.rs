@@ -187,5 +187,6 @@ fn passed(since_ns: Option<u64>, now_ns: u64) -> u64 {
     since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
+#[path = "lock/tests.rs"] // The path is the same when a loom model includes this file.
 mod tests;

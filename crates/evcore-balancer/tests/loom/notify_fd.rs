@@ -1,12 +1,35 @@
-//! A notifier in place of `src/notify_fd.rs`, for workers that never wait.
+//! The notifier of a worker in place of `src/notify_fd.rs`: a descriptor of the model's kernel.
 
-use crate::Notify;
+use std::{fmt, sync::Arc};
 
-#[derive(Debug)]
-pub(crate) struct NotifyFd;
+use crate::{Notify, kernel::Kernel};
+
+pub(crate) struct NotifyFd {
+    kernel: Arc<Kernel>,
+    slot: usize,
+}
+
+impl NotifyFd {
+    pub(crate) fn new(kernel: &Arc<Kernel>, slot: usize) -> Self {
+        Self {
+            kernel: Arc::clone(kernel),
+            slot,
+        }
+    }
+}
 
 impl Notify for NotifyFd {
-    fn notify(&self) {}
+    fn notify(&self) {
+        self.kernel.notify(self.slot);
+    }
 
-    fn clear(&self) {}
+    fn clear(&self) {
+        self.kernel.clear(self.slot);
+    }
+}
+
+impl fmt::Debug for NotifyFd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "notifier of {}", self.slot)
+    }
 }

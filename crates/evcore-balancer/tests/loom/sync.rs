@@ -1,18 +1,24 @@
-//! loom's atomics in place of `src/sync.rs`, with faults that can be injected.
+//! loom's atomics in place of `src/sync.rs`, with faults that can be injected, and threads that die.
 //!
 //! A mutant is a test in which every atomic operation has one fault. loom runs all threads of a model
 //! on one thread of the system, so a thread-local variable reaches all of them and no other test.
+//!
+//! The operations of a thread that has died have no effect. So it stops after any operation, and
+//! nothing has to unwind.
 
 #![allow(dead_code, reason = "each model uses a part of this file")]
 
 use std::cell::Cell;
 
-use loom::sync::atomic;
+use loom::{
+    sync::atomic,
+    thread::{self, ThreadId},
+};
 
 pub(crate) use loom::sync::atomic::Ordering;
 use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// The fault of the atomics in this test.
+/// The fault of the atomics in this test, or of the workers that use them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     None,
@@ -26,10 +32,32 @@ pub(crate) enum Fault {
     TwoSteps,
     /// An exchange that empties a word ignores the expected value.
     EmptyingIgnoresValue,
+    /// A worker becomes leader before it registers.
+    LeadsFirst,
+    /// A leader that has notified another worker stops before that one has become leader.
+    StopsFirst,
+    /// A worker ignores that a sync has answered a notification.
+    IgnoresAnswer,
+    /// A worker clears its notifier after the sync instead of before.
+    ClearsLate,
+    /// A worker that is full notifies no other.
+    FullAndMute,
+    /// `release_dead` notifies no worker.
+    ReleasesMutely,
 }
 
 thread_local! {
     static FAULT: Cell<Fault> = const { Cell::new(Fault::None) };
+    static MORTAL: Cell<Option<Mortal>> = const { Cell::new(None) };
+}
+
+/// A thread that dies.
+#[derive(Clone, Copy)]
+struct Mortal {
+    thread: ThreadId,
+    /// How many operations it has left.
+    left: u32,
+    is_dead: bool,
 }
 
 /// Injects a fault into all atomics of this test.
@@ -37,16 +65,59 @@ pub(crate) fn inject(fault: Fault) {
     FAULT.set(fault);
 }
 
+pub(crate) fn is_injected(fault: Fault) -> bool {
+    FAULT.get() == fault
+}
+
+/// No thread dies.
+pub(crate) fn all_live() {
+    MORTAL.set(None);
+}
+
+/// Lets this thread die after so many operations.
+pub(crate) fn die_after(operations: u32) {
+    MORTAL.set(Some(Mortal {
+        thread: thread::current().id(),
+        left: operations,
+        is_dead: false,
+    }));
+}
+
+/// Whether the mortal thread has died. No thread is mortal afterwards.
+pub(crate) fn has_died() -> bool {
+    MORTAL.take().is_some_and(|mortal| mortal.is_dead)
+}
+
+/// Counts an operation of this thread. Returns whether it has an effect.
+pub(crate) fn is_alive() -> bool {
+    let Some(mut mortal) = MORTAL.get() else {
+        return true;
+    };
+    if mortal.thread != thread::current().id() {
+        return true;
+    }
+    mortal.is_dead |= mortal.left == 0;
+    mortal.left = mortal.left.saturating_sub(1);
+    MORTAL.set(Some(mortal));
+    !mortal.is_dead
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct AtomicU32(atomic::AtomicU32);
 
 impl AtomicU32 {
     pub(crate) fn load(&self, order: Ordering) -> u32 {
-        self.0.load(weakened(order))
+        if is_alive() {
+            self.0.load(weakened(order))
+        } else {
+            0
+        }
     }
 
     pub(crate) fn store(&self, value: u32, order: Ordering) {
-        self.0.store(value, weakened(order));
+        if is_alive() {
+            self.0.store(value, weakened(order));
+        }
     }
 
     pub(crate) fn compare_exchange(
@@ -56,6 +127,9 @@ impl AtomicU32 {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u32, u32> {
+        if !is_alive() {
+            return Err(0);
+        }
         match FAULT.get() {
             Fault::TwoSteps => self.compare_and_store(current, new),
             Fault::EmptyingIgnoresValue if new == 0 => Ok(self.0.swap(0, success)),
@@ -77,7 +151,7 @@ impl AtomicU32 {
 
 pub(crate) fn fence(order: Ordering) {
     assert_eq!(order, SeqCst, "the code uses no other fence");
-    if !matches!(FAULT.get(), Fault::NoFence | Fault::NoAcquire) {
+    if !matches!(FAULT.get(), Fault::NoFence | Fault::NoAcquire) && is_alive() {
         atomic::fence(order);
     }
 }

@@ -1,0 +1,200 @@
+//! What the workers of a model ask of the kernel: one listener with exclusive wake-ups, and a
+//! notifier for each worker.
+//!
+//! A call is one step that nothing interrupts. All calls change one word, so that loom tries them in
+//! each order. They are relaxed: a call makes nothing visible to another thread, which is less than a
+//! real kernel promises.
+
+use std::sync::{Mutex, PoisonError};
+
+use loom::{
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread::{self, ThreadId},
+};
+
+use crate::sync::is_alive;
+
+#[derive(Default)]
+pub(crate) struct Kernel {
+    order: AtomicU32,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Clients in the backlog.
+    clients: usize,
+    /// The registrations, in the order in which the kernel looks for one to wake.
+    queue: Vec<Registration>,
+    workers: [Worker; 3],
+    /// The thread whose notifications are lost.
+    mute: Option<ThreadId>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Registration {
+    slot: usize,
+    exclusive: bool,
+}
+
+/// What the kernel keeps of a worker.
+#[derive(Clone, Copy, Default)]
+struct Worker {
+    /// It follows a plan to listen. Between two registrations it still does.
+    listens: bool,
+    /// Its poller has an event of the listener.
+    reported: bool,
+    notified: bool,
+    asleep: bool,
+}
+
+/// What a wait returned.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Woken {
+    pub(crate) by_client: bool,
+    pub(crate) by_notification: bool,
+}
+
+impl Kernel {
+    pub(crate) fn register(&self, slot: usize, exclusive: bool) {
+        self.call(|state| state.register(Registration { slot, exclusive }));
+    }
+
+    /// Ends the registration of a worker that listens on, with another registration.
+    pub(crate) fn register_again(&self, slot: usize) {
+        self.call(|state| state.deregister(slot));
+    }
+
+    /// Ends the registration of a worker that stops. Returns whether another one listens.
+    pub(crate) fn deregister(&self, slot: usize) -> bool {
+        let others_listen = self.call(|state| {
+            state.deregister(slot);
+            state.workers[slot].listens = false;
+            state.workers.iter().any(|worker| worker.listens)
+        });
+        // A dead worker does not find out.
+        others_listen.unwrap_or(true)
+    }
+
+    /// A worker waits. If nothing has happened for it, it sleeps, or returns at once.
+    pub(crate) fn wait(&self, slot: usize, sleeps: bool) -> Woken {
+        self.call(|state| state.wait(slot, sleeps))
+            .unwrap_or_default()
+    }
+
+    /// Accepts so many clients at most. Returns how many, and whether any are left.
+    pub(crate) fn accept(&self, at_most: usize) -> (usize, bool) {
+        let accepted = self.call(|state| {
+            let accepted = state.clients.min(at_most);
+            state.clients -= accepted;
+            (accepted, state.clients > 0)
+        });
+        accepted.unwrap_or_default()
+    }
+
+    /// Whether the notifications of this thread are lost from here on.
+    pub(crate) fn mute_this_thread(&self, is_mute: bool) {
+        let this = thread::current().id();
+        self.with(|state| state.mute = is_mute.then_some(this));
+    }
+
+    pub(crate) fn notify(&self, slot: usize) {
+        self.call(|state| {
+            if state.mute == Some(thread::current().id()) {
+                return;
+            }
+            state.workers[slot].notified = true;
+            state.workers[slot].asleep = false;
+        });
+    }
+
+    pub(crate) fn clear(&self, slot: usize) {
+        self.call(|state| state.workers[slot].notified = false);
+    }
+
+    /// A client connects.
+    pub(crate) fn connect(&self) {
+        self.call(State::connect);
+    }
+
+    /// A process ends, and with it its descriptors, at any time after its last call.
+    pub(crate) fn end_process(&self, slot: usize) {
+        self.order.fetch_add(1, Relaxed);
+        self.with(|state| {
+            state.deregister(slot);
+            state.workers[slot].listens = false;
+            state.workers[slot].asleep = false;
+        });
+    }
+
+    /// Whether the wait of a worker would end now. It is no call, so only one thread may run.
+    pub(crate) fn wakes(&self, slot: usize) -> bool {
+        self.with(|state| state.workers[slot].notified || state.has_client_for(slot))
+    }
+
+    /// The number of clients that wait. It is no call.
+    pub(crate) fn clients(&self) -> usize {
+        self.with(|state| state.clients)
+    }
+
+    /// A call. `None` if the worker has died before.
+    fn call<R>(&self, call: impl FnOnce(&mut State) -> R) -> Option<R> {
+        if !is_alive() {
+            return None;
+        }
+        self.order.fetch_add(1, Relaxed);
+        Some(self.with(call))
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&mut State) -> R) -> R {
+        // A test that fails prints its own message.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        call(&mut state)
+    }
+}
+
+impl State {
+    fn register(&mut self, new: Registration) {
+        // Linux puts the exclusive ones behind the others.
+        let at = if new.exclusive { self.queue.len() } else { 0 };
+        self.queue.insert(at, new);
+        self.workers[new.slot].listens = true;
+        self.workers[new.slot].reported = self.clients > 0;
+    }
+
+    fn deregister(&mut self, slot: usize) {
+        self.queue.retain(|it| it.slot != slot);
+        self.workers[slot].reported = false;
+    }
+
+    /// Every registration is reported to, up to the first exclusive one whose worker sleeps. A worker
+    /// that does not sleep does not end the search, as with `EPOLLEXCLUSIVE`.
+    fn connect(&mut self) {
+        self.clients += 1;
+        for Registration { slot, exclusive } in self.queue.clone() {
+            let worker = &mut self.workers[slot];
+            worker.reported = true;
+            let slept = std::mem::take(&mut worker.asleep);
+            if exclusive && slept {
+                return;
+            }
+        }
+    }
+
+    fn wait(&mut self, slot: usize, sleeps: bool) -> Woken {
+        let by_client = self.has_client_for(slot);
+        let worker = &mut self.workers[slot];
+        let by_notification = worker.notified;
+        // Level-triggered: the event is reported again while a client waits.
+        worker.reported = by_client;
+        worker.asleep = sleeps && !by_client && !by_notification;
+        Woken {
+            by_client,
+            by_notification,
+        }
+    }
+
+    fn has_client_for(&self, slot: usize) -> bool {
+        self.workers[slot].reported && self.clients > 0
+    }
+}

@@ -1,0 +1,278 @@
+//! A worker of a model: the member and the balancer that ship, and what `evcore` does with a plan.
+
+use std::{
+    mem::{self, ManuallyDrop},
+    sync::Arc,
+    time::Duration,
+};
+
+use loom::cell::UnsafeCell;
+
+use crate::{
+    balancer::Balancer,
+    group::{Member, WorkerGroup},
+    inputs::{GroupView, Inputs, Leader, Load},
+    kernel::Kernel,
+    notify_fd::NotifyFd,
+    plan::{Leadership, Plan},
+    policy::Policy,
+    sync::{Fault, is_injected},
+    worker_id::WorkerId,
+};
+
+/// The number of connections that a worker can have.
+pub(crate) const CAPACITY: usize = 100;
+
+/// What the workers of a model share.
+pub(crate) struct Server {
+    pub(crate) group: WorkerGroup,
+    pub(crate) kernel: Arc<Kernel>,
+    /// No worker fills up, leaves or dies. So one always listens, from the first one on.
+    pub(crate) one_always_listens: bool,
+    /// For each of two workers: what it has done before it first becomes leader, and before it first
+    /// notifies the other one. loom fails if the other one reads this and the two are not ordered.
+    /// None of it is checked with three workers, because a view does not name the leader.
+    traces: [[Trace; 2]; 2],
+}
+
+type Trace = UnsafeCell<()>;
+const LED: usize = 0;
+const NOTIFIED: usize = 1;
+
+// SAFETY: this is the claim under test. loom panics before an access that contradicts it.
+unsafe impl Send for Server {}
+// SAFETY: as above.
+unsafe impl Sync for Server {}
+
+impl Server {
+    pub(crate) fn new(workers: usize, one_always_listens: bool) -> Arc<Self> {
+        let kernel = Arc::new(Kernel::default());
+        let notifiers = (0..workers).map(|slot| NotifyFd::new(&kernel, slot));
+        let group = WorkerGroup::with_notifiers(Policy::least_loaded(), notifiers.collect());
+        Arc::new(Self {
+            group: group.unwrap(),
+            kernel,
+            one_always_listens,
+            traces: Default::default(),
+        })
+    }
+}
+
+pub(crate) struct Worker {
+    server: Arc<Server>,
+    slot: usize,
+    /// `None` once it has left. It leaves at the end of a model, but not if the model fails.
+    member: Option<ManuallyDrop<Member>>,
+    balancer: Balancer,
+    pub(crate) now: Duration,
+    pub(crate) active: usize,
+    /// A turn is due: its wait has returned, or something has changed.
+    pub(crate) is_due: bool,
+    accepted: u32,
+    may_have_left_clients: bool,
+    is_registered: bool,
+    /// How many clients the plan lets in.
+    allowed: usize,
+    /// The plan lets it wait.
+    sleeps: bool,
+    /// What the other one may read is written.
+    is_traced: [bool; 2],
+}
+
+impl Worker {
+    /// A worker that joins the group.
+    pub(crate) fn new(server: &Arc<Server>, slot: usize, active: usize) -> Self {
+        let member = server.group.join(WorkerId::from_slot(slot));
+        Self {
+            server: Arc::clone(server),
+            slot,
+            balancer: Balancer::new(member.policy()),
+            member: Some(ManuallyDrop::new(member)),
+            now: Duration::ZERO,
+            active,
+            is_due: true,
+            accepted: 0,
+            may_have_left_clients: false,
+            is_registered: false,
+            allowed: 0,
+            sleeps: true,
+            is_traced: [false; 2],
+        }
+    }
+
+    pub(crate) fn slot(&self) -> usize {
+        self.slot
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.active < CAPACITY
+    }
+
+    /// Takes a turn. Its wait may end without an event, as if a connection had one.
+    pub(crate) fn turn(&mut self) {
+        self.plan();
+        self.is_due = self.wait();
+    }
+
+    /// Looks at what has happened during its sleep.
+    pub(crate) fn wake(&mut self) {
+        self.is_due |= self.wait();
+    }
+
+    /// Closes the listener and leaves the group.
+    pub(crate) fn leave(&mut self) {
+        if mem::take(&mut self.is_registered) {
+            self.server.kernel.deregister(self.slot);
+        }
+        self.trace(NOTIFIED);
+        drop(self.member.take().map(ManuallyDrop::into_inner));
+        self.is_due = false;
+    }
+
+    /// The threads of the model begin. Only the first worker leads already.
+    pub(crate) fn begin(&mut self) {
+        self.is_traced = [self.slot == 0, false];
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.member.is_some()
+    }
+
+    /// Ends it at the end of a model. It leaves the group then.
+    pub(crate) fn end(self) {
+        drop(self.member.map(ManuallyDrop::into_inner));
+    }
+
+    fn member(&self) -> &Member {
+        self.member.as_ref().expect("it has not left")
+    }
+
+    fn plan(&mut self) {
+        let load = Load {
+            active: self.active as u32,
+            capacity: CAPACITY as u32,
+        };
+        let inputs = Inputs {
+            load,
+            accepted: mem::take(&mut self.accepted),
+            may_have_left_clients: mem::take(&mut self.may_have_left_clients),
+            notified: self.member().is_notified(),
+            exclusive: true,
+            in_group: true,
+            ..Inputs::at(self.now)
+        };
+        let member = self.member.as_ref().expect("it has not left");
+        let sync = || self.server.seen(self.slot, member.sync(load));
+        let plan = self
+            .balancer
+            .plan(&inputs, || unreachable!("it has no lock"), sync);
+        if is_injected(Fault::ClearsLate) {
+            member.clear_notifier();
+        }
+        self.follow(faulty(plan, self.has_room()));
+    }
+
+    /// Follows a plan in the order that [`Plan`] describes.
+    fn follow(&mut self, plan: Plan) {
+        if plan.leadership == Leadership::Release {
+            self.member().step_down();
+        }
+        if is_injected(Fault::LeadsFirst) {
+            self.lead_if(&plan);
+        }
+        let stops_first = is_injected(Fault::StopsFirst) && plan.notify.is_some();
+        self.register_or_stop(&plan, plan.listening && !stops_first);
+        if !is_injected(Fault::LeadsFirst) {
+            self.lead_if(&plan);
+        }
+        if let Some(peer) = plan.notify {
+            self.trace(NOTIFIED);
+            self.member().notify(peer);
+        }
+        self.allowed = plan.accepts_at_most.map_or(CAPACITY, |it| it as usize);
+        self.sleeps = plan.wait_at_most != Some(Duration::ZERO);
+    }
+
+    fn register_or_stop(&mut self, plan: &Plan, listening: bool) {
+        let kernel = &self.server.kernel;
+        if self.is_registered && !listening {
+            let others_listen = kernel.deregister(self.slot);
+            assert!(
+                others_listen || !self.server.one_always_listens,
+                "no worker listens"
+            );
+        } else if self.is_registered && plan.register_again {
+            kernel.register_again(self.slot);
+        }
+        if listening && (!self.is_registered || plan.register_again) {
+            kernel.register(self.slot, plan.exclusive);
+        }
+        self.is_registered = listening;
+    }
+
+    fn lead_if(&mut self, plan: &Plan) {
+        if plan.leadership == Leadership::Acquire {
+            self.trace(LED);
+            self.member().lead();
+        }
+    }
+
+    /// Waits, and accepts. Returns whether a turn follows at once.
+    fn wait(&mut self) -> bool {
+        let woken = self.server.kernel.wait(self.slot, self.sleeps);
+        if woken.by_notification && !is_injected(Fault::ClearsLate) {
+            self.member().clear_notifier();
+        }
+        if woken.by_client {
+            let room = CAPACITY.saturating_sub(self.active);
+            let (accepted, left) = self.server.kernel.accept(room.min(self.allowed));
+            self.active += accepted;
+            self.accepted += accepted as u32;
+            self.may_have_left_clients = left;
+        }
+        woken.by_client || woken.by_notification || !self.sleeps
+    }
+
+    /// Writes what the other worker may read, the first time.
+    fn trace(&mut self, what: usize) {
+        let written = mem::replace(&mut self.is_traced[what], true);
+        if let (false, Some(traces)) = (written, self.server.traces_of(self.slot)) {
+            // loom only has to see the access.
+            traces[what].with_mut(|_| ());
+        }
+    }
+}
+
+impl Server {
+    /// A view that a worker has got. It reads what the other worker has done before.
+    fn seen(&self, slot: usize, view: GroupView) -> GroupView {
+        if let Some(traces) = self.traces_of(1_usize.wrapping_sub(slot)) {
+            if view.leader == Leader::Other {
+                traces[LED].with(|_| ());
+            }
+            if view.notified {
+                traces[NOTIFIED].with(|_| ());
+            }
+        }
+        GroupView {
+            notified: view.notified && !is_injected(Fault::IgnoresAnswer),
+            ..view
+        }
+    }
+
+    /// What the others read of a worker; `None` if there are three.
+    fn traces_of(&self, slot: usize) -> Option<&[Trace; 2]> {
+        self.traces.get(slot).filter(|_| self.group.workers() == 2)
+    }
+}
+
+fn faulty(plan: Plan, has_room: bool) -> Plan {
+    if is_injected(Fault::FullAndMute) && !has_room {
+        Plan {
+            notify: None,
+            ..plan
+        }
+    } else {
+        plan
+    }
+}
