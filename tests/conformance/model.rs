@@ -24,10 +24,12 @@ use crate::{
     socket::{Drained, Socket, drain, fill},
 };
 
-const IDS: u64 = 4;
+/// The ids of a program are below this.
+pub(crate) const IDS: u64 = 4;
 
+/// A step of a program. `fuzz/` makes programs of bytes.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(crate) enum Step {
     Add(u64, Interest, Mode),
     Modify(u64, Interest),
     Remove(u64),
@@ -511,22 +513,27 @@ fn refused_key(nth: usize) -> u64 {
     u64::try_from(CROWD + nth).expect("a few")
 }
 
+/// Runs a program on every backend.
+pub(crate) fn run(steps: &[Step]) {
+    let kernels = BackendKind::available().iter();
+    let worlds = Shape::ALL.iter();
+    let kernels = kernels.map(|kind| Fixture::of_kernel(*kind, "the model"));
+    let worlds = worlds.map(|shape| Fixture::of_simulation(*shape, "the model"));
+    for fixture in kernels.chain(worlds) {
+        let mut course = Course::new(fixture);
+        for step in steps {
+            course.take(*step);
+        }
+        course.wait();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_backend_keeps_to_the_model(steps in prop::collection::vec(step(), 1..80)) {
-        let kernels = BackendKind::available().iter();
-        let worlds = Shape::ALL.iter();
-        let kernels = kernels.map(|kind| Fixture::of_kernel(*kind, "the model"));
-        let worlds = worlds.map(|shape| Fixture::of_simulation(*shape, "the model"));
-        for fixture in kernels.chain(worlds) {
-            let mut course = Course::new(fixture);
-            for step in &steps {
-                course.take(*step);
-            }
-            course.wait();
-        }
+        run(&steps);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod attended;
 mod compat;
 mod counts;
 mod deny;
+mod fuzz;
 mod layers;
 mod loom;
 mod manifests;
@@ -51,6 +52,9 @@ cargo xtask counts           instructions, allocations and system calls, beside 
 cargo xtask deny             licences, sources and versions of dependencies (needs cargo-deny)
 cargo xtask packages         the published crates, each built from its package (needs the network)
 cargo xtask targets          a type check for other systems
+cargo xtask fuzz [--seconds N]
+                             the fuzz targets, a minute each (needs a nightly compiler and
+                             cargo-fuzz)
 cargo xtask bench [WORDS]    the parts beside their peers, into docs/performance.md; the words are
                              [--quick] [--missing] [--out DIR] [--docs DIR] [PART...]
 cargo xtask soak MINUTES     two servers under a mixed load; one is killed, reloaded and upgraded
@@ -94,6 +98,8 @@ fn run(words: &[&str]) -> Result {
         ["deny"] => deny::plan().and(deny::advisories()),
         ["packages"] => packages::plan(ws),
         ["targets"] => targets::plan(ws, targets::SOME).and(targets::plan(ws, targets::OTHERS)),
+        ["fuzz"] => fuzz::plan(ws, fuzz::SECONDS),
+        ["fuzz", "--seconds", seconds] => fuzz::plan(ws, seconds.parse()?),
         ["bench", words @ ..] => return attended::bench(ws, words),
         ["soak", minutes] => return attended::soak(ws, minutes),
         ["demo"] => return attended::demo(ws, "120"),

@@ -2,7 +2,7 @@
 
 use crate::schedule::Plan;
 use crate::workspace::Workspace;
-use crate::{compat, deny, loom, targets, test};
+use crate::{compat, deny, fuzz, loom, targets, test};
 
 /// What needs only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
@@ -33,5 +33,7 @@ pub(crate) fn injection() -> Plan {
 
 /// What needs more.
 pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Plan {
-    targets::plan(workspace, targets::OTHERS).and(deny::advisories())
+    targets::plan(workspace, targets::OTHERS)
+        .and(deny::advisories())
+        .and(fuzz::plan(workspace, fuzz::SECONDS))
 }

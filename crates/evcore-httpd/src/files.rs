@@ -24,14 +24,14 @@
 //! has read what is not in memory.
 
 mod cache;
-mod condition;
+pub(crate) mod condition;
 mod content_type;
 mod disk;
-mod fields;
+pub(crate) mod fields;
 mod head;
 mod open_file;
-mod path;
-mod range;
+pub(crate) mod path;
+pub(crate) mod range;
 mod root;
 mod sending;
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //!   shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
 //!   draws it;
 //! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error; `flight_log`: what the event loop
-//!   did, after something went wrong; `trace_log`: what it does, by `--log-level`; `pipe`: writes to a pipe that do
+//!   did, after something went wrong; `fuzzing`: the parsers, for `fuzz/`; `trace_log`: what it does, by `--log-level`; `pipe`: writes to a pipe that do
 //!   not wait for its reader.
 
 #![forbid(unsafe_code)]
@@ -44,6 +44,8 @@ mod dashboard;
 mod descriptors;
 mod files;
 mod flight_log;
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod listeners;
 mod log;

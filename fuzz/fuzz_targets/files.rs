@@ -1,0 +1,101 @@
+//! What decides which file is sent, and which part of it: names, ranges, conditions. The first byte of an
+//! input chooses one of them, and the size of the file.
+//!
+//! Oracles: a name is beneath the root, and it is read again from its own encoding; a range is what a
+//! naive parser makes of it; without a condition the request proceeds.
+
+#![no_main]
+
+use evcore_httpd::fuzzing::{Fields, Selection, Verdict, decode, evaluate, range_applies, select};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((first, rest)) = bytes.split_first() else {
+        return;
+    };
+    let size = u64::from(first / 3);
+    match first % 3 {
+        0 => check_name(rest),
+        1 => check_range(rest, size),
+        _ => check_conditions(rest),
+    }
+});
+
+fn check_name(encoded: &[u8]) {
+    let mut name = Vec::new();
+    if !decode(encoded, &mut name) {
+        return;
+    }
+    assert!(!name.contains(&0) && !name.starts_with(b"/"));
+    let components = name.split(|byte| *byte == b'/');
+    assert!(components.clone().all(|it| !matches!(it, b"." | b"..")));
+    let empty = components.filter(|it| it.is_empty()).count();
+    assert!(empty <= 1, "the one after a slash at the end, or the name is empty");
+    let encoded = name.iter().map(|byte| match byte {
+        b'/' => "/".to_owned(),
+        byte => format!("%{byte:02x}"),
+    });
+    let mut again = Vec::new();
+    assert!(decode(encoded.collect::<String>().as_bytes(), &mut again));
+    assert_eq!(again, name);
+}
+
+fn check_range(value: &[u8], size: u64) {
+    let selected = select(Some(value), size);
+    if let Selection::Part(part) = &selected {
+        assert!(part.start < part.end && part.end <= size);
+    }
+    assert_eq!(selected, naive(value, size).unwrap_or(Selection::Whole));
+}
+
+/// `None` if the value is not one range.
+fn naive(value: &[u8], size: u64) -> Option<Selection> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (unit, range) = text.split_once('=')?;
+    if unit.to_ascii_lowercase() != "bytes" {
+        return None;
+    }
+    let (first, last) = range.trim_matches(|it: char| it.is_ascii_whitespace()).split_once('-')?;
+    let (size, first, last) = (u128::from(size), number(first)?, number(last)?);
+    let part = match (first, last) {
+        (None, None) => return None,
+        (None, Some(last)) if last > 0 && size == 0 => return Some(Selection::Whole),
+        (None, Some(last)) => size.saturating_sub(last)..size,
+        (Some(first), None) => first..size,
+        (Some(first), Some(last)) if first > last => return None,
+        (Some(first), Some(last)) => first..size.min(last + 1),
+    };
+    let [start, end] = [part.start, part.end].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+    Some(match start < end {
+        true => Selection::Part(start..end),
+        false => Selection::Unsatisfiable,
+    })
+}
+
+/// `Some(None)` for no digits. All that is beyond `u64` is the same.
+fn number(digits: &str) -> Option<Option<u128>> {
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = match digits.trim_start_matches('0') {
+        "" => &digits[..digits.len().min(1)],
+        significant => significant,
+    };
+    let limit = u128::from(u64::MAX);
+    Some((!digits.is_empty()).then(|| digits.parse().unwrap_or(limit).min(limit)))
+}
+
+fn check_conditions(head: &[u8]) {
+    let Some(fields) = Fields::parse(head) else {
+        return;
+    };
+    for modified in [None, Some(0), Some(784_111_777)] {
+        let verdict = evaluate(&fields, "\"a-b\"", modified);
+        let applies = range_applies(&fields, "\"a-b\"", modified);
+        let text = String::from_utf8_lossy(head).to_ascii_lowercase();
+        if !text.contains("if-") {
+            assert_eq!(verdict, Verdict::Proceed);
+            assert!(applies);
+        }
+    }
+}
