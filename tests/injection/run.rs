@@ -236,13 +236,17 @@ impl Stage {
     /// Plays the script; then nothing fails any more, and all is as before. Ends the server.
     fn serve(&self, server: Server, tracer: Tracer) -> Trial {
         let mut script = Script::new(&server);
-        script.play();
+        match tracer {
+            // No worker is replaced, so that one which is lost shows.
+            Tracer::FromStart => script.play_start(),
+            Tracer::Attached(_) => script.play(),
+        }
         tracer.detach(&server);
         script.recover();
         assert_idle(&server);
-        let lost = script.lost;
+        let (lost, killed) = (script.lost, script.killed);
         server.signal(Signal::QUIT);
-        end(server, lost, 1)
+        end(server, lost, killed)
     }
 
     /// Ends the server while a request is under way, and calls fail.

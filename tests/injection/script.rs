@@ -31,18 +31,27 @@ pub(super) struct Script<'a> {
     server: &'a Server,
     /// Requests that were not answered.
     pub(super) lost: usize,
+    /// Workers that were killed.
+    pub(super) killed: usize,
     /// The workers that must be gone at the end.
     pub(super) ended: HashSet<u32>,
 }
 
 impl<'a> Script<'a> {
     pub(super) fn new(server: &'a Server) -> Self {
-        let (lost, ended) = (0, HashSet::new());
         Self {
             server,
-            lost,
-            ended,
+            lost: 0,
+            killed: 0,
+            ended: HashSet::new(),
         }
+    }
+
+    /// Requests, while the first workers serve.
+    pub(super) fn play_start(&mut self) {
+        self.serve();
+        self.server.signal(Signal::USR1);
+        self.hello();
     }
 
     /// Everything that a server does: requests, the death of a worker, USR1 and HUP.
@@ -118,6 +127,7 @@ impl<'a> Script<'a> {
             return;
         };
         self.ended.insert(victim);
+        self.killed += 1;
         signal_to(victim, Signal::KILL);
         // Until then it may accept a client.
         wait_for("the worker's end", || {
