@@ -4,7 +4,8 @@
 //! expectation does not compile; and a [`BackendKind`] that has no arm in [`Backend::of`] fails the first
 //! scenario that is made for it.
 //!
-//! Run so far: epoll (also with masked edges), poll and select on Linux, and the simulator's backend. **Not run:** the
+//! Run so far: epoll (also with masked edges), `io_uring`, poll and select on Linux, and the simulator's
+//! backend. **Not run:** the
 //! expectations of kqueue, of event ports, of `/dev/poll`, and of poll and select on systems other than
 //! Linux. They come from the manual pages and the kernels' sources, as do the models of the first three
 //! (`crates/evcore-poller/src/sys/{kqueue,port,devpoll}/fake_kernel.rs`). Those of poll on macOS are
@@ -35,6 +36,8 @@ macro_rules! each_kernel {
         crate::scenarios!(@$callback select Select $($args)*);
         #[cfg(any(target_os = "linux", target_os = "android"))]
         crate::scenarios!(@$callback epoll_masked EpollMasked $($args)*);
+        #[cfg(target_os = "linux")]
+        crate::scenarios!(@$callback io_uring IoUring $($args)*);
     };
 }
 pub(crate) use each_kernel;
@@ -44,6 +47,7 @@ pub(crate) use each_kernel;
 pub(crate) enum Backend {
     /// Also if it masks `Edge`.
     Epoll,
+    IoUring,
     Kqueue,
     EventPorts,
     DevPoll,
@@ -60,6 +64,7 @@ impl Backend {
     pub(crate) fn of(kind: BackendKind) -> Self {
         match kind {
             BackendKind::Epoll | BackendKind::EpollMasked => Self::Epoll,
+            BackendKind::IoUring => Self::IoUring,
             BackendKind::Kqueue => Self::Kqueue,
             BackendKind::EventPorts => Self::EventPorts,
             BackendKind::DevPoll => Self::DevPoll,
@@ -74,7 +79,7 @@ impl Backend {
         let sides = READABLE | WRITABLE | Ready::PRIORITY;
         let no_half_close = sides | WRITE_CLOSED | ERROR;
         match self {
-            Self::Epoll | Self::Simulated => holds,
+            Self::Epoll | Self::IoUring | Self::Simulated => holds,
             // A filter reports the end of its own side.
             Self::Kqueue if interest.contains(Interest::WRITE) => holds,
             Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
@@ -88,7 +93,9 @@ impl Backend {
     /// The ends that it reports of an `Edge` that has reported and was not rearmed.
     pub(crate) fn ends_behind_a_report(self) -> Ready {
         match self {
-            Self::Epoll | Self::Kqueue | Self::Simulated => READ_CLOSED | WRITE_CLOSED | ERROR,
+            Self::Epoll | Self::IoUring | Self::Kqueue | Self::Simulated => {
+                READ_CLOSED | WRITE_CLOSED | ERROR
+            }
             Self::Poll if LINUX => READ_CLOSED | WRITE_CLOSED | ERROR,
             // macOS' poll watches for nothing for an entry that asks for no readiness.
             Self::Poll if cfg!(target_vendor = "apple") => Ready::NONE,
@@ -100,7 +107,9 @@ impl Backend {
     /// What it reports of the reading end of a pipe without a writer.
     pub(crate) fn pipe_without_a_writer(self) -> Ready {
         match self {
-            Self::Epoll | Self::EventPorts | Self::DevPoll | Self::Poll => READABLE | WRITE_CLOSED,
+            Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll | Self::Poll => {
+                READABLE | WRITE_CLOSED
+            }
             // The end of the side that is read, as of a socket.
             Self::Kqueue => READABLE | READ_CLOSED,
             Self::Select => READABLE,
@@ -111,7 +120,7 @@ impl Backend {
     /// What it reports of the writing end of a pipe without a reader.
     pub(crate) fn pipe_without_a_reader(self) -> Ready {
         match self {
-            Self::Epoll => WRITABLE | ERROR,
+            Self::Epoll | Self::IoUring => WRITABLE | ERROR,
             Self::Poll if LINUX => WRITABLE | ERROR,
             // POLLHUP, and the end of the side that is written.
             Self::Poll | Self::EventPorts | Self::DevPoll | Self::Kqueue => WRITABLE | WRITE_CLOSED,
@@ -125,7 +134,7 @@ impl Backend {
     pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
         match self {
             Self::Kqueue => !cfg!(target_os = "netbsd"),
-            Self::Epoll | Self::EventPorts | Self::DevPoll => true,
+            Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll => true,
             Self::Poll | Self::Select | Self::Simulated => true,
         }
     }
@@ -133,7 +142,8 @@ impl Backend {
     /// Whether it reports priority data, or refuses the interest.
     pub(crate) fn has_priority(self) -> bool {
         match self {
-            Self::Epoll | Self::EventPorts | Self::DevPoll | Self::Poll | Self::Select => true,
+            Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll => true,
+            Self::Poll | Self::Select => true,
             // Not every system has a filter for it.
             Self::Kqueue => false,
             Self::Simulated => unreachable!("in a world there are plain bytes alone"),
@@ -145,6 +155,8 @@ impl Backend {
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
+            // An exclusive request takes a wake-up even if its worker is busy.
+            Self::IoUring => false,
             Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
             Self::Poll | Self::Select => false,
         }
@@ -155,7 +167,17 @@ impl Backend {
     pub(crate) fn has_descriptor(self) -> bool {
         match self {
             Self::Epoll | Self::Kqueue => true,
-            Self::EventPorts | Self::DevPoll => false,
+            Self::IoUring | Self::EventPorts | Self::DevPoll => false,
+            Self::Poll | Self::Select | Self::Simulated => false,
+        }
+    }
+
+    /// Whether an `Edge` may report what was true when the kernel queued it, even if it has been read
+    /// or written since.
+    pub(crate) fn has_late_edges(self) -> bool {
+        match self {
+            Self::IoUring => true,
+            Self::Epoll | Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
             Self::Poll | Self::Select | Self::Simulated => false,
         }
     }
@@ -166,6 +188,8 @@ impl Backend {
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,
+            // A request holds its file.
+            Self::IoUring => false,
             Self::Epoll | Self::Kqueue | Self::EventPorts | Self::Simulated => false,
         }
     }
@@ -174,7 +198,7 @@ impl Backend {
     pub(crate) fn has_sets(self) -> bool {
         match self {
             Self::Select => true,
-            Self::Epoll | Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
+            Self::Epoll | Self::IoUring | Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
             Self::Poll | Self::Simulated => false,
         }
     }

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use evcore_poller::{BackendKind, Events, Interest, Mode, Poller, Ready, Source};
+use evcore_poller::{BackendKind, Error, Events, Interest, Mode, Poller, Ready, Source};
+use evcore_testing::not_run;
 
 use crate::{
     exclusive_run::{Running, alone},
@@ -43,6 +44,17 @@ pub(crate) struct Fixture {
 pub(crate) type Trace = Vec<(u64, Ready)>;
 
 impl Fixture {
+    /// `None` if the running kernel refuses the backend; then the scenario is reported as not run.
+    pub(crate) fn if_permitted(kind: BackendKind, scenario: &str) -> Option<Self> {
+        if let Err(error @ Error::Os { .. }) = Poller::with(kind) {
+            // Every other one is always permitted.
+            assert_eq!(kind, BackendKind::IoUring, "{error}");
+            not_run(&error.to_string());
+            return None;
+        }
+        Some(Self::of_kernel(kind, scenario))
+    }
+
     pub(crate) fn of_kernel(kind: BackendKind, scenario: &str) -> Self {
         let present = Running::enter();
         Self {

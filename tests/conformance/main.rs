@@ -58,19 +58,24 @@ macro_rules! scenarios {
         $(
             #[test]
             fn $scenario() {
-                super::$scenario(&mut $fixture(stringify!($scenario)));
+                if let Some(mut fixture) = $fixture(stringify!($scenario)) {
+                    super::$scenario(&mut fixture);
+                }
             }
         )*
     };
     (@kernel $kind:ident: $($scenario:ident),+) => {
         crate::scenarios!(@tests
-            |scenario| crate::fixture::Fixture::of_kernel(evcore_poller::BackendKind::$kind, scenario),
+            |scenario| crate::fixture::Fixture::if_permitted(evcore_poller::BackendKind::$kind, scenario),
             $($scenario),+
         );
     };
     (@world $shape:ident: $($scenario:ident),*) => {
         crate::scenarios!(@tests
-            |scenario| crate::fixture::Fixture::of_simulation(crate::simulated::Shape::$shape, scenario),
+            |scenario| Some(crate::fixture::Fixture::of_simulation(
+                crate::simulated::Shape::$shape,
+                scenario,
+            )),
             $($scenario),*
         );
     };

@@ -49,10 +49,30 @@ pub enum BackendKind {
 
 impl BackendKind {
     /// Returns the backends of this system, best first: the order in which
-    /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) is the last.
+    /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) and
+    /// [`IoUring`](Self::IoUring) are the last, behind those that every kernel permits: only a program
+    /// that names them gets them.
+    ///
+    /// The running kernel may still refuse one: see [`usable`](Self::usable).
     #[must_use]
     pub const fn available() -> &'static [Self] {
         crate::sys::AVAILABLE
+    }
+
+    /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
+    /// closes each.
+    ///
+    /// ```
+    /// use evcore_poller::BackendKind;
+    ///
+    /// assert!(BackendKind::usable().contains(&BackendKind::Poll));
+    /// ```
+    #[must_use]
+    pub fn usable() -> Vec<Self> {
+        let available = Self::available().iter().copied();
+        available
+            .filter(|kind| crate::Poller::with(*kind).is_ok())
+            .collect()
     }
 
     pub(crate) const fn name(self) -> &'static str {
@@ -131,6 +151,8 @@ mod tests {
             assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");
             match Poller::with(kind) {
                 Ok(poller) => assert!(here && poller.backend().name() == kind.name()),
+                // The kernel may refuse it.
+                Err(Error::Os { .. }) => assert_eq!(kind, BackendKind::IoUring),
                 Err(error) => {
                     assert!(!here && matches!(error, Error::Absent { .. }));
                     let expected = format!("this system has no {kind}; there are: {}", names());

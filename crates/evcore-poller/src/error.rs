@@ -230,11 +230,14 @@ fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
 }
 
-/// The backends of this system without sets, and not for tests: `poll or epoll`.
+/// The backends of this system without sets that `Poller::new` chooses: `poll or epoll`.
 fn others() -> String {
     let others = BackendKind::available().iter().rev();
     let others = others
-        .filter(|kind| !matches!(kind, BackendKind::Select | BackendKind::EpollMasked))
+        .filter(|kind| {
+            let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);
+            !is_special && **kind != BackendKind::Select
+        })
         .map(|kind| kind.name());
     others.collect::<Vec<_>>().join(" or ")
 }

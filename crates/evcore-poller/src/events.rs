@@ -59,6 +59,20 @@ impl Events {
         self.entries.push(Entry::new(key, ready));
     }
 
+    /// Adds readiness to the event at `position`, if that is of `key`. Returns whether it is.
+    #[cfg(target_os = "linux")]
+    #[inline]
+    pub(crate) fn add_ready(&mut self, position: usize, key: u64, ready: Ready) -> bool {
+        match self.entries.get_mut(position) {
+            Some(entry) if entry.key() == key => {
+                self.seen.0 |= u32::from(ready.bits());
+                *entry = Entry::new(key, entry.ready() | ready);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Adds an event, and how many bytes can be read, if that is known. Panics if there is no room.
     #[inline]
     pub(crate) fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {

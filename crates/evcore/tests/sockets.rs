@@ -86,7 +86,7 @@ impl Echo {
 
 #[test]
 fn every_backend_and_mode_serves_clients() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         for mode in [Mode::Level, Mode::Edge] {
             let (listener, address) = listener();
             let mut server = Echo {
@@ -119,7 +119,7 @@ fn every_backend_and_mode_serves_clients() {
 #[test]
 fn no_wake_from_another_thread_is_lost() {
     const EACH: usize = 500;
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let (sender, inbox) = mpsc::channel();
         thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn no_wake_from_another_thread_is_lost() {
 fn a_remote_post_makes_earlier_work_visible() {
     const THREADS: usize = 3;
     const EACH: usize = 400;
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let budgets = Budgets {
             posted: 5, // so that some are left over
             ..Budgets::default()
@@ -195,7 +195,7 @@ fn a_remote_post_makes_earlier_work_visible() {
 fn tokens_that_are_posted_once_each_are_delivered_once_each() {
     const THREADS: usize = 4;
     const EACH: usize = 200;
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let mut jobs = Connections::new();
         let tokens: Vec<_> = (0..THREADS * EACH)
@@ -231,7 +231,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
 
 #[test]
 fn posts_that_race_with_the_end_are_handed_back() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let token = ev.add_unwatched().unwrap();
         let handle = ev.handle();
@@ -258,7 +258,7 @@ fn posts_that_race_with_the_end_are_handed_back() {
 
 #[test]
 fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let (listener, address) = listener();
         let budgets = Budgets {
             accepts: 2,
@@ -278,7 +278,7 @@ fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
 
 #[test]
 fn a_reported_event_of_a_closed_connection_is_dropped() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let mut conns = Connections::new();
         let mut peers = Vec::new();
@@ -369,7 +369,7 @@ fn two_loops_with_a_lock_serve_every_client_once() {
 
 #[test]
 fn a_timer_ends_a_wait_and_is_never_early() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
         let token = ev.add_unwatched().unwrap();
         for after in [1, 999, 1_000, 1_001, 2_500].map(Duration::from_micros) {
@@ -392,7 +392,7 @@ fn a_timer_ends_a_wait_and_is_never_early() {
 
 #[test]
 fn with_a_resolution_wakes_do_not_move_the_clock() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder
             .timer_resolution(Ticker::PERIOD_MAX)
@@ -414,7 +414,7 @@ fn with_a_resolution_wakes_do_not_move_the_clock() {
 #[test]
 fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
     const TICKS: u64 = 20;
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let resolution = Duration::from_millis(10);
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder.timer_resolution(resolution).build().unwrap();
@@ -445,7 +445,7 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
 #[test]
 fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
     let resolution = Duration::from_millis(20);
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let builder = EventLoop::builder().poller(*kind);
         let mut ev = builder.timer_resolution(resolution).build().unwrap();
         let handle = ev.handle();
@@ -476,7 +476,7 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
 #[test]
 fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
     let resolution = Duration::from_millis(2);
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let budgets = Budgets {
             batch: 2,
             ..Budgets::default()
@@ -505,7 +505,7 @@ fn with_a_resolution_full_batches_do_not_keep_the_tick_out() {
 
 #[test]
 fn with_a_resolution_clients_are_served_between_ticks() {
-    for kind in BackendKind::available() {
+    for kind in &BackendKind::usable() {
         let (listener, address) = listener();
         let builder = EventLoop::builder().listener(listener).poller(*kind);
         let builder = builder

@@ -329,7 +329,7 @@ fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
 
 /// The kernel's timespec. Its fields have 64 bits on every architecture, unlike libc's.
 #[repr(C)]
-struct KernelTimespec {
+pub(super) struct KernelTimespec {
     seconds: i64,
     nanoseconds: i64,
 }

@@ -6,6 +6,8 @@ mod any_backend;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
 mod fork_guard;
+#[cfg(target_os = "linux")]
+mod io_uring;
 // Its tests run on every system, over a model of the kernel.
 mod chunked_wait;
 // Its tests run on Linux, as those of event ports.
@@ -78,6 +80,8 @@ backends! {
     Select => boxed(select::Select::new()),
     #[cfg(any(target_os = "linux", target_os = "android"))]
     EpollMasked => epoll::Epoll::masked().map(AnyBackend::Epoll),
+    #[cfg(target_os = "linux")]
+    IoUring => boxed(io_uring::IoUring::new()),
 }
 
 fn boxed<B: Backend + 'static>(opened: Result<B>) -> Result<AnyBackend> {

@@ -1,0 +1,460 @@
+//! `io_uring`: Linux 6.1 and later, as an interface for readiness.
+//!
+//! A registration is a poll request. Changes, removals and the wait are submitted by one call, and
+//! events are read from memory. The backend relies on these facts, from the kernel's sources
+//! (`io_uring/poll.c` and `io_uring/io_uring.c`) and from tests:
+//!
+//! - A request without `IORING_POLL_ADD_MULTI` completes once: with what is ready when it is
+//!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests; that of a `Level`
+//!   is made again by the wait after its report, and completes at once if the descriptor is still
+//!   ready. (`IORING_POLL_ADD_LEVEL` is something else: it leaves out what is ready already.)
+//! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), asked for or not. A
+//!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
+//!   second one of the other kind would complete at once, for ever.
+//! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
+//!   without another call. It ends when the completion queue is full, and is then made again.
+//! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
+//!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
+//!   data claims priority data too. What may be out of date is checked by one `poll` for all of
+//!   them, except for `Edge`: that is a hint, and its reader meets `WouldBlock`.
+//! - What may be out of date: what was woken before the wait began, since nothing of this thread can
+//!   have come in between later. A flag that the kernel shares shows that there was such a wake-up.
+//! - A request holds its file. Closing the descriptor does not close the file before the request is
+//!   cancelled. So a removal cancels it at once, by a call, unless it has no request.
+//! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
+//!   A cancellation that finds no request completes itself, and the request has completed before.
+//! - A change is a cancellation and a new request. (`IORING_POLL_UPDATE_EVENTS` is refused with
+//!   `EALREADY` while a wake-up is pending; the pair is not, and costs no call either.)
+//! - A call with requests that ends by its timeout or by a signal does not report which. So the wait
+//!   reads the clock, if it has requests and a timeout.
+//! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
+//! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker
+//!   is busy, where an epoll set passes it to one that waits. So there is no
+//!   [`exclusive`](Capabilities::exclusive).
+//! - Only the thread that opened the ring may enter it, and its requests end with that thread. If the
+//!   poller has moved to another thread, its next call opens a new ring and makes all requests
+//!   again.
+//! - A child shares the memory of the queues. It must not touch them.
+
+use std::{
+    fmt,
+    os::fd::{AsFd, AsRawFd},
+    time::{Duration, Instant},
+};
+
+use rustix::io::Errno;
+
+use super::{
+    ForkGuard,
+    chunked_wait::{LONGEST_IN_MS, chunked_wait},
+    raw_fd,
+};
+use crate::{
+    Backend, Capabilities, Error, EventSink, Events, Mode, Ready, Registration, Result,
+    WakeChannel, Waker,
+};
+
+mod ring;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use ring::{Completion, Entered, Request, Ring, poll_now};
+use table::Table;
+
+/// The name of the waker's request. It is not that of a registration's: the number is too high.
+const WAKE: u64 = u64::MAX;
+/// The name of the requests that cancel others.
+const CANCEL: u64 = u64::MAX - 1;
+
+pub(super) struct IoUring {
+    ring: Ring,
+    table: Table,
+    wake: WakeChannel,
+    wake_is_watched: bool,
+    /// How many completions of cancellations are still to come.
+    owed: u32,
+    /// Readiness that must be checked: ids, and what to ask for.
+    // Invariant: both are empty between waits, and equally long.
+    unchecked: Vec<usize>,
+    asked: Vec<libc::pollfd>,
+    fork_guard: ForkGuard,
+}
+
+/// What there was when a wait began.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Wake-ups or completions, which may be out of date.
+    had_news: bool,
+}
+
+impl IoUring {
+    pub(super) fn new() -> Result<Self> {
+        Self::over(Ring::open()?)
+    }
+
+    fn over(ring: Ring) -> Result<Self> {
+        Ok(Self {
+            ring,
+            table: Table::default(),
+            wake: WakeChannel::new()?,
+            wake_is_watched: false,
+            owed: 0,
+            unchecked: Vec::new(),
+            asked: Vec::new(),
+            fork_guard: ForkGuard::new(),
+        })
+    }
+
+    /// Opens a new ring, for this thread. All is registered anew by the next wait.
+    #[cold]
+    fn renew(&mut self) -> Result<()> {
+        self.ring = Ring::open()?;
+        // The new request would report what the eventfd holds, even if that was reported before.
+        self.wake.renew();
+        self.wake_is_watched = false;
+        self.owed = 0;
+        self.table.arm_all();
+        Ok(())
+    }
+
+    /// Queues all changes.
+    fn queue_changes(&mut self) -> Result<(), Errno> {
+        self.queue_cancellations()?;
+        let ring = &mut self.ring;
+        if !self.wake_is_watched {
+            ring.make_room()?;
+            ring.push(Request::Watch {
+                fd: self.wake.as_fd().as_raw_fd(),
+                flags: u32::from(libc::POLLIN.unsigned_abs()),
+                multishot: true,
+                name: WAKE,
+            });
+            self.wake_is_watched = true;
+        }
+        self.table.make_requests(|request| {
+            ring.make_room()?;
+            ring.push(request);
+            Ok(())
+        })
+    }
+
+    fn queue_cancellations(&mut self) -> Result<(), Errno> {
+        while self.table.has_cancelled() {
+            self.ring.make_room()?;
+            if let Some(target) = self.table.next_cancelled() {
+                let name = CANCEL;
+                self.ring.push(Request::Cancel { name, target });
+                self.owed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a registration, and lets go of its file.
+    fn leave(&mut self, old: &Registration) -> Result<()> {
+        self.table.leave(old);
+        if !self.table.has_cancelled() || self.fork_guard.is_in_child() {
+            return Ok(());
+        }
+        let cancelled = self.queue_cancellations();
+        match cancelled.and_then(|()| self.ring.enter(0, None)) {
+            // The requests are those of another thread. They end with their ring.
+            Err(Errno::EXIST) => self.renew(),
+            result => {
+                self.drop_stale();
+                result.map(drop).map_err(Error::os("io_uring_enter"))
+            }
+        }
+    }
+
+    /// Drops the first completions, as long as they report nothing.
+    fn drop_stale(&mut self) {
+        while let Some(completion) = self.ring.first() {
+            if completion.name == WAKE || self.table.id_of(completion.name).is_some() {
+                break;
+            }
+            self.drop_first_stale(&completion);
+        }
+    }
+
+    fn drop_first_stale(&mut self, stale: &Completion) {
+        self.ring.drop_first();
+        // Each cancellation makes one of the two.
+        if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
+            self.owed = self.owed.saturating_sub(1);
+        }
+    }
+
+    /// Waits on the ring of this thread.
+    fn wait_here(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), Errno> {
+        self.drop_stale();
+        let before = Before {
+            had_news: self.ring.first().is_some() || self.ring.has_more(),
+        };
+        self.table.begin_wait();
+        self.queue_changes()?;
+        self.drop_stale();
+
+        let at_once = self.ring.first().is_some() || timeout == Some(Duration::ZERO);
+        let is_silent = self.ring.queued() > 0;
+        let begun = timeout.filter(|_| is_silent && !at_once);
+        let begun = begun.map(|timeout| (Instant::now(), timeout));
+        let waited = self.enter(at_once, timeout)?;
+        let was_woken = self.gather(events, before);
+        if !events.is_empty() || was_woken || at_once && timeout == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        match begun {
+            _ if waited == Entered::TimedOut => Ok(()),
+            Some((start, timeout)) if start.elapsed() >= timeout => Ok(()),
+            // A signal; or nothing that is to be reported. The poller measures how much time is left.
+            _ => Err(Errno::INTR),
+        }
+    }
+
+    /// Submits, and waits for something to report, or not at all.
+    fn enter(&mut self, at_once: bool, timeout: Option<Duration>) -> Result<Entered, Errno> {
+        if at_once {
+            return self.ring.enter(0, None);
+        }
+        let (ring, least) = (&mut self.ring, 1 + self.owed);
+        let count = chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
+            let entered = ring.enter(least, chunk)?;
+            Ok(usize::from(entered == Entered::Returned))
+        })?;
+        Ok(match count {
+            0 => Entered::TimedOut,
+            _ => Entered::Returned,
+        })
+    }
+
+    /// Takes completions, as many as there is room for. Returns whether a waker was among them.
+    fn gather(&mut self, events: &mut Events, before: Before) -> bool {
+        let mut was_woken = false;
+        let mut has_overflowed = false;
+        // A peer that never pauses must not keep this going for ever.
+        let mut calls = 0..64 + events.capacity();
+        loop {
+            has_overflowed |= self.ring.has_overflowed();
+            while events.remaining() > self.unchecked.len() {
+                let Some(completion) = self.ring.first() else {
+                    break;
+                };
+                if completion.name == WAKE {
+                    self.ring.drop_first();
+                    self.wake_is_watched = completion.more;
+                    was_woken |= self.wake.acknowledge();
+                } else if let Some(id) = self.table.id_of(completion.name) {
+                    self.ring.drop_first();
+                    self.take(id, &completion, events, before, has_overflowed);
+                } else {
+                    self.drop_first_stale(&completion);
+                }
+            }
+            let is_full = events.remaining() <= self.unchecked.len();
+            if is_full {
+                self.check_readiness(events);
+            }
+            if events.remaining() == 0 {
+                break;
+            }
+            let has_room_again = is_full && self.ring.first().is_some();
+            if has_room_again {
+                continue;
+            }
+            let may_call = self.ring.has_more() && calls.next().is_some();
+            if !may_call || self.ring.enter(0, None).is_err() {
+                break;
+            }
+        }
+        self.check_readiness(events);
+        #[cfg(test)]
+        self.table.verify();
+        if was_woken {
+            events.set_woken();
+        }
+        was_woken
+    }
+
+    /// Takes the completion of a registration's request.
+    fn take(
+        &mut self,
+        id: usize,
+        completion: &Completion,
+        events: &mut Events,
+        before: Before,
+        has_overflowed: bool,
+    ) {
+        let is_new = self.table.is_new(completion.name);
+        if !completion.more {
+            self.table.end_request(id);
+        }
+        let row = self.table.row(id);
+        let found = match completion.result {
+            Ok(found) => found,
+            // Its thread has ended.
+            Err(Errno::CANCELED) => return self.table.arm_again(id),
+            Err(_) => return self.report(id, Ready::ERROR, events),
+        };
+        let (mode, ready) = (row.mode, row.readiness(found));
+        if ready.is_empty() {
+            // The end of what the peer sends, without an interest in it.
+            if !completion.more {
+                row.is_multishot = true;
+                self.table.arm_again(id);
+            }
+            return;
+        }
+        match mode {
+            Mode::Level => self.table.make_anew(id),
+            Mode::Oneshot => self.table.cancel(id),
+            // A file without readiness: nothing will ever wake it.
+            Mode::Edge if is_new && !has_overflowed => {}
+            Mode::Edge if completion.more => {}
+            Mode::Edge => self.table.arm_again(id),
+        }
+        let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
+        if is_out_of_date || ready.is_priority() {
+            self.unchecked.push(id);
+        } else {
+            self.report(id, ready, events);
+        }
+    }
+
+    /// Reports what is still ready of what may be out of date.
+    fn check_readiness(&mut self, events: &mut Events) {
+        if self.unchecked.is_empty() {
+            return;
+        }
+        for &id in &self.unchecked {
+            let row = self.table.row(id);
+            self.asked.push(libc::pollfd {
+                fd: row.fd,
+                events: row.flags_of_poll(),
+                revents: 0,
+            });
+        }
+        let is_known = poll_now(&mut self.asked).is_ok();
+        for index in 0..self.unchecked.len() {
+            let (id, found) = (self.unchecked[index], self.asked[index].revents);
+            let row = self.table.row(id);
+            let mut ready = row.readiness(found.unsigned_abs().into());
+            if found & libc::POLLNVAL != 0 || !is_known {
+                // Reported rather than lost.
+                ready = Ready::ERROR;
+            }
+            if ready.is_empty() && row.mode == Mode::Oneshot {
+                self.table.arm_again(id);
+            }
+            self.report(id, ready, events);
+        }
+        self.unchecked.clear();
+        self.asked.clear();
+    }
+
+    /// Adds an event; or adds to that which the batch has of this registration.
+    fn report(&mut self, id: usize, ready: Ready, events: &mut Events) {
+        if ready.is_empty() {
+            return;
+        }
+        let row = self.table.row(id);
+        if !events.add_ready(row.position as usize, row.key, ready) {
+            row.position = u32::try_from(events.len()).expect("the capacity has a limit");
+            events.push(row.key, ready);
+        }
+    }
+}
+
+impl Backend for IoUring {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            edge: true,
+            oneshot: true,
+            exclusive: false,
+            batches_changes: true,
+            simulated: false,
+        }
+    }
+
+    /// Makes no call: the request goes with the wait. The descriptor is open, since the caller has
+    /// lent it.
+    fn add(&mut self, new: &Registration) -> Result<()> {
+        let fd = new.fd;
+        if fd == self.wake.as_fd().as_raw_fd() {
+            return Err(Error::AlreadyWatched { fd });
+        }
+        self.table.enter(new);
+        Ok(())
+    }
+
+    /// Makes no call, except if it begins to watch: then it checks that the descriptor is open, as
+    /// it may have been closed since it was registered.
+    fn modify(&mut self, new: &Registration) -> Result<()> {
+        if new.interest.is_empty() {
+            self.table.leave(new);
+            return Ok(());
+        }
+        if !self.table.is_watched(new) {
+            raw_fd::is_open(new.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
+        }
+        self.table.enter(new);
+        Ok(())
+    }
+
+    fn remove(&mut self, old: &Registration) -> Result<()> {
+        self.leave(old)
+    }
+
+    /// One call, unless it has no request: otherwise the file would stay open.
+    fn remove_before_close(&mut self, old: &Registration) {
+        // If it fails, the next wait cancels the request.
+        let _ = self.leave(old);
+    }
+
+    fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        let events = events.into_events();
+        let waited = match self.wait_here(events, timeout) {
+            // The poller has moved to another thread; or completions were lost.
+            Err(Errno::EXIST | Errno::BADR) => {
+                self.renew()?;
+                self.wait_here(events, timeout)
+            }
+            waited => waited,
+        };
+        waited.map_err(|errno| match errno {
+            Errno::INTR => Error::Interrupted,
+            other => Error::os("io_uring_enter")(other),
+        })
+    }
+
+    fn waker(&self) -> Waker {
+        self.wake.waker()
+    }
+}
+
+/// Lets go of all files, which closing the ring does only after a while.
+impl Drop for IoUring {
+    fn drop(&mut self) {
+        if self.fork_guard.is_in_child() {
+            return;
+        }
+        if self.ring.make_room().is_ok() {
+            self.ring.push(Request::CancelAll { name: CANCEL });
+            let _ = self.ring.enter(0, None);
+        }
+    }
+}
+
+impl fmt::Debug for IoUring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoUring")
+            .field("ring", &self.ring)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,257 @@
+//! What the kernel should watch under each id, and the poll request that does. This file makes no
+//! call.
+//!
+//! Each request has a name of its own: the id, and a number that is never used again. So a
+//! completion of a request that was cancelled is recognised as stale, whatever came in its place.
+
+use std::os::fd::RawFd;
+
+use rustix::event::epoll::EventFlags;
+
+use super::ring::Request;
+use crate::{MAX_ID, Mode, Ready, Registration, growth};
+
+/// The bits of a request's name that are its id.
+const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
+
+/// A row that has no request.
+const NO_REQUEST: u64 = 0;
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Vec<Row>,
+    /// Ids that need a request, because the registration is new or has changed.
+    changed: Vec<u32>,
+    /// Ids that need a request, because theirs has ended. Behind those that have changed, so that
+    /// what is ready and what the kernel refuses take turns.
+    spent: Vec<u32>,
+    // Invariant: an id is in one of the two lists exactly if its row is `listed`, and only once.
+    /// Requests to cancel.
+    cancelled: Vec<u64>,
+    /// The number of the last request.
+    last: u64,
+    /// The number of the last request before this wait.
+    last_before: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) key: u64,
+    /// The name of its request; [`NO_REQUEST`] if it has none.
+    request: u64,
+    pub(super) fd: RawFd,
+    /// Where the present batch has its event, if it has one.
+    pub(super) position: u32,
+    /// In the flags of poll. Zero: there is nothing to watch.
+    pub(super) flags: u16,
+    pub(super) mode: Mode,
+    /// Each wake-up makes a completion, and the request goes on.
+    pub(super) is_multishot: bool,
+    /// It needs a request.
+    unarmed: bool,
+    listed: bool,
+}
+
+impl Table {
+    /// Enters a registration, or changes one. The next wait makes a request of it.
+    pub(super) fn enter(&mut self, new: &Registration) {
+        let id = new.id();
+        growth::lengthen(&mut self.rows, id + 1, Row::VACANT);
+        self.cancel(id);
+        let row = &mut self.rows[id];
+        *row = Row {
+            key: new.key,
+            fd: new.fd,
+            flags: flags(new),
+            mode: new.mode,
+            is_multishot: new.mode == Mode::Edge,
+            listed: row.listed,
+            ..Row::VACANT
+        };
+        self.arm(id, false);
+    }
+
+    /// Whether there is such a registration that watches for something.
+    pub(super) fn is_watched(&self, registration: &Registration) -> bool {
+        let row = self.rows.get(registration.id());
+        row.is_some_and(|row| row.key == registration.key && row.flags != 0)
+    }
+
+    /// Ends a registration. Its request is to be cancelled.
+    pub(super) fn leave(&mut self, old: &Registration) {
+        let id = old.id();
+        if self.rows.get(id).is_some_and(|row| row.key == old.key) {
+            self.cancel(id);
+            self.rows[id] = Row {
+                listed: self.rows[id].listed,
+                ..Row::VACANT
+            };
+        }
+    }
+
+    /// Cancels the request of `id`, if it has one.
+    pub(super) fn cancel(&mut self, id: usize) {
+        let request = std::mem::replace(&mut self.rows[id].request, NO_REQUEST);
+        if request != NO_REQUEST {
+            growth::push(&mut self.cancelled, request);
+        }
+    }
+
+    /// The next wait makes a request of it.
+    fn arm(&mut self, id: usize, was_spent: bool) {
+        let row = &mut self.rows[id];
+        row.unarmed = true;
+        if !row.listed {
+            row.listed = true;
+            let list = if was_spent {
+                &mut self.spent
+            } else {
+                &mut self.changed
+            };
+            growth::push(list, u32::try_from(id).expect("at most `MAX_ID`"));
+        }
+    }
+
+    /// The request of `id` has ended, and another one is needed.
+    pub(super) fn arm_again(&mut self, id: usize) {
+        self.arm(id, true);
+    }
+
+    /// The request of `id`, if it goes on, is cancelled, and another one is needed.
+    pub(super) fn make_anew(&mut self, id: usize) {
+        self.cancel(id);
+        self.arm_again(id);
+    }
+
+    /// Each request is gone with its ring: all are needed again, and none is cancelled.
+    pub(super) fn arm_all(&mut self) {
+        self.cancelled.clear();
+        for id in 0..self.rows.len() {
+            if std::mem::replace(&mut self.rows[id].request, NO_REQUEST) != NO_REQUEST {
+                self.arm(id, false);
+            }
+        }
+    }
+
+    /// From here on requests are [new](Self::is_new).
+    pub(super) fn begin_wait(&mut self) {
+        self.last_before = self.last;
+    }
+
+    /// Whether this wait has made the request.
+    pub(super) fn is_new(&self, request: u64) -> bool {
+        request >> ID_BITS > self.last_before
+    }
+
+    /// Whether there are requests to cancel.
+    pub(super) fn has_cancelled(&self) -> bool {
+        !self.cancelled.is_empty()
+    }
+
+    /// A request to cancel.
+    pub(super) fn next_cancelled(&mut self) -> Option<u64> {
+        self.cancelled.pop()
+    }
+
+    /// Passes the requests to make to `make`, until it fails; the others stay in the lists.
+    pub(super) fn make_requests<E>(
+        &mut self,
+        mut make: impl FnMut(Request) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for list in [&mut self.changed, &mut self.spent] {
+            let mut made = 0;
+            let mut result = Ok(());
+            for &id in &*list {
+                let row = &mut self.rows[id as usize];
+                if row.unarmed && row.flags != 0 {
+                    self.last += 1;
+                    let name = (self.last << ID_BITS) | u64::from(id);
+                    result = make(row.request_of(name));
+                    if result.is_err() {
+                        break;
+                    }
+                    row.request = name;
+                }
+                row.unarmed = false;
+                row.listed = false;
+                made += 1;
+            }
+            list.drain(..made);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// The id of a request that was not cancelled since.
+    pub(super) fn id_of(&self, request: u64) -> Option<usize> {
+        let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
+        let row = self.rows.get(id)?;
+        (row.request == request).then_some(id)
+    }
+
+    /// Records that the request of `id` has ended.
+    pub(super) fn end_request(&mut self, id: usize) {
+        self.rows[id].request = NO_REQUEST;
+    }
+
+    pub(super) fn row(&mut self, id: usize) -> &mut Row {
+        &mut self.rows[id]
+    }
+
+    /// Panics if an invariant does not hold.
+    #[cfg(test)]
+    pub(super) fn verify(&self) {
+        let mut listed = vec![0; self.rows.len()];
+        for id in self.changed.iter().chain(&self.spent) {
+            listed[*id as usize] += 1;
+        }
+        for (id, row) in self.rows.iter().enumerate() {
+            assert_eq!(listed[id], u32::from(row.listed), "id {id}: {row:?}");
+            assert!(row.listed || !row.unarmed, "id {id}: {row:?}");
+            let has_request = row.request != NO_REQUEST;
+            assert!(!(has_request && row.unarmed), "id {id}: {row:?}");
+            assert!(!has_request || row.flags != 0, "id {id}: {row:?}");
+        }
+    }
+}
+
+impl Row {
+    const VACANT: Self = Self {
+        key: u64::MAX,
+        request: NO_REQUEST,
+        fd: -1,
+        position: 0,
+        flags: 0,
+        mode: Mode::Level,
+        is_multishot: false,
+        unarmed: false,
+        listed: false,
+    };
+
+    fn request_of(&self, name: u64) -> Request {
+        Request::Watch {
+            fd: self.fd,
+            flags: self.flags.into(),
+            multishot: self.is_multishot,
+            name,
+        }
+    }
+
+    /// What to ask `poll` for.
+    pub(super) fn flags_of_poll(&self) -> i16 {
+        i16::try_from(self.flags).expect("the highest is that of RDHUP, 0x2000")
+    }
+
+    /// What `found`, in the flags of poll, reports of it.
+    pub(super) fn readiness(&self, found: u32) -> Ready {
+        let always = EventFlags::ERR | EventFlags::HUP;
+        Ready::from_flags(found & (u32::from(self.flags) | always.bits()))
+    }
+}
+
+/// What to watch for, in the flags of poll.
+fn flags(registration: &Registration) -> u16 {
+    // Interest has the bits of IN, PRI and OUT; and READ_CLOSED, those of RDHUP.
+    let ends = registration.ends.bits() & Ready::READ_CLOSED.bits();
+    u16::from(registration.interest.bits()) | ends
+}

@@ -1,0 +1,313 @@
+//! What only a ring shows. The conformance suite has the rest.
+
+use std::{
+    io::{Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    time::{Duration, Instant},
+};
+
+use evcore_testing::not_run;
+
+use super::*;
+use crate::{Interest, Poller};
+
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+/// A poller over a ring with room for so many completions; `None` if the kernel permits no ring.
+fn poller(completions: u32) -> Option<Poller> {
+    match Ring::with_room_for(completions) {
+        Ok(ring) => Some(Poller::from(
+            IoUring::over(ring).expect("a descriptor is left"),
+        )),
+        Err(error) => {
+            not_run(&error.to_string());
+            None
+        }
+    }
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    let (near, far) = UnixStream::pair().expect("a pair of sockets");
+    near.set_nonblocking(true).expect("non-blocking");
+    far.set_nonblocking(true).expect("non-blocking");
+    (near, far)
+}
+
+fn keys(poller: &mut Poller, room: usize) -> Vec<u64> {
+    let mut events = Events::bounded(room);
+    poller.wait(&mut events, NOW).expect("a wait");
+    events.iter().map(|event| event.key).collect()
+}
+
+/// Many more are ready than the completion queue holds, by their first evaluation and by wake-ups.
+#[test]
+fn an_overflow_of_the_completion_queue_loses_nothing() {
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        for room in [7, 3000] {
+            let Some(mut poller) = poller(8) else {
+                return;
+            };
+            let (mut near, far) = pair();
+            let twins: Vec<_> = (0..500)
+                .map(|_| far.try_clone().expect("a duplicate"))
+                .collect();
+            for (key, twin) in (0..).zip(&twins) {
+                poller.add(twin, key, Interest::READ, mode).expect("add");
+            }
+            assert_eq!(keys(&mut poller, room), [], "nothing is ready");
+            for round in 0..2 {
+                near.write_all(b"a").expect("write");
+                // Those that a wait makes anew may come before those that were woken.
+                let mut found: Vec<_> = (0..3 * 500usize.div_ceil(room))
+                    .flat_map(|_| keys(&mut poller, room))
+                    .collect();
+                found.sort_unstable();
+                found.dedup();
+                assert!(
+                    found.iter().copied().eq(0..500),
+                    "{mode:?}, {room}, {round}: {} of 500",
+                    found.len()
+                );
+                (&far).read_exact(&mut [0]).expect("read");
+                for key in 0..500 {
+                    poller.modify(key, Interest::READ).expect("registered");
+                }
+                // A late edge is a hint.
+                keys(&mut poller, 3000);
+                assert_eq!(keys(&mut poller, 3000), [], "{mode:?}");
+            }
+        }
+    }
+}
+
+/// More changes than the submission queue holds.
+#[test]
+fn a_full_submission_queue_is_submitted_early() {
+    let Some(mut poller) = poller(4096) else {
+        return;
+    };
+    let (_near, far) = pair();
+    let twins: Vec<_> = (0..700)
+        .map(|_| far.try_clone().expect("a duplicate"))
+        .collect();
+    for _ in 0..3 {
+        for (key, twin) in (0..).zip(&twins) {
+            poller
+                .add(twin, key, Interest::WRITE, Mode::Edge)
+                .expect("add");
+        }
+        assert_eq!(keys(&mut poller, 1000).len(), 700);
+        for key in 0..700 {
+            poller.modify(key, Interest::BOTH).expect("registered");
+        }
+        assert_eq!(keys(&mut poller, 1000).len(), 700, "anew");
+        for key in 0..700 {
+            poller.remove(key).expect("registered");
+        }
+        assert_eq!(keys(&mut poller, 1000), []);
+    }
+}
+
+#[test]
+fn a_poller_goes_on_in_another_thread_and_comes_back() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let pairs: Vec<_> = (0..3).map(|_| pair()).collect();
+    let modes = [Mode::Level, Mode::Edge, Mode::Oneshot];
+    for ((key, (_, far)), mode) in (0..).zip(&pairs).zip(modes) {
+        poller.add(far, key, Interest::READ, mode).expect("add");
+    }
+    assert_eq!(keys(&mut poller, 8), []);
+    for _ in 0..3 {
+        // A wake-up that the old thread's ring has, and has not reported.
+        for (near, _) in &pairs {
+            (&mut &*near).write_all(b"a").expect("write");
+        }
+        poller.waker().wake();
+        poller = std::thread::scope(|threads| {
+            let moved = threads.spawn(|| {
+                let mut events = Events::bounded(8);
+                poller.wait(&mut events, NOW).expect("a wait");
+                assert!(events.was_woken());
+                let mut found: Vec<_> = events.iter().map(|event| event.key).collect();
+                found.sort_unstable();
+                assert_eq!(found, [0, 1, 2]);
+                for (_, far) in &pairs {
+                    (&mut &*far).read_exact(&mut [0]).expect("read");
+                }
+                poller.modify(2, Interest::READ).expect("registered");
+                assert_eq!(keys(&mut poller, 8), []);
+                poller
+            });
+            moved.join().expect("the thread")
+        });
+        let mut events = Events::bounded(8);
+        poller.wait(&mut events, NOW).expect("a wait");
+        assert!(events.is_empty() && !events.was_woken(), "{events:?}");
+    }
+}
+
+/// A removal on another thread than that of the requests lets go of the file too.
+#[test]
+fn a_removal_in_another_thread_closes_the_file() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let (mut near, far) = pair();
+    poller
+        .add(&far, 1, Interest::READ, Mode::Edge)
+        .expect("add");
+    assert_eq!(keys(&mut poller, 8), []);
+    std::thread::scope(|threads| {
+        threads.spawn(|| poller.remove(1).expect("registered"));
+    });
+    drop(far);
+    near.set_nonblocking(false).expect("blocking");
+    // The old ring lets go of it after a while.
+    assert_eq!(near.read(&mut [0]).expect("the end"), 0);
+}
+
+#[test]
+fn a_late_completion_of_a_removed_key_is_dropped() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let ((mut near, old), (_other, new)) = (pair(), pair());
+        for before_close in [true, false] {
+            poller.add(&old, 7, Interest::READ, mode).expect("add");
+            assert_eq!(keys(&mut poller, 8), []);
+            // The kernel has a completion for it now.
+            near.write_all(b"a").expect("write");
+            if before_close {
+                poller.remove_before_close(7).expect("registered");
+            } else {
+                poller.remove(7).expect("registered");
+            }
+            // The same key, all 64 bits of it.
+            poller.add(&new, 7, Interest::READ, mode).expect("add");
+            assert_eq!(keys(&mut poller, 8), [], "{mode:?}");
+            poller.modify(7, Interest::BOTH).expect("registered");
+            assert_eq!(keys(&mut poller, 8), [7], "{mode:?}");
+            poller.remove(7).expect("registered");
+            (&old).read_exact(&mut [0]).expect("read");
+        }
+    }
+}
+
+/// The completion of a cancellation ends no wait, and neither does a request that has none.
+#[test]
+fn a_wait_with_changes_never_ends_early() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let mut events = Events::bounded(8);
+    for returns_on_signal in [false, true] {
+        poller.return_on_signal(returns_on_signal);
+        for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+            let (_near, far) = pair();
+            poller.add(&far, 1, Interest::READ, mode).expect("add");
+            for interest in [
+                Interest::READ,
+                Interest::READ | Interest::PRIORITY,
+                Interest::NONE,
+                Interest::READ,
+            ] {
+                poller.modify(1, interest).expect("registered");
+                let (start, timeout) = (Instant::now(), Duration::from_millis(3));
+                poller.wait(&mut events, Some(timeout)).expect("a wait");
+                assert!(events.is_empty() && start.elapsed() >= timeout, "{mode:?}");
+            }
+            poller.remove(1).expect("registered");
+        }
+    }
+}
+
+#[test]
+fn a_removed_and_closed_descriptor_is_closed_at_once() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        for before_close in [true, false] {
+            let (mut near, far) = pair();
+            poller.add(&far, 1, Interest::READ, mode).expect("add");
+            assert_eq!(keys(&mut poller, 8), []);
+            if before_close {
+                poller.remove_before_close(1).expect("registered");
+            } else {
+                poller.remove(1).expect("registered");
+            }
+            drop(far);
+            assert_eq!(near.read(&mut [0]).expect("the end"), 0, "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_dropped_poller_holds_no_file() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let (mut near, far) = pair();
+    poller
+        .add(&far, 1, Interest::READ, Mode::Edge)
+        .expect("add");
+    assert_eq!(keys(&mut poller, 8), []);
+    drop(poller);
+    drop(far);
+    assert_eq!(near.read(&mut [0]).expect("the end"), 0);
+}
+
+/// The kernel ends each request at once with `EPOLLRDHUP`, which is nothing to report to a writer.
+#[test]
+fn a_half_close_that_is_not_watched_ends_no_wait() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let mut events = Events::bounded(8);
+    for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
+        let (mut near, mut far) = pair();
+        let mut written = 0;
+        while let Ok(n) = far.write(&[0; 4096]) {
+            written += n;
+        }
+        near.shutdown(std::net::Shutdown::Write).expect("shutdown");
+        poller.add(&far, 1, Interest::WRITE, mode).expect("add");
+        for _ in 0..2 {
+            let (start, timeout) = (Instant::now(), Duration::from_millis(5));
+            poller.wait(&mut events, Some(timeout)).expect("a wait");
+            assert!(events.is_empty() && start.elapsed() >= timeout, "{mode:?}");
+        }
+        near.read_exact(&mut vec![0; written]).expect("read");
+        assert_eq!(keys(&mut poller, 8), [1], "{mode:?}");
+        let again = if mode == Mode::Level { vec![1] } else { vec![] };
+        assert_eq!(keys(&mut poller, 8), again, "{mode:?}");
+        poller.remove(1).expect("registered");
+    }
+}
+
+/// The kernel reports such a file once, and has nothing that could wake it.
+#[test]
+fn a_file_without_readiness_is_an_edge_once() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let null = OwnedFd::from(std::fs::File::open("/dev/null").expect("there is one"));
+    for mode in [Mode::Edge, Mode::Oneshot] {
+        poller
+            .add(&null.as_fd(), 1, Interest::READ, mode)
+            .expect("add");
+        assert_eq!(keys(&mut poller, 8), [1]);
+        for _ in 0..3 {
+            assert_eq!(keys(&mut poller, 8), [], "{mode:?}");
+        }
+        poller.reregister(1).expect("registered");
+        assert_eq!(keys(&mut poller, 8), [1], "{mode:?}");
+        poller.remove(1).expect("registered");
+    }
+}
