@@ -40,6 +40,35 @@ fn a_backend_that_the_kernel_refuses_is_skipped() {
 }
 
 #[test]
+fn a_refused_ring_is_an_error_and_passed_over_with_a_reason() {
+    for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
+        without(libc::SYS_io_uring_setup, errno, || {
+            let refused = Poller::with(BackendKind::IoUring).expect_err("it is refused");
+            let remedy = match errno {
+                libc::EINVAL => "Linux 6.1 or later is needed",
+                _ => "this system does not permit it",
+            };
+            let message = refused.to_string();
+            assert!(message.starts_with("io_uring_setup"), "{message}");
+            assert!(message.contains(remedy), "{message}");
+
+            let poller = Poller::first_of(&[BackendKind::IoUring, BackendKind::Epoll]);
+            let poller = poller.expect("epoll is permitted");
+            assert_eq!(poller.backend().name(), "epoll");
+            assert!(
+                matches!(poller.passed_over(), [(BackendKind::IoUring, reason)]
+                    if reason.to_string() == message),
+                "{:?}",
+                poller.passed_over()
+            );
+            assert!(!BackendKind::usable().contains(&BackendKind::IoUring));
+        });
+    }
+    let default = Poller::new().expect("a poller");
+    assert!(default.passed_over().is_empty());
+}
+
+#[test]
 fn a_sandbox_without_epoll_pwait2_falls_back() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         without(libc::SYS_epoll_pwait2, errno, || {

@@ -1,12 +1,13 @@
 //! Every accept policy, on every poller, with processes and with threads.
 
+use crate::permitted_pollers::permitted;
 use evcore_tests::Server;
 
 /// Enough clients at a time to reveal a worker that does not accept.
 const CLIENTS: usize = 16;
 
 fn serves_all_clients(accept: &str) {
-    for poller in ["epoll", "poll", "select"] {
+    for poller in permitted(&["epoll", "poll", "select", "io_uring"]) {
         for workers in ["--workers", "--threads"] {
             let options = [workers, "2", "--poller", poller, "--accept", accept];
             let server = Server::start(&[&options[..], &["--accept-delay", "50"]].concat());

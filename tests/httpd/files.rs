@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use crate::permitted_pollers::permitted;
 use evcore_tests::{Client, Response, Scratch, Server, eventually};
 
 /// A server with a root.
@@ -68,7 +69,7 @@ pub(super) fn content(length: usize) -> Vec<u8> {
 
 #[test]
 fn a_file_is_sent_byte_for_byte() {
-    for poller in ["auto", "epoll-masked", "poll", "select"] {
+    for poller in permitted(&["auto", "epoll-masked", "poll", "select", "io_uring"]) {
         let site = Site::start(&["--poller", poller]);
         let mut client = site.server.connect();
         // Around the length of one call, and more than a socket buffer holds.

@@ -18,6 +18,7 @@ mod flight_recorder;
 mod listening;
 mod log_pipes;
 mod metrics;
+mod permitted_pollers;
 mod quiet;
 mod refused_syscalls;
 mod request_bodies;

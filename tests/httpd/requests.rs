@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::permitted_pollers::permitted;
 use evcore_tests::{Client, Response, Server, httpd};
 
 const HELLO: &str = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
@@ -21,14 +22,21 @@ fn assert_hello(response: &Response) {
 
 #[test]
 fn the_root_is_thirteen_bytes() {
-    for poller in ["auto", "epoll", "epoll-masked", "poll", "select"] {
+    for poller in permitted(&[
+        "auto",
+        "epoll",
+        "epoll-masked",
+        "poll",
+        "select",
+        "io_uring",
+    ]) {
         assert_hello(&server(poller).connect().get("/"));
     }
 }
 
 #[test]
 fn a_connection_serves_many_requests() {
-    for poller in ["epoll", "epoll-masked", "poll", "select"] {
+    for poller in permitted(&["epoll", "epoll-masked", "poll", "select", "io_uring"]) {
         let server = server(poller);
         let mut client = server.connect();
         for _ in 0..100 {

@@ -35,8 +35,9 @@ Usage: httpd [OPTIONS]
   --multi-accept N         the most connections accepted in one turn of the
                            event loop                                [default: 64]
   --poller NAME            auto, epoll, kqueue, port, devpoll, poll or select, if
-                           the system has it; epoll-masked, to test the server's
-                           edge-triggered reads                    [default: auto]
+                           the system has it; io_uring, if Linux permits it;
+                           epoll-masked, to test the server's edge-triggered
+                           reads                                   [default: auto]
   --timers NAME            timer queue: wheel, tree or heap       [default: wheel]
   --timer-resolution MS    interval of clock updates, in milliseconds
                                                              [default: every turn]

@@ -66,6 +66,7 @@ pub struct Poller {
     ready_first: bool,
     returns_on_signal: bool,
     fork_guard: ForkGuard,
+    passed_over: Vec<(BackendKind, Error)>,
 }
 
 impl Poller {
@@ -77,16 +78,39 @@ impl Poller {
     /// If there are too few descriptors or too little memory: this passes, so no worse backend is
     /// chosen for it. Otherwise the error of the last backend.
     pub fn new() -> Result<Self> {
-        let (last, better) = BackendKind::available()
-            .split_last()
-            .expect("every system has a backend");
+        Self::first_of(BackendKind::available())
+    }
+
+    /// Opens the first of `kinds` that the running kernel permits.
+    /// [`passed_over`](Self::passed_over) returns why the others were not opened.
+    ///
+    /// ```
+    /// use evcore_poller::{BackendKind, Poller};
+    ///
+    /// let poller = Poller::first_of(&[BackendKind::IoUring, BackendKind::Epoll, BackendKind::Poll])?;
+    /// for (kind, reason) in poller.passed_over() {
+    ///     eprintln!("not {kind}, but {}: {reason}", poller.backend().name());
+    /// }
+    /// # Ok::<(), evcore_poller::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// If there are no `kinds`.
+    pub fn first_of(kinds: &[BackendKind]) -> Result<Self> {
+        let (last, better) = kinds.split_last().expect("a backend to open");
+        let mut passed_over = Vec::new();
         for kind in better {
             match Self::with(*kind) {
-                Err(error) if !error.is_exhaustion() => {}
-                result => return result,
+                Err(error) if !error.is_exhaustion() => passed_over.push((*kind, error)),
+                opened => return opened.map(|poller| poller.after(passed_over)),
             }
         }
-        Self::with(*last)
+        Self::with(*last).map(|poller| poller.after(passed_over))
     }
 
     /// Opens the backend of this kind.
@@ -107,7 +131,9 @@ impl Poller {
     ///
     /// Costs one system call. With an empty interest no system call is made, and errors surface when
     /// an interest is first set. (poll, select and `/dev/poll` receive a descriptor only in the wait.
-    /// Their call is an `fcntl(F_GETFD)`, so that a closed descriptor is an error here on every backend.)
+    /// Their call is an `fcntl(F_GETFD)`, so that a closed descriptor is an error here on every backend.
+    /// `io_uring` makes no call here: if the kernel refuses the descriptor, the wait reports an event
+    /// with [`Ready::ERROR`](crate::Ready::ERROR).)
     ///
     /// # Errors
     ///
@@ -395,6 +421,13 @@ impl Poller {
         &*self.backend
     }
 
+    /// Returns the better backends that [`new`](Self::new) or [`first_of`](Self::first_of) has tried
+    /// before, and why each could not be opened.
+    #[must_use]
+    pub fn passed_over(&self) -> &[(BackendKind, Error)] {
+        &self.passed_over
+    }
+
     fn over(backend: AnyBackend) -> Self {
         Self {
             waker: backend.waker(),
@@ -404,6 +437,14 @@ impl Poller {
             ready_first: false,
             returns_on_signal: false,
             fork_guard: ForkGuard::new(),
+            passed_over: Vec::new(),
+        }
+    }
+
+    fn after(self, passed_over: Vec<(BackendKind, Error)>) -> Self {
+        Self {
+            passed_over,
+            ..self
         }
     }
 
