@@ -148,9 +148,9 @@ pub enum Mode {
     /// more is reported until `rearm`.
     ///
     /// Backends differ in one thing: what else they report before the answer. A kernel that has
-    /// `Edge` itself (epoll, kqueue) reports new data and new room, and may repeat everything else
-    /// that is ready. Where the poller emulates `Edge` (on every other backend), these are silent
-    /// until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll:
+    /// `Edge` itself (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat
+    /// everything else that is ready. Where the poller emulates `Edge` (on every other backend), these
+    /// are silent until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll:
     /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
     /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).
     Edge,

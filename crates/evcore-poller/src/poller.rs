@@ -36,6 +36,9 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 /// use its wakers there: each process merges its own wakes, and only the parent acknowledges them. A
 /// child can wake its parent through the [descriptor](Waker#impl-AsFd-for-Waker) of a waker.
 ///
+/// A poller may move to another thread. On `io_uring`, its next call then registers everything anew,
+/// and an `Edge` may be reported again.
+///
 /// Every change takes `&mut self`, so nothing can be registered while another thread waits: send
 /// that thread the work, and [wake](Self::waker) it.
 ///
@@ -278,7 +281,8 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. One system call on epoll.
+    /// Stops watching. One system call on epoll; on `io_uring` too, unless the registration has just
+    /// reported and is not [`Mode::Edge`].
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
     /// of their key.
@@ -301,7 +305,8 @@ impl Poller {
     }
 
     /// Stops watching a descriptor that you are about to close. No system call on epoll, where the
-    /// kernel drops a file when its last descriptor is closed.
+    /// kernel drops a file when its last descriptor is closed. On `io_uring` it is
+    /// [`remove`](Self::remove), because a request there holds its file open.
     ///
     /// If another descriptor of the same file stays open (a duplicate, or one in a child), use
     /// [`remove`](Self::remove). Otherwise epoll goes on reporting the file. The poller drops these
@@ -324,7 +329,8 @@ impl Poller {
     /// without limit). Empties `events`, fills it, and returns the number of events.
     ///
     /// Costs one system call, plus one for each registration that was changed; on backends other
-    /// than epoll, plus one if a waker ended it. A signal does not end the wait (see
+    /// than epoll and `io_uring`, plus one if a waker ended it. On `io_uring` the changes go with the
+    /// wait. A signal does not end the wait (see
     /// [`return_on_signal`](Self::return_on_signal)).
     ///
     /// It never ends before its timeout, with one exception: the kernel still reports a file that
