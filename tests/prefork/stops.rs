@@ -171,8 +171,10 @@ fn term_makes_a_graceful_stop_fast() {
         let _sleeper = sleeper(&server, 3_600_000);
         server.signal(Signal::QUIT);
         assert!(idle.is_closed());
+        let asked = Instant::now();
         server.signal(Signal::TERM);
         assert!(server.wait().success());
+        assert_within("it stops", Duration::ZERO, asked);
     }
 }
 
