@@ -1,16 +1,10 @@
 //! The master: starts workers, as processes or as threads, and logs what becomes of them.
 
-use std::{
-    cell::{Cell, RefCell},
-    error::Error,
-    io,
-    process::ExitCode,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::{cell::RefCell, error::Error, io, process::ExitCode};
 
 use evcore::balancer::WorkerId;
 use evcore_prefork::{
-    DO_NOT_RESTART, ExitCause, Outcome, Reload, Supervisor, Upgrade, Worker, WorkerExit, WorkerInfo,
+    CANNOT_START, ExitCause, Outcome, Reload, Supervisor, Upgrade, Worker, WorkerInfo,
 };
 
 use crate::{
@@ -49,7 +43,6 @@ pub fn run(
     files: &SocketFiles,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let pid_file = RefCell::new(pid_file);
-    let started = Cell::new(0);
     let release_dead = release_dead(&setup);
     let (on_exit_board, on_reload_board) = (setup.scoreboard.clone(), setup.scoreboard.clone());
     let mut announce = listeners::announcement(&setup.listeners[0]);
@@ -58,7 +51,6 @@ pub fn run(
         .slots_serve_alone(options.own_listeners)
         // A worker stops by itself at its timeout; this is for one that hangs.
         .stop_timeout(options.shutdown_timeout * 2)
-        .on_start(|_worker| started.set(started.get() + 1))
         .on_start_error(log_start_error)
         .on_ready(|_worker| {
             pid_file.borrow_mut().iter_mut().for_each(PidFile::publish);
@@ -67,7 +59,8 @@ pub fn run(
         .on_stuck(log_stuck)
         .on_exit(move |exit| {
             release_dead(exit.worker.slot);
-            if is_replaced(exit) {
+            // It is replaced, unless the server ends because no worker can start.
+            if exit.stop.is_none() {
                 on_exit_board.count_restart();
             }
             if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
@@ -94,7 +87,7 @@ pub fn run(
     let outcome = if options.threads {
         run_threads(supervisor, setup)
     } else {
-        run_processes(supervisor, setup, &started)
+        run_processes(supervisor, setup)
     };
     Ok(match outcome? {
         Outcome::AllRefused => ExitCode::from(1),
@@ -102,27 +95,17 @@ pub fn run(
     })
 }
 
-fn run_processes(
-    mut supervisor: Supervisor<'_>,
-    setup: Setup,
-    started: &Cell<usize>,
-) -> evcore_prefork::Result<Outcome> {
+fn run_processes(mut supervisor: Supervisor<'_>, setup: Setup) -> evcore_prefork::Result<Outcome> {
     for listener in setup.listeners.iter().flatten() {
         supervisor = supervisor.inherit(listener)?;
     }
-    let workers = setup.options.workers;
-    // A worker has the count as of its fork.
-    let is_first = || started.get() < workers;
-    supervisor.run(|worker| run_worker(worker, Ok(setup), is_first()))
+    supervisor.run(|worker| run_worker(worker, Ok(setup)))
 }
 
 fn run_threads(supervisor: Supervisor<'_>, setup: Setup) -> evcore_prefork::Result<Outcome> {
-    let workers = setup.options.workers;
-    let started = AtomicUsize::new(0);
     supervisor.run_threads(move |worker| {
-        let is_first = started.fetch_add(1, Ordering::Relaxed) < workers;
         let setup = setup.for_another_thread(&worker);
-        run_worker(worker, setup, is_first)
+        run_worker(worker, setup)
     })
 }
 
@@ -132,11 +115,6 @@ fn release_dead(setup: &Setup) -> impl Fn(usize) + use<> {
     move |slot| {
         group.release_dead(WorkerId::from_slot(slot));
     }
-}
-
-/// Whether the supervisor replaces this worker: it ended unasked, and does not refuse to be replaced.
-fn is_replaced(exit: &WorkerExit) -> bool {
-    exit.stop.is_none() && exit.cause != ExitCause::Exited(DO_NOT_RESTART)
 }
 
 fn log_start_error(worker: &WorkerInfo, error: &io::Error) {
@@ -172,10 +150,9 @@ fn log_upgrade(upgrade: &Upgrade) {
 
 /// Runs a worker. Returns its exit code.
 ///
-/// One of the first workers that cannot start is not restarted, so that a server that cannot start
-/// ends with an error. A later worker replaces one that has served: the cause may pass, so it is
-/// tried again.
-fn run_worker(worker: Worker, setup: Result<Setup, Box<dyn Error>>, is_first: bool) -> i32 {
+/// If none of the first workers can start, the server ends with an error. Otherwise a worker that
+/// cannot start is tried again, because the cause may pass.
+fn run_worker(worker: Worker, setup: Result<Setup, Box<dyn Error>>) -> i32 {
     if let Some(error) = worker.affinity_error() {
         log(format_args!(
             "httpd: cannot set the CPU affinity of the worker: {error}"
@@ -185,7 +162,7 @@ fn run_worker(worker: Worker, setup: Result<Setup, Box<dyn Error>>, is_first: bo
         Ok(server) => server,
         Err(error) => {
             log(format_args!("httpd: worker cannot start: {error}"));
-            return if is_first { DO_NOT_RESTART } else { EXIT_RETRY };
+            return CANNOT_START;
         }
     };
     worker.ready();

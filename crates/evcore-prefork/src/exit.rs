@@ -10,6 +10,17 @@ use crate::{Stop, WorkerIndex, lifecycle::Slot};
 /// a stop is replaced, and so is one that panics.
 pub const DO_NOT_RESTART: i32 = 2;
 
+/// The exit code by which a worker reports that it could not start, before it was
+/// [ready](crate::Worker::ready): 3.
+///
+/// Once a worker of the server has been ready, this is a crash as any other, and the worker is
+/// replaced. Before, the cause may concern all workers: if every worker ends with this code, or with
+/// [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If another worker
+/// is ready instead, this one is started again.
+///
+/// A server whose workers never report that they are ready should not use it.
+pub const CANNOT_START: i32 = 3;
+
 /// Identifies a worker to the supervisor's hooks.
 ///
 /// ```
@@ -180,7 +191,7 @@ pub enum Outcome {
     /// A signal stopped it. `Graceful` only if all workers ended by themselves within the
     /// [timeout](crate::Supervisor::stop_timeout), and no signal made the stop a fast one.
     Stopped(Stop),
-    /// Every worker ended with [`DO_NOT_RESTART`].
+    /// Every worker ended with [`DO_NOT_RESTART`], or with [`CANNOT_START`] before any was ready.
     AllRefused,
 }
 

@@ -29,7 +29,8 @@
 //! # Replacement
 //!
 //! A worker that ends without a stop is replaced, whatever its exit code, unless that
-//! is [`DO_NOT_RESTART`]. If it lived for a second or more, it is replaced at once. Otherwise it has
+//! is [`DO_NOT_RESTART`]. One that ends with [`CANNOT_START`] before any worker was ready is replaced
+//! only if another becomes ready. If a worker lived for a second or more, it is replaced at once. Otherwise it has
 //! crashed, and the replacement waits: 100 ms after the first crash of a slot, twice as long after
 //! each further one, up to 10 s.
 //!
@@ -110,7 +111,7 @@ pub use activation::{LISTEN_FDS, activated};
 pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
-pub use exit::{DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
+pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
 pub use reload::Reload;
 pub use supervisor::Supervisor;
 pub use upgrade::{INHERITED, Upgrade, inherited, parent_binary_alive};

@@ -31,6 +31,8 @@ pub(crate) const GENERATIONS_MAX: usize = 4;
 pub(crate) struct Lifecycle {
     config: Config,
     generations: Vec<Generation>,
+    /// Some worker has reported that it serves, so the server can.
+    has_served: bool,
     /// A new generation is requested, and has not begun.
     reload: bool,
     /// All workers got a stop, and the master stays.
@@ -112,6 +114,7 @@ impl Lifecycle {
         Self {
             config,
             generations: vec![Generation::new(0, config.workers, now)],
+            has_served: false,
             reload: false,
             drained: false,
             stop: None,
@@ -153,11 +156,24 @@ impl Lifecycle {
     /// The slot's worker has reported that it serves.
     pub(crate) fn ready(&mut self, slot: Slot) {
         self.generation(slot.row).ready(slot.index);
+        self.has_served = true;
+        let generations = self.generations.iter_mut();
+        generations.for_each(Generation::retry_starts);
     }
 
     /// The slot's worker has ended. If it has `refused`, it is not replaced.
     pub(crate) fn ended(&mut self, slot: Slot, refused: bool, now: Instant) {
         self.generation(slot.row).ended(slot.index, refused, now);
+    }
+
+    /// The slot's worker has ended because it could not start. It is replaced if the server can
+    /// serve: now, or when another worker is ready.
+    pub(crate) fn cannot_start(&mut self, slot: Slot, now: Instant) {
+        if self.has_served {
+            self.ended(slot, false, now);
+        } else {
+            self.generation(slot.row).cannot_start(slot.index);
+        }
     }
 
     /// The stop that the workers of this row got.

@@ -3,7 +3,8 @@
 use std::{io, mem, os::unix::net::UnixStream, time::Instant};
 
 use crate::{
-    DO_NOT_RESTART, Error, ExitCause, Outcome, Result, Stop, Upgrade, WorkerExit, WorkerInfo,
+    CANNOT_START, DO_NOT_RESTART, Error, ExitCause, Outcome, Result, Stop, Upgrade, WorkerExit,
+    WorkerInfo,
     children::Children,
     foreground,
     hooks::Hooks,
@@ -136,8 +137,14 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
-        let refused = cause == ExitCause::Exited(DO_NOT_RESTART);
-        self.lifecycle.ended(slot, refused, Instant::now());
+        let now = Instant::now();
+        match cause {
+            ExitCause::Exited(CANNOT_START) => self.lifecycle.cannot_start(slot, now),
+            _ => {
+                let refused = cause == ExitCause::Exited(DO_NOT_RESTART);
+                self.lifecycle.ended(slot, refused, now);
+            }
+        }
         let worker = self.info(slot, Some(child));
         (self.hooks.on_exit)(&WorkerExit {
             worker,

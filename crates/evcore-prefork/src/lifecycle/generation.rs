@@ -89,6 +89,20 @@ impl Generation {
         }
     }
 
+    /// The worker has ended because it could not start. It is not replaced before
+    /// [`retry_starts`](Self::retry_starts).
+    pub(crate) fn cannot_start(&mut self, index: usize) {
+        self.places[index].state = State::CannotStart;
+    }
+
+    /// Replaces the workers that could not start, each after its pause.
+    pub(crate) fn retry_starts(&mut self) {
+        let places = self.places.iter_mut();
+        for place in places.filter(|one| one.state == State::CannotStart) {
+            place.fail(place.last_start.expect("it was started"));
+        }
+    }
+
     /// Begins its stop. Its workers are no longer replaced.
     pub(crate) fn retire(&mut self, escalation: Escalation) {
         debug_assert!(self.is_serving(), "a generation is retired once");
@@ -104,9 +118,9 @@ impl Generation {
         !self.places.iter().any(Place::is_running)
     }
 
-    /// All its workers have refused.
+    /// All its workers have refused, or could not start.
     pub(crate) fn all_refused(&self) -> bool {
-        self.places.iter().all(|one| one.state == State::Refused)
+        self.places.iter().all(Place::has_refused)
     }
 
     /// The places that wait for a worker.
@@ -117,7 +131,7 @@ impl Generation {
                 index,
                 failures: place.failures,
             }),
-            State::Running { .. } | State::Refused => None,
+            State::Running { .. } | State::Refused | State::CannotStart => None,
         };
         self.places.iter().enumerate().filter_map(vacancy)
     }
@@ -219,6 +233,8 @@ enum State {
     },
     /// The worker has refused to be replaced.
     Refused,
+    /// The worker could not start, and no worker has served yet.
+    CannotStart,
 }
 
 impl Place {
@@ -227,6 +243,10 @@ impl Place {
         self.state = State::Vacant {
             due: now + backoff(self.failures),
         };
+    }
+
+    fn has_refused(&self) -> bool {
+        matches!(self.state, State::Refused | State::CannotStart)
     }
 
     fn is_running(&self) -> bool {
@@ -244,7 +264,7 @@ impl Place {
     fn ready_at(&self, ready_timeout: Duration, now: Instant) -> Option<Instant> {
         match self.state {
             _ if self.was_ready => Some(now),
-            State::Refused => Some(now),
+            State::Refused | State::CannotStart => Some(now),
             // A timeout past the clock's end never comes.
             State::Running { since } => since.checked_add(ready_timeout),
             State::Vacant { .. } => None,

@@ -78,6 +78,11 @@ impl Fixture {
         self.lifecycle.ended(Slot { row, index }, true, self.now);
     }
 
+    fn cannot_start(&mut self, row: usize, index: usize) {
+        let slot = Slot { row, index };
+        self.lifecycle.cannot_start(slot, self.now);
+    }
+
     fn end_all(&mut self, row: usize, workers: usize) {
         (0..workers).for_each(|index| self.end(row, index));
     }
@@ -116,6 +121,42 @@ fn when_all_workers_have_refused_it_is_over() {
     assert_eq!(server.next(), Action::Wait(None));
     server.refuse(0, 1);
     assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn if_no_worker_can_start_it_is_over() {
+    let mut server = Fixture::with_workers(3);
+    server.start(0, 3);
+    server.cannot_start(0, 0);
+    server.refuse(0, 1);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.cannot_start(0, 2);
+    assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn a_worker_that_cannot_start_is_retried_if_another_is_ready() {
+    let mut server = Fixture::with_workers(2);
+    server.start(0, 2);
+    server.cannot_start(0, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.lifecycle.ready(Slot { row: 0, index: 1 });
+    server.waits_for(Duration::from_millis(100));
+    server.start_one(Slot { row: 0, index: 0 });
+    server.cannot_start(0, 0);
+    server.waits_for(Duration::from_millis(200));
+    server.start_one(Slot { row: 0, index: 0 });
+}
+
+#[test]
+fn a_replacement_that_cannot_start_is_retried() {
+    let mut server = Fixture::serving(1);
+    server.end(0, 0);
+    server.waits_for(Duration::from_millis(100));
+    server.start(0, 1);
+    server.cannot_start(0, 0);
+    server.waits_for(Duration::from_millis(200));
+    server.start(0, 1);
 }
 
 #[test]

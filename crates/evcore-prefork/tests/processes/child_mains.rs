@@ -20,7 +20,7 @@ use std::{
 
 #[cfg(target_os = "linux")]
 use evcore_prefork::{Affinity, Cpus};
-use evcore_prefork::{DO_NOT_RESTART, Error, Stop, Supervisor, Worker, WorkerInfo};
+use evcore_prefork::{CANNOT_START, DO_NOT_RESTART, Error, Stop, Supervisor, Worker, WorkerInfo};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::server_process::MAIN_FLAG;
@@ -41,6 +41,8 @@ pub(crate) fn run_main(name: &str) {
             _ => serve(worker),
         }),
         "all refuse" => run(logging(2), |_| DO_NOT_RESTART),
+        "first cannot start" => first_cannot_start(),
+        "none can start" => run(logging(2), |_| CANNOT_START),
         "signalled at birth" => signalled_at_birth(),
         "requested stop" => run(
             Supervisor::new(2).on_exit(|exit| println!("ended {:?} {exit}", exit.stop)),
@@ -203,6 +205,18 @@ fn fail_at_first() {
             panic::set_hook(Box::new(|_| {}));
             panic!("for the test")
         }
+        _ => serve(worker),
+    });
+}
+
+fn first_cannot_start() {
+    let forked = Cell::new(0);
+    let supervisor = logging(2).on_start(|worker| {
+        println!("started {}", name(worker));
+        forked.set(forked.get() + 1);
+    });
+    run(supervisor, |worker| match forked.get() {
+        0 => CANNOT_START,
         _ => serve(worker),
     });
 }

@@ -48,6 +48,8 @@ tests! {
     an_exit_by_ctrl_c_is_reported_with_a_stop
     early_crashes_are_replaced_whatever_their_cause
     a_worker_that_exits_with_two_is_not_replaced
+    a_worker_that_cannot_start_is_retried_if_another_serves
+    when_no_worker_can_start_the_supervisor_returns
     when_all_workers_refuse_the_supervisor_returns
     a_signal_right_after_fork_is_not_lost
     a_stop_while_workers_are_forked_stops_all_of_them
@@ -215,6 +217,23 @@ fn a_worker_that_exits_with_two_is_not_replaced() {
     let lines = server.expect_end();
     assert_eq!(count(lines, "started 0"), 1);
     assert_eq!(count(lines, "started 1"), 2);
+}
+
+fn a_worker_that_cannot_start_is_retried_if_another_serves() {
+    let mut server = Server::start("first cannot start");
+    let line = server.expect("ended 0").join(" ");
+    assert!(line.ends_with("exit status: 3"), "{line}");
+    server.expect("ready 0");
+    server.signal_master(Signal::TERM);
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "started 0"), 2);
+}
+
+fn when_no_worker_can_start_the_supervisor_returns() {
+    let mut server = Server::start("none can start");
+    let lines = server.expect_end();
+    assert_eq!(count(lines, "started"), 2);
+    assert_last(lines, "outcome AllRefused");
 }
 
 fn when_all_workers_refuse_the_supervisor_returns() {
