@@ -10,7 +10,10 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::retry_on_intr,
+};
 
 /// The largest atomic write to a pipe on Linux. Up to it, lines of several writers do not mix.
 pub const PIPE_BUF: usize = 4096;
@@ -43,5 +46,6 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Reduced by the umask, as in the standard library.
     let mode = Mode::from_raw_mode(0o666);
-    Ok(File::from(rustix::fs::open(path, flags, mode)?))
+    let opened = retry_on_intr(|| rustix::fs::open(path, flags, mode));
+    Ok(File::from(opened?))
 }

@@ -13,7 +13,7 @@ use std::{os::fd::OwnedFd, path::Path};
 
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
-    io::{self, Errno},
+    io::{self, Errno, retry_on_intr},
 };
 
 use super::walk;
@@ -48,7 +48,7 @@ impl Root {
     ///
     /// Those of `openat`.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let dir = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty())?;
+        let dir = retry_on_intr(|| openat(CWD, path, DIRECTORY_FLAGS, Mode::empty()))?;
         Ok(Self {
             is_resolved_by_kernel: kernel::is_available(&dir),
             dir,
