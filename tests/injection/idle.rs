@@ -2,10 +2,13 @@
 
 use std::{
     fs,
+    process::Command,
     time::{Duration, Instant},
 };
 
 use evcore_tests::Server;
+
+use super::wait::wait_for;
 
 /// What an idle server may use of one processor.
 const SHARE: f64 = 0.02;
@@ -43,4 +46,14 @@ fn cpu_time(pids: &[u32]) -> Duration {
             .expect("nanoseconds")
     });
     Duration::from_nanos(times.sum())
+}
+
+#[test]
+fn a_process_that_spins_uses_time() {
+    let mut spin = Command::new("sh");
+    let mut spin = spin.args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let used = || cpu_time(&[spin.id()]) > Duration::from_millis(20);
+    wait_for("its time is counted", used);
+    spin.kill().unwrap();
+    spin.wait().unwrap();
 }

@@ -10,6 +10,7 @@
 mod idle;
 mod run;
 mod script;
+mod stage;
 mod table;
 mod trace;
 mod wait;
@@ -27,7 +28,8 @@ use evcore_tests::{not_run, strace_works};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::{
-    run::{OCCURRENCES, Recorded, Run, Stage},
+    run::{OCCURRENCES, Run},
+    stage::{Recorded, Stage},
     table::{PHASES, rows},
 };
 
@@ -165,9 +167,9 @@ fn make_all(runs: &[Run]) -> BTreeSet<String> {
             let made = panic::catch_unwind(AssertUnwindSafe(|| run.make()));
             let seconds = begun.elapsed().as_secs_f64();
             match made {
-                Ok(hits) => {
-                    println!("{run}: {hits} failures, {seconds:.1} s");
-                    if hits > 0 {
+                Ok(cost) => {
+                    println!("{run}: {cost}, {seconds:.1} s");
+                    if cost.failures > 0 {
                         hit.lock()
                             .expect("no run panics here")
                             .insert(run.row.to_string());

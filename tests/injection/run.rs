@@ -1,19 +1,14 @@
 //! One run: a server, one of whose calls fails.
 
-use std::{fmt, fs, path::PathBuf, process::Command};
+use std::fmt;
 
-use evcore_tests::{Scratch, Server, httpd};
-use rustix::process::Signal;
+use evcore_tests::Server;
 
 use super::{
-    idle::assert_idle,
-    script::{FILE, Script, Upload},
+    stage::{Stage, WORKERS},
     table::{Allowed, Phase, Row},
-    trace::{Call, Files, Trace, Tracer, httpd_under, injected, record},
+    trace::{Files, Tracer, injected, record},
 };
-
-/// The workers of each server.
-pub(super) const WORKERS: usize = 2;
 
 /// Which calls of a process fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,29 +62,36 @@ impl fmt::Display for Run {
 }
 
 impl Run {
-    /// Makes the run. Returns how many calls have failed.
+    /// Makes the run.
     ///
     /// # Panics
     ///
-    /// If the server loses more than the table allows.
-    pub(super) fn make(&self) -> usize {
+    /// If the server loses more than the table allows, panics, hangs or spins.
+    pub(super) fn make(&self) -> Cost {
         let stage = Stage::new();
-        let allowed = self.row.allowed(self.phase).expect("the phase has a loss");
-        let trial = match self.phase {
-            Phase::Start => match stage.start_under(&self.options(&stage.files(None))) {
-                Ok(server) => stage.serve(server, Tracer::FromStart),
-                Err((code, log)) => return self.assert_refusal(&stage, allowed, code, &log),
+        let options = |server: Option<&Server>| self.options(&stage.files(server));
+        let mut cost = Cost::default();
+        let log = match self.phase {
+            Phase::Start => match stage.start_under(&options(None)) {
+                Ok(server) => stage.serve(server, Tracer::FromStart, &mut cost),
+                Err((code, log)) => {
+                    cost.exited = true;
+                    assert_eq!(code, Some(1), "{log}");
+                    assert_names_reason(&log);
+                    log
+                }
             },
             Phase::Serving => {
                 let server = stage.start();
-                let tracer = Tracer::attach(&server, &self.options(&stage.files(Some(&server))));
-                stage.serve(server, tracer)
+                let tracer = Tracer::attach(&server, &options(Some(&server)));
+                stage.serve(server, tracer, &mut cost)
             }
-            Phase::Quit => stage.quit(|server| self.options(&stage.files(Some(server)))),
+            Phase::Quit => stage.quit(|server| options(Some(server)), &mut cost),
         };
-        let hits = injected(&stage.trace());
-        trial.assert_within(allowed, hits);
-        hits
+        cost.failures = injected(&stage.trace());
+        let allowed = self.row.allowed(self.phase).expect("the phase has a cell");
+        assert!(cost.is_within(allowed), "it costs {cost}: {log}");
+        cost
     }
 
     /// The options of strace.
@@ -109,218 +111,51 @@ impl Run {
         }
         options
     }
+}
 
-    /// The server has ended before it listened. Returns how many calls have failed.
-    fn assert_refusal(
-        &self,
-        stage: &Stage,
-        allowed: Allowed,
-        code: Option<i32>,
-        log: &str,
-    ) -> usize {
-        assert!(allowed.exit, "the server may not end: {log}");
-        assert_eq!(code, Some(1), "{log}");
-        assert_orderly(log);
-        assert!(!log.contains("listening on"), "{log}");
-        // One line of the master; or one of each worker, and one about its end.
-        let lines = log.lines().count();
-        let is_clear = log.lines().all(|line| line.starts_with("httpd: "));
-        assert!(is_clear && (lines == 1 || lines <= 2 * WORKERS), "{log}");
-        injected(&stage.trace())
+/// What a run has cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// How many calls have failed.
+    pub(super) failures: usize,
+    /// The server has ended before it listened.
+    pub(super) exited: bool,
+    /// How many workers have ended that were not killed.
+    pub(super) ended: usize,
+    /// How many requests were not answered.
+    pub(super) lost: usize,
+}
+
+impl Cost {
+    fn is_within(self, allowed: Allowed) -> bool {
+        let most_ended = if allowed.restart { self.failures } else { 0 };
+        (allowed.exit || !self.exited)
+            && self.ended <= most_ended
+            && self.lost <= allowed.requests * self.failures
     }
 }
 
-/// No line of the log is one of a bug.
-fn assert_orderly(log: &str) {
-    for word in [
-        "panicked",
-        "RUST_BACKTRACE",
-        "fatal runtime error",
-        "SIGABRT",
-        "SIGSEGV",
-    ] {
-        assert!(!log.contains(word), "{log}");
+/// `4 failures; 1 worker, 2 requests`.
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            failures,
+            ended,
+            lost,
+            ..
+        } = self;
+        let exited = if self.exited { "the server, " } else { "" };
+        write!(
+            f,
+            "{failures} failures: {exited}{ended} workers, {lost} requests"
+        )
     }
 }
 
-/// What a run has lost.
-#[derive(Debug)]
-struct Trial {
-    lost: usize,
-    log: String,
-    /// Workers that were killed on purpose.
-    killed: usize,
-}
-
-impl Trial {
-    fn assert_within(&self, allowed: Allowed, hits: usize) {
-        assert_orderly(&self.log);
-        let Self { lost, log, killed } = self;
-        let most = allowed.requests * hits;
-        assert!(
-            *lost <= most,
-            "{lost} requests are lost by {hits} failures: {log}"
-        );
-        let ends = log
-            .matches("ended unexpectedly")
-            .count()
-            .saturating_sub(*killed);
-        let most = if allowed.restart { hits } else { 0 };
-        assert!(
-            ends <= most,
-            "{ends} workers have ended by {hits} failures: {log}"
-        );
-    }
-}
-
-/// The files of a server.
-#[derive(Debug)]
-pub(super) struct Stage {
-    scratch: Scratch,
-}
-
-impl Stage {
-    pub(super) fn new() -> Self {
-        let scratch = Scratch::new("injection");
-        let root = scratch.file("root");
-        fs::create_dir(&root).expect("a directory");
-        fs::write(root.join(FILE.0), FILE.1).expect("a file");
-        Self { scratch }
-    }
-
-    pub(super) fn trace(&self) -> PathBuf {
-        self.scratch.file("trace")
-    }
-
-    fn access_log(&self) -> PathBuf {
-        self.scratch.file("access.log")
-    }
-
-    /// The files that rows distinguish.
-    pub(super) fn files(&self, server: Option<&Server>) -> Files {
-        let text = |path: PathBuf| path.to_str().expect("a text").to_owned();
-        let stderr = |server: &Server| fs::read_link(format!("/proc/{}/fd/2", server.pid()));
-        Files {
-            trace: self.trace(),
-            access_log: text(self.access_log()),
-            // Its name until the server listens.
-            pid_file: text(self.scratch.file("pid.new")),
-            stderr: server.map(|server| text(stderr(server).expect("it is open"))),
-        }
-    }
-
-    fn options(&self, command: &mut Command) {
-        let workers = WORKERS.to_string();
-        command.args(["--listen", "127.0.0.1:0", "--workers", &workers]);
-        command.args(["--connections", "100"]);
-        // So a worker that hangs, or a connection that is not closed, is a hang of the test.
-        command.args(["--shutdown-timeout", "600000"]);
-        command.arg("--root").arg(self.scratch.file("root"));
-        command.arg("--access-log").arg(self.access_log());
-        command.arg("--pid").arg(self.scratch.file("pid"));
-    }
-
-    fn start(&self) -> Server {
-        let mut command = Command::new(httpd());
-        self.options(&mut command);
-        Server::from_command(command, 1)
-    }
-
-    /// Starts the server under strace. An error is its exit code and its log.
-    fn start_under(&self, options: &[String]) -> Result<Server, (Option<i32>, String)> {
-        let mut command = httpd_under(options);
-        self.options(&mut command);
-        Server::try_from_command(command, 1).map_err(|(status, log)| (status.code(), log))
-    }
-
-    /// Plays the script; then nothing fails any more, and all is as before. Ends the server.
-    fn serve(&self, server: Server, tracer: Tracer) -> Trial {
-        let mut script = Script::new(&server);
-        match tracer {
-            // No worker is replaced, so that one which is lost shows.
-            Tracer::FromStart => script.play_start(),
-            Tracer::Attached(_) => script.play(),
-        }
-        tracer.detach(&server);
-        script.recover();
-        assert_idle(&server);
-        let (lost, killed) = (script.lost, script.killed);
-        server.signal(Signal::QUIT);
-        end(server, lost, killed)
-    }
-
-    /// Ends the server while a request is under way, and calls fail.
-    fn quit(&self, options: impl FnOnce(&Server) -> Vec<String>) -> Trial {
-        let server = self.start();
-        Script::new(&server).serve();
-        let mut client = server.connect();
-        let mut upload = Upload::begin(&mut client).expect("nothing fails yet");
-        let tracer = Tracer::attach(&server, &options(&server));
-        server.signal(Signal::QUIT);
-        let response = upload.finish(&mut client);
-        let lost = usize::from(!response.is_ok_and(|response| response.status == 200));
-        drop(client);
-        let trial = end(server, lost, 0);
-        // Both have ended: what was traced ends strace.
-        tracer.finish();
-        trial
-    }
-
-    /// Makes a run in which nothing fails.
-    pub(super) fn record(&self, phase: Phase) -> Recorded {
-        let options = record(&self.trace());
-        let (trial, files) = match phase {
-            Phase::Start => {
-                let server = self.start_under(&options).expect("nothing fails");
-                let files = self.files(Some(&server));
-                (self.serve(server, Tracer::FromStart), files)
-            }
-            Phase::Serving => {
-                let server = self.start();
-                let files = self.files(Some(&server));
-                let tracer = Tracer::attach(&server, &options);
-                (self.serve(server, tracer), files)
-            }
-            Phase::Quit => {
-                let mut files = None;
-                let trial = self.quit(|server| {
-                    files = Some(self.files(Some(server)));
-                    options.clone()
-                });
-                (trial, files.expect("it was attached"))
-            }
-        };
-        trial.assert_within(Allowed::default(), 0);
-        let mut trace = Trace::read(&self.trace());
-        let before = match phase {
-            Phase::Start => trace.split_off_start(),
-            _ => Vec::new(),
-        };
-        Recorded {
-            trace,
-            files,
-            before,
-        }
-    }
-}
-
-/// The calls of a phase in which nothing fails.
-#[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) trace: Trace,
-    pub(super) files: Files,
-    /// What the loader and Rust's runtime call.
-    pub(super) before: Vec<Call>,
-}
-
-/// Waits for the end of a server that has got QUIT.
-fn end(mut server: Server, lost: usize, killed: usize) -> Trial {
-    let status = server.wait();
-    let log = server.log();
-    assert!(status.success(), "{status}: {log}");
-    // One worker is killed on purpose.
-    let is_kill = |line: &&str| line.contains("SIGKILL") || line.contains("does not stop");
-    let kills = log.lines().filter(is_kill).count();
-    assert!(kills <= killed, "a worker hangs: {log}");
-    Trial { lost, log, killed }
+/// The log of a server that did not start: one line of the master; or one of each worker, and one
+/// about its end.
+fn assert_names_reason(log: &str) {
+    let lines = log.lines().count();
+    let is_clear = log.lines().all(|line| line.starts_with("httpd: "));
+    assert!(is_clear && (lines == 1 || lines <= 2 * WORKERS), "{log}");
 }

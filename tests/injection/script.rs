@@ -6,7 +6,7 @@ use evcore_tests::{Client, Response, Server, signal_to};
 use rustix::process::Signal;
 
 use super::{
-    run::WORKERS,
+    stage::WORKERS,
     wait::{becomes_true, wait_for},
 };
 
@@ -143,26 +143,27 @@ impl<'a> Script<'a> {
 
     /// When calls no longer fail: all workers serve, and no request is lost.
     pub(super) fn recover(&mut self) {
-        wait_for("workers that stay", || {
-            let pids = self.server.worker_pids();
-            pids.len() == WORKERS
-                && !pids.iter().any(|pid| self.ended.contains(pid))
-                && self
-                    .listed()
-                    .is_some_and(|listed| listed == pids.into_iter().collect())
-        });
+        wait_for_workers(self.server, &self.ended);
         let lost = self.lost;
         self.serve();
         assert_eq!(self.lost, lost, "requests are lost after the last failure");
     }
+}
 
-    /// The workers on the status page.
-    fn listed(&self) -> Option<HashSet<u32>> {
-        let page = self.server.try_status_json()?;
-        let workers = page["workers"].as_array()?.iter();
-        let pids = workers.map(|worker| worker["pid"].as_u64()?.try_into().ok());
-        pids.collect()
-    }
+/// Waits until all workers serve, none of which is in `ended`.
+pub(super) fn wait_for_workers(server: &Server, ended: &HashSet<u32>) {
+    wait_for("all workers serve", || {
+        let pids: HashSet<u32> = server.worker_pids().into_iter().collect();
+        pids.len() == WORKERS && pids.is_disjoint(ended) && listed(server) == Some(pids)
+    });
+}
+
+/// The workers on the status page.
+fn listed(server: &Server) -> Option<HashSet<u32>> {
+    let page = server.try_status_json()?;
+    let workers = page["workers"].as_array()?.iter();
+    let pids = workers.map(|worker| worker["pid"].as_u64()?.try_into().ok());
+    pids.collect()
 }
 
 /// Sends a body in two pieces, and compares what comes back.

@@ -87,12 +87,10 @@ impl Allowed {
                 "nothing" => {}
                 "request" => allowed.requests = 1,
                 "retry" => allowed.restart = true,
-                // One that serves has at most two connections of the script.
-                "worker" => {
+                "exit" => {
+                    allowed.exit = true;
                     allowed.restart = true;
-                    allowed.requests = 2;
                 }
-                "exit" => allowed.exit = true,
                 _ => panic!("calls.md has no word `{word}`"),
             }
         }

@@ -216,3 +216,22 @@ pub(super) fn injected(log: &Path) -> usize {
         .filter(|line| line.ends_with("(INJECTED)"))
         .count()
 }
+
+#[test]
+fn a_call_is_read_from_the_line_in_which_it_begins() {
+    let call = |line| Call::parse(line).map(|(pid, call)| (pid, call.name, call.file));
+    let named =
+        |name: &str, file: Option<&str>| Some((7, name.to_owned(), file.map(str::to_owned)));
+    assert_eq!(call("7  getpid() = 7"), named("getpid", None));
+    let write = "7 write(16<anon_inode:[eventfd]>, \"\\1\"..., 8) = 8";
+    assert_eq!(call(write), named("write", Some("anon_inode:[eventfd]")));
+    let begun = "7 accept4(3<socket:[9]>,  <unfinished ...>";
+    assert_eq!(call(begun), named("accept4", Some("socket:[9]")));
+    for other in [
+        "7 <... accept4 resumed>0x7ffe4f6de560, [128], SOCK_CLOEXEC) = 5",
+        "7 --- SIGCHLD {si_signo=SIGCHLD} ---",
+        "7 +++ exited with 0 +++",
+    ] {
+        assert_eq!(call(other), None, "{other}");
+    }
+}
