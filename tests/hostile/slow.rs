@@ -1,24 +1,22 @@
 //! 2,000 clients that are slow, and what they cost the others.
 //!
 //! A server with the slow clients and one without them get the same requests, in alternating rounds.
-//! Before each request, one slow client sends a byte, or reads a little. Two numbers of a round are
-//! compared, each as a ratio of the two servers:
+//! Before each request, one slow client sends a byte, or reads a little.
 //!
-//! - the time that the worker has run, which other processes of the machine do not change. A worker
-//!   has one thread, so this is what a request waits for;
-//! - the 99th percentile of the time until a response.
+//! What is measured is the time that the worker runs from one response to the next. A worker has one
+//! thread, so a request waits for nothing else in the server; and other processes of the machine do not
+//! change it. The time on the clock does depend on them: on a busy machine, its 99th percentile was 50
+//! times as long beside the slow clients in one round, and a tenth in another.
 //!
-//! The rule: the median of the ratios of five rounds is at most [`RATIO_MAX`]. A busy machine slows
-//! both servers. To fail the test it has to slow the same one in three rounds of five. There is no
-//! second try.
+//! The rule: of the mean and of the 99th percentile, the median of the ratios of five rounds is at most
+//! [`RATIO_MAX`]. There is no second try.
 
 use std::{
-    fs,
+    fs::File,
     io::{Read, Write},
-    os::unix::net::UnixStream,
+    os::unix::{fs::FileExt, net::UnixStream},
     path::Path,
     process::Command,
-    time::{Duration, Instant},
 };
 
 use evcore_tests::{Scratch, Server, Status, httpd};
@@ -33,8 +31,9 @@ const REQUESTS: usize = 1000;
 /// The requests of a kept connection, before the next one is opened.
 const KEPT: usize = 50;
 
-/// A slow client costs about as much as a request: the server reads or writes once for it.
-const RATIO_MAX: f64 = 5.0;
+/// A slow client costs at most as much as a request: the server reads or writes once for it. The other
+/// 1,999 cost nothing meanwhile.
+const RATIO_MAX: f64 = 4.0;
 
 /// Longer than the test, because a slow client must stay.
 const TIMEOUT_MS: &str = "3600000";
@@ -80,14 +79,11 @@ fn compare(kind: &str, connect: &dyn Fn(&Server, &Path) -> Act) {
             acts += 1;
         });
         let alone = Round::run(&without, || {});
-        ratios[0].push(beside.running.as_secs_f64() / alone.running.as_secs_f64());
-        ratios[1].push(beside.late.as_secs_f64() / alone.late.as_secs_f64());
+        ratios[0].push(beside.mean / alone.mean);
+        ratios[1].push(beside.late / alone.late);
     }
-    println!("{kind}: time on the processor, 99th percentile: {ratios:.2?}");
-    for (of, ratios) in ["time on the processor", "99th percentile"]
-        .iter()
-        .zip(ratios)
-    {
+    println!("{kind}: mean, 99th percentile: {ratios:.2?}");
+    for (of, ratios) in ["mean", "99th percentile"].iter().zip(ratios) {
         let median = median(ratios.clone());
         assert!(median <= RATIO_MAX, "{kind}: {of}: {median} of {ratios:?}");
     }
@@ -105,45 +101,58 @@ fn start(socket: &Path) -> Server {
     Server::from_command(command, 2)
 }
 
-/// What the requests of a round took.
+/// How long the worker ran for each request of a round, in ns.
 struct Round {
-    /// The time that the worker has run.
-    running: Duration,
-    /// The 99th percentile of the time until a response.
-    late: Duration,
+    mean: f64,
+    /// The 99th percentile.
+    late: f64,
 }
 
 impl Round {
     fn run(server: &Server, mut before_each: impl FnMut()) -> Self {
-        let worker = server.worker_pids()[0];
-        let begun = time_run(worker);
-        let mut times = Vec::with_capacity(REQUESTS);
+        let worker = Running::of(server.worker_pids()[0]);
         let mut client = server.connect();
+        let begun = worker.ns();
+        let (mut last, mut times) = (begun, Vec::with_capacity(REQUESTS));
         for nth in 0..REQUESTS {
             if nth % KEPT == 0 {
                 client = server.connect();
             }
             before_each();
-            let asked = Instant::now();
             assert_eq!(client.get("/").status, 200);
-            times.push(asked.elapsed());
+            let now = worker.ns();
+            times.push(now - last);
+            last = now;
         }
-        times.sort_unstable();
+        times.sort_by(f64::total_cmp);
         Self {
-            running: time_run(worker) - begun,
+            mean: (last - begun) / REQUESTS as f64,
             late: times[REQUESTS * 99 / 100],
         }
     }
 }
 
-/// The time that a process has run on a processor. It has one thread.
-fn time_run(pid: u32) -> Duration {
-    let numbers = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it lives");
-    let first = numbers.split(' ').next().and_then(|it| it.parse().ok());
-    Duration::from_nanos(first.expect("nanoseconds"))
+/// The time that a process has run on a processor.
+struct Running(File);
+
+impl Running {
+    /// Of a process with one thread.
+    fn of(pid: u32) -> Self {
+        let path = format!("/proc/{pid}/schedstat");
+        Self(File::open(path).expect("it lives"))
+    }
+
+    /// In ns, up to when it last began to wait.
+    fn ns(&self) -> f64 {
+        let mut bytes = [0; 64];
+        let n = self.0.read_at(&mut bytes, 0).expect("it lives");
+        let text = std::str::from_utf8(&bytes[..n]).expect("numbers");
+        let first = text.split(' ').next().and_then(|it| it.parse().ok());
+        first.expect("nanoseconds")
+    }
 }
 
 fn median(mut ratios: Vec<f64>) -> f64 {
-    ratios.sort_unstable_by(f64::total_cmp);
+    ratios.sort_by(f64::total_cmp);
     ratios[ratios.len() / 2]
 }
