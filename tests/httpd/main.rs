@@ -17,6 +17,7 @@ mod files;
 mod flight_recorder;
 mod listening;
 mod log_pipes;
+mod memory_limit;
 mod metrics;
 mod permitted_pollers;
 mod quiet;

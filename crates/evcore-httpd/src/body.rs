@@ -177,6 +177,9 @@ impl BodyReader {
         }
         if needed > self.kept.capacity() {
             let missing = self.room - self.kept.len();
+            if !bodies.headroom.allows(missing) {
+                return Err(Status::ServiceUnavailable);
+            }
             // The client controls the size, so the allocation may fail.
             let reserved = self.kept.try_reserve_exact(missing);
             reserved.map_err(|_| Status::ServiceUnavailable)?;

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 
 use evcore::Token;
 
+use crate::headroom::Headroom;
+
 /// The body memory of one worker, and the connections that wait for it. All sizes are in bytes.
 #[derive(Debug)]
 pub struct BodyMemory {
@@ -21,6 +23,8 @@ pub struct BodyMemory {
     /// Each waiting connection and the size that it needs, in order of arrival.
     // Invariant: each is open and not admitted, so the queue never grows beyond its capacity.
     waiting: VecDeque<(Token, usize)>,
+    /// Below a limit on the memory of the process.
+    pub headroom: Headroom,
 }
 
 impl BodyMemory {
@@ -32,6 +36,7 @@ impl BodyMemory {
             limit,
             reserved: 0,
             waiting: VecDeque::with_capacity(connections as usize),
+            headroom: Headroom::new(),
         }
     }
 

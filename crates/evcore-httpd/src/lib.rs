@@ -15,7 +15,7 @@
 //! - `request`, `host`, `body`, `route`, `response`: HTTP, without sockets;
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
-//!   bodies;
+//!   bodies; `headroom`: what stays free below a limit on the memory of the process;
 //! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
 //!   `buckets`, its histograms; `server_stats`: what the master counts; `scoreboard`: all of it in
 //!   shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
@@ -46,6 +46,7 @@ mod files;
 mod flight_log;
 #[doc(hidden)]
 pub mod fuzzing;
+mod headroom;
 mod host;
 mod listeners;
 mod log;

@@ -90,7 +90,9 @@ impl<S: Transport> Connection<S> {
         if used == bytes.len() {
             return Ok(());
         }
-        self.input.try_reserve(bytes.len() - used)?;
+        let rest = bytes.len() - used;
+        cx.shared.allocate(rest)?;
+        self.input.try_reserve(rest)?;
         self.input.extend_from_slice(&bytes[used..]);
         if known > 0 {
             self.serve_input(known, cx);

@@ -80,11 +80,12 @@ impl<S: Transport> Connection<S> {
 
     /// Moves the contents of the shared buffer, from `sent` on, to `output`.
     pub fn keep_output(&mut self, sent: usize, shared: &mut Shared) -> io::Result<()> {
-        let rest = &shared.output[sent..];
-        if !rest.is_empty() {
+        let rest = shared.output.len() - sent;
+        if rest > 0 {
+            shared.allocate(rest)?;
             // The client controls the size, so the allocation may fail.
-            self.output.try_reserve_exact(rest.len())?;
-            self.output.extend_from_slice(rest);
+            self.output.try_reserve_exact(rest)?;
+            self.output.extend_from_slice(&shared.output[sent..]);
         }
         shared.output.clear();
         Ok(())

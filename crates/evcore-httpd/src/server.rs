@@ -34,6 +34,7 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     sweep: Option<Background>,
     exhausted: Overload,
     full: Overload,
+    short: Overload,
     slow_turns: SlowTurnLog,
 }
 
@@ -72,6 +73,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             sweep: None,
             exhausted: Overload::NONE,
             full: Overload::NONE,
+            short: Overload::NONE,
             slow_turns: SlowTurnLog::default(),
             ev,
             options,
@@ -273,6 +275,11 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     }
 
     fn on_accepted(&mut self, new: Accepted<L::Stream>) {
+        let open = self.connections.len();
+        if !self.shared.bodies.headroom.allows_connection(open) {
+            // It is closed.
+            return self.shared.counts.connection_refused();
+        }
         // Registered once, edge-triggered, for both sides.
         match self.ev.add(&new.stream, Interest::BOTH, Mode::Edge) {
             Ok(token) => {
@@ -314,8 +321,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Logs that this turn ran out of descriptors or reached the connection limit, each at most once a
-    /// second.
+    /// Logs that this turn ran out of descriptors or memory or reached the connection limit, each at
+    /// most once a second.
     fn log_overload(&mut self) {
         let (clock, stats) = (self.ev.clock(), self.ev.stats());
         if self.exhausted.is_news(stats.accept_pauses, clock) {
@@ -325,6 +332,17 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             }
             log(format_args!(
                 "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
+                clock.error_log_time(),
+                std::process::id(),
+                self.ev.status().active
+            ));
+        }
+        if self
+            .short
+            .is_news(self.shared.bodies.headroom.refused, clock)
+        {
+            log(format_args!(
+                "{} [crit] {}: out of memory with {} open connections; some are closed",
                 clock.error_log_time(),
                 std::process::id(),
                 self.ev.status().active

@@ -1,6 +1,6 @@
 //! What the connections of a worker share: settings, counters and buffers.
 
-use std::{net::IpAddr, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 
 use evcore::{Token, clock::Clock};
 
@@ -138,6 +138,18 @@ impl Shared {
             status: status.code(),
             body_bytes,
         });
+    }
+
+    /// Spends memory for a client, before it is allocated.
+    ///
+    /// # Errors
+    ///
+    /// `OutOfMemory` if too little would stay free below the limit of the process.
+    pub fn allocate(&mut self, bytes: usize) -> io::Result<()> {
+        match self.bodies.headroom.allows(bytes) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::OutOfMemory.into()),
+        }
     }
 
     /// Whether the connection stays open after the response to `request`.

@@ -1,0 +1,133 @@
+//! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
+//!
+//! In Rust a small allocation that fails ends the process, and with it all its connections. So memory
+//! that clients ask for is allocated only if enough stays free for what cannot be refused: the tables
+//! of the event loop, small buffers, pages of `/status`. Whether it does is tried now and then, by an
+//! allocation that is freed at once. Without a limit nothing is tried.
+
+use std::hint::black_box;
+
+use rustix::process::{Resource, getrlimit};
+
+/// What stays free, apart from the tables, in bytes.
+const SPARE_BYTES: usize = 2 * 1024 * 1024;
+
+/// What the largest table takes for a connection when it doubles, in bytes.
+const TABLE_PER_CONNECTION: usize = 256;
+
+/// How much may be allocated between two trials, in bytes.
+const PER_TRIAL: usize = 256 * 1024;
+
+/// What a new connection may allocate before it sends a body, in bytes.
+const PER_CONNECTION: usize = 2 * 1024;
+
+/// A trial is in so many pieces, because free memory is in pieces after some time.
+const PIECES: usize = 64;
+
+/// The headroom of one worker.
+#[derive(Debug)]
+pub struct Headroom {
+    /// Without a limit everything is allowed.
+    is_limited: bool,
+    spare: usize,
+    /// How much may be allocated before the next trial, in bytes.
+    left: usize,
+    /// The tables have been tried for this many connections.
+    connections: usize,
+    /// How often memory was refused.
+    pub refused: u64,
+}
+
+impl Headroom {
+    /// That of a process with the limits of this one.
+    pub fn new() -> Self {
+        let limits = [Resource::As, Resource::Data].map(|it| getrlimit(it).current);
+        Self {
+            is_limited: limits.iter().any(Option::is_some),
+            spare: SPARE_BYTES,
+            left: 0,
+            connections: 0,
+            refused: 0,
+        }
+    }
+
+    /// Whether this many bytes may be allocated for a client.
+    #[inline]
+    pub fn allows(&mut self, bytes: usize) -> bool {
+        !self.is_limited || self.try_out(bytes, 0)
+    }
+
+    /// Whether there is memory for a connection beside this many.
+    #[inline]
+    pub fn allows_connection(&mut self, open: usize) -> bool {
+        !self.is_limited || self.try_out_connection(open)
+    }
+
+    #[cold]
+    fn try_out_connection(&mut self, open: usize) -> bool {
+        if open < self.connections {
+            return self.try_out(PER_CONNECTION, 0);
+        }
+        let connections = open + open / 8 + 16;
+        self.left = 0;
+        let is_allowed = self.try_out(PER_CONNECTION, connections * TABLE_PER_CONNECTION);
+        if is_allowed {
+            self.connections = connections;
+        }
+        is_allowed
+    }
+
+    #[cold]
+    fn try_out(&mut self, bytes: usize, table: usize) -> bool {
+        if bytes > self.left {
+            if !is_available(bytes + PER_TRIAL + self.spare, table) {
+                self.left = 0;
+                self.refused += 1;
+                return false;
+            }
+            self.left = bytes + PER_TRIAL;
+        }
+        self.left -= bytes;
+        true
+    }
+}
+
+/// Whether this much memory can be had in pieces, and a table in one piece beside them.
+fn is_available(bytes: usize, table: usize) -> bool {
+    let mut trial = [const { Vec::<u8>::new() }; PIECES + 1];
+    let sizes = std::iter::once(table).chain([bytes / PIECES; PIECES]);
+    let mut pieces = trial.iter_mut().zip(sizes);
+    let is_available = pieces.all(|(piece, size)| piece.try_reserve_exact(size).is_ok());
+    // Allocations that nobody uses may be optimized away.
+    black_box(&trial);
+    is_available
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limited(spare: usize) -> Headroom {
+        Headroom {
+            is_limited: true,
+            spare,
+            ..Headroom::new()
+        }
+    }
+
+    #[test]
+    fn what_is_available_is_allowed() {
+        let mut headroom = limited(1024);
+        assert!((0..10).all(|_| headroom.allows(PER_TRIAL)));
+        assert!((0..1000).all(|open| headroom.allows_connection(open)));
+        assert_eq!(headroom.refused, 0);
+    }
+
+    #[test]
+    fn nothing_is_allowed_if_the_spare_is_not_available() {
+        let mut headroom = limited(usize::MAX / 4);
+        assert!(!headroom.allows(1));
+        assert!(!headroom.allows_connection(0));
+        assert_eq!(headroom.refused, 2);
+    }
+}
