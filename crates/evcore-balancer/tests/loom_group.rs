@@ -33,6 +33,8 @@ mod group;
 mod inputs;
 #[path = "loom/kernel.rs"]
 mod kernel;
+#[path = "loom/model.rs"]
+mod model;
 #[path = "loom/notify_fd.rs"]
 mod notify_fd;
 #[path = "../src/plan.rs"]
@@ -51,260 +53,19 @@ mod worker;
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod worker_id;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
-
 use accept_mutex::{AcceptMutex, MutexHandle};
 use group::Notify;
 use inputs::{GroupView, Inputs, Leader, Load, Peer};
-use loom::thread;
+use model::{
+    ABSENT, AWAY,
+    Act::{self, Has, Joins, Later, Leaves, Sleeps},
+    FULL, LISTENS, Model,
+};
 use plan::{Leadership, Plan};
 use policy::Policy;
 use sync::{Fault, inject};
-use worker::{CAPACITY, Server, Worker};
+use worker::CAPACITY;
 use worker_id::WorkerId;
-
-/// What a worker does in a model, before it takes the turns that follow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
-    /// Nothing, until it is woken.
-    Sleeps,
-    /// It has so many connections now.
-    Has(usize),
-    /// Its delay is over.
-    Later,
-    /// It closes its listener and leaves the group.
-    Leaves,
-    /// It joins with so many connections.
-    Joins(usize),
-}
-use Act::{Has, Joins, Later, Leaves, Sleeps};
-
-/// A model. The first worker leads if it is a member.
-#[derive(Clone, Debug)]
-struct Model {
-    /// The number of connections of each member, and what the worker does.
-    workers: Vec<(Option<usize>, Act)>,
-    /// A client waits at the beginning.
-    client: bool,
-    /// The worker that dies, and how many operations it has left.
-    dies: Option<(usize, u32)>,
-    /// How many turns a worker takes at most while the others run.
-    turns: usize,
-    preemptions: Option<usize>,
-}
-
-const AWAY: Option<usize> = Some(9);
-const LISTENS: Option<usize> = Some(0);
-const FULL: Option<usize> = Some(CAPACITY);
-const ABSENT: Option<usize> = None;
-
-impl Model {
-    fn new(workers: &[(Option<usize>, Act)]) -> Self {
-        Self {
-            workers: workers.into(),
-            client: false,
-            dies: None,
-            turns: 2,
-            preemptions: None,
-        }
-    }
-
-    fn with_turns(self, turns: usize) -> Self {
-        Self { turns, ..self }
-    }
-
-    /// Runs it in all interleavings. Returns whether a worker has died in any of them.
-    fn check(&self) -> bool {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
-            // A bound of all models is that of CI, which has less time.
-            (Some(all), Some(own)) => Some(all.min(own - 1)),
-            (all, own) => all.or(own),
-        };
-        let (model, has_died) = (self.clone(), Arc::new(AtomicBool::new(false)));
-        let died = Arc::clone(&has_died);
-        builder.check(move || {
-            if model.run() {
-                died.store(true, Relaxed);
-            }
-        });
-        has_died.load(Relaxed)
-    }
-
-    /// Runs it once for each operation after which this worker can die.
-    fn check_deaths_of(&self, slot: usize) {
-        let mut operations = 0;
-        let dies = |operations| Self {
-            dies: Some((slot, operations)),
-            ..self.clone()
-        };
-        while dies(operations).check() {
-            operations += 1;
-        }
-        assert!(operations > 0, "the worker does nothing");
-    }
-
-    /// Runs it in one interleaving. Returns whether a worker has died.
-    fn run(&self) -> bool {
-        sync::all_live();
-        let server = Server::new(self.workers.len(), self.one_always_listens());
-        let mut workers = self.members(&server);
-        if self.client {
-            server.kernel.connect();
-        }
-        let spawn = |slot| Some(self.spawn(slot, &server, workers[slot].take()));
-        let mut threads: Vec<_> = (0..self.workers.len()).map(spawn).collect();
-        let (mut living, mut dead) = (Vec::new(), None);
-        // The parent reaps the dead worker while the others run.
-        if let Some((slot, _)) = self.dies {
-            let thread = threads[slot].take().expect("each worker has a thread");
-            match thread.join().unwrap() {
-                (worker, true) => {
-                    release_dead(&server, slot);
-                    dead = Some(worker);
-                }
-                (worker, false) => living.push(worker),
-            }
-        }
-        for thread in threads.into_iter().flatten() {
-            living.push(thread.join().unwrap().0);
-        }
-        check_that_clients_are_accepted(&server, &mut living);
-        // What workers do when they are dropped does not count.
-        sync::die_after(0);
-        let has_died = dead.is_some();
-        living.into_iter().chain(dead).for_each(Worker::end);
-        has_died
-    }
-
-    /// The members of the group before the threads begin. The first one leads, and all sleep.
-    fn members(&self, server: &Arc<Server>) -> Vec<Option<Worker>> {
-        let begins = self.workers.iter().map(|(active, _)| *active).enumerate();
-        let mut members: Vec<_> = begins
-            .rev()
-            .filter_map(|(slot, active)| active.map(|active| Worker::new(server, slot, active)))
-            .collect();
-        // A worker that starts to listen becomes leader, so the first one comes last.
-        for _ in 0..2 {
-            members.iter_mut().for_each(Worker::turn);
-        }
-        settle(server, &mut members);
-        let mut workers: Vec<_> = self.workers.iter().map(|_| None).collect();
-        for mut member in members {
-            member.begin();
-            let slot = member.slot();
-            workers[slot] = Some(member);
-        }
-        workers
-    }
-
-    /// The thread of a worker. It returns the worker, and whether that has died.
-    fn spawn(
-        &self,
-        slot: usize,
-        server: &Arc<Server>,
-        worker: Option<Worker>,
-    ) -> thread::JoinHandle<(Worker, bool)> {
-        let (server, (_, act), turns) = (Arc::clone(server), self.workers[slot], self.turns);
-        let dies = self.dies.filter(|&(mortal, _)| mortal == slot);
-        thread::spawn(move || {
-            if let Some((_, operations)) = dies {
-                sync::die_after(operations);
-            }
-            let worker = act.play(&server, slot, worker, turns);
-            let has_died = dies.is_some() && sync::has_died();
-            if has_died {
-                server.kernel.end_process(slot);
-            }
-            (worker, has_died)
-        })
-    }
-
-    /// Whether no worker gives up the leadership without a successor.
-    fn one_always_listens(&self) -> bool {
-        let stays = |act: Act| !matches!(act, Leaves | Has(CAPACITY));
-        self.dies.is_none() && self.workers.iter().all(|&(_, act)| stays(act))
-    }
-}
-
-impl Act {
-    fn play(
-        self,
-        server: &Arc<Server>,
-        slot: usize,
-        worker: Option<Worker>,
-        turns: usize,
-    ) -> Worker {
-        let member = || worker.expect("it is a member");
-        let mut worker = match self {
-            Joins(active) => Worker::new(server, slot, active),
-            _ => member(),
-        };
-        match self {
-            Sleeps => {
-                worker.wake();
-                if !worker.is_due {
-                    return worker;
-                }
-            }
-            Leaves => {
-                worker.leave();
-                return worker;
-            }
-            Has(active) => worker.active = active,
-            Later => worker.now += Policy::DEFAULT_DELAY,
-            Joins(_) => {}
-        }
-        for _ in 0..turns {
-            worker.turn();
-        }
-        worker
-    }
-}
-
-/// Reaps a dead worker.
-fn release_dead(server: &Server, slot: usize) {
-    let is_mute = sync::is_injected(Fault::ReleasesMutely);
-    server.kernel.mute_this_thread(is_mute);
-    server.group.release_dead(WorkerId::from_slot(slot));
-    server.kernel.mute_this_thread(false);
-}
-
-/// Lets workers take turns until all sleep.
-fn settle(server: &Server, workers: &mut [Worker]) {
-    for _ in 0..20 {
-        let mut all_sleep = true;
-        for worker in workers.iter_mut() {
-            if server.kernel.wakes(worker.slot()) {
-                worker.wake();
-            }
-            all_sleep &= !worker.is_due;
-            if worker.is_due {
-                worker.turn();
-            }
-        }
-        if all_sleep {
-            return;
-        }
-    }
-    panic!("the workers do not come to rest");
-}
-
-/// Each client that has connected so far, and one more, must have been accepted when all sleep.
-fn check_that_clients_are_accepted(server: &Server, living: &mut Vec<Worker>) {
-    living.retain(Worker::is_member);
-    for connects in [false, true] {
-        if connects {
-            server.kernel.connect();
-        }
-        settle(server, living);
-        let waits = server.kernel.clients() > 0 && living.iter().any(Worker::has_room);
-        assert!(!waits, "a client waits for a worker with room");
-    }
-}
 
 /// All interleavings of two workers, of which the first one leads and does this, and the second one
 /// begins and acts as given, with so many turns of each.
@@ -346,13 +107,13 @@ fn a_leader_above_the_limit_stops_after_another_leads() {
         &[
             (AWAY, Sleeps, 2),
             (AWAY, Has(0), 1),
-            (AWAY, Has(20), 2),
+            (AWAY, Has(20), 1),
             (AWAY, Has(CAPACITY), 1),
-            (AWAY, Leaves, 2),
-            (LISTENS, Has(20), 2),
+            (AWAY, Leaves, 1),
+            (LISTENS, Has(20), 1),
             (LISTENS, Has(CAPACITY), 1),
-            (LISTENS, Leaves, 2),
-            (FULL, Has(20), 2),
+            (LISTENS, Leaves, 1),
+            (FULL, Has(20), 1),
         ],
     );
 }
@@ -364,11 +125,11 @@ fn when_the_leader_fills_up_another_with_room_listens() {
         &[
             (AWAY, Sleeps, 2),
             (AWAY, Has(20), 1),
-            (AWAY, Has(CAPACITY), 2),
-            (AWAY, Leaves, 2),
-            (LISTENS, Has(20), 2),
+            (AWAY, Has(CAPACITY), 1),
+            (AWAY, Leaves, 1),
+            (LISTENS, Has(20), 1),
             (LISTENS, Has(CAPACITY), 1),
-            (LISTENS, Leaves, 2),
+            (LISTENS, Leaves, 1),
             (FULL, Has(20), 1),
         ],
     );
@@ -381,7 +142,7 @@ fn when_the_leader_leaves_another_listens() {
         &[
             (AWAY, Sleeps, 2),
             (AWAY, Has(20), 1),
-            (AWAY, Has(CAPACITY), 2),
+            (AWAY, Has(CAPACITY), 1),
             (LISTENS, Has(20), 1),
             (LISTENS, Has(CAPACITY), 1),
             (LISTENS, Leaves, 1),
@@ -394,7 +155,7 @@ fn when_the_leader_leaves_another_listens() {
 fn workers_whose_delays_end_at_once_listen() {
     pairs(
         Later,
-        &[(AWAY, Later, 2), (LISTENS, Later, 2), (FULL, Later, 2)],
+        &[(AWAY, Later, 1), (LISTENS, Later, 1), (FULL, Later, 1)],
     );
 }
 
@@ -425,12 +186,12 @@ fn when_the_worker_that_a_client_woke_dies_another_accepts_it() {
 #[test]
 fn of_three_workers_one_always_listens() {
     few_preemptions(&[(LISTENS, Has(20)), (AWAY, Sleeps), (LISTENS, Has(20))]).check();
-    for second in [(LISTENS, Has(20)), (AWAY, Has(0))] {
-        let workers = [(LISTENS, Has(20)), second, (LISTENS, Has(20))];
+    for workers in [
+        [(LISTENS, Has(20)), (LISTENS, Has(20)), (LISTENS, Has(20))],
+        [(LISTENS, Later), (AWAY, Later), (AWAY, Later)],
+    ] {
         few_preemptions(&workers).with_turns(1).check();
     }
-    let workers = [(LISTENS, Later), (AWAY, Later), (AWAY, Later)];
-    few_preemptions(&workers).with_turns(1).check();
 }
 
 #[test]
@@ -451,6 +212,61 @@ fn when_one_of_three_dies_another_listens() {
 fn the_worker_that_a_client_woke_dies() {
     let workers = [(LISTENS, Has(0)), (FULL, Sleeps), (LISTENS, Sleeps)];
     dying(&workers, true).check_deaths_of(2);
+}
+
+/// Two workers on a poller without exclusive wake-ups. The one that has the lock listens, at first
+/// the first one. All interleavings, with one turn of each.
+fn pairs_with_lock(first: Act, seconds: &[(Option<usize>, Act)], delays_pass: bool) {
+    for &second in seconds {
+        let model = Model {
+            exclusive: false,
+            delays_pass,
+            ..Model::new(&[(LISTENS, first), second])
+        };
+        model.with_turns(1).check();
+    }
+}
+
+#[test]
+fn a_worker_that_is_handed_the_lock_listens_at_once() {
+    for first in [Has(30), Has(CAPACITY), Leaves] {
+        pairs_with_lock(first, &[(AWAY, Sleeps), (LISTENS, Sleeps)], false);
+    }
+}
+
+#[test]
+fn a_worker_that_the_lock_is_refused_listens_after_its_delay() {
+    for first in [Has(30), Has(CAPACITY), Later] {
+        pairs_with_lock(
+            first,
+            &[
+                (AWAY, Has(0)),
+                (LISTENS, Has(40)),
+                (LISTENS, Leaves),
+                (FULL, Has(20)),
+            ],
+            true,
+        );
+    }
+    pairs_with_lock(Leaves, &[(AWAY, Has(0)), (FULL, Has(20))], true);
+}
+
+#[test]
+fn when_the_owner_of_the_lock_dies_another_listens_at_once() {
+    for first in [Has(30), Has(CAPACITY), Sleeps] {
+        let model = Model {
+            exclusive: false,
+            ..dying(&[(LISTENS, first), (AWAY, Sleeps)], true)
+        };
+        model.check_deaths_of(0);
+    }
+}
+
+#[test]
+#[should_panic(expected = "a client waits")]
+fn mutant_the_lock_is_yielded_without_a_notification() {
+    inject(Fault::IsMute);
+    pairs_with_lock(Has(30), &[(AWAY, Sleeps)], false);
 }
 
 /// The second worker starts by itself and becomes leader, while the first one takes a turn.
@@ -527,7 +343,7 @@ fn mutant_a_notifier_is_cleared_after_the_sync() {
 #[test]
 #[should_panic(expected = "a client waits")]
 fn mutant_a_full_leader_notifies_no_other() {
-    inject(Fault::FullAndMute);
+    inject(Fault::IsMute);
     a_worker_is_notified();
 }
 

@@ -2,21 +2,22 @@
 //! notifier for each worker.
 //!
 //! A call is one step that nothing interrupts. All calls change one word, so that loom tries them in
-//! each order. They are relaxed: a call makes nothing visible to another thread, which is less than a
-//! real kernel promises.
+//! each order. A call makes nothing visible to another thread, which is less than a real kernel
+//! promises, except in models of the lock policy. That policy does not sync if it finds no
+//! notification, so it needs to see the word of the notification that has ended its wait.
 
 use std::sync::{Mutex, PoisonError};
 
 use loom::{
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicU32, Ordering},
     thread::{self, ThreadId},
 };
 
 use crate::sync::is_alive;
 
-#[derive(Default)]
 pub(crate) struct Kernel {
-    order: AtomicU32,
+    calls: AtomicU32,
+    order: Ordering,
     state: Mutex<State>,
 }
 
@@ -56,6 +57,18 @@ pub(crate) struct Woken {
 }
 
 impl Kernel {
+    pub(crate) fn new(is_ordered: bool) -> Self {
+        Self {
+            calls: AtomicU32::new(0),
+            order: if is_ordered {
+                Ordering::AcqRel
+            } else {
+                Ordering::Relaxed
+            },
+            state: Mutex::default(),
+        }
+    }
+
     pub(crate) fn register(&self, slot: usize, exclusive: bool) {
         self.call(|state| state.register(Registration { slot, exclusive }));
     }
@@ -119,7 +132,7 @@ impl Kernel {
 
     /// A process ends, and with it its descriptors, at any time after its last call.
     pub(crate) fn end_process(&self, slot: usize) {
-        self.order.fetch_add(1, Relaxed);
+        self.calls.fetch_add(1, self.order);
         self.with(|state| {
             state.deregister(slot);
             state.workers[slot].listens = false;
@@ -142,7 +155,7 @@ impl Kernel {
         if !is_alive() {
             return None;
         }
-        self.order.fetch_add(1, Relaxed);
+        self.calls.fetch_add(1, self.order);
         Some(self.with(call))
     }
 

@@ -40,8 +40,8 @@ pub(crate) enum Fault {
     IgnoresAnswer,
     /// A worker clears its notifier after the sync instead of before.
     ClearsLate,
-    /// A worker that is full notifies no other.
-    FullAndMute,
+    /// A worker that plans to notify another one does not.
+    IsMute,
     /// `release_dead` notifies no worker.
     ReleasesMutely,
 }

@@ -27,6 +27,8 @@ pub(crate) const CAPACITY: usize = 100;
 pub(crate) struct Server {
     pub(crate) group: WorkerGroup,
     pub(crate) kernel: Arc<Kernel>,
+    /// The poller has exclusive wake-ups. Otherwise the workers share the accept lock.
+    pub(crate) exclusive: bool,
     /// No worker fills up, leaves or dies. So one always listens, from the first one on.
     pub(crate) one_always_listens: bool,
     /// For each of two workers: what it has done before it first becomes leader, and before it first
@@ -45,13 +47,14 @@ unsafe impl Send for Server {}
 unsafe impl Sync for Server {}
 
 impl Server {
-    pub(crate) fn new(workers: usize, one_always_listens: bool) -> Arc<Self> {
-        let kernel = Arc::new(Kernel::default());
+    pub(crate) fn new(workers: usize, exclusive: bool, one_always_listens: bool) -> Arc<Self> {
+        let kernel = Arc::new(Kernel::new(!exclusive));
         let notifiers = (0..workers).map(|slot| NotifyFd::new(&kernel, slot));
         let group = WorkerGroup::with_notifiers(Policy::least_loaded(), notifiers.collect());
         Arc::new(Self {
             group: group.unwrap(),
             kernel,
+            exclusive,
             one_always_listens,
             traces: Default::default(),
         })
@@ -71,10 +74,11 @@ pub(crate) struct Worker {
     accepted: u32,
     may_have_left_clients: bool,
     is_registered: bool,
+    holds_lock: bool,
     /// How many clients the plan lets in.
     allowed: usize,
-    /// The plan lets it wait.
-    sleeps: bool,
+    /// How long the plan lets it wait.
+    wait_at_most: Option<Duration>,
     /// What the other one may read is written.
     is_traced: [bool; 2],
 }
@@ -94,8 +98,9 @@ impl Worker {
             accepted: 0,
             may_have_left_clients: false,
             is_registered: false,
+            holds_lock: false,
             allowed: 0,
-            sleeps: true,
+            wait_at_most: None,
             is_traced: [false; 2],
         }
     }
@@ -110,6 +115,7 @@ impl Worker {
 
     /// Takes a turn. Its wait may end without an event, as if a connection had one.
     pub(crate) fn turn(&mut self) {
+        self.unlock();
         self.plan();
         self.is_due = self.wait();
     }
@@ -117,6 +123,14 @@ impl Worker {
     /// Looks at what has happened during its sleep.
     pub(crate) fn wake(&mut self) {
         self.is_due |= self.wait();
+    }
+
+    /// Its wait ends without an event, if the plan lets it.
+    pub(crate) fn time_out(&mut self) {
+        if let Some(limit) = self.wait_at_most {
+            self.now += limit;
+            self.is_due = true;
+        }
     }
 
     /// Closes the listener and leaves the group.
@@ -157,19 +171,17 @@ impl Worker {
             accepted: mem::take(&mut self.accepted),
             may_have_left_clients: mem::take(&mut self.may_have_left_clients),
             notified: self.member().is_notified(),
-            exclusive: true,
+            exclusive: self.server.exclusive,
             in_group: true,
             ..Inputs::at(self.now)
         };
         let member = self.member.as_ref().expect("it has not left");
         let sync = || self.server.seen(self.slot, member.sync(load));
-        let plan = self
-            .balancer
-            .plan(&inputs, || unreachable!("it has no lock"), sync);
+        let plan = self.balancer.plan(&inputs, || member.try_lock(), sync);
         if is_injected(Fault::ClearsLate) {
             member.clear_notifier();
         }
-        self.follow(faulty(plan, self.has_room()));
+        self.follow(plan);
     }
 
     /// Follows a plan in the order that [`Plan`] describes.
@@ -185,12 +197,13 @@ impl Worker {
         if !is_injected(Fault::LeadsFirst) {
             self.lead_if(&plan);
         }
-        if let Some(peer) = plan.notify {
+        if let Some(peer) = plan.notify.filter(|_| !is_injected(Fault::IsMute)) {
             self.trace(NOTIFIED);
             self.member().notify(peer);
         }
         self.allowed = plan.accepts_at_most.map_or(CAPACITY, |it| it as usize);
-        self.sleeps = plan.wait_at_most != Some(Duration::ZERO);
+        self.holds_lock = plan.holds_lock;
+        self.wait_at_most = plan.wait_at_most;
     }
 
     fn register_or_stop(&mut self, plan: &Plan, listening: bool) {
@@ -219,7 +232,8 @@ impl Worker {
 
     /// Waits, and accepts. Returns whether a turn follows at once.
     fn wait(&mut self) -> bool {
-        let woken = self.server.kernel.wait(self.slot, self.sleeps);
+        let sleeps = self.wait_at_most != Some(Duration::ZERO);
+        let woken = self.server.kernel.wait(self.slot, sleeps);
         if woken.by_notification && !is_injected(Fault::ClearsLate) {
             self.member().clear_notifier();
         }
@@ -230,7 +244,18 @@ impl Worker {
             self.accepted += accepted as u32;
             self.may_have_left_clients = left;
         }
-        woken.by_client || woken.by_notification || !self.sleeps
+        let returns = woken.by_client || woken.by_notification || !sleeps;
+        if returns {
+            self.unlock();
+        }
+        returns
+    }
+
+    /// Releases the lock, before handlers run.
+    fn unlock(&mut self) {
+        if mem::take(&mut self.holds_lock) {
+            self.member().unlock();
+        }
     }
 
     /// Writes what the other worker may read, the first time.
@@ -263,16 +288,5 @@ impl Server {
     /// What the others read of a worker; `None` if there are three.
     fn traces_of(&self, slot: usize) -> Option<&[Trace; 2]> {
         self.traces.get(slot).filter(|_| self.group.workers() == 2)
-    }
-}
-
-fn faulty(plan: Plan, has_room: bool) -> Plan {
-    if is_injected(Fault::FullAndMute) && !has_room {
-        Plan {
-            notify: None,
-            ..plan
-        }
-    } else {
-        plan
     }
 }
