@@ -29,8 +29,6 @@ static const char *version(void)
 static void fire(struct ev_loop *ev, ev_timer *timer, int events)
 {
     struct loop *loop = ev_userdata(ev);
-    (void)timer;
-    (void)events;
     loop->fired++;
 }
 
@@ -44,7 +42,6 @@ static void ready(struct ev_loop *ev, ev_io *io, int events)
 {
     struct loop *loop = ev_userdata(ev);
     size_t index = (uintptr_t)io->data;
-    (void)events;
     serve(loop->ring, index);
     if (loop->timed)
         again(loop, &loop->timers[index], delay_ms(loop->ring) / 1000.);

@@ -30,8 +30,6 @@ struct loop {
 static void fire(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *loop = arg;
-    (void)fd;
-    (void)what;
     loop->fired++;
 }
 
@@ -45,8 +43,6 @@ static void ready(evutil_socket_t fd, short what, void *arg)
 {
     struct watch *watch = arg;
     struct loop *loop = watch->loop;
-    (void)fd;
-    (void)what;
     serve(loop->ring, watch->index);
     if (loop->timed)
         arm_after(loop, watch->index, 0, delay_ms(loop->ring));
@@ -57,8 +53,6 @@ static void ready(evutil_socket_t fd, short what, void *arg)
 static void turn(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *loop = arg;
-    (void)fd;
-    (void)what;
     for (size_t i = 0; i < loop->n; i++)
         loop->work(loop, &loop->steps[i]);
     /* Or the loop would look again, and expire what is due. */

@@ -26,8 +26,6 @@ static void ready(uv_poll_t *io, int status, int events)
 {
     struct loop *loop = io->loop->data;
     size_t index = (uintptr_t)io->data;
-    (void)status;
-    (void)events;
     serve(loop->ring, index);
     if (loop->timed)
         uv_timer_start(&loop->timers[index], fire, delay_ms(loop->ring), 0);

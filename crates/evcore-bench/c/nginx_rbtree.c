@@ -74,15 +74,11 @@ static void *create_lazy(size_t ids, int due, intptr_t lazy_delay)
 
 static void *create(const int *watched, size_t n, size_t ids, int due)
 {
-    (void)watched;
-    (void)n;
     return create_lazy(ids, due, 0);
 }
 
 static void *create_with_delay(const int *watched, size_t n, size_t ids, int due)
 {
-    (void)watched;
-    (void)n;
     return create_lazy(ids, due, LAZY_DELAY);
 }
 

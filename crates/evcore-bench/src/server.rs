@@ -100,12 +100,6 @@ impl Server {
         }
     }
 
-    /// Nanoseconds of CPU time that its workers have used: the user's, and all.
-    pub(crate) fn cpu_ns(&self) -> [u64; 2] {
-        let all = self.pids().into_iter().map(process::cpu_ns);
-        all.fold([0, 0], |sum, it| [sum[0] + it[0], sum[1] + it[1]])
-    }
-
     /// Whether it has all its workers.
     pub(crate) fn is_whole(&self) -> bool {
         self.pids().len() == self.workers.max(1)

@@ -40,7 +40,7 @@ impl Peer {
 
     fn ours(name: &'static str, kind: BackendKind) -> Peer {
         let create: Create = Box::new(move |watched, _| Box::new(Ours::new(watched, kind)));
-        let scans = kind != BackendKind::Epoll;
+        let scans = matches!(kind, BackendKind::Poll | BackendKind::Select);
         Peer {
             scans,
             ..Peer::new(name, create)

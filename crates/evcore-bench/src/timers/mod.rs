@@ -122,9 +122,8 @@ fn declare(report: &mut Report) {
         ),
     ];
     for (name, title, unit, text) in tables {
-        report.table(name, title, unit, text);
+        let table = report.table(name, title, unit, text);
         if unit == "ns" {
-            let table = report.tables.last_mut().expect("it was just added");
             table.compared_with("BTreeSet");
         }
     }

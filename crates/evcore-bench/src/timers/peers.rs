@@ -1,11 +1,11 @@
 //! The peers.
 
-use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
+use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerTree, TimerWheel};
 
 use super::delay_queue::Delayed;
 use super::hash_wheel::HashWheel;
 use super::queue::PeerQueue;
-use super::rust::{BTree, Nothing, Ours};
+use super::rust::{BTree, Nothing};
 use crate::foreign::{CHANGELIST, Foreign, installed};
 
 /// nginx's slack, in milliseconds.
@@ -31,10 +31,6 @@ impl Peer {
         }
     }
 
-    fn ours<Q: TimerQueue + 'static>(name: &'static str, create: fn(usize) -> Ours<Q>) -> Peer {
-        Peer::new(name, create)
-    }
-
     /// Whether it is no queue.
     pub(super) fn is_loop(&self) -> bool {
         self.name == LOOP
@@ -46,14 +42,14 @@ pub(super) fn peers() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(LOOP, |_| Nothing),
         Peer::new("BTreeSet", BTree::new),
-        Peer::ours("TimerWheel", |ids| Ours(TimerWheel::with_capacity(ids))),
-        Peer::ours("TimerTree", |ids| Ours(TimerTree::with_capacity(ids))),
-        Peer::ours("TimerHeap", |ids| Ours(TimerHeap::with_capacity(ids))),
-        Peer::ours("Lazy<TimerWheel>", |ids| {
-            Ours(Lazy::with_capacity(TimerWheel::with_capacity(ids), ids))
+        Peer::new("TimerWheel", TimerWheel::with_capacity),
+        Peer::new("TimerTree", TimerTree::with_capacity),
+        Peer::new("TimerHeap", TimerHeap::with_capacity),
+        Peer::new("Lazy<TimerWheel>", |ids| {
+            Lazy::with_capacity(TimerWheel::with_capacity(ids), ids)
         }),
-        Peer::ours("Coalesced<TimerTree>", |ids| {
-            Ours(Coalesced::new(TimerTree::with_capacity(ids), SLACK_MS))
+        Peer::new("Coalesced<TimerTree>", |ids| {
+            Coalesced::new(TimerTree::with_capacity(ids), SLACK_MS)
         }),
         Peer::new("DelayQueue", Delayed::new),
         Peer::new("hash wheel", HashWheel::new),

@@ -8,24 +8,21 @@ use evcore_timer::TimerQueue;
 use super::queue::Queue;
 
 /// The queues of `evcore-timer`, by their one trait.
-#[derive(Debug)]
-pub(super) struct Ours<Q>(pub(super) Q);
-
-impl<Q: TimerQueue> Queue for Ours<Q> {
+impl<Q: TimerQueue> Queue for Q {
     fn arm(&mut self, id: u32, deadline: u64) {
-        self.0.arm(id, deadline);
+        TimerQueue::arm(self, id, deadline);
     }
 
     fn disarm(&mut self, id: u32) {
-        self.0.disarm(id);
+        TimerQueue::disarm(self, id);
     }
 
     fn next_deadline(&mut self) -> Option<u64> {
-        self.0.next_deadline()
+        TimerQueue::next_deadline(self)
     }
 
     fn pop_expired(&mut self, now: u64) -> Option<u32> {
-        self.0.pop_expired(now).map(|(id, _)| id)
+        TimerQueue::pop_expired(self, now).map(|(id, _)| id)
     }
 }
 

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use self::load::Load;
+use crate::process;
 use crate::report::Report;
 use crate::run::{Run, each};
 use crate::server::{Program, Server};
@@ -138,9 +139,10 @@ struct Saturated {
 impl Saturated {
     fn measure(server: &Server, load: &mut Load, run: &Run) -> Saturated {
         run_load(load, f64::INFINITY, ms(run, 100));
-        let before = server.cpu_ns();
+        let pid = server.pids()[0];
+        let before = process::cpu_ns(pid);
         let took = run_load(load, f64::INFINITY, ms(run, 400));
-        let after = server.cpu_ns();
+        let after = process::cpu_ns(pid);
         let requests = usize::try_from(load.latencies.len()).expect("fewer than 2^64");
         let [user_ns, cpu_ns] = [0, 1].map(|at| each(after[at] - before[at], requests));
         let rate = 1.0 / (took.as_secs_f64() * each(1, requests));
