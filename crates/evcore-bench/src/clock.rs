@@ -19,27 +19,6 @@ const UPDATE_EVERY: Duration = Duration::from_millis(1);
 /// Measures all clocks.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     run::crate_versions(report, &["coarsetime", "httpdate", "quanta"]);
-    for (name, title, text) in [
-        (
-            "read",
-            "Read the time",
-            "`SharedClock` while another thread updates it every millisecond; its snapshot has all \
-             numbers and strings. `quanta recent` and `coarsetime recent` are cached too; nothing \
-             updates them here.",
-        ),
-        (
-            "date",
-            "Append the HTTP date",
-            "29 bytes to a vector with room. `Clock` and `SharedClock` have the text ready, \
-             `stamp::http_date` and `httpdate` format it. `Instant::now` is the baseline and \
-             appends nothing.",
-        ),
-    ] {
-        let text = format!("{text} The cost of the measuring loop is subtracted.");
-        report
-            .table(name, title, "ns", &text)
-            .compared_with("Instant::now");
-    }
     let (shared, over) = (SharedClock::system(), AtomicBool::new(false));
     thread::scope(|scope| {
         let updating = scope.spawn(|| {

@@ -25,7 +25,8 @@ pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     let path = root().join(LIMITS);
     let text = fs::read_to_string(&path)?;
     let lines: Vec<_> = text.lines().map(parse).collect::<Result<_, _>>()?;
-    let mut report = Report::new("counts");
+    let mut report = Report::new("turn");
+    report.tables.extend(Report::new("timers").tables);
     let cells = lines
         .iter()
         .flatten()

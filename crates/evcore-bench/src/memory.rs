@@ -24,15 +24,6 @@ const MOST: usize = 20_000;
 /// Measures each number of connections once: a count does not vary.
 pub(crate) fn measure(_: &Run, report: &mut Report) {
     let left = crate::cpus::most_descriptors().min(MOST);
-    report.table(
-        "memory",
-        "Bytes of an idle connection",
-        "bytes",
-        "Each connection is in the loop's tables and in `Connections`, has a timer armed, and is \
-         idle. Full: the loop has room for exactly these connections; half full: for twice as \
-         many. The bytes are those in use in the C library's heap, with its own overhead. The last \
-         column is as many as there can be descriptors.",
-    );
     let open = || eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor is left");
     let descriptors: Vec<OwnedFd> = std::iter::repeat_with(open).take(left).collect();
     for (name, kind) in [("epoll", BackendKind::Epoll), ("poll", BackendKind::Poll)] {

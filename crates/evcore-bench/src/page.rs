@@ -156,14 +156,13 @@ mod tests {
 
     #[test]
     fn a_sentence_has_medians_and_ratios_of_cells() {
-        let mut report = Report::new("part");
-        report.table("t", "", "", "");
+        let mut report = Report::new("clock");
         for (base, peer) in [(10.0, 5.0), (12.0, 9.0), (14.0, 7.0)] {
-            report.add("t", "base", "100", base);
-            report.add("t", "peer", "100", peer);
+            report.add("read", "base", "100", base);
+            report.add("read", "peer", "100", peer);
         }
         let text = sentence(
-            "{t|peer|100} ns, {t|peer|100|base} of base, {t|other|100}.",
+            "{read|peer|100} ns, {read|peer|100|base} of base, {read|other|100}.",
             &report,
         );
         assert_eq!(text, "7 ns, 0.500 of base, –.");

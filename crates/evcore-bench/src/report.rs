@@ -1,7 +1,7 @@
 //! The result of a part: tables that have, for each peer and column, a value of each round.
 //!
-//! A part declares its tables, then adds values round by round. `page.rs` computes medians, ratios
-//! and verdicts from them. A report is a JSON file, so a page can show parts of several runs.
+//! `tables.txt` declares the tables, to which a part adds values round by round. `page.rs` computes
+//! medians, ratios and verdicts from them. A report is a JSON file, so a page can show parts of several runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +9,9 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+/// The declarations of all tables.
+const TABLES: &str = include_str!("../tables.txt");
 
 /// Everything that a part measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -57,25 +60,27 @@ pub(crate) struct Spread {
 }
 
 impl Report {
+    /// The tables of a part, without rows.
     pub(crate) fn new(part: &str) -> Report {
+        let lines = TABLES.lines().filter(|line| !line.starts_with('#'));
+        let fields = lines.map(|line| line.split(" | ").map(str::to_owned).collect::<Vec<_>>());
+        let tables = fields.filter(|fields| fields[0] == part).map(|fields| {
+            let [_, name, unit, title, baseline, text] = fields.try_into().expect("six fields");
+            Table {
+                name,
+                title,
+                text,
+                unit,
+                baseline: Some(baseline).filter(|it| it != "-"),
+                columns: Vec::new(),
+                rows: Vec::new(),
+            }
+        });
         Report {
             part: part.to_owned(),
+            tables: tables.collect(),
             ..Report::default()
         }
-    }
-
-    /// Adds a table without rows. Its values have a unit, such as `ns`.
-    pub(crate) fn table(&mut self, name: &str, title: &str, unit: &str, text: &str) -> &mut Table {
-        self.tables.push(Table {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            text: text.to_owned(),
-            unit: unit.to_owned(),
-            baseline: None,
-            columns: Vec::new(),
-            rows: Vec::new(),
-        });
-        self.tables.last_mut().expect("it was just added")
     }
 
     /// Whether a cell is to be measured.
@@ -124,11 +129,6 @@ impl Report {
 }
 
 impl Table {
-    /// Compares all rows with this one.
-    pub(crate) fn compared_with(&mut self, baseline: &str) {
-        self.baseline = Some(baseline.to_owned());
-    }
-
     fn add(&mut self, peer: &str, column: &str, value: f64) {
         if !self.columns.iter().any(|it| it == column) {
             self.columns.push(column.to_owned());
@@ -198,13 +198,12 @@ mod tests {
 
     #[test]
     fn a_ratio_is_the_median_of_the_ratios_of_each_round() {
-        let mut report = Report::new("part");
-        report.table("t", "T", "ns", "").compared_with("base");
+        let mut report = Report::new("clock");
         for (base, peer) in [(10.0, 5.0), (40.0, 40.0), (10.0, 5.0)] {
-            report.add("t", "base", "100", base);
-            report.add("t", "peer", "100", peer);
+            report.add("read", "base", "100", base);
+            report.add("read", "peer", "100", peer);
         }
-        let table = report.find("t").unwrap();
+        let table = report.find("read").unwrap();
         assert_eq!(table.ratio("peer", "base", "100"), Some(0.5));
         assert_eq!(table.ratio("peer", "base", "1000"), None);
         let spread = table.spread("base", "100").unwrap();
@@ -216,9 +215,8 @@ mod tests {
 
     #[test]
     fn a_report_survives_its_file() {
-        let mut report = Report::new("part");
-        report.table("t", "T", "ns", "text");
-        report.add("t", "peer", "100", 1.25);
+        let mut report = Report::new("clock");
+        report.add("read", "peer", "100", 1.25);
         let name = format!("evcore-bench-{}.json", std::process::id());
         let path = std::env::temp_dir().join(name);
         report.write(&path).unwrap();

@@ -26,13 +26,6 @@ const EPOLL_CTL: &str = "epoll_ctl a connection";
 
 /// Counts with one client and with 64.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    report.table(
-        "request",
-        "System calls a keep-alive request",
-        "calls",
-        "`httpd` with one worker and no master under strace. 1 and 64: clients that send a request \
-         each at the same time, and wait for all responses. `epoll_ctl` is of a whole connection.",
-    );
     if !run.httpd.exists() {
         return report.absent("httpd", "its program does not exist");
     }

@@ -263,15 +263,12 @@ mod tests {
     use super::*;
 
     fn verdict(what: &str, values: &[(&str, &str, &str, f64)]) -> String {
-        let mut report = Report::new("part");
+        let target = TARGETS.iter().find(|target| target.what == what).unwrap();
+        let mut report = Report::new(target.part);
         for (table, peer, column, value) in values {
-            if report.find(table).is_none() {
-                report.table(table, "", "", "");
-            }
             report.add(table, peer, column, *value);
         }
-        let target = TARGETS.iter().find(|target| target.what == what);
-        target.unwrap().verdict(Some(&report)).verdict
+        target.verdict(Some(&report)).verdict
     }
 
     #[test]

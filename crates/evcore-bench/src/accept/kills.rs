@@ -29,15 +29,6 @@ const STOPPED: Duration = Duration::from_secs(1);
 /// Measures all that replace a dead worker.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::become_client();
-    for (name, title) in [("kill", "After a kill"), ("stop", "After a stop")] {
-        report.table(
-            name,
-            title,
-            "ms",
-            "From the signal to the worker that would accept next, of 8, until another one has \
-             accepted and answered a client. A policy looks again after 500 ms.",
-        );
-    }
     for program in super::with_master(run, report) {
         eprintln!("kills: {}", program.name);
         let server = match program.start(WORKERS) {

@@ -71,40 +71,12 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     for (name, kind) in BARE {
         peers.extend(report.or_absent(name, servers::bare(run, name, kind)));
     }
-    declare(report);
     run.rounds("accept", || {
         peers.retain(|peer| {
             let served = round(run, peer, report);
             report.or_absent(peer.name, served).is_some()
         });
     });
-}
-
-fn declare(report: &mut Report) {
-    let text = "Jain's index of the connections of 4 workers: 1 if all have the same number.";
-    report.table("jain", "Jain index by pattern", "index", text);
-    for pattern in PATTERNS {
-        let (name, text) = (pattern.name, pattern.text);
-        let columns = "Columns: the number of workers.";
-        let title = format!("Jain index, {}", pattern.title);
-        let text = format!("{text} {columns}");
-        report.table(&format!("jain {name}"), &title, "index", &text);
-        if pattern.least_workers == 1 {
-            let title = format!("Extra wakes a connection, {}", pattern.title);
-            let text = format!(
-                "Voluntary context switches of all workers, less those that one worker needs for \
-                 the same connections. {columns}"
-            );
-            report.table(&format!("extra {name}"), &title, "wakes", &text);
-        }
-    }
-    report.table(
-        "blocked",
-        "The longest wait while one of 4 workers is blocked",
-        "ms",
-        "The last worker that accepted blocks for 200 ms or 2 s, while a client arrives every \
-         4 ms. A policy looks again after 500 ms. nginx has no request that blocks.",
-    );
 }
 
 fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {

@@ -36,7 +36,6 @@ const EVERY: Duration = Duration::from_millis(4);
 pub(super) struct Pattern {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    pub(super) text: &'static str,
     /// With how many workers it can be done at least. The wakes of those that one worker can do count.
     pub(super) least_workers: usize,
     /// Returns Jain's index, and how many connections there were.
@@ -46,29 +45,11 @@ pub(super) struct Pattern {
 /// Those that run with one worker first.
 #[rustfmt::skip] // One line for what is short.
 pub(super) const PATTERNS: &[Pattern] = &[
-    Pattern {
-        name: "idle", title: "idle before each step", least_workers: 1, run: idle,
-        text: "Clients come one after the other and stay. The server is idle before each \
-               connection and each request, so each needs exactly two wakes.",
-    },
-    Pattern {
-        name: "single", title: "one at a time", least_workers: 1, run: single,
-        text: "Clients come one after the other, send a request at once, and stay.",
-    },
-    Pattern {
-        name: "burst", title: "bursts of 64", least_workers: 1, run: burst,
-        text: "64 clients come at the same time, and stay. The server is idle between two bursts.",
-    },
-    Pattern {
-        name: "uneven", title: "uneven lifetimes", least_workers: 1, run: uneven,
-        text: "Clients come one after the other. Most leave soon, a few stay long: a Pareto \
-               distribution, counted in arrivals. The median of the index over time.",
-    },
-    Pattern {
-        name: "halfway", title: "halfway closed", least_workers: CLOSED + 1, run: halfway,
-        text: "Clients come one after the other. Halfway all clients of the two workers with the \
-               most leave.",
-    },
+    Pattern { name: "idle", title: "idle before each step", least_workers: 1, run: idle },
+    Pattern { name: "single", title: "one at a time", least_workers: 1, run: single },
+    Pattern { name: "burst", title: "bursts of 64", least_workers: 1, run: burst },
+    Pattern { name: "uneven", title: "uneven lifetimes", least_workers: 1, run: uneven },
+    Pattern { name: "halfway", title: "halfway closed", least_workers: CLOSED + 1, run: halfway },
 ];
 
 impl Pattern {

@@ -20,7 +20,7 @@ mod tests;
 use std::time::Duration;
 
 use self::peer_poller::Setup;
-use self::peers::{BARE, Peer};
+use self::peers::Peer;
 use crate::cpus::most_descriptors;
 use crate::foreign;
 use crate::report::Report;
@@ -47,11 +47,6 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     let mut peers = peers::peers();
     peers.retain(Peer::is_timed);
     record_versions(report);
-    for active in ACTIVE {
-        for timers in [false, true] {
-            declare(report, active, timers);
-        }
-    }
     for n in PAIRS {
         if 2 * n > most {
             report.absent(
@@ -86,28 +81,6 @@ fn table(active: usize, timers: bool) -> String {
     format!("{kind} {active}")
 }
 
-fn declare(report: &mut Report, active: usize, timers: bool) {
-    let with = if timers {
-        ", a timer re-armed for each event"
-    } else {
-        ""
-    };
-    let title = format!("libevent's benchmark, {active} active{with}");
-    let text = "Bytes go round a ring of socket pairs, as many at a time as are active. An event is \
-        a byte that is read and written on by the C library's calls, and its share of the wait; \
-        the kernel takes most of it. Columns: the number of pairs.";
-    let text = if timers {
-        format!(
-            "{text} Each pair has a timer, armed to 10 to 11 s later whenever it is served; none \
-             expires. The bare loop has none; `Poller`, mio and polling have no timers."
-        )
-    } else {
-        text.to_owned()
-    };
-    let table = report.table(&table(active, timers), &title, "ns an event", &text);
-    table.compared_with(BARE);
-}
-
 /// Nanoseconds an event; the setup is not in it.
 fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize) -> f64 {
     let setup = Setup {
@@ -124,12 +97,6 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
 
 /// Stop and start of one descriptor, alone and with the calls that make each change known.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
-    let text = "What a server does whose client is too slow, or too quick. Left: two changes, \
-        before the next wait. Right: the same with a wait after each change, without the cost of \
-        the waits themselves: what a change costs that reaches the kernel. mio and the bare loop \
-        remove and add the descriptor.";
-    let table = report.table("toggle", "Stop and start", "ns", text);
-    table.compared_with(BARE);
     let pairs = Pairs::open(1);
     let times = run.scaled(TOGGLES);
     run.rounds("pollers: stop and start", || {

@@ -2,7 +2,7 @@
 
 use super::c_clock::{counted_clock, readings};
 use super::peer_poller::Setup;
-use super::peers::{BARE, Peer, peers};
+use super::peers::{Peer, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::report::Report;
 use crate::requests;
@@ -12,9 +12,6 @@ use crate::tools::Tool;
 /// A table that a tool fills.
 struct Counted {
     table: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    text: &'static str,
     tool: Tool,
     takes_part: fn(&Peer) -> bool,
     columns: &'static [Column],
@@ -23,17 +20,11 @@ struct Counted {
 /// A column: its name, the words of `evcore-bench count`, and what the benchmark itself adds.
 type Column = (&'static str, &'static str, f64);
 
-const INSTRUCTIONS: &str = "User instructions by callgrind: libevent's benchmark with 200 pairs, \
-    including the C library's `read` and `write` of a byte. `timer`: with a timer re-armed for each \
-    event; the bare loop, mio, polling and `Poller` have no timers.";
 const TIMER: &str = "timer";
 
 const COUNTED: &[Counted] = &[
     Counted {
         table: "turn",
-        title: "Instructions of a turn with one event",
-        unit: "instructions",
-        text: INSTRUCTIONS,
         tool: Tool::Callgrind,
         takes_part: |peer| !peer.scans,
         columns: &[
@@ -43,9 +34,6 @@ const COUNTED: &[Counted] = &[
     },
     Counted {
         table: "event",
-        title: "Instructions of an event in a turn with 100",
-        unit: "instructions",
-        text: INSTRUCTIONS,
         tool: Tool::Callgrind,
         takes_part: |peer| !peer.scans,
         columns: &[
@@ -55,20 +43,12 @@ const COUNTED: &[Counted] = &[
     },
     Counted {
         table: "allocations",
-        title: "Allocations a turn",
-        unit: "allocations",
-        text: "By memcheck: turns with one event and a timer re-armed. The test `steady` asserts that \
-            `httpd` allocates nothing for keep-alive requests.",
         tool: Tool::Memcheck,
         takes_part: |peer| peer.has_timers && !peer.listens,
         columns: &[("allocations", "pollers pipes timers @ # 1", 0.0)],
     },
     Counted {
         table: "wait",
-        title: "System calls a wait",
-        unit: "calls",
-        text: "By strace. Without a timeout, a byte ends the wait; its `read` and `write` are not \
-            counted.",
         tool: Tool::Strace,
         takes_part: |peer| !peer.is_in_c,
         columns: &[
@@ -79,9 +59,6 @@ const COUNTED: &[Counted] = &[
     },
     Counted {
         table: "toggle",
-        title: "System calls of a stop and start",
-        unit: "calls",
-        text: "By strace, before the next wait.",
         tool: Tool::Strace,
         takes_part: |_| true,
         columns: &[("calls", "pollers toggle one @ #", 0.0)],
@@ -103,10 +80,6 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 
 impl Counted {
     fn count(&self, run: &Run, peers: &[Peer], report: &mut Report) {
-        let table = report.table(self.table, self.title, self.unit, self.text);
-        if self.tool == Tool::Callgrind {
-            table.compared_with(BARE);
-        }
         if self.tool.is_missing(report) {
             return;
         }
@@ -127,12 +100,6 @@ impl Counted {
 
 fn clocks(peers: &[Peer], report: &mut Report) {
     const TURNS: usize = 10_000;
-    report.table(
-        "clocks",
-        "Clock readings a turn",
-        "readings",
-        "Turns with one event and a timer re-armed, with a time source that counts.",
-    );
     let pairs = Pairs::open(10);
     let (timers, clock) = (true, Some(counted_clock as fn() -> _));
     for peer in peers.iter().filter(|it| it.name.starts_with("EventLoop")) {

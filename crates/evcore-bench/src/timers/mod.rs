@@ -42,7 +42,6 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         &["hierarchical_hash_wheel_timer", "tokio", "tokio-util"],
     );
     foreign::record_versions(&["libev", "libevent", "libuv", "nginx's tree"], report);
-    declare(report);
     for (size, column) in SIZES {
         if !run.quick || size <= QUICK_SIZE {
             let script = Script::new(size, run.scaled(operations::STEPS));
@@ -69,64 +68,6 @@ pub(crate) fn count(words: &[&str]) -> bool {
     let script = Script::new(ids, steps);
     armed(peer, &script, false).arm(&script.rearm);
     true
-}
-
-fn declare(report: &mut Report) {
-    let tables = [
-        (
-            "rearm",
-            "Re-arm",
-            "ns",
-            "A random timer gets a deadline 60 s later, 100 to a millisecond. No timer expires. \
-             The cost of the measuring loop is subtracted.",
-        ),
-        (
-            "replace",
-            "Arm and cancel",
-            "ns",
-            "64 more timers come and go: the one that was armed longest ago is cancelled and armed \
-             to a random deadline within 60 s. One operation is both. The cost of the measuring \
-             loop is subtracted.",
-        ),
-        (
-            "expire",
-            "Expire all",
-            "ns",
-            "Deadlines over 60 s, taken in the turns that the queue itself asks for; the time is \
-             each timer's share. `DelayQueue` makes a `Sleep` for each deadline. The C queues \
-             expire all in one turn, and call a function for each.",
-        ),
-        (
-            "serve",
-            "A minute of serving",
-            "ns",
-            "60 s in which 20 random timers a millisecond are re-armed to 60 s later. As each \
-             millisecond begins, what is due expires and is armed again. The time is each \
-             re-arm's share, and includes the work that a lazy queue puts off. Only for queues \
-             whose time can be set.",
-        ),
-        (
-            "longest",
-            "The longest call while all expire",
-            "µs",
-            "CPU time of the longest single call of each round, with the reading of the clock \
-             (some 0.3 µs). A round makes the same calls three times, and each call counts with \
-             its least time, so that a stall of the machine is not taken for a long call.",
-        ),
-        (
-            "past",
-            "The longest call with deadlines already past",
-            "µs",
-            "The time is set past all deadlines, then all timers are armed and expire. The calls \
-             that arm are included.",
-        ),
-    ];
-    for (name, title, unit, text) in tables {
-        let table = report.table(name, title, unit, text);
-        if unit == "ns" {
-            table.compared_with("BTreeSet");
-        }
-    }
 }
 
 /// Peers take turns; the measuring loop is the first.
@@ -183,12 +124,6 @@ fn longest_call(mut run: impl FnMut(&mut Calls) -> bool) -> Option<f64> {
 
 /// What a re-arm takes of the processor.
 pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
-    report.table(
-        "instructions",
-        "What a re-arm takes of the processor",
-        "events",
-        "By callgrind with 10^5 armed: user instructions, and misses of the simulated data caches.",
-    );
     if Tool::CacheSim.is_missing(report) {
         return;
     }

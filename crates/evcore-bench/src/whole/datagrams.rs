@@ -23,13 +23,6 @@ const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0
 
 /// Measures how many questions are answered.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    report.table(
-        ANSWERS,
-        "Answered datagrams",
-        "thousand/s",
-        "Questions of DNS that the example `udp` answers in a second of wall-clock time. It receives \
-         and sends each datagram by a call of its own.",
-    );
     let words = |address: SocketAddr| vec![address.to_string(), "192.0.2.1".to_owned()];
     let program = servers::example(run, "evcore", UDP, words);
     let Some(program) = report.or_absent(UDP, program) else {

@@ -25,11 +25,6 @@ const fn file(column: &'static str, path: &'static str) -> LoadOf {
 
 /// Measures both servers.
 pub(super) fn measure(run: &Run, report: &mut Report) {
-    let text = "User and system time, on 64 connections. nginx has `sendfile on` and \
-        `open_file_cache max=1000`.";
-    report
-        .table(TABLE, "CPU time of a request for a file", "µs", text)
-        .compared_with(NGINX);
     let root = servers::folder(run).join("root");
     let written = fs::create_dir_all(root.join("files")).and_then(|()| {
         fs::write(root.join("files/small"), [b'.'; 4 << 10])?;

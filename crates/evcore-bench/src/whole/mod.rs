@@ -41,7 +41,6 @@ const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 
 /// Measures all servers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    declare(report);
     // First, because it builds the peers, and then this thread is on one CPU.
     let programs = programs(run, report);
     crate::cpus::become_client();
@@ -192,24 +191,4 @@ fn saturate_all(
             }
         }
     });
-}
-
-fn declare(report: &mut Report) {
-    let text = "User and system time of the server's process, by the number of connections. Each \
-        connection sends its next request when it has received a response.";
-    let table = report.table("cpu", "CPU time of a request", "µs", text);
-    table.compared_with(BARE);
-    let text = "The user's part of the same. The kernel samples it, so the rounds vary.";
-    let table = report.table("user", "User time of a request", "µs", text);
-    table.compared_with(NGINX);
-    let text = "Requests a second in the same run.";
-    let table = report.table("rate", "Saturating rate", "thousand requests/s", text);
-    table.compared_with(BARE);
-    for (name, _) in LATENCIES {
-        let text = "At half of the rate at which nginx is saturated, the same for all servers. The \
-            client sends at fixed times, and the latency counts from these times, so a stall delays \
-            all requests that are due in it.";
-        let table = report.table(name, &format!("Latency, {name}"), "µs", text);
-        table.compared_with(NGINX);
-    }
 }

@@ -12,9 +12,8 @@ use crate::server::Program;
 use crate::servers::{self, Nginx};
 
 /// Those of `HAProxy`, with their configuration. In TCP mode it forwards bytes, as the example does.
-const HAPROXY_TCP: &str = "HAProxy, tcp";
 const HAPROXIES: [(&str, &str); 3] = [
-    (HAPROXY_TCP, "mode tcp"),
+    ("HAProxy, tcp", "mode tcp"),
     ("HAProxy, splice", "mode tcp\n option splice-response"),
     ("HAProxy, http", "mode http"),
 ];
@@ -49,14 +48,6 @@ const fn requests(column: &'static str, connections: u32, closes: bool) -> LoadO
 
 /// Measures all proxies.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    let text = "User and system time of the proxy, by the number of connections. Kept alive: each \
-        connection sends its next request when it has received a response. Closed: the client opens \
-        a connection for each request. In HTTP mode the connections to the upstream are kept.";
-    let table = report.table(REQUESTS, "CPU time of a proxied request", "µs", text);
-    table.compared_with(HAPROXY_TCP);
-    let text = "The same for a KiB of responses with 1 MiB, on 8 connections.";
-    let table = report.table(BODIES, "CPU time of a proxied KiB", "ns", text);
-    table.compared_with(HAPROXY_TCP);
     let upstream = servers::httpd(run, "httpd", &[]).start_on(cpus()[1], 0);
     let Some(upstream) = report.or_absent("httpd", upstream) else {
         return;
