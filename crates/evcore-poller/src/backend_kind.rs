@@ -44,6 +44,11 @@ pub enum BackendKind {
     /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are one
     /// system call. The cost of a wait grows with what is ready. Use it with
     /// [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not choose it.
+    ///
+    /// A watched file stays open until it is removed, also if its descriptor is closed; and for a
+    /// moment after its process was killed. When a poller is dropped, the kernel interrupts its thread
+    /// once, a moment later: a call that it does not restart (such as another `epoll_wait`) fails with
+    /// `EINTR`. A [`wait`](crate::Poller::wait) goes on.
     IoUring,
 }
 
@@ -60,19 +65,28 @@ impl BackendKind {
     }
 
     /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
-    /// closes each.
+    /// closes each, in a thread of its own.
     ///
     /// ```
     /// use evcore_poller::BackendKind;
     ///
     /// assert!(BackendKind::usable().contains(&BackendKind::Poll));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If no thread can be started.
     #[must_use]
     pub fn usable() -> Vec<Self> {
-        let available = Self::available().iter().copied();
-        available
-            .filter(|kind| crate::Poller::with(*kind).is_ok())
-            .collect()
+        let usable = || {
+            let available = Self::available().iter().copied();
+            available
+                .filter(|kind| crate::Poller::with(*kind).is_ok())
+                .collect()
+        };
+        // When a ring is closed, the kernel interrupts the thread that has opened it.
+        let usable = std::thread::spawn(usable).join();
+        usable.expect("opening a poller does not panic")
     }
 
     pub(crate) const fn name(self) -> &'static str {

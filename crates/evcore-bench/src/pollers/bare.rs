@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::retry_on_intr;
 
 use super::peer_poller::{BATCH, RustPoller, index};
 use super::ring_of_pairs::Ring;
@@ -42,8 +43,12 @@ impl RustPoller for Bare<'_> {
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
         let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("it is short"));
-        let places = spare_capacity(&mut self.events);
-        epoll::wait(&self.set, places, timeout.as_ref()).expect("no signal comes");
+        // A ring that was closed before interrupts a wait.
+        let wait = || {
+            let places = spare_capacity(&mut self.events);
+            epoll::wait(&self.set, places, timeout.as_ref()).map(|_| ())
+        };
+        retry_on_intr(wait).expect("it can wait");
         for event in &self.events {
             ring.serve(index(event.data.u64()));
         }

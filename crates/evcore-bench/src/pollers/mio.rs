@@ -3,6 +3,7 @@
 //! It asks that a socket be read until there is no more. Here each write is an edge of its own and
 //! brings one byte, so one read a report is enough.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -44,8 +45,10 @@ impl<'a> Mio<'a> {
 impl RustPoller for Mio<'_> {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
-        let waited = self.poll.poll(&mut self.events, timeout);
-        waited.expect("no signal comes");
+        // A ring that was closed before interrupts a wait.
+        while let Err(error) = self.poll.poll(&mut self.events, timeout) {
+            assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+        }
         for event in &self.events {
             ring.serve(event.token().0);
         }
