@@ -522,7 +522,9 @@ fn refused_key(nth: usize) -> u64 {
 pub(crate) fn run(steps: &[Step]) {
     let kernels = BackendKind::usable();
     let worlds = Shape::ALL.iter();
-    let kernels = kernels.iter().map(|kind| Fixture::of_kernel(*kind, "the model"));
+    let kernels = kernels
+        .iter()
+        .map(|kind| Fixture::of_kernel(*kind, "the model"));
     let worlds = worlds.map(|shape| Fixture::of_simulation(*shape, "the model"));
     for fixture in kernels.chain(worlds) {
         let mut course = Course::new(fixture);

@@ -17,10 +17,7 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Plan {
     }
     let targets = targets(workspace);
     targets.iter().fold(Plan::default(), |plan, target| {
-        plan.command(
-            format!("fuzz: {target}"),
-            line(workspace, target, seconds),
-        )
+        plan.command(format!("fuzz: {target}"), line(workspace, target, seconds))
     })
 }
 
