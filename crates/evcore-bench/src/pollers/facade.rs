@@ -5,8 +5,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
+use evcore::poller::BackendKind;
 use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
 
+use super::ours::mode_on;
 use super::peer_poller::{BATCH, RustPoller, Setup};
 use super::ring_of_pairs::Ring;
 
@@ -20,10 +22,15 @@ pub(super) struct Facade {
 
 impl Facade {
     pub(super) fn new(watched: &[OwnedFd], setup: Setup) -> Facade {
-        Facade::of(EventLoop::builder(), watched, setup)
+        Facade::of(EventLoop::builder(), Mode::Level, watched, setup)
     }
 
-    fn of(builder: Builder, watched: &[OwnedFd], setup: Setup) -> Facade {
+    pub(super) fn on(kind: BackendKind, watched: &[OwnedFd], setup: Setup) -> Facade {
+        let builder = EventLoop::builder().poller(kind);
+        Facade::of(builder, mode_on(kind), watched, setup)
+    }
+
+    fn of(builder: Builder, mode: Mode, watched: &[OwnedFd], setup: Setup) -> Facade {
         // With as many again, which a listener could bring.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
@@ -37,7 +44,7 @@ impl Facade {
         let mut first = None;
         // A fresh loop counts its indices from 0, so an index is the place in `watched`.
         for fd in watched {
-            let added = ev.add(fd, Interest::READ, Mode::Level);
+            let added = ev.add(fd, Interest::READ, mode);
             let token = added.expect("it is not watched yet");
             first = first.or(Some(token));
             if setup.timers {
@@ -108,5 +115,5 @@ pub(super) fn with_policy(watched: &[OwnedFd], setup: Setup, policy: Policy) -> 
         .listener(listener)
         .policy(policy)
         .group(group.join(worker));
-    Facade::of(builder, watched, setup)
+    Facade::of(builder, Mode::Level, watched, setup)
 }

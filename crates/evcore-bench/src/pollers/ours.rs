@@ -20,13 +20,22 @@ impl Ours {
     pub(super) fn new(watched: &[OwnedFd], kind: BackendKind) -> Ours {
         let mut poller = Poller::with(kind).expect("there is a descriptor left");
         for (key, fd) in (0..).zip(watched) {
-            let added = poller.add(fd, key, Interest::READ, Mode::Level);
+            let added = poller.add(fd, key, Interest::READ, mode_on(kind));
             added.expect("it is not watched yet");
         }
         Ours {
             poller,
             events: Events::bounded(BATCH),
         }
+    }
+}
+
+/// `Level`, as the peers; or what an `io_uring` does without a request for each report: whoever serves
+/// an event reads all that there is.
+pub(super) fn mode_on(kind: BackendKind) -> Mode {
+    match kind {
+        BackendKind::IoUring => Mode::Edge,
+        _ => Mode::Level,
     }
 }
 

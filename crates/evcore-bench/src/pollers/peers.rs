@@ -83,6 +83,14 @@ pub(super) fn peers() -> Vec<Peer> {
             Box::new(|watched, setup| Box::new(Facade::new(watched, setup))),
         ),
     ];
+    if BackendKind::usable().contains(&BackendKind::IoUring) {
+        let kind = BackendKind::IoUring;
+        peers.push(Peer::ours("Poller, io_uring", kind));
+        peers.push(Peer::with_timers(
+            "EventLoop, io_uring",
+            Box::new(move |watched, setup| Box::new(Facade::on(kind, watched, setup))),
+        ));
+    }
     peers.extend(POLICIES.map(|(name, policy)| Peer {
         listens: true,
         ..Peer::with_timers(

@@ -14,6 +14,8 @@ mod proxies;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use evcore::poller::BackendKind;
+
 use self::load::Load;
 use crate::process;
 use crate::report::Report;
@@ -72,8 +74,12 @@ fn programs(run: &Run, report: &mut Report) -> Vec<Program> {
     ];
     let peers =
         PEERS.map(|(name, program)| report.or_absent(name, servers::peer(run, name, program)));
+    let has_ring = BackendKind::usable().contains(&BackendKind::IoUring);
+    let on_a_ring =
+        has_ring.then(|| servers::httpd(run, "httpd, io_uring", &["--poller", "io_uring"]));
     bare.into_iter()
         .chain(own)
+        .chain(on_a_ring)
         .chain(peers.into_iter().flatten())
         .collect()
 }
