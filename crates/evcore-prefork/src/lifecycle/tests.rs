@@ -541,9 +541,8 @@ fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
 
 /// The old thread of a reload got a fast stop a second ago, and runs on.
 fn stuck_thread() -> Fixture {
-    let can_kill = false;
     let mut server = Fixture::with(Config {
-        can_kill,
+        can_kill: false,
         ..config(1)
     });
     server.start(0, 1);
@@ -586,9 +585,8 @@ fn a_stop_abandons_a_stuck_thread_at_once() {
 
 #[test]
 fn a_thread_that_does_not_stop_is_abandoned_after_a_second() {
-    let can_kill = false;
     let mut server = Fixture::with(Config {
-        can_kill,
+        can_kill: false,
         ..config(1)
     });
     server.start(0, 1);
