@@ -241,6 +241,31 @@ fn the_old_file_is_kept_if_the_new_one_cannot_be_opened() {
 }
 
 #[test]
+fn a_vanished_log_directory_costs_no_line_of_the_old_file() {
+    let scratch = Scratch::new("vanished");
+    let (logs, away) = (scratch.file("logs"), scratch.file("away"));
+    fs::create_dir(&logs).expect("a directory");
+    let path = logs.join("access.log");
+    let mut server = Server::start(&["--workers", "1", "--access-log", text(&path)]);
+    let mut client = server.connect();
+    client.get("/");
+    fs::rename(&logs, &away).expect("it is there");
+    server.signal(Signal::USR1);
+    eventually("it is logged", || server.log().contains(text(&path)));
+    client.get("/");
+    // The next reopening finds it.
+    fs::create_dir(&logs).expect("a directory");
+    server.signal(Signal::USR1);
+    eventually("the log is opened once more", || path.exists());
+    client.get("/");
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    assert_eq!(lines(&away.join("access.log")).len(), 2);
+    assert_eq!(lines(&path).len(), 1);
+    assert_eq!(server.log().matches("cannot open").count(), 1);
+}
+
+#[test]
 fn a_dash_logs_to_standard_output() {
     let mut command = Command::new(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
@@ -258,27 +283,18 @@ fn a_dash_logs_to_standard_output() {
     );
 }
 
-/// Waits until the process sleeps in a system call.
-fn sleeps(pid: u32) {
-    eventually("it sleeps", || {
-        let about = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        about
-            .rsplit(") ")
-            .next()
-            .is_some_and(|rest| rest.starts_with('S'))
-    });
-}
-
 #[test]
 fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     let scratch = Scratch::new("early-usr1");
     let (server, path) = logging(&scratch, &["--workers", "1"]);
+    for _ in 0..20 {
+        reopens_in_a_new_worker(&server, &path);
+    }
+}
+
+/// Sends USR1 to a worker as soon as it exists, which may be before or after it opens its log.
+fn reopens_in_a_new_worker(server: &Server, path: &Path) {
     let old = server.connect().worker();
-    // The pipe has no reader, so opening it to write blocks.
-    let fifo = scratch.path().join("fifo");
-    let made = Command::new("mkfifo").arg(&fifo).status();
-    assert!(made.expect("it runs").success());
-    fs::rename(&fifo, &path).expect("it is there");
     signal_to(old, Signal::KILL);
     let mut new = old;
     eventually("it is replaced", || {
@@ -286,11 +302,9 @@ fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
         new = pids.first().copied().unwrap_or(old);
         new != old
     });
-    sleeps(new);
+    let renamed = fs::rename(path, path.with_extension("old"));
     signal_to(new, Signal::USR1);
-    fs::rename(&path, &fifo).expect("it is there");
-    // Opening it to read and write does not block.
-    let _reader = fs::File::options().read(true).write(true).open(&fifo);
+    renamed.expect("a worker has created it");
     eventually("the log is opened once more", || path.exists());
 }
 

@@ -1,20 +1,19 @@
 //! Logs to a pipe whose reader hangs: the server continues, and counts the lost lines.
 
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
 use std::{
     fs::{self, File},
-    io::{ErrorKind, Read},
+    io::{BufRead, BufReader, ErrorKind, Read},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
-#[cfg(target_os = "linux")]
-use std::{
-    io::{BufRead, BufReader},
-    os::fd::AsFd,
-    process::Child,
+    process::{Child, Command, Stdio},
 };
 
-use evcore_tests::{Scratch, Server, eventually, httpd};
-use rustix::{io::ioctl_fionbio, process::Signal};
+use evcore_tests::{Scratch, Server, eventually, httpd, signal_to};
+use rustix::{
+    io::ioctl_fionbio,
+    process::{Signal, kill_process},
+};
 
 /// More lines than a pipe and a worker's buffer hold together.
 const REQUESTS: usize = 4_000;
@@ -131,11 +130,102 @@ fn reopening_a_pipe_without_a_reader_does_not_block() {
     assert_eq!(client.get("/").status, 200);
 }
 
+#[test]
+fn a_worker_starts_although_the_log_pipe_has_no_reader() {
+    for (setup, signal) in [("--workers", Signal::KILL), ("--threads", Signal::HUP)] {
+        let scratch = Scratch::new(&format!("unread{setup}"));
+        let (path, reader) = named_pipe(&scratch);
+        let log = ["--access-log", path.to_str().expect("a text")];
+        let server = Server::start(&[&[setup, "1"][..], &log].concat());
+        let old = server.connect().worker();
+        drop(reader);
+        if signal == Signal::KILL {
+            signal_to(old, signal);
+        } else {
+            server.signal(signal);
+            eventually("it reloads", || server.log().contains("reload: Done"));
+        }
+        assert_eq!(server.connect().get("/unread").status, 404);
+        let reader = File::options().read(true).write(true).open(&path);
+        let reader = reader.expect("it is there");
+        ioctl_fionbio(&reader, true).expect("it is a pipe");
+        let mut text = String::new();
+        eventually("a later reader finds the line", || {
+            read(&reader, &mut text);
+            text.contains("GET /unread ")
+        });
+    }
+}
+
+#[test]
+fn a_log_pipe_without_a_reader_costs_lines_only() {
+    let scratch = Scratch::new("gone");
+    let (path, reader) = named_pipe(&scratch);
+    let log = ["--access-log", path.to_str().expect("a text")];
+    let server = Server::start(&[&["--workers", "1"][..], &log].concat());
+    let mut client = server.connect();
+    let worker = client.worker();
+    drop(reader);
+    for _ in 0..REQUESTS {
+        assert_eq!(client.get("/").status, 200);
+    }
+    eventually("it is logged", || server.log().contains("are lost: "));
+    assert_eq!(client.worker(), worker);
+    assert_eq!(server.log().matches("are lost: ").count(), 1);
+}
+
+#[test]
+fn a_standard_output_without_a_reader_costs_lines_only() {
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    command.args(["--access-log", "-"]).stdout(Stdio::piped());
+    let mut server = Server::from_command(command, 1);
+    drop(server.take_stdout());
+    let mut client = server.connect();
+    let worker = client.worker();
+    for _ in 0..REQUESTS {
+        assert_eq!(client.get("/").status, 200);
+    }
+    eventually("it is logged", || server.log().contains("are lost: "));
+    assert_eq!(client.worker(), worker);
+}
+
+/// The log of errors ends, and the server does not.
+#[test]
+fn an_error_log_without_a_reader_ends_no_process() {
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let server = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut server = KilledOnDrop(server);
+    let mut log = BufReader::new(server.0.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    log.read_line(&mut line).expect("a text");
+    let address = line.trim_end().strip_prefix("listening on ");
+    let address = address.expect("it listens").parse().expect("an address");
+    drop(log);
+    let pid = rustix::process::Pid::from_child(&server.0);
+    for _ in 0..3 {
+        // Master and workers write about it.
+        let old = evcore_tests::Client::connect(address).worker();
+        kill_process(pid, Signal::HUP).expect("it lives");
+        eventually("it reloads", || {
+            evcore_tests::Client::connect(address).worker() != old
+        });
+        let worker = evcore_tests::Client::connect(address).worker();
+        signal_to(worker, Signal::KILL);
+        eventually("it is replaced", || {
+            let answer = evcore_tests::Client::connect(address).try_worker();
+            answer.is_ok_and(|it| it != worker)
+        });
+    }
+    kill_process(pid, Signal::TERM).expect("it lives");
+    assert!(server.0.wait().expect("a child").success());
+}
+
 /// Kills the server when dropped.
-#[cfg(target_os = "linux")]
 struct KilledOnDrop(Child);
 
-#[cfg(target_os = "linux")]
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -147,8 +237,6 @@ impl Drop for KilledOnDrop {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_hanging_reader_of_the_error_log_blocks_no_process() {
-    use rustix::process::kill_process;
-
     let mut command = Command::new(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -15,8 +15,11 @@ mod file_names;
 mod file_size_limit;
 mod files;
 mod flight_recorder;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod listening;
 mod log_pipes;
+#[cfg(target_os = "linux")]
 mod memory_limit;
 mod metrics;
 mod permitted_pollers;

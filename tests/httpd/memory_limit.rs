@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use evcore_tests::{Client, Scratch, Server, eventually, httpd};
 
 /// What the limit leaves to a worker after its start, in KiB.
-const ROOM: u64 = 6 * 1024;
+const ROOM: u64 = 4 * 1024;
 
 const OPTIONS: [&str; 8] = [
     "--listen",
@@ -57,13 +57,13 @@ fn load(socket: &Path, clients: usize, bytes: &[u8]) -> Vec<Client> {
 }
 
 fn costs_no_worker(option: &str, field: &str) {
-    let head = format!("GET / HTTP/1.1\r\nHost: t\r\nX: {}", "a".repeat(14_000));
+    let head = format!("GET / HTTP/1.1\r\nHost: t\r\nX: {}", "a".repeat(6_000));
     let body = |length: usize| format!("Content-Length: {length}\r\n\r\n{}", "a".repeat(60_000));
     let body = format!("POST /echo HTTP/1.1\r\nHost: t\r\n{}", body(900_000));
     let response = "GET /bytes/16000 HTTP/1.1\r\nHost: t\r\n\r\n".repeat(50);
     // Each needs more than the room.
     let loads = [
-        ("heads", 500, head),
+        ("heads", 700, head),
         ("bodies", 20, body),
         ("responses", 700, response),
     ];

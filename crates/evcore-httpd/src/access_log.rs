@@ -61,10 +61,21 @@ impl AccessLog {
     /// Opens the file at `path` for appending, and creates it if it does not exist; `-` is standard
     /// output. Blocks until a named pipe has a reader.
     pub fn open(path: &Path, format: LogFormat) -> io::Result<Self> {
+        Self::with(path, format, Out::open(path))
+    }
+
+    /// Like [`open`](Self::open), but does not wait for the reader of a named pipe: a worker that replaces
+    /// another one serves at once.
+    pub fn open_unread(path: &Path, format: LogFormat) -> io::Result<Self> {
+        let out = Out::open_unread(path);
+        Self::with(path, format, out)
+    }
+
+    fn with(path: &Path, format: LogFormat, out: io::Result<Out>) -> io::Result<Self> {
         Ok(Self {
             format,
             path: path.to_owned(),
-            out: Out::open(path).map_err(|error| cannot_open(path, &error))?,
+            out: out.map_err(|error| cannot_open(path, &error))?,
             lines: Vec::with_capacity(BUFFER_BYTES),
             lost: 0,
         })
@@ -183,6 +194,14 @@ impl Out {
             return Self::standard_output();
         }
         Self::new(pipe::open_to_append(path)?)
+    }
+
+    /// Like `open`, but a named pipe needs no reader.
+    fn open_unread(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::standard_output();
+        }
+        Self::new(pipe::open_to_append_unread(path)?)
     }
 
     fn standard_output() -> io::Result<Self> {

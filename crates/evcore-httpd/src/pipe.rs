@@ -12,7 +12,7 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags},
-    io::retry_on_intr,
+    io::{Errno, retry_on_intr},
 };
 
 /// The largest atomic write to a pipe on Linux. Up to it, lines of several writers do not mix.
@@ -42,8 +42,23 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::APPEND | OFlags::CREATE)
 }
 
+/// Like [`open_to_append`], but a named pipe needs no reader. What is written waits in the pipe.
+pub fn open_to_append_unread(path: &Path) -> io::Result<File> {
+    match open_to_append(path) {
+        // With a descriptor that may also read, this process is a reader.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
+            open_as(path, OFlags::RDWR)
+        }
+        opened => opened,
+    }
+}
+
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    let flags = flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open_as(path, flags | OFlags::WRONLY)
+}
+
+fn open_as(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Reduced by the umask, as in the standard library.
     let mode = Mode::from_raw_mode(0o666);
     let opened = retry_on_intr(|| rustix::fs::open(path, flags, mode));

@@ -87,7 +87,7 @@ pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::erro
     worker.wake_fd(ev.handle())?;
     let counts = Counts::new(scoreboard, id);
     let path = options.access_log.as_deref();
-    let log = path.map(|path| AccessLog::open(path, options.access_log_format));
+    let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
     let files = Files::open(&options)?;
     let server = Server::new(ev, worker.index().get(), counts, options);
     let server = match files {

@@ -1,0 +1,108 @@
+//! A full disk: a small file system in a mount namespace of the server.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use evcore_tests::{Scratch, Server, eventually, httpd, not_run};
+
+/// The command of a server whose directory `disk` is a file system with these mount options. `before` is
+/// commands of a shell that run there first.
+///
+/// `None` if this user may not mount one.
+fn on_disk(disk: &Path, options: &str, before: &str) -> Option<Command> {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-ec", script]);
+        command.arg(httpd()).env("DISK", disk);
+        command
+    };
+    let mount = format!("mount -t tmpfs -o {options} none \"$DISK\"");
+    let mut probe = unshare(&mount);
+    probe.stdout(Stdio::null()).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        not_run("this user may not mount a file system");
+        return None;
+    }
+    let script = format!("{mount}; cd \"$DISK\"; {before} exec \"$0\" \"$@\"");
+    let mut command = unshare(&script);
+    command.args(["--listen", "127.0.0.1:0"]);
+    Some(command)
+}
+
+/// A file of the disk, as the server sees it.
+fn seen_by(server: &Server, file: &Path) -> PathBuf {
+    let root = PathBuf::from(format!("/proc/{}/root", server.pid()));
+    root.join(file.strip_prefix("/").expect("an absolute path"))
+}
+
+fn assert_one_line(output: &Output, named: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(named.iter().all(|it| text.contains(it)), "{text}");
+}
+
+#[test]
+fn a_full_disk_costs_lines_of_the_access_log_only() {
+    let scratch = Scratch::new("full");
+    let path = scratch.file("access.log");
+    let Some(mut command) = on_disk(scratch.path(), "size=64k", "") else {
+        return;
+    };
+    command.args(["--workers", "1", "--access-log"]).arg(&path);
+    let server = Server::from_command(command, 1);
+    let mut client = server.connect();
+    let worker = client.worker();
+    eventually("the disk is full", || {
+        assert_eq!(client.get("/").status, 200);
+        server.log().contains("are lost: No space left on device")
+    });
+    // A reload on the full disk: the new worker opens its log, too.
+    server.signal(rustix::process::Signal::HUP);
+    let replaced = server.wait_for_workers(1, &[worker]);
+    let log = fs::File::options()
+        .write(true)
+        .open(seen_by(&server, &path));
+    log.and_then(|log| log.set_len(0))
+        .expect("it can be emptied");
+    let mut client = server.connect();
+    eventually("it writes lines again", || {
+        assert_eq!(client.get("/").status, 200);
+        fs::metadata(seen_by(&server, &path)).is_ok_and(|it| it.len() > 0)
+    });
+    assert_eq!(server.worker_pids(), replaced);
+    assert!(!server.log().contains("ended unexpectedly"));
+}
+
+#[test]
+fn a_pid_file_on_a_full_disk_is_an_error_of_one_line() {
+    let scratch = Scratch::new("full-pid");
+    let path = scratch.file("pid");
+    let fill = "head -c 1000000 /dev/zero > filler 2> /dev/null ||:;";
+    let Some(mut command) = on_disk(scratch.path(), "size=16k", fill) else {
+        return;
+    };
+    let output = command.arg("--pid").arg(&path).output().expect("it runs");
+    assert_one_line(&output, &["cannot write", "pid", "No space left on device"]);
+}
+
+#[test]
+fn a_unix_socket_on_a_full_disk_is_an_error_of_one_line() {
+    let scratch = Scratch::new("full-unix");
+    let path = scratch.file("socket");
+    // The directory and one file more.
+    let options = "nr_inodes=2";
+    let Some(mut command) = on_disk(scratch.path(), options, "> filler;") else {
+        return;
+    };
+    let listen = format!("unix:{}", path.display());
+    let output = command.args(["--listen", &listen]).output();
+    let output = output.expect("it runs");
+    assert_one_line(
+        &output,
+        &["cannot listen on unix:", "No space left on device"],
+    );
+}
