@@ -35,7 +35,7 @@ macro_rules! on_each_backend {
 pub fn run_on_each_backend(name: &str, program: fn()) {
     match env::var(under_test::BACKEND) {
         Ok(backend) => run_here(name, &backend, program),
-        Err(_) => BackendKind::available()
+        Err(_) => BackendKind::usable()
             .iter()
             .for_each(|kind| run_elsewhere(name, *kind)),
     }
