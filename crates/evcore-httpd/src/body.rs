@@ -8,7 +8,9 @@ const FIRST_CHUNKED_RESERVATION: usize = 4096;
 /// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
+    /// This many bytes.
     Length(u64),
+    /// Chunks, each with its length in front.
     Chunked,
 }
 

@@ -24,12 +24,15 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// A parsed request head.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
+    /// What to do with it.
     pub action: Action,
     /// Respond with the head alone.
     pub head_only: bool,
+    /// The version of the client.
     pub version: Version,
     /// Whether the client wants to keep the connection after the response.
     pub keep_alive: bool,
+    /// How its body is delimited.
     pub framing: Framing,
     /// The client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
@@ -43,9 +46,12 @@ pub enum Action {
     NotAllowed(Route),
 }
 
+/// The version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
+    /// HTTP/1.0
     Http10,
+    /// HTTP/1.1
     Http11,
 }
 

@@ -10,8 +10,11 @@ use crate::request::MAX_HEADERS;
 /// The target and the fields. A field may have several lines.
 #[derive(Debug, Default)]
 pub struct Fields<'a> {
+    /// The target of the request line.
     pub target: &'a str,
+    /// The lines of `If-Match`.
     pub if_match: Vec<&'a [u8]>,
+    /// The lines of `If-None-Match`.
     pub if_none_match: Vec<&'a [u8]>,
     if_modified_since: Vec<&'a [u8]>,
     if_unmodified_since: Vec<&'a [u8]>,

@@ -9,6 +9,7 @@ use std::ops::Range;
 /// What to send of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
+    /// All of it.
     Whole,
     /// Not empty, and within the file.
     Part(Range<u64>),
