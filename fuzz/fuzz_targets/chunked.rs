@@ -44,7 +44,10 @@ fn decode(bytes: &[u8]) -> Body {
     let (mut body, mut rest) = (Vec::new(), bytes);
     loop {
         let line = take_line(&mut rest)?;
-        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let digits = line
+            .iter()
+            .take_while(|byte| byte.is_ascii_hexdigit())
+            .count();
         let (size, extensions) = line.split_at(digits);
         // The reader refuses longer ones.
         if size.is_empty() || size.len() > 15 || !is_extension(extensions) {

@@ -32,7 +32,10 @@ fn check_address(text: &str) {
         Ok(address) => {
             assert_eq!(address.to_string().parse().as_ref(), Ok(&address));
             assert_eq!(address.is_unix(), text.starts_with("unix:"));
-            assert_eq!(address.tcp(), text.parse().ok().filter(|_| !address.is_unix()));
+            assert_eq!(
+                address.tcp(),
+                text.parse().ok().filter(|_| !address.is_unix())
+            );
         }
         Err(error) => {
             assert!(text.parse::<std::net::SocketAddr>().is_err());
@@ -57,7 +60,10 @@ fn check_masks(text: &str, allowed: &BTreeSet<usize>) {
 }
 
 fn check_message(message: &str) {
-    assert!(!message.is_empty() && !message.contains(['\n', '\r']), "{message:?}");
+    assert!(
+        !message.is_empty() && !message.contains(['\n', '\r']),
+        "{message:?}"
+    );
 }
 
 /// The CPUs of a worker; `None` if the text is invalid.
@@ -69,7 +75,11 @@ fn naive(text: &str, allowed: &BTreeSet<usize>, worker: usize) -> Option<BTreeSe
             [mask] => bits(mask, allowed)?,
             _ => return None,
         };
-        return from.iter().cycle().nth(worker).map(|cpu| BTreeSet::from([*cpu]));
+        return from
+            .iter()
+            .cycle()
+            .nth(worker)
+            .map(|cpu| BTreeSet::from([*cpu]));
     }
     let masks: Option<Vec<_>> = words.iter().map(|word| bits(word, allowed)).collect();
     let masks = masks?;
@@ -81,6 +91,9 @@ fn bits(mask: &str, allowed: &BTreeSet<usize>) -> Option<BTreeSet<usize>> {
         return None;
     }
     let bits = mask.bytes().rev().enumerate();
-    let set: BTreeSet<_> = bits.filter(|(_, bit)| *bit == b'1').map(|(cpu, _)| cpu).collect();
+    let set: BTreeSet<_> = bits
+        .filter(|(_, bit)| *bit == b'1')
+        .map(|(cpu, _)| cpu)
+        .collect();
     (!set.is_empty() && set.is_subset(allowed)).then_some(set)
 }

@@ -5,7 +5,12 @@
 //! compared with sets of their bits.
 
 #![no_main]
-#![allow(dead_code, unused_imports, reason = "the conformance tests have more users of these modules")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "the conformance tests have more users of these modules"
+)]
 
 use evcore_poller::{Interest, Mode, Ready};
 use libfuzzer_sys::fuzz_target;
@@ -33,7 +38,11 @@ use model::{IDS, Step};
 const STEPS_MAX: usize = 80;
 
 fuzz_target!(|bytes: &[u8]| {
-    let steps: Vec<Step> = bytes.chunks_exact(2).take(STEPS_MAX).map(|it| step(it[0], it[1])).collect();
+    let steps: Vec<Step> = bytes
+        .chunks_exact(2)
+        .take(STEPS_MAX)
+        .map(|it| step(it[0], it[1]))
+        .collect();
     check_sets(bytes);
     model::run(&steps);
 });
@@ -74,7 +83,10 @@ fn check_sets(bytes: &[u8]) {
     let &[a, b, c, d, ..] = bytes else {
         return;
     };
-    let (x, y) = (Interest::from_bits_truncate(a), Interest::from_bits_truncate(b));
+    let (x, y) = (
+        Interest::from_bits_truncate(a),
+        Interest::from_bits_truncate(b),
+    );
     assert_eq!(x.bits(), a & 0b111);
     assert_eq!((x | y).bits(), x.bits() | y.bits());
     assert_eq!((x - y).bits(), x.bits() & !y.bits());

@@ -14,7 +14,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let head = &bytes[..length];
     check(&request, head);
-    for cut in (1..length).filter(|cut| head[*cut - 1] == b'\n').chain([length - 1]) {
+    for cut in (1..length)
+        .filter(|cut| head[*cut - 1] == b'\n')
+        .chain([length - 1])
+    {
         assert!(matches!(parse(&head[..cut]), Parsed::Partial), "at {cut}");
     }
     match parse(head) {
@@ -40,11 +43,18 @@ fn check(request: &Request, head: &[u8]) {
     let mut fields: Vec<_> = lines.collect();
     assert_eq!(fields.pop(), Some(&b""[..]), "the empty line is the last");
     for line in fields {
-        let colon = line.iter().position(|byte| *byte == b':').expect("a field has a colon");
+        let colon = line
+            .iter()
+            .position(|byte| *byte == b':')
+            .expect("a field has a colon");
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
         assert!(!name.is_empty() && name.iter().all(is_name), "{name:?}");
-        assert!(line.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()), "{line:?}");
+        assert!(
+            line.iter()
+                .all(|byte| *byte == b'\t' || !byte.is_ascii_control()),
+            "{line:?}"
+        );
         match name.to_ascii_lowercase().as_slice() {
             b"host" => hosts += 1,
             b"content-length" => lengths.push(value),
@@ -78,7 +88,10 @@ fn check_framing(request: &Request, lengths: &[&[u8]], codings: Vec<&[u8]>) {
     if codings.is_empty() {
         let length = match lengths {
             [] => 0,
-            [one] => std::str::from_utf8(one).expect("digits").parse().expect("a length"),
+            [one] => std::str::from_utf8(one)
+                .expect("digits")
+                .parse()
+                .expect("a length"),
             _ => panic!("{lengths:?}"),
         };
         assert!(length <= MAX_BODY_BYTES as u64);
