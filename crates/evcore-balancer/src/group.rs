@@ -15,11 +15,13 @@
 //! - The word of a notification is set before its descriptor is written.
 //! - [`Member::sync`] reports the notification that it answers.
 //! - A member that leaves with an unanswered notification notifies another member.
+//! - Whatever looks for a member to notify has a fence between its own stores and that. Otherwise a
+//!   member that fills up or leaves and one that gets room could miss each other.
 //! - After a death, every member with an unanswered notification is notified again.
 //!
 //! The nearest known pattern is Leader/Followers. [`WorkerGroup`] describes the differences.
 //!
-//! `tests/loom_group.rs` includes this file and runs it over loom's atomics.
+//! `tests/loom_group.rs` includes this file and the policies, and runs them over loom's atomics.
 
 use std::{fmt, io, sync::Arc};
 

@@ -4,11 +4,12 @@
 //! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship, with
 //! the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of `src`,
 //! over loom's atomics. The kernel (`loom/kernel.rs`) and what `evcore` does with a plan
-//! (`loom/worker.rs`) belong to the models. Time stands still, so no worker finds a client by a probe.
+//! (`loom/worker.rs`) belong to the models.
 //!
 //! At the end of a model each worker is woken for what has happened, until all sleep. Then a client
-//! connects, which a worker with room must accept. So a notification that is lost is found, whatever
-//! it was for. While no worker fills up, leaves or dies, one must listen at any time.
+//! connects, which a worker with room must accept. No delay passes meanwhile, except for a worker that
+//! the lock was refused. So a lost notification is found, whatever it was for. While no worker fills
+//! up, leaves or dies, one must listen at any time.
 //!
 //! What two workers do before they lead or notify is modelled by a cell that is not atomic, which the
 //! other one reads. loom fails if the two are not ordered. Each mutant is a model over faulty atomics,
