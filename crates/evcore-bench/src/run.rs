@@ -109,7 +109,7 @@ pub(crate) fn crate_versions(report: &mut Report, names: &[&str]) {
 
 /// The version of a program: the first word of what it prints for `-v` that begins with a digit.
 /// Nothing is recorded if it is not installed.
-pub(crate) fn program_version(report: &mut Report, program: &str) {
+pub(crate) fn program_version(report: &mut Report, name: &str, program: &str) {
     let Ok(output) = Command::new(program).arg("-v").output() else {
         return;
     };
@@ -118,7 +118,7 @@ pub(crate) fn program_version(report: &mut Report, program: &str) {
     let mut words = text.split([' ', '/', '\n']);
     let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let version = version.unwrap_or("unknown").to_owned();
-    report.versions.insert(program.to_owned(), version);
+    report.versions.insert(name.to_owned(), version);
 }
 
 fn commit() -> String {

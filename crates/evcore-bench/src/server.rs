@@ -28,7 +28,7 @@ type Args = dyn Fn(SocketAddr, usize) -> io::Result<Vec<String>>;
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
-    /// How many workers it was started with; 0 if one process does everything.
+    /// How many workers it was asked for; 0 if it has one worker in any case, or does all by itself.
     pub(crate) workers: usize,
     process: Child,
 }
@@ -94,10 +94,11 @@ impl Program {
 impl Server {
     /// The process ids of the workers that there are now, or of the only process.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        match self.workers {
-            0 => vec![self.process.id()],
-            _ => process::children(self.process.id()),
+        let workers = process::children(self.process.id());
+        if self.workers == 0 && workers.is_empty() {
+            return vec![self.process.id()];
         }
+        workers
     }
 
     /// Whether it has all its workers.

@@ -36,7 +36,7 @@ pub(crate) struct Nginx {
 impl Nginx {
     /// The program. Its version is recorded, or its absence.
     pub(crate) fn program(self, run: &Run, name: &'static str, report: &mut Report) -> Program {
-        run::program_version(report, "nginx");
+        run::program_version(report, "nginx", "nginx");
         // nginx resolves a relative path from a directory of its own.
         let folder = folder(run).join(name);
         let log = folder.parent().expect("it was just joined").to_owned();

@@ -67,7 +67,7 @@ fn programs(run: &Run, upstream: SocketAddr, report: &mut Report) -> Vec<Program
     };
     let example = servers::example(run, "evcore-prefork", "proxy", words);
     let mut programs = Vec::from_iter(report.or_absent("proxy", example));
-    run::program_version(report, "haproxy");
+    run::program_version(report, "HAProxy", "haproxy");
     for (name, mode) in HAPROXIES {
         let config = folder.join(format!("{name}.cfg"));
         programs.push(Program::new(name, "haproxy", &folder, move |address, _| {
