@@ -95,4 +95,7 @@ fn serve(address: SocketAddr, server: u32, clients: u32, requests: u32) {
             assert!(response[..length].starts_with(b"HTTP/1.1 200"));
         }
     }
+    // So that each run has the ends of all connections.
+    drop(clients);
+    assert!(pace::until(|| process::is_asleep(server)), "httpd spins");
 }
