@@ -28,6 +28,9 @@ pub(super) struct Target {
 /// longer than this may find the connection closed.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// The longest of the requests that are pipelined, in bytes.
+const PIPELINED_MAX: usize = 8 * 1024;
+
 /// Why a session ends before its client is done.
 #[derive(Debug)]
 enum End {
@@ -154,8 +157,11 @@ impl Session<'_> {
     fn pipelined(&mut self) -> Result<(), End> {
         self.doing = "pipelined requests";
         self.exchange(&Exchange::worker())?;
+        // All are sent before the first response is read. So they must fit into the socket's buffers: a
+        // server does not read while its responses are not taken.
         let exchanges: Vec<_> = (0..self.random.within(2..12))
             .map(|_| self.choose())
+            .filter(|exchange| exchange.request.len() <= PIPELINED_MAX)
             .collect();
         let requests: Vec<_> = exchanges.iter().map(|it| &it.request[..]).collect();
         self.begin_requests(exchanges.len() as u64);
