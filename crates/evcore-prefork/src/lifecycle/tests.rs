@@ -79,8 +79,7 @@ impl Fixture {
     }
 
     fn cannot_start(&mut self, row: usize, index: usize) {
-        let slot = Slot { row, index };
-        self.lifecycle.cannot_start(slot, self.now);
+        self.lifecycle.cannot_start(Slot { row, index }, self.now);
     }
 
     fn end_all(&mut self, row: usize, workers: usize) {
