@@ -85,11 +85,13 @@ impl BodyMemory {
         Some(token)
     }
 
+    /// How much is reserved, in bytes.
     #[cfg(test)]
     pub fn reserved(&self) -> usize {
         self.reserved
     }
 
+    /// How many connections wait.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
