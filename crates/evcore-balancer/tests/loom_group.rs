@@ -18,7 +18,6 @@
 //! What loom does not find is in CONTRIBUTING.md.
 
 #![cfg(evcore_loom)]
-#![allow(unsafe_code, reason = "the test shares a cell between threads")]
 
 #[path = "../src/accept_mutex.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]

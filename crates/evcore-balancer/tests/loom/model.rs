@@ -17,7 +17,7 @@ use crate::{
 /// What a worker does in a model, before it takes the turns that follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
-    /// Nothing, until it is woken.
+    /// Nothing, until it is woken. Then it takes one turn.
     Sleeps,
     /// It has so many connections now.
     Has(usize),
@@ -228,9 +228,10 @@ impl Act {
         match self {
             Sleeps => {
                 worker.wake();
-                if !worker.is_due {
-                    return worker;
+                if worker.is_due {
+                    worker.turn();
                 }
+                return worker;
             }
             Leaves => {
                 worker.leave();

@@ -1,5 +1,7 @@
 //! A worker of a model: the member and the balancer that ship, and what `evcore` does with a plan.
 
+#![allow(unsafe_code, reason = "the models share a cell between threads")]
+
 use std::{
     mem::{self, ManuallyDrop},
     sync::Arc,
