@@ -3,10 +3,19 @@
 //! Spaces separate the words, so no word holds one. `env` sets the variables, and finds the program.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Result;
+
+/// No step takes so long. A test that hangs fails its step, and does not use up the time of CI.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// How often to look whether a command has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 fn command(line: &str) -> Command {
     let mut command = Command::new("env");
@@ -15,14 +24,31 @@ fn command(line: &str) -> Command {
 }
 
 /// Runs the line in `dir`, with no input and with all its output in `log`. Returns the output, and
-/// whether the command succeeded.
+/// whether the command succeeded within [`LIMIT`].
 pub(crate) fn run_into(log: &Path, line: &str, dir: &Path) -> Result<(String, bool)> {
-    let out = File::create(log)?;
+    run_for(LIMIT, log, line, dir)
+}
+
+fn run_for(limit: Duration, log: &Path, line: &str, dir: &Path) -> Result<(String, bool)> {
+    let mut out = File::create(log)?;
     let mut command = command(line);
     command.current_dir(dir).stdin(Stdio::null());
-    let status = command.stdout(out.try_clone()?).stderr(out).status()?;
+    command.stdout(out.try_clone()?).stderr(out.try_clone()?);
+    let (mut child, begun) = (command.spawn()?, Instant::now());
+    let succeeded = loop {
+        if let Some(status) = child.try_wait()? {
+            break status.success();
+        }
+        if begun.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            writeln!(out, "it was killed: it did not end within {limit:?}")?;
+            break false;
+        }
+        thread::sleep(LOOK_EVERY);
+    };
     let output = String::from_utf8_lossy(&fs::read(log)?).into_owned();
-    Ok((output, status.success()))
+    Ok((output, succeeded))
 }
 
 /// Runs the line in `dir`, with the input and the output of this program.
@@ -55,6 +81,8 @@ mod tests {
         let (output, succeeded) = run_into(&log, "A=1 sh -c env", &dir).unwrap();
         assert!(succeeded && output.lines().any(|line| line == "A=1"));
         assert!(!run_into(&log, "cargo no-such-task", &dir).unwrap().1);
+        let (output, succeeded) = run_for(Duration::ZERO, &log, "sleep 600", &dir).unwrap();
+        assert!(!succeeded && output.contains("did not end"));
         fs::remove_file(&log).unwrap();
         assert!(printed("cargo --version").unwrap().starts_with("cargo "));
         assert!(printed("no-such-program --version").is_none());
