@@ -29,6 +29,10 @@ pub(crate) fn run_into(log: &Path, line: &str, dir: &Path) -> Result<(String, bo
     run_for(LIMIT, log, line, dir)
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the standard library has no wait with a limit"
+)]
 fn run_for(limit: Duration, log: &Path, line: &str, dir: &Path) -> Result<(String, bool)> {
     let mut out = File::create(log)?;
     let mut command = command(line);
