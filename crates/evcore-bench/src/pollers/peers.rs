@@ -1,6 +1,9 @@
 //! The peers.
 
-use evcore_poller::BackendKind;
+use std::thread;
+use std::time::Duration;
+
+use evcore_poller::{BackendKind, Poller};
 
 use super::bare::Bare;
 use super::facade::{self, Facade, POLICIES};
@@ -23,6 +26,7 @@ pub(super) struct Peer {
     pub(super) listens: bool,
     /// It has no wait of its own to call.
     pub(super) is_in_c: bool,
+    has_ring: bool,
     pub(super) create: Create,
 }
 
@@ -34,6 +38,7 @@ impl Peer {
             scans: false,
             listens: false,
             is_in_c: false,
+            has_ring: false,
             create,
         }
     }
@@ -66,8 +71,27 @@ impl Peer {
     }
 }
 
-/// The peers that are installed, the baseline first.
+/// The peers that are installed and that the kernel permits, the baseline first.
 pub(super) fn peers() -> Vec<Peer> {
+    let mut peers = installed();
+    if !permits_ring() {
+        peers.retain(|peer| !peer.has_ring);
+    }
+    peers
+}
+
+/// Whether the kernel permits an io_uring.
+///
+/// Not [`BackendKind::usable`]: it starts a thread, and from then on glibc's `read` and `write` take
+/// some 45 instructions more each.
+fn permits_ring() -> bool {
+    let permits = Poller::with(BackendKind::IoUring).is_ok();
+    // When a ring is closed, the kernel interrupts its thread once: here, and in no wait that counts.
+    thread::park_timeout(Duration::from_millis(50));
+    permits
+}
+
+fn installed() -> Vec<Peer> {
     let mut peers = vec![
         Peer::new(BARE, Box::new(|watched, _| Box::new(Bare::new(watched)))),
         Peer::new("mio", Box::new(|watched, _| Box::new(Mio::new(watched)))),
@@ -83,20 +107,24 @@ pub(super) fn peers() -> Vec<Peer> {
             Box::new(|watched, setup| Box::new(Facade::new(watched, setup))),
         ),
     ];
-    if BackendKind::usable().contains(&BackendKind::IoUring) {
-        let kind = BackendKind::IoUring;
-        peers.push(Peer::ours("Poller, io_uring", kind));
-        peers.push(Peer::with_timers(
-            "EventLoop, io_uring",
-            Box::new(move |watched, setup| Box::new(Facade::on(kind, watched, setup))),
-        ));
-    }
     peers.extend(POLICIES.map(|(name, policy)| Peer {
         listens: true,
         ..Peer::with_timers(
             name,
             Box::new(move |watched, setup| Box::new(facade::with_policy(watched, setup, policy))),
         )
+    }));
+    // Behind the others in Rust, for the same reason.
+    let ring = [
+        Peer::ours("Poller, io_uring", BackendKind::IoUring),
+        Peer::with_timers(
+            "EventLoop, io_uring",
+            Box::new(|watched, setup| Box::new(Facade::on(BackendKind::IoUring, watched, setup))),
+        ),
+    ];
+    peers.extend(ring.map(|peer| Peer {
+        has_ring: true,
+        ..peer
     }));
     let foreign = foreign::installed()
         .into_iter()
@@ -116,5 +144,5 @@ pub(super) fn peers() -> Vec<Peer> {
 
 /// The peer of this name.
 pub(super) fn peer(name: &str) -> Option<Peer> {
-    peers().into_iter().find(|peer| peer.name == name)
+    installed().into_iter().find(|peer| peer.name == name)
 }
