@@ -80,7 +80,7 @@ pub(super) fn peers() -> Vec<Peer> {
     peers
 }
 
-/// Whether the kernel permits an io_uring.
+/// Whether the kernel permits an `io_uring`.
 ///
 /// Not [`BackendKind::usable`]: it starts a thread, and from then on glibc's `read` and `write` take
 /// some 45 instructions more each.
