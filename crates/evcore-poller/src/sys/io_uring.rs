@@ -47,6 +47,7 @@ use rustix::io::Errno;
 use super::{
     ForkGuard,
     chunked_wait::{LONGEST_IN_MS, chunked_wait},
+    poll::call,
     raw_fd,
 };
 use crate::{
@@ -60,7 +61,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use ring::{Completion, Entered, Request, Ring, poll_now};
+use ring::{Completion, Entered, Request, Ring};
 use table::Table;
 
 /// The name of the waker's request. It is not that of a registration's: the number is too high.
@@ -435,6 +436,16 @@ impl Backend for IoUring {
 
     fn waker(&self) -> Waker {
         self.wake.waker()
+    }
+}
+
+/// Looks what is ready of `fds` now, without waiting.
+fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
+    loop {
+        match call::poll(fds, Some(Duration::ZERO)) {
+            Err(Errno::INTR) => {}
+            found => return found.map(drop),
+        }
     }
 }
 

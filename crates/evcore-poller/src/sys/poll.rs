@@ -28,7 +28,7 @@ use crate::{
     growth,
 };
 
-mod call;
+pub(super) mod call;
 
 /// A slot of an id that is not in the array.
 const ABSENT: u32 = u32::MAX;

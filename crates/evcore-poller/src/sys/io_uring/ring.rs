@@ -2,28 +2,34 @@
 //!
 //! Requests go into the submission queue, completions come from the completion queue, and one call,
 //! [`Ring::enter`], submits the former and waits for the latter. All `unsafe` code of this backend is
-//! here. The structures are the kernel's, from `linux/io_uring.h`; libc has the numbers of the calls
-//! alone.
+//! here. The calls and the kernel's structures come from rustix, which leaves the queues to its
+//! caller.
 //!
 //! The thread that opened a ring is the only one that may enter it (`IORING_SETUP_SINGLE_ISSUER`).
 //! In return the kernel does the work of a wake-up in that thread's next call
 //! (`IORING_SETUP_DEFER_TASKRUN`) and interrupts it for none.
 
-#![allow(
-    unsafe_code,
-    reason = "the queues are memory that the kernel shares, and the calls are made by number"
-)]
+#![allow(unsafe_code, reason = "the queues are memory that the kernel shares")]
 
 use std::{
-    ffi::{c_int, c_long, c_uint, c_void},
-    fmt, io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    fmt,
+    os::fd::{OwnedFd, RawFd},
     ptr::{self, NonNull},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    io_uring::{
+        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringAsyncCancelFlags, IoringCqeFlags,
+        IoringEnterFlags, IoringOp, IoringPollFlags, IoringSetupFlags, IoringSqFlags,
+        IoringSqeFlags, addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter,
+        io_uring_enter_arg, io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup,
+        io_uring_sqe, len_union, op_flags_union,
+    },
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+};
 
 use crate::{Error, Result, sys::epoll::KernelTimespec};
 
@@ -77,7 +83,8 @@ pub(super) struct Ring {
     /// Both queues.
     queues: Mapping,
     requests: Mapping,
-    offsets: Params,
+    /// What the kernel has chosen: lengths, and offsets into the queues.
+    params: io_uring_params,
     /// Our copy: only this side writes it.
     submission_tail: u32,
     /// Our copy: only this side writes it.
@@ -96,36 +103,25 @@ impl Ring {
 
     /// Opens a ring whose completion queue has this length.
     pub(super) fn with_room_for(completions: u32) -> Result<Self> {
-        let mut params = Params {
-            completions,
-            flags: setup::CQSIZE
-                | setup::CLAMP
-                | setup::SUBMIT_ALL
-                | setup::TASKRUN_FLAG
-                | setup::SINGLE_ISSUER
-                | setup::DEFER_TASKRUN,
-            ..Params::default()
-        };
-        // SAFETY: the kernel reads and writes `params`, which outlives the call.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_setup,
-                REQUESTS.min(completions),
-                &raw mut params,
-            )
-        };
-        let fd = number(fd).map_err(refused)?;
-        // SAFETY: the call has just returned it, so nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let queues = params.queues_len();
-        let requests = params.requests as usize * size_of::<SubmissionEntry>();
+        let mut params = io_uring_params::default();
+        params.cq_entries = completions;
+        params.flags = IoringSetupFlags::CQSIZE
+            | IoringSetupFlags::CLAMP
+            | IoringSetupFlags::SUBMIT_ALL
+            | IoringSetupFlags::TASKRUN_FLAG
+            | IoringSetupFlags::SINGLE_ISSUER
+            | IoringSetupFlags::DEFER_TASKRUN;
+        // SAFETY: there is no `ATTACH_WQ`, so the call takes no descriptor.
+        let fd = unsafe { io_uring_setup(REQUESTS.min(completions), &mut params) };
+        let fd = fd.map_err(refused)?;
+        let requests = params.sq_entries as usize * size_of::<io_uring_sqe>();
         let mut ring = Self {
-            queues: Mapping::of(&fd, queues, 0)?,
-            requests: Mapping::of(&fd, requests, REQUESTS_AT)?,
+            queues: Mapping::of(&fd, queues_len(&params), IORING_OFF_SQ_RING)?,
+            requests: Mapping::of(&fd, requests, IORING_OFF_SQES)?,
             fd,
             submission_tail: 0,
             completion_head: 0,
-            offsets: params,
+            params,
         };
         ring.number_requests();
         Ok(ring)
@@ -133,8 +129,8 @@ impl Ring {
 
     /// Fills the list of indices into the requests: each place has its own, for good.
     fn number_requests(&mut self) {
-        for index in 0..self.offsets.requests {
-            let place = self.offsets.submission.array + index * 4;
+        for index in 0..self.params.sq_entries {
+            let place = self.params.sq_off.array + index * 4;
             self.word(place).store(index, Ordering::Relaxed);
         }
     }
@@ -145,30 +141,29 @@ impl Ring {
     ///
     /// As for [`enter`](Self::enter).
     pub(super) fn make_room(&mut self) -> Result<(), Errno> {
-        while self.queued() == self.offsets.requests {
-            self.call(0, 0, ptr::null(), 0)?;
+        while self.queued() == self.params.sq_entries {
+            self.call(0, IoringEnterFlags::empty(), None)?;
         }
         Ok(())
     }
 
     /// Queues a request, for which there is [room](Self::make_room).
     pub(super) fn push(&mut self, request: Request) {
-        assert!(self.queued() < self.offsets.requests, "there is room");
-        let index = self.submission_tail & (self.offsets.requests - 1);
-        let entries = self.requests.start.cast::<SubmissionEntry>();
-        // SAFETY: the index is below the number of entries in the mapping.
-        let entry = unsafe { entries.add(index as usize) };
-        // SAFETY: the kernel has read the previous request in this place: there was room.
+        assert!(self.queued() < self.params.sq_entries, "there is room");
+        let index = self.submission_tail & (self.params.sq_entries - 1);
+        let entry = self.requests.entry::<io_uring_sqe>(0, index);
+        // SAFETY: the place is in the mapping, which begins at a page, so it is aligned. The kernel
+        // has read the previous request in it: there was room.
         unsafe { entry.write(request.into()) };
         self.submission_tail = self.submission_tail.wrapping_add(1);
         // Release: the entry is written first.
-        self.word(self.offsets.submission.tail)
+        self.word(self.params.sq_off.tail)
             .store(self.submission_tail, Ordering::Release);
     }
 
     /// How many requests are not submitted yet.
     pub(super) fn queued(&self) -> u32 {
-        let head = self.word(self.offsets.submission.head);
+        let head = self.word(self.params.sq_off.head);
         // Acquire: the kernel has read the entries before the head.
         self.submission_tail
             .wrapping_sub(head.load(Ordering::Acquire))
@@ -186,26 +181,10 @@ impl Ring {
         least: u32,
         timeout: Option<Duration>,
     ) -> Result<Entered, Errno> {
+        let timeout = timeout.filter(|_| least > 0);
         loop {
             let queued = self.queued();
-            let submitted = match timeout {
-                Some(timeout) if least > 0 => {
-                    let limit = KernelTimespec::from(timeout);
-                    let argument = WaitArgument {
-                        timeout: (&raw const limit).addr() as u64,
-                        ..WaitArgument::default()
-                    };
-                    let length = size_of::<WaitArgument>();
-                    self.call(
-                        least,
-                        enter::GETEVENTS | enter::EXT_ARG,
-                        (&raw const argument).cast(),
-                        length,
-                    )
-                }
-                _ => self.call(least, enter::GETEVENTS, ptr::null(), 0),
-            };
-            match submitted {
+            match self.call(least, IoringEnterFlags::GETEVENTS, timeout) {
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
@@ -214,41 +193,42 @@ impl Ring {
         }
     }
 
-    /// Makes the call. `argument` is null, or points to what `flags` say.
+    /// Makes the call, and returns how many requests the kernel has taken.
     fn call(
         &mut self,
         least: u32,
-        flags: c_uint,
-        argument: *const c_void,
-        length: usize,
+        flags: IoringEnterFlags,
+        timeout: Option<Duration>,
     ) -> Result<u32, Errno> {
-        // SAFETY: the requests hold no pointer, and the argument is null or outlives the call.
-        let submitted = unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_enter,
-                self.fd.as_raw_fd(),
-                self.queued(),
-                least,
-                flags,
-                argument,
-                length,
-            )
+        let queued = self.queued();
+        let Some(timeout) = timeout else {
+            // SAFETY: the requests hold no pointer.
+            return unsafe { io_uring_enter(&self.fd, queued, least, flags) };
         };
-        number(submitted).map(c_int::unsigned_abs)
+        let limit = KernelTimespec::from(timeout);
+        let argument = io_uring_getevents_arg {
+            ts: io_uring_ptr::new(ptr::from_ref(&limit).cast_mut().cast()),
+            ..io_uring_getevents_arg::default()
+        };
+        let flags = flags | IoringEnterFlags::EXT_ARG;
+        // SAFETY: the requests hold no pointer. The kernel reads `limit`, which outlives the call;
+        // there is no signal mask.
+        unsafe { io_uring_enter_arg(&self.fd, queued, least, flags, Some(&argument)) }
     }
 
     /// The first completion.
     pub(super) fn first(&self) -> Option<Completion> {
-        let tail = self.word(self.offsets.completion.tail);
+        let tail = self.word(self.params.cq_off.tail);
         // Acquire: the kernel has written the completions before the tail.
         if tail.load(Ordering::Acquire) == self.completion_head {
             return None;
         }
-        let index = self.completion_head & (self.offsets.completions - 1);
-        let start = self.at(self.offsets.completion.entries);
-        // SAFETY: the index is below the number of entries in the mapping.
-        let entry = unsafe { start.cast::<CompletionEntry>().add(index as usize) };
-        // SAFETY: the kernel has written this entry, and does not reuse it before the head moves.
+        let index = self.completion_head & (self.params.cq_entries - 1);
+        let entry = self
+            .queues
+            .entry::<io_uring_cqe>(self.params.cq_off.cqes, index);
+        // SAFETY: the place is in the mapping, and the kernel aligns it. The kernel has written this
+        // entry, and does not reuse it before the head moves.
         let entry = unsafe { entry.read() };
         Some(entry.into())
     }
@@ -257,39 +237,31 @@ impl Ring {
     pub(super) fn drop_first(&mut self) {
         self.completion_head = self.completion_head.wrapping_add(1);
         // Release: the entry was read first.
-        self.word(self.offsets.completion.head)
+        self.word(self.params.cq_off.head)
             .store(self.completion_head, Ordering::Release);
     }
 
     /// Whether wake-ups came that have made no completion yet, or completions wait outside of the
     /// queue: a call finds more.
     pub(super) fn has_more(&self) -> bool {
-        self.has_flag(flag::TASKRUN | flag::CQ_OVERFLOW)
+        self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
     }
 
     /// Whether completions wait outside of the queue, which is full.
     pub(super) fn has_overflowed(&self) -> bool {
-        self.has_flag(flag::CQ_OVERFLOW)
+        self.has_flag(IoringSqFlags::CQ_OVERFLOW)
     }
 
-    fn has_flag(&self, flags: u32) -> bool {
+    fn has_flag(&self, flags: IoringSqFlags) -> bool {
         // Acquire: as from the kernel that has set it.
-        let found = self
-            .word(self.offsets.submission.flags)
-            .load(Ordering::Acquire);
-        found & flags != 0
+        let found = self.word(self.params.sq_off.flags).load(Ordering::Acquire);
+        IoringSqFlags::from_bits_retain(found).intersects(flags)
     }
 
     /// One of the words that the kernel shares.
     fn word(&self, offset: u32) -> &AtomicU32 {
         // SAFETY: the kernel gave this offset, which is aligned; the mapping lives as long as `self`.
-        unsafe { self.at(offset).cast::<AtomicU32>().as_ref() }
-    }
-
-    fn at(&self, offset: u32) -> NonNull<u8> {
-        debug_assert!((offset as usize) < self.queues.len);
-        // SAFETY: the kernel gave this offset, which is inside of the mapping.
-        unsafe { self.queues.start.add(offset as usize) }
+        unsafe { self.queues.entry::<AtomicU32>(offset, 0).as_ref() }
     }
 }
 
@@ -308,44 +280,43 @@ struct Mapping {
 }
 
 impl Mapping {
-    fn of(ring: &OwnedFd, len: usize, offset: libc::off_t) -> Result<Self> {
+    fn of(ring: &OwnedFd, len: usize, offset: u64) -> Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: the kernel chooses the place, so nothing else is replaced.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                ring.as_raw_fd(),
-                offset,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(Error::os("mmap(io_uring)")(last_errno()));
-        }
+        let start = unsafe { mmap(ptr::null_mut(), len, access, flags, ring, offset) };
+        let start = start.map_err(Error::os("mmap(io_uring)"))?;
         let start = NonNull::new(start.cast()).expect("a mapping does not begin at 0");
         Ok(Self { start, len })
+    }
+
+    /// The place with this index of those that begin at `offset`.
+    ///
+    /// # Panics
+    ///
+    /// If the mapping ends before.
+    fn entry<T>(&self, offset: u32, index: u32) -> NonNull<T> {
+        let begin = offset as usize + index as usize * size_of::<T>();
+        assert!(begin + size_of::<T>() <= self.len, "it is in the mapping");
+        // SAFETY: the place is inside of the mapping.
+        unsafe { self.start.add(begin) }.cast()
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this is the whole of a mapping that was made here, and nothing borrows from it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap of our own mapping: {unmapped:?}");
     }
 }
 
-/// Looks what is ready of `fds` now, without waiting.
-pub(super) fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
-    let count = libc::nfds_t::try_from(fds.len()).expect("there are not so many descriptors");
-    loop {
-        // SAFETY: the kernel reads and writes the `count` entries.
-        let found = unsafe { libc::poll(fds.as_mut_ptr(), count, 0) };
-        match number(c_long::from(found)) {
-            Err(Errno::INTR) => {}
-            found => return found.map(drop),
-        }
-    }
+/// The length of the mapping of both queues (`IORING_FEAT_SINGLE_MMAP`, since Linux 5.4).
+fn queues_len(params: &io_uring_params) -> usize {
+    let entries = params.cq_entries as usize * size_of::<io_uring_cqe>();
+    let completions = params.cq_off.cqes as usize + entries;
+    let array = params.sq_entries as usize * size_of::<u32>();
+    completions.max(params.sq_off.array as usize + array)
 }
 
 /// The refusal of a ring.
@@ -361,160 +332,13 @@ fn refused(errno: Errno) -> Error {
     }
 }
 
-/// The result of a call.
-fn number(result: c_long) -> Result<c_int, Errno> {
-    match c_int::try_from(result) {
-        Ok(number) if number >= 0 => Ok(number),
-        _ => Err(last_errno()),
-    }
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)
-}
-
-/// The offset of the requests in the ring's file.
-const REQUESTS_AT: libc::off_t = 0x1000_0000;
-
-/// `IORING_SETUP_*`
-mod setup {
-    pub(super) const CQSIZE: u32 = 1 << 3;
-    pub(super) const CLAMP: u32 = 1 << 4;
-    pub(super) const SUBMIT_ALL: u32 = 1 << 7;
-    pub(super) const TASKRUN_FLAG: u32 = 1 << 9;
-    pub(super) const SINGLE_ISSUER: u32 = 1 << 12;
-    pub(super) const DEFER_TASKRUN: u32 = 1 << 13;
-}
-
-/// `IORING_ENTER_*`
-mod enter {
-    pub(super) const GETEVENTS: u32 = 1;
-    pub(super) const EXT_ARG: u32 = 1 << 3;
-}
-
-/// `IORING_SQ_*`
-mod flag {
-    pub(super) const CQ_OVERFLOW: u32 = 1 << 1;
-    pub(super) const TASKRUN: u32 = 1 << 2;
-}
-
-/// `IORING_OP_*`, and their flags.
-mod op {
-    pub(super) const POLL_ADD: u8 = 6;
-    pub(super) const POLL_REMOVE: u8 = 7;
-    pub(super) const ASYNC_CANCEL: u8 = 14;
-
-    pub(super) const POLL_ADD_MULTI: u32 = 1;
-    pub(super) const CANCEL_ALL_OF_ANY: u32 = 1 | 1 << 2;
-    /// `IOSQE_CQE_SKIP_SUCCESS`
-    pub(super) const SKIP_SUCCESS: u8 = 1 << 6;
-    /// `IORING_CQE_F_MORE`
-    pub(super) const MORE: u32 = 1 << 1;
-}
-
-/// `struct io_uring_params`
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Params {
-    requests: u32,
-    completions: u32,
-    flags: u32,
-    sq_thread_cpu: u32,
-    sq_thread_idle: u32,
-    features: u32,
-    wq_fd: u32,
-    reserved: [u32; 3],
-    submission: SubmissionOffsets,
-    completion: CompletionOffsets,
-}
-
-impl Params {
-    /// The length of the mapping of both queues (`IORING_FEAT_SINGLE_MMAP`, since Linux 5.4).
-    fn queues_len(&self) -> usize {
-        let entries = self.completions as usize * size_of::<CompletionEntry>();
-        let completions = self.completion.entries as usize + entries;
-        let array = self.requests as usize * size_of::<u32>();
-        completions.max(self.submission.array as usize + array)
-    }
-}
-
-/// `struct io_sqring_offsets`
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct SubmissionOffsets {
-    head: u32,
-    tail: u32,
-    mask: u32,
-    length: u32,
-    flags: u32,
-    dropped: u32,
-    array: u32,
-    reserved: u32,
-    user_address: u64,
-}
-
-/// `struct io_cqring_offsets`
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct CompletionOffsets {
-    head: u32,
-    tail: u32,
-    mask: u32,
-    length: u32,
-    overflow: u32,
-    entries: u32,
-    flags: u32,
-    reserved: u32,
-    user_address: u64,
-}
-
-/// `struct io_uring_sqe`
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct SubmissionEntry {
-    opcode: u8,
-    flags: u8,
-    priority: u16,
-    fd: i32,
-    offset: u64,
-    address: u64,
-    length: u32,
-    op_flags: u32,
-    name: u64,
-    buffer: u16,
-    personality: u16,
-    file_index: u32,
-    rest: [u64; 2],
-}
-
-/// `struct io_uring_cqe`
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct CompletionEntry {
-    name: u64,
-    result: i32,
-    flags: u32,
-}
-
-/// `struct io_uring_getevents_arg`
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct WaitArgument {
-    signals: u64,
-    signals_len: u32,
-    least_wait: u32,
-    /// The address of a timespec.
-    timeout: u64,
-}
-
+// The distances of the entries in the queues.
 const _: () = {
-    assert!(size_of::<Params>() == 120);
-    assert!(size_of::<SubmissionEntry>() == 64);
-    assert!(size_of::<CompletionEntry>() == 16);
-    assert!(size_of::<WaitArgument>() == 24);
+    assert!(size_of::<io_uring_sqe>() == 64);
+    assert!(size_of::<io_uring_cqe>() == 16);
 };
 
-impl From<Request> for SubmissionEntry {
+impl From<Request> for io_uring_sqe {
     fn from(request: Request) -> Self {
         let none = Self {
             fd: -1,
@@ -527,42 +351,54 @@ impl From<Request> for SubmissionEntry {
                 multishot,
                 name,
             } => Self {
-                opcode: op::POLL_ADD,
+                opcode: IoringOp::PollAdd,
                 fd,
-                length: if multishot { op::POLL_ADD_MULTI } else { 0 },
-                // The kernel's two halves are those of a little-endian number.
-                op_flags: if cfg!(target_endian = "big") {
-                    flags.rotate_left(16)
-                } else {
-                    flags
+                len: len_union {
+                    poll_flags: if multishot {
+                        IoringPollFlags::ADD_MULTI
+                    } else {
+                        IoringPollFlags::empty()
+                    },
                 },
-                name,
+                op_flags: op_flags_union {
+                    // The kernel's two halves are those of a little-endian number.
+                    poll32_events: if cfg!(target_endian = "big") {
+                        flags.rotate_left(16)
+                    } else {
+                        flags
+                    },
+                },
+                user_data: name.into(),
                 ..none
             },
             Request::Cancel { name, target } => Self {
-                opcode: op::POLL_REMOVE,
-                flags: op::SKIP_SUCCESS,
-                address: target,
-                name,
+                opcode: IoringOp::PollRemove,
+                flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
+                addr_or_splice_off_in: addr_or_splice_off_in_union {
+                    user_data: target.into(),
+                },
+                user_data: name.into(),
                 ..none
             },
             Request::CancelAll { name } => Self {
-                opcode: op::ASYNC_CANCEL,
-                op_flags: op::CANCEL_ALL_OF_ANY,
-                name,
+                opcode: IoringOp::AsyncCancel,
+                op_flags: op_flags_union {
+                    cancel_flags: IoringAsyncCancelFlags::ALL | IoringAsyncCancelFlags::ANY,
+                },
+                user_data: name.into(),
                 ..none
             },
         }
     }
 }
 
-impl From<CompletionEntry> for Completion {
-    fn from(entry: CompletionEntry) -> Self {
+impl From<io_uring_cqe> for Completion {
+    fn from(entry: io_uring_cqe) -> Self {
         Self {
-            name: entry.name,
-            result: u32::try_from(entry.result)
-                .map_err(|_| Errno::from_raw_os_error(entry.result.wrapping_neg())),
-            more: entry.flags & op::MORE != 0,
+            name: entry.user_data.u64_(),
+            result: u32::try_from(entry.res)
+                .map_err(|_| Errno::from_raw_os_error(entry.res.wrapping_neg())),
+            more: entry.flags.contains(IoringCqeFlags::MORE),
         }
     }
 }

@@ -12,7 +12,10 @@ use rustix::io::Errno;
 /// Waits until an entry has something to report, and returns how many have. `timeout` is 24 days at
 /// most; `None` waits without limit.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<usize, Errno> {
+pub(in crate::sys) fn poll(
+    fds: &mut [libc::pollfd],
+    timeout: Option<Duration>,
+) -> Result<usize, Errno> {
     let timeout = timeout.map(|timeout| libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).expect("24 days of seconds fit"),
         tv_nsec: i32::try_from(timeout.subsec_nanos())
@@ -31,7 +34,10 @@ pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> Resul
 
 /// As above, in milliseconds: not every system has `ppoll`.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-pub(super) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<usize, Errno> {
+pub(in crate::sys) fn poll(
+    fds: &mut [libc::pollfd],
+    timeout: Option<Duration>,
+) -> Result<usize, Errno> {
     let timeout = crate::sys::chunked_wait::in_ms(timeout);
     // SAFETY: as above.
     let ready = unsafe { libc::poll(fds.as_mut_ptr(), count(fds), timeout) };
