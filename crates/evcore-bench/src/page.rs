@@ -167,4 +167,12 @@ mod tests {
         );
         assert_eq!(text, "7 ns, 0.500 of base, –.");
     }
+
+    #[test]
+    fn each_target_belongs_to_a_part() {
+        for target in TARGETS {
+            let has_part = PARTS.iter().any(|part| part.name == target.part);
+            assert!(has_part, "{}", target.what);
+        }
+    }
 }

@@ -16,15 +16,23 @@ pub(super) struct Bare<'a> {
     watched: &'a [OwnedFd],
     set: OwnedFd,
     events: Vec<Event>,
+    flags: EventFlags,
 }
 
 impl<'a> Bare<'a> {
-    pub(super) fn new(watched: &'a [OwnedFd]) -> Bare<'a> {
+    /// Level-triggered, or edge-triggered.
+    pub(super) fn new(watched: &'a [OwnedFd], is_edge: bool) -> Bare<'a> {
+        let edge = if is_edge {
+            EventFlags::ET
+        } else {
+            EventFlags::empty()
+        };
         let set = epoll::create(CreateFlags::CLOEXEC).expect("there is a descriptor left");
         let bare = Bare {
             watched,
             set,
             events: Vec::with_capacity(BATCH),
+            flags: EventFlags::IN | edge,
         };
         for index in 0..watched.len() {
             bare.watch(index);
@@ -34,7 +42,7 @@ impl<'a> Bare<'a> {
 
     fn watch(&self, index: usize) {
         let (fd, data) = (&self.watched[index], EventData::new_u64(index as u64));
-        epoll::add(&self.set, fd, data, EventFlags::IN).expect("it is not watched yet");
+        epoll::add(&self.set, fd, data, self.flags).expect("it is not watched yet");
     }
 }
 

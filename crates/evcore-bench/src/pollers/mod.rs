@@ -88,6 +88,10 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
         ..Setup::default()
     };
     let mut poller = (peer.create)(&pairs.near, setup);
+    if !peer.is_in_c {
+        // A poller may register only now.
+        poller.wait(Duration::ZERO, &mut Ring::idle(pairs));
+    }
     let events = active + writes;
     let mut ring = Ring::start(pairs, active, events);
     let ns = ns_each(events, || poller.run(&mut ring));

@@ -93,7 +93,14 @@ fn permits_ring() -> bool {
 
 fn installed() -> Vec<Peer> {
     let mut peers = vec![
-        Peer::new(BARE, Box::new(|watched, _| Box::new(Bare::new(watched)))),
+        Peer::new(
+            BARE,
+            Box::new(|watched, _| Box::new(Bare::new(watched, false))),
+        ),
+        Peer::new(
+            "bare epoll, edge",
+            Box::new(|watched, _| Box::new(Bare::new(watched, true))),
+        ),
         Peer::new("mio", Box::new(|watched, _| Box::new(Mio::new(watched)))),
         Peer::new(
             "polling",

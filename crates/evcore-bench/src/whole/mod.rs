@@ -11,6 +11,7 @@ mod files;
 mod load;
 mod proxies;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ fn programs(run: &Run, report: &mut Report) -> Vec<Program> {
 /// One round: all servers are saturated in turn, then all get the same rate.
 fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
     let column = connections.to_string();
-    let (mut rate, mut rate_of_nginx) = (0.0, None);
+    let mut rates = HashMap::new();
     for server in servers {
         let saturated =
             Saturated::measure(server, &mut connect(server.address, connections, "/"), run);
@@ -95,15 +96,17 @@ fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
         add("cpu", saturated.cpu_ns / 1e3);
         add("user", saturated.user_ns / 1e3);
         add("rate", saturated.rate / 1e3);
-        rate = saturated.rate;
-        if server.name == NGINX {
-            rate_of_nginx = Some(rate);
-        }
+        rates.insert(server.name, saturated.rate);
     }
+    // Without nginx, that of `httpd`.
+    let half = rates
+        .get(NGINX)
+        .or_else(|| rates.get("httpd"))
+        .map_or(f64::INFINITY, |rate| rate / 2.0);
     for server in servers {
         let mut load = connect(server.address, connections, "/");
         run_load(&mut load, f64::INFINITY, ms(run, 100));
-        run_load(&mut load, rate_of_nginx.unwrap_or(rate) / 2.0, ms(run, 600));
+        run_load(&mut load, half, ms(run, 600));
         for (table, quantile) in LATENCIES {
             #[expect(clippy::cast_precision_loss, reason = "some seconds at most")]
             let us = load.latencies.value_at_quantile(quantile) as f64 / 1e3;
