@@ -119,6 +119,32 @@ fn quit_serves_a_request_that_has_begun() {
     assert!(server.wait().success());
 }
 
+/// Its head was made before QUIT, so it does not announce the end.
+#[test]
+fn quit_serves_the_next_request_after_a_response_under_way() {
+    for setup in SETUPS {
+        in_time(LAST_REQUEST, || {
+            let mut server = Server::start(setup);
+            let mut client = server.connect();
+            client.send("GET /bytes/20000000 HTTP/1.1\r\nHost: test\r\n\r\n");
+            server.wait_for_status("it is being sent", |status| status.writing == 2);
+            server.signal(Signal::QUIT);
+            stops_listening(&server);
+            let response = client.response();
+            assert!(!response.closes(), "it was begun before QUIT");
+            let answered = Instant::now();
+            // A worker that closes the connection at once has done so by now.
+            std::thread::yield_now();
+            let last = last_answer(&mut client);
+            let took = answered.elapsed();
+            assert!(client.is_closed());
+            drop(client);
+            assert!(server.wait().success());
+            (took, last)
+        });
+    }
+}
+
 #[test]
 fn quit_gives_up_after_its_timeout() {
     for workers in ["0", "2"] {

@@ -24,6 +24,10 @@ const IO_BUDGET: u32 = 16;
 /// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
+/// How long a stopping worker waits for the next request after a response that did not announce the
+/// end: as long as the loop does for connections that were answered just before the stop.
+const LAST_CHANCE: Duration = Duration::from_secs(1);
+
 /// A client connection.
 ///
 /// A request touches most of it. It is two cache lines, because thousands of connections do not fit
@@ -192,6 +196,9 @@ impl<S: Transport> Connection<S> {
                 self.refuse(Status::RequestTimeout, cx);
             }
             (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, cx),
+            (Timer::READ, _, ReadTimer::KeepAlive) if cx.shared.stopping => {
+                return self.on_evict(cx);
+            }
             // Send timeout, keep-alive timeout, or the end of lingering.
             _ => return Disposition::Close,
         }
@@ -323,11 +330,18 @@ impl<S: Transport> Connection<S> {
 
     /// Marking a connection idle moves it to the end of the eviction order, so it is marked only after
     /// it was in use.
+    ///
+    /// A stopping worker waits for one more request if the client does not know: the response was begun
+    /// before the stop, and so did not announce the end. The loop would evict an idle connection at once.
     fn update_idle(&self, phase: Phase, cx: &mut Cx<'_, impl Acceptor>) {
         if phase != Phase::Waiting {
             cx.ev.set_busy(cx.token);
         } else if self.phase != Phase::Waiting || self.responded_since_armed {
-            cx.ev.set_idle(cx.token);
+            if cx.shared.stopping {
+                cx.ev.set_busy(cx.token);
+            } else {
+                cx.ev.set_idle(cx.token);
+            }
         }
     }
 
@@ -339,6 +353,7 @@ impl<S: Transport> Connection<S> {
                 return;
             }
             ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
+            ReadTimer::KeepAlive if cx.shared.stopping => limits.keep_alive.min(LAST_CHANCE),
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
         };
