@@ -281,8 +281,8 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. One system call on epoll; on `io_uring` too, unless the registration has just
-    /// reported and is not [`Mode::Edge`].
+    /// Stops watching. One system call on epoll. On `io_uring` one for up to some twenty wake-ups that
+    /// no wait has taken yet; none if the registration has just reported and is not [`Mode::Edge`].
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
     /// of their key.

@@ -21,10 +21,13 @@
 //!   have come in between later. A flag that the kernel shares shows that there was such a wake-up.
 //! - A request holds its file. Closing the descriptor does not close the file before the request is
 //!   cancelled. So a removal cancels it at once, by a call, unless it has no request.
+//! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. It does so also
+//!   while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS` are
+//!   refused with `EALREADY` then, and a call submits before it does deferred work: the usual case
+//!   under load.) So a removal goes on calling while deferred work is left.
 //! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
 //!   A cancellation that finds no request completes itself, and the request has completed before.
-//! - A change is a cancellation and a new request. (`IORING_POLL_UPDATE_EVENTS` is refused with
-//!   `EALREADY` while a wake-up is pending; the pair is not, and costs no call either.)
+//! - A change is a cancellation and a new request, which go with the wait.
 //! - A call with requests that ends by its timeout or by a signal does not report which. So the wait
 //!   reads the clock, if it has requests and a timeout.
 //! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
@@ -68,6 +71,9 @@ use table::Table;
 const WAKE: u64 = u64::MAX;
 /// The name of the requests that cancel others.
 const CANCEL: u64 = u64::MAX - 1;
+
+/// A call does the deferred work of more wake-ups than these, and less than twice as many.
+const WORK_OF_CALL: usize = 16;
 
 pub(super) struct IoUring {
     ring: Ring,
@@ -156,18 +162,34 @@ impl IoUring {
     /// Ends a registration, and lets go of its file.
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
-        if !self.table.has_cancelled() || self.fork_guard.is_in_child() {
+        // A full batch may have ended the last wait before the work of its cancellations was done.
+        let is_pending = self.owed > 0 && self.ring.has_more();
+        let holds_file = self.table.has_cancelled() || is_pending;
+        if !holds_file || self.fork_guard.is_in_child() {
             return Ok(());
         }
-        let cancelled = self.queue_cancellations();
-        match cancelled.and_then(|()| self.ring.enter(0, None)) {
+        match self.finish_cancellations() {
             // The requests are those of another thread. They end with their ring.
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
-                result.map(drop).map_err(Error::os("io_uring_enter"))
+                result.map_err(Error::os("io_uring_enter"))
             }
         }
+    }
+
+    /// Submits the cancellations, and does the deferred work until they have ended their requests.
+    fn finish_cancellations(&mut self) -> Result<(), Errno> {
+        self.queue_cancellations()?;
+        self.ring.enter(0, None)?;
+        // The work is done in the order in which it came, and each request has one piece at most. So
+        // this bound is enough, whatever peers add behind it.
+        let requests = self.table.len() + self.owed as usize;
+        let mut calls = 0..1 + requests.div_ceil(WORK_OF_CALL);
+        while self.ring.has_more() && calls.next().is_some() {
+            self.ring.enter(0, None)?;
+        }
+        Ok(())
     }
 
     /// Drops the first completions, as long as they report nothing.

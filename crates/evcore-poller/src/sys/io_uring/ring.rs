@@ -45,8 +45,8 @@ pub(super) enum Request {
         multishot: bool,
         name: u64,
     },
-    /// `IORING_OP_POLL_REMOVE`. It completes only if it fails; the cancelled request completes with
-    /// `ECANCELED`.
+    /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
+    /// `ECANCELED`. This one completes only if there is no such request.
     Cancel { name: u64, target: u64 },
     /// `IORING_OP_ASYNC_CANCEL` of every request.
     CancelAll { name: u64 },
@@ -372,7 +372,7 @@ impl From<Request> for io_uring_sqe {
                 ..none
             },
             Request::Cancel { name, target } => Self {
-                opcode: IoringOp::PollRemove,
+                opcode: IoringOp::AsyncCancel,
                 flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
                 addr_or_splice_off_in: addr_or_splice_off_in_union {
                     user_data: target.into(),

@@ -77,6 +77,11 @@ impl Table {
         row.is_some_and(|row| row.key == registration.key && row.flags != 0)
     }
 
+    /// How many ids there are; so many requests at most are not cancelled.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Ends a registration. Its request is to be cancelled.
     pub(super) fn leave(&mut self, old: &Registration) {
         let id = old.id();

@@ -248,6 +248,120 @@ fn a_removed_and_closed_descriptor_is_closed_at_once() {
     }
 }
 
+/// How the peer's side of a file has a wake-up pending when its registration changes.
+fn wake_up(near: &mut UnixStream, far: &mut UnixStream, read: bool) {
+    near.write_all(b"a").expect("write");
+    if read {
+        far.read_exact(&mut [0]).expect("read");
+    }
+}
+
+/// The peer finds that the file is closed: by the end, or by a reset if there was unread data.
+fn assert_closed(near: &mut UnixStream, case: &dyn std::fmt::Debug) {
+    match near.read(&mut [0]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        other => panic!("{case:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_removal_with_a_pending_wake_up_closes_the_file() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        for (before_close, read) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (mut near, mut far) = pair();
+            poller.add(&far, 1, Interest::READ, mode).expect("add");
+            assert_eq!(keys(&mut poller, 8), []);
+            wake_up(&mut near, &mut far, read);
+            if before_close {
+                poller.remove_before_close(1).expect("registered");
+            } else {
+                poller.remove(1).expect("registered");
+            }
+            drop(far);
+            assert_closed(&mut near, &(mode, before_close, read));
+        }
+    }
+}
+
+/// The kernel does the work of some twenty wake-ups in a call, and that of the removal is behind it.
+#[test]
+fn a_removal_behind_many_wake_ups_closes_the_file() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let mut pairs: Vec<_> = (0..300).map(|_| pair()).collect();
+        for (key, (_, far)) in (0..).zip(&pairs) {
+            poller.add(far, key, Interest::READ, mode).expect("add");
+        }
+        assert_eq!(keys(&mut poller, 8), []);
+        for (near, far) in &mut pairs {
+            wake_up(near, far, false);
+        }
+        let (mut near, far) = pairs.pop().expect("the last");
+        poller.remove(299).expect("registered");
+        drop(far);
+        assert_closed(&mut near, &mode);
+        for key in 0..299 {
+            poller.remove(key).expect("registered");
+        }
+    }
+}
+
+#[test]
+fn a_change_with_a_pending_wake_up_leaves_no_request() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        for (anew, read) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (mut near, mut far) = pair();
+            poller.add(&far, 1, Interest::READ, mode).expect("add");
+            assert_eq!(keys(&mut poller, 8), []);
+            wake_up(&mut near, &mut far, read);
+            if anew {
+                poller.reregister(1).expect("registered");
+            } else {
+                poller
+                    .modify(1, Interest::READ | Interest::PRIORITY)
+                    .expect("registered");
+            }
+            assert_eq!(keys(&mut poller, 8), if read { vec![] } else { vec![1] });
+            poller.remove(1).expect("registered");
+            drop(far);
+            assert_closed(&mut near, &(mode, anew, read));
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_request_ends_no_later_wait() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    poller.return_on_signal(true);
+    let mut events = Events::bounded(8);
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let (mut near, mut far) = pair();
+        poller.add(&far, 1, Interest::READ, mode).expect("add");
+        assert_eq!(keys(&mut poller, 8), []);
+        wake_up(&mut near, &mut far, true);
+        poller.modify(1, Interest::NONE).expect("registered");
+        assert_eq!(keys(&mut poller, 8), []);
+        for _ in 0..2 {
+            wake_up(&mut near, &mut far, true);
+            let (start, timeout) = (Instant::now(), Duration::from_millis(3));
+            poller.wait(&mut events, Some(timeout)).expect("a wait");
+            assert!(events.is_empty() && start.elapsed() >= timeout, "{mode:?}");
+        }
+        poller.remove(1).expect("registered");
+    }
+}
+
 #[test]
 fn a_dropped_poller_holds_no_file() {
     let Some(mut poller) = poller(64) else {
