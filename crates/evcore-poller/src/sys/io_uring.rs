@@ -82,9 +82,9 @@ pub(super) struct IoUring {
     wake_is_watched: bool,
     /// How many completions of cancellations are still to come.
     owed: u32,
-    /// Readiness that must be checked: ids, and what to ask for.
+    /// Readiness that must be checked: ids with what the wake-ups claimed, and what to ask for.
     // Invariant: both are empty between waits, and equally long.
-    unchecked: Vec<usize>,
+    unchecked: Vec<(usize, Ready)>,
     asked: Vec<libc::pollfd>,
     fork_guard: ForkGuard,
 }
@@ -340,7 +340,7 @@ impl IoUring {
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
         if is_out_of_date || ready.is_priority() {
-            self.unchecked.push(id);
+            self.unchecked.push((id, ready));
         } else {
             self.report(id, ready, events);
         }
@@ -351,7 +351,7 @@ impl IoUring {
         if self.unchecked.is_empty() {
             return;
         }
-        for &id in &self.unchecked {
+        for &(id, _) in &self.unchecked {
             let row = self.table.row(id);
             self.asked.push(libc::pollfd {
                 fd: row.fd,
@@ -360,14 +360,22 @@ impl IoUring {
             });
         }
         let is_known = poll_now(&mut self.asked).is_ok();
+        self.report_checked(is_known, events);
+    }
+
+    /// Reports what `poll` has found; or, if it has failed, what the wake-ups claimed.
+    fn report_checked(&mut self, is_known: bool, events: &mut Events) {
         for index in 0..self.unchecked.len() {
-            let (id, found) = (self.unchecked[index], self.asked[index].revents);
+            let ((id, claimed), found) = (self.unchecked[index], self.asked[index].revents);
             let row = self.table.row(id);
-            let mut ready = row.readiness(found.unsigned_abs().into());
-            if found & libc::POLLNVAL != 0 || !is_known {
+            let ready = if !is_known {
+                claimed
+            } else if found & libc::POLLNVAL != 0 {
                 // Reported rather than lost.
-                ready = Ready::ERROR;
-            }
+                Ready::ERROR
+            } else {
+                row.readiness(found.unsigned_abs().into())
+            };
             if ready.is_empty() && row.mode == Mode::Oneshot {
                 self.table.arm_again(id);
             }

@@ -36,6 +36,18 @@ fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
+/// `source` under key 1, for the backend itself.
+fn registration(source: &impl AsRawFd, mode: Mode) -> Registration {
+    Registration {
+        fd: source.as_raw_fd(),
+        key: 1,
+        interest: Interest::READ,
+        ends: Ready::NONE,
+        mode,
+        exclusive: false,
+    }
+}
+
 fn keys(poller: &mut Poller, room: usize) -> Vec<u64> {
     let mut events = Events::bounded(room);
     poller.wait(&mut events, NOW).expect("a wait");
@@ -359,6 +371,34 @@ fn a_cancelled_request_ends_no_later_wait() {
             assert!(events.is_empty() && start.elapsed() >= timeout, "{mode:?}");
         }
         poller.remove(1).expect("registered");
+    }
+}
+
+/// The check may be refused: there are more than the limit of descriptors, or too little memory.
+#[test]
+fn a_failed_check_reports_what_the_wake_ups_claimed() {
+    let Ok(ring) = Ring::with_room_for(8) else {
+        return not_run("no ring");
+    };
+    let mut backend = IoUring::over(ring).expect("a descriptor is left");
+    let (_near, far) = pair();
+    for (is_known, expected) in [(false, vec![(1, Ready::READABLE)]), (true, vec![])] {
+        let new = registration(&far, Mode::Level);
+        backend.add(&new).expect("add");
+        backend.unchecked.push((1, Ready::READABLE));
+        backend.asked.push(libc::pollfd {
+            fd: new.fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        let mut events = Events::bounded(8);
+        backend.report_checked(is_known, &mut events);
+        let found: Vec<_> = events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect();
+        assert_eq!(found, expected);
+        assert!(backend.unchecked.is_empty() && backend.asked.is_empty());
     }
 }
 
