@@ -1,8 +1,9 @@
 //! What the kernel should watch under each id, and the poll request that does. This file makes no
 //! call.
 //!
-//! Each request has a name of its own: the id, and a number that is never used again. So a
-//! completion of a request that was cancelled is recognised as stale, whatever came in its place.
+//! Each request has a name of its own: the id, and a number that is used again only after 2^40
+//! requests. So a completion of a request that was cancelled is recognised as stale, whatever came in
+//! its place.
 
 use std::os::fd::RawFd;
 
@@ -14,7 +15,10 @@ use crate::{MAX_ID, Mode, Ready, Registration, growth};
 /// The bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
 
-/// A row that has no request.
+/// The highest number of a request. That above it is the one of the waker and of cancellations.
+const LAST_NUMBER: u64 = (u64::MAX >> ID_BITS) - 1;
+
+/// A row that has no request. No request has the number 0.
 const NO_REQUEST: u64 = 0;
 
 #[derive(Debug, Default)]
@@ -145,7 +149,16 @@ impl Table {
 
     /// Whether this wait has made the request.
     pub(super) fn is_new(&self, request: u64) -> bool {
-        request >> ID_BITS > self.last_before
+        self.requests_since(request >> ID_BITS) < self.requests_since(self.last_before)
+    }
+
+    /// How many numbers came after this one.
+    fn requests_since(&self, number: u64) -> u64 {
+        match self.last.checked_sub(number) {
+            Some(distance) => distance,
+            // The numbers have begun anew.
+            None => self.last + (LAST_NUMBER - number),
+        }
     }
 
     /// Whether there are requests to cancel.
@@ -169,7 +182,7 @@ impl Table {
             for &id in &*list {
                 let row = &mut self.rows[id as usize];
                 if row.unarmed && row.flags != 0 {
-                    self.last += 1;
+                    self.last = self.last % LAST_NUMBER + 1;
                     let name = (self.last << ID_BITS) | u64::from(id);
                     result = make(row.request_of(name));
                     if result.is_err() {
@@ -259,4 +272,64 @@ fn flags(registration: &Registration) -> u16 {
     // Interest has the bits of IN, PRI and OUT; and READ_CLOSED, those of RDHUP.
     let ends = registration.ends.bits() & Ready::READ_CLOSED.bits();
     u16::from(registration.interest.bits()) | ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interest;
+
+    /// The names of two new requests.
+    fn names(table: &mut Table) -> Vec<u64> {
+        for key in [0, 1] {
+            table.enter(&Registration {
+                fd: 3,
+                key,
+                interest: Interest::READ,
+                ends: Ready::NONE,
+                mode: Mode::Edge,
+                exclusive: false,
+            });
+        }
+        let mut names = Vec::new();
+        let made = table.make_requests(|request| {
+            let Request::Watch { name, .. } = request else {
+                panic!("{request:?}");
+            };
+            names.push(name);
+            Ok::<_, ()>(())
+        });
+        assert_eq!(made, Ok(()));
+        names
+    }
+
+    #[test]
+    fn the_numbers_of_requests_begin_anew() {
+        let mut table = Table {
+            last: LAST_NUMBER - 5,
+            ..Table::default()
+        };
+        let (mut all, mut before) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            table.begin_wait();
+            let names = names(&mut table);
+            for name in &names {
+                assert!(table.is_new(*name), "{name:#x}, {}", table.last);
+            }
+            for name in &before {
+                assert!(!table.is_new(*name), "{name:#x}, {}", table.last);
+                assert_eq!(table.id_of(*name), None, "it was cancelled");
+            }
+            before.clone_from(&names);
+            all.extend(names);
+        }
+        let numbers: Vec<_> = all.iter().map(|name| name >> ID_BITS).collect();
+        let last = LAST_NUMBER;
+        assert_eq!(
+            numbers,
+            [last - 4, last - 3, last - 2, last - 1, last, 1, 2, 3, 4, 5]
+        );
+        // Below those of the waker and of cancellations.
+        assert!((last << ID_BITS | u64::from(MAX_ID)) < super::super::CANCEL);
+    }
 }
