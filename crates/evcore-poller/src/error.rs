@@ -7,6 +7,10 @@ use crate::{BackendKind, Interest, MAX_ID, Mode};
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The call of [`Error::Os`] if a ring finds too little memory. Mostly that is the limit of locked
+/// memory, which does not pass; and other backends do without.
+pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
+
 /// Why a call of a poller failed.
 ///
 /// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. Every other
@@ -181,12 +185,16 @@ impl Error {
         }
     }
 
-    /// Whether descriptors or memory are exhausted for now.
+    /// Whether descriptors or memory are exhausted for now. The memory of a ring is not: its limit
+    /// stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
-        let Self::Os { source, .. } = self else {
+        let Self::Os { source, call } = self else {
             return false;
         };
         let errno = source.raw_os_error();
+        if *call == RING_MEMORY {
+            return false;
+        }
         errno.is_some_and(|errno| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&errno))
     }
 

@@ -79,7 +79,8 @@ impl Poller {
     /// # Errors
     ///
     /// If there are too few descriptors or too little memory: this passes, so no worse backend is
-    /// chosen for it. Otherwise the error of the last backend.
+    /// chosen for it. (`io_uring` with too little memory is passed over: mostly `RLIMIT_MEMLOCK` is
+    /// too low, which does not pass.) Otherwise the error of the last backend.
     pub fn new() -> Result<Self> {
         Self::first_of(BackendKind::available())
     }

@@ -31,7 +31,7 @@ use rustix::{
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 
-use crate::{Error, Result, sys::epoll::KernelTimespec};
+use crate::{Error, Result, error, sys::epoll::KernelTimespec};
 
 /// What a ring does for the backend.
 #[derive(Clone, Copy, Debug)]
@@ -328,6 +328,8 @@ fn refused(errno: Errno) -> Error {
         Errno::PERM | Errno::NOSYS => {
             Error::os("io_uring_setup (this system does not permit it)")(errno)
         }
+        // The kernel charges the queues to the locked memory of the user.
+        Errno::NOMEM => Error::os(error::RING_MEMORY)(errno),
         _ => Error::os("io_uring_setup")(errno),
     }
 }
@@ -400,5 +402,15 @@ impl From<io_uring_cqe> for Completion {
                 .map_err(|_| Errno::from_raw_os_error(entry.res.wrapping_neg())),
             more: entry.flags.contains(IoringCqeFlags::MORE),
         }
+    }
+}
+
+#[test]
+fn a_ring_without_locked_memory_is_passed_over() {
+    let without_memory = refused(Errno::NOMEM);
+    assert!(!without_memory.is_exhaustion());
+    assert!(without_memory.to_string().contains("RLIMIT_MEMLOCK"));
+    for errno in [Errno::MFILE, Errno::NFILE] {
+        assert!(refused(errno).is_exhaustion(), "this passes");
     }
 }
