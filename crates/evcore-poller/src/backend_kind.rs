@@ -65,7 +65,8 @@ impl BackendKind {
     }
 
     /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
-    /// closes each, in a thread of its own.
+    /// closes each, in a thread of its own. One that fails for too few descriptors or too little
+    /// memory counts as permitted: this passes.
     ///
     /// ```
     /// use evcore_poller::BackendKind;
@@ -81,7 +82,7 @@ impl BackendKind {
         let usable = || {
             let available = Self::available().iter().copied();
             available
-                .filter(|kind| crate::Poller::with(*kind).is_ok())
+                .filter(|kind| is_permitted(&crate::Poller::with(*kind)))
                 .collect()
         };
         // When a ring is closed, the kernel interrupts the thread that has opened it.
@@ -133,6 +134,14 @@ pub struct ParseBackendError {
     name: String,
 }
 
+/// Whether the kernel has not refused the backend.
+fn is_permitted(opened: &Result<crate::Poller, crate::Error>) -> bool {
+    match opened {
+        Ok(_) => true,
+        Err(error) => error.is_exhaustion(),
+    }
+}
+
 /// The backends of this system: `epoll, poll, select, epoll-masked`.
 pub(crate) fn names() -> String {
     let names: Vec<_> = BackendKind::available()
@@ -157,6 +166,14 @@ mod tests {
         BackendKind::EpollMasked,
         BackendKind::IoUring,
     ];
+
+    #[test]
+    fn a_backend_without_descriptors_is_usable() {
+        let opened = |errno| Err(Error::os("epoll_create1")(errno));
+        assert!(is_permitted(&opened(rustix::io::Errno::MFILE)));
+        assert!(is_permitted(&opened(rustix::io::Errno::NOMEM)));
+        assert!(!is_permitted(&opened(rustix::io::Errno::NOSYS)));
+    }
 
     #[test]
     fn an_absent_backend_is_an_error_that_lists_the_others() {
