@@ -12,7 +12,8 @@
 //!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
 //!   second one of the other kind would complete at once, for ever.
 //! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
-//!   without another call. It ends when the completion queue is full, and is then made again.
+//!   without another call. It ends when the completion queue is full, or when the wake-up comes from
+//!   another ring, and is then made again. It also ends at once if the file has no readiness.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. What may be out of date is checked by one `poll` for all of
@@ -333,9 +334,10 @@ impl IoUring {
         match mode {
             Mode::Level => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
-            // A file without readiness: nothing will ever wake it.
-            Mode::Edge if is_new && !has_overflowed => {}
             Mode::Edge if completion.more => {}
+            // Nothing will ever wake it. Otherwise another ring has; an edge too many is a hint, one
+            // too few would be lost.
+            Mode::Edge if is_new && !has_overflowed && !raw_fd::has_readiness(row.fd) => {}
             Mode::Edge => self.table.arm_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;

@@ -18,6 +18,24 @@ pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
     rustix::io::fcntl_getfd(fd).map(drop)
 }
 
+/// Whether the file under `fd`, which is not -1, can wake a watcher: epoll refuses one that cannot.
+/// True if that cannot be found out now; and for some files of `/proc`, which epoll accepts although
+/// nothing wakes them.
+#[cfg(target_os = "linux")]
+#[cold]
+pub(super) fn has_readiness(fd: RawFd) -> bool {
+    use rustix::event::epoll;
+
+    // SAFETY: the borrow ends with this function. If the number is not open or another file's, the
+    // answer is about that, and no memory is touched.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let Ok(set) = epoll::create(epoll::CreateFlags::CLOEXEC) else {
+        return true;
+    };
+    let data = epoll::EventData::new_u64(0);
+    epoll::add(&set, fd, data, epoll::EventFlags::IN) != Err(Errno::PERM)
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl crate::Registration {
     /// The descriptor, for one call of the kernel.

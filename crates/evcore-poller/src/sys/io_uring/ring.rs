@@ -241,6 +241,23 @@ impl Ring {
             .store(self.completion_head, Ordering::Release);
     }
 
+    /// Writes to `eventfd` for each completion.
+    #[cfg(test)]
+    pub(super) fn notify(&self, eventfd: &OwnedFd) -> Result<(), Errno> {
+        let number = std::os::fd::AsRawFd::as_raw_fd(eventfd);
+        let operation = rustix::io_uring::IoringRegisterOp::RegisterEventfd;
+        // SAFETY: the kernel reads one `int`, which outlives the call.
+        let result = unsafe {
+            rustix::io_uring::io_uring_register(
+                &self.fd,
+                operation,
+                ptr::from_ref(&number).cast(),
+                1,
+            )
+        };
+        result.map(drop)
+    }
+
     /// Whether wake-ups came that have made no completion yet, or completions wait outside of the
     /// queue: a call finds more.
     pub(super) fn has_more(&self) -> bool {

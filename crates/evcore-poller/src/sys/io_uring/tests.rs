@@ -445,6 +445,48 @@ fn a_half_close_that_is_not_watched_ends_no_wait() {
     }
 }
 
+/// The kernel ends a multishot request that another ring wakes, here with its first completion.
+#[test]
+fn an_edge_that_another_ring_wakes_goes_on() {
+    let (Ok(ring), Ok(mut other)) = (Ring::with_room_for(8), Ring::with_room_for(8)) else {
+        return not_run("no ring");
+    };
+    let mut backend = IoUring::over(ring).expect("a descriptor is left");
+    let eventfd = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK);
+    let eventfd = eventfd.expect("a descriptor is left");
+    other.notify(&eventfd).expect("registered");
+
+    let before = Before { had_news: false };
+    backend.table.begin_wait();
+    let new = registration(&eventfd, Mode::Edge);
+    backend.add(&new).expect("add");
+    backend.queue_changes().expect("room");
+    backend.ring.enter(0, None).expect("submitted");
+    assert!(backend.ring.first().is_none(), "nothing is ready");
+
+    other.push(Request::CancelAll { name: CANCEL });
+    other.enter(0, None).expect("submitted");
+    assert!(other.first().is_some(), "a completion, which wakes");
+    backend
+        .ring
+        .enter(0, None)
+        .expect("the work of the wake-up");
+    assert!(backend.ring.first().is_some_and(|first| !first.more));
+    let mut events = Events::bounded(8);
+    backend.gather(&mut events, before);
+    assert_eq!(events.len(), 1);
+
+    rustix::io::read(&eventfd, &mut [0; 8]).expect("read");
+    for _ in 0..2 {
+        events.clear();
+        backend.wait((&mut events).into(), NOW).expect("a wait");
+        assert_eq!(events.len(), 0);
+    }
+    rustix::io::write(&eventfd, &1_u64.to_ne_bytes()).expect("write");
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    assert_eq!(events.len(), 1, "a new edge");
+}
+
 /// The kernel reports such a file once, and has nothing that could wake it.
 #[test]
 fn a_file_without_readiness_is_an_edge_once() {
