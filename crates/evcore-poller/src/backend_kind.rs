@@ -42,7 +42,7 @@ pub enum BackendKind {
     /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
     EpollMasked,
     /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are one
-    /// system call. The cost of a wait grows with what is ready. Use it with
+    /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use it with
     /// [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not choose it.
     ///
     /// A watched file stays open until it is removed, also if its descriptor is closed; and for a

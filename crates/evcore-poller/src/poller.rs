@@ -331,7 +331,8 @@ impl Poller {
     ///
     /// Costs one system call, plus one for each registration that was changed; on backends other
     /// than epoll and `io_uring`, plus one if a waker ended it. On `io_uring` the changes go with the
-    /// wait. A signal does not end the wait (see
+    /// wait, which is one call for up to some twenty wake-ups, because a call does the deferred work
+    /// of so many. A signal does not end the wait (see
     /// [`return_on_signal`](Self::return_on_signal)).
     ///
     /// It never ends before its timeout, with one exception: the kernel still reports a file that
