@@ -327,7 +327,9 @@ impl Course {
             let holds = backend.reported(holds, registered.wanted);
             let ends = holds & backend.ends_behind_a_report();
             let possible = if backend.has_late_edges() {
-                holds | Ready::from_bits_truncate(u16::from(registered.wanted.bits()))
+                // Priority data is checked: the wake-up for other data claims it too.
+                let late = registered.wanted - Interest::PRIORITY;
+                holds | Ready::from_bits_truncate(u16::from(late.bits()))
             } else {
                 holds
             };
