@@ -24,6 +24,14 @@ const PER_CONNECTION: usize = 2 * 1024;
 /// A trial is in so many pieces, because free memory is in pieces after some time.
 const PIECES: usize = 64;
 
+/// The limits on memory that the system has.
+const LIMITS: &[Resource] = &[
+    // OpenBSD has no limit on the address space.
+    #[cfg(not(target_os = "openbsd"))]
+    Resource::As,
+    Resource::Data,
+];
+
 /// The headroom of one worker.
 #[derive(Debug)]
 pub struct Headroom {
@@ -41,9 +49,9 @@ pub struct Headroom {
 impl Headroom {
     /// That of a process with the limits of this one.
     pub fn new() -> Self {
-        let limits = [Resource::As, Resource::Data].map(|it| getrlimit(it).current);
+        let is_limited = |&limit: &Resource| getrlimit(limit).current.is_some();
         Self {
-            is_limited: limits.iter().any(Option::is_some),
+            is_limited: LIMITS.iter().any(is_limited),
             spare: SPARE_BYTES,
             left: 0,
             connections: 0,
