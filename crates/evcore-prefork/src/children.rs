@@ -56,10 +56,20 @@ impl<C: Child> Children<C> {
     }
 
     /// Removes a worker that has ended. None: no other has.
-    pub(crate) fn take_ended(&mut self) -> Option<(Slot, C, End)> {
+    ///
+    /// Calls `report` first if the worker newly served: it may have reported that and ended since the
+    /// last [`take_ready`](Self::take_ready).
+    pub(crate) fn take_ended(&mut self, report: impl FnOnce(Slot, &C)) -> Option<(Slot, C, End)> {
         let end = |(&slot, entry): (&Slot, &mut Entry<C>)| Some((slot, entry.child.try_wait()?));
         let (slot, end) = self.all.iter_mut().find_map(end)?;
-        Some((slot, self.remove(slot)?, end))
+        let Entry {
+            mut child,
+            is_ready,
+        } = self.all.remove(&slot)?;
+        if !is_ready && child.is_ready() {
+            report(slot, &child);
+        }
+        Some((slot, child, end))
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<C> {
@@ -79,5 +89,72 @@ impl<C: Child> Drop for Children<C> {
         for entry in self.all.values_mut() {
             entry.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+    use crate::{ExitCause, Stop};
+
+    /// A worker that has ended. It may have reported before that it serves.
+    #[derive(Debug)]
+    struct Ended {
+        served: bool,
+    }
+
+    impl Child for Ended {
+        fn pid(&self) -> Option<NonZeroU32> {
+            None
+        }
+
+        fn stop(&self, _: Stop) {}
+
+        fn kill(&self) {}
+
+        fn reopen(&self) {}
+
+        fn is_ready(&mut self) -> bool {
+            self.served
+        }
+
+        fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        fn try_wait(&mut self) -> Option<End> {
+            let (cause, stop) = (ExitCause::Unknown, None);
+            Some(End { cause, stop })
+        }
+
+        fn wait(&mut self) {}
+    }
+
+    const SLOT: Slot = Slot { row: 0, index: 0 };
+
+    /// How often a worker is reported as ready that is reaped, after a look for its report or not.
+    fn reports_of(served: bool, looks_before: bool) -> usize {
+        let mut children = Children::new();
+        children.insert(SLOT, Ended { served });
+        let mut reports = 0;
+        if looks_before {
+            children.take_ready(|_, _| reports += 1);
+        }
+        assert!(children.take_ended(|_, _| reports += 1).is_some());
+        assert!(children.take_ended(|_, _| reports += 1).is_none());
+        reports
+    }
+
+    #[test]
+    fn a_worker_that_ends_right_after_its_report_is_ready_first() {
+        assert_eq!(reports_of(true, false), 1);
+    }
+
+    #[test]
+    fn a_worker_that_ends_is_ready_at_most_once() {
+        assert_eq!(reports_of(true, true), 1);
+        assert_eq!(reports_of(false, false), 0);
     }
 }

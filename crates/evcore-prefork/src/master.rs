@@ -11,7 +11,7 @@ use crate::{
     lifecycle::{Action, Config, Lifecycle, Slot},
     self_pipe::SelfPipe,
     signals::{self, Command, Handlers},
-    spawn::{Child, Spawn, Spawned},
+    spawn::{Child, End, Spawn, Spawned},
     upgrade::Binary,
 };
 
@@ -121,19 +121,31 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn handle_ready(&mut self) {
-        let (lifecycle, hooks, workers) =
-            (&mut self.lifecycle, &mut self.hooks, self.config.workers);
-        self.children.take_ready(|slot, child| {
-            lifecycle.ready(slot);
-            (hooks.on_ready)(&WorkerInfo::new(slot, workers, child.pid()));
-        });
+        let (children, report) = self.children_and_report();
+        children.take_ready(report);
     }
 
     fn handle_ends(&mut self) {
-        while let Some((slot, child, end)) = self.children.take_ended() {
+        while let Some((slot, child, end)) = self.take_ended() {
             let stop = self.lifecycle.requested(slot.row).max(end.stop);
             self.ended(slot, &child, end.cause, stop);
         }
+    }
+
+    fn take_ended(&mut self) -> Option<(Slot, S::Child, End)> {
+        let (children, report) = self.children_and_report();
+        children.take_ended(report)
+    }
+
+    /// The workers, and what happens when one is ready.
+    fn children_and_report(&mut self) -> (&mut Children<S::Child>, impl FnMut(Slot, &S::Child)) {
+        let (lifecycle, hooks, workers) =
+            (&mut self.lifecycle, &mut self.hooks, self.config.workers);
+        let report = move |slot, child: &S::Child| {
+            lifecycle.ready(slot);
+            (hooks.on_ready)(&WorkerInfo::new(slot, workers, child.pid()));
+        };
+        (&mut self.children, report)
     }
 
     fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
